@@ -1,0 +1,27 @@
+"""Everything Crescendo raises on purpose. A message says what happened, whose fault it is and what to do."""
+
+from __future__ import annotations
+
+
+class CrescendoError(Exception):
+    """Base class: catch this to catch everything raised on purpose."""
+
+
+class PeerError(CrescendoError):
+    """The other side broke the protocol. Drop its message and go on; nothing was changed."""
+
+
+class UsageError(CrescendoError):
+    """Our own side asked for the impossible, or broke the protocol. The caller should see it."""
+
+
+class ConfigError(UsageError):
+    """A run file or an option is wrong: one sentence that names the key and what would be right."""
+
+
+class DataError(UsageError):
+    """A data file is missing, altered or malformed."""
+
+
+class Refused(UsageError):
+    """A schedule or mechanism whose certificate does not hold; the message has both sides and the nearest value that passes."""
