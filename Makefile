@@ -1,0 +1,71 @@
+# make run    set up and train the example federation      make test   set up and run every check
+# make quick  the checks under a quarter of a second        make bench  the benchmarks
+# make setup  only make .venv                               make clean  remove .venv, caches and runs
+#
+# Everything lives in .venv. A stamp says what is installed there; it is older than pyproject.toml or
+# constraints.txt when the installation must be looked at again.
+
+SHELL   := /bin/sh
+BIN     := $(CURDIR)/.venv/bin
+STAMPS  := .venv/stamps
+PINS    := pyproject.toml constraints.txt
+INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt -e
+
+.PHONY: run test quick bench setup clean
+.DELETE_ON_ERROR:
+
+run: $(STAMPS)/demo
+	@$(BIN)/crescendo run examples/flights.toml
+
+test: $(STAMPS)/test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest -n 2
+
+quick: $(STAMPS)/test
+	$(BIN)/pytest -n 2 -m "not slow"
+
+bench: $(STAMPS)/test
+	@set -e; for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file; done
+
+setup: $(STAMPS)/demo
+
+clean:
+	rm -rf .venv build dist runs .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(STAMPS)/demo: $(PINS)
+	@echo "Setting up .venv: about @DEMO@ to download, once."
+	@$(call install,.[demo])
+
+$(STAMPS)/test: $(PINS)
+	@echo "Setting up .venv for the checks: about @TEST@ to download, once."
+	@$(call install,.[demo$(comma)test])
+	@touch $(STAMPS)/demo
+
+comma := ,
+
+# A file named "unfinished" is there while pip works. If it is there before, an earlier set-up was cut
+# short and the folder may hold half a package: it is made anew. A .venv whose python no longer starts, too.
+define install
+set -e; \
+if [ -e .venv/unfinished ] || { [ -d .venv ] && ! .venv/bin/python -m pip --version >/dev/null 2>&1; }; then \
+	echo "An earlier set-up was cut short: making .venv anew."; rm -rf .venv; \
+fi; \
+if [ ! -d .venv ]; then \
+	for candidate in python3.11 python3 python3.12 python3.13 python3.14 /usr/bin/python3.11 /usr/local/bin/python3.11 none; do \
+		[ $$candidate != none ] || { echo "Crescendo needs Python 3.11 or later with venv and pip: install it (Debian: python3.11-venv), then run make again." >&2; exit 1; }; \
+		python=$$($$candidate -c 'import ensurepip, sys, venv; print(sys.version_info >= (3, 11) and sys.executable or "")' 2>/dev/null) || continue; \
+		[ -z "$$python" ] || break; \
+	done; \
+	mkdir .venv; touch .venv/unfinished; \
+	"$$python" -m venv .venv; \
+fi; \
+touch .venv/unfinished; \
+$(INSTALL) '$(1)' || { \
+	status=$$?; [ $$status -ge 128 ] || rm .venv/unfinished; \
+	echo "pip could not install $(1): see the lines above, then run make again." >&2; exit $$status; \
+}; \
+mkdir -p $(STAMPS); touch $@; rm .venv/unfinished
+endef

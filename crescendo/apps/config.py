@@ -1,0 +1,194 @@
+"""One TOML file per run: the keys, what each may be, and what it is when left out.
+
+A section is a frozen pydantic model; ``title`` says in words what a value must be (errors quote it) and
+``description`` what it does (`docs/run_file.md` holds both, and a test compares). The keys of ``[schedule]`` are in
+`crescendo.apps.schedule_keys`; reading, overriding and the one-sentence errors in `crescendo.apps.runfile`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from crescendo.apps.schedule_keys import Schedule
+from crescendo.apps.sections import COUNT, FLAG, NOT_NEGATIVE, POSITIVE, Section, as_tuple, key, number_as, one_of
+
+Numbers = Annotated[tuple[Annotated[float, Field(gt=0)], ...], BeforeValidator(as_tuple)]
+
+
+class Run(Section):
+    seed: int = key(0, "a whole number of at least 0", "the one source of all randomness", ge=0, lt=2**63)
+    wire: Literal["float64", "float32", "float16"] = key(
+        "float32", one_of("float64", "float32", "float16"), "how a vector's numbers travel"
+    )
+
+
+class Data(Section):
+    source: str = key(
+        ...,
+        "the name of a source or a path",
+        "what to learn from; `crescendo data list` names the sources",
+        min_length=1,
+    )
+    folder: str | None = key(
+        None, "a path", "where files looked up by name lie; else the environment variable CRESCENDO_DATA"
+    )
+    test: float = key(
+        0.2, "a number between 0 and 1", "the part kept for testing where the source has none of its own", gt=0, lt=1
+    )
+    classes: Annotated[tuple[int | float | str, ...] | None, BeforeValidator(as_tuple)] = key(
+        None,
+        "a list of at least two labels",
+        "keep only the records with these labels; the first becomes class -1",
+        min_length=2,
+    )
+
+
+class Clients(Section):
+    count: int = key(5, COUNT, "how many clients share the data", ge=1)
+    split: str = key(
+        "iid",
+        one_of("iid", "label", "dirichlet", "column:NAME"),
+        "who gets which records",
+        pattern=r"^(iid|label|dirichlet|column:.+)$",
+    )
+    weights: Literal["size", "uniform"] | Numbers = key(
+        "size",
+        '"size", "uniform" or a list of numbers above 0, one per client',
+        "p_c, each client's part in the objective",
+    )
+    shares: Literal["expected", "coin"] = key(
+        "expected", one_of("expected", "coin"), "how a round is shared out: by expected shares, or a coin per gradient"
+    )
+    alpha: float = key(0.5, POSITIVE, "concentration of the Dirichlet split; small is uneven", gt=0)
+    sizes: Numbers | None = key(
+        None, "a list of numbers above 0, one per client", "relative amounts of data for an unequal iid split"
+    )
+
+
+class Goal(Section):
+    kind: str = key(
+        "logistic",
+        '"logistic" or "file.py:Name"',
+        "what is learned; a file is looked for beside the run file",
+        pattern=r"^(logistic|.+\.py:[A-Za-z_]\w*)$",
+    )
+    l2: float | Literal["1/N"] = key(
+        0.0,
+        'a number of at least 0, or "1/N"',
+        "weight of the L2 term (intercept included); N counts all training records",
+        ge=0,
+    )
+    intercept: bool = key(True, FLAG, "whether the model has an intercept")
+    dtype: Literal["float64", "float32"] = key("float64", one_of("float64", "float32"), "the precision of local steps")
+    options: dict[str, Any] = key({}, "a table", "keyword arguments for an objective of your own")
+
+
+class Constant(Section):
+    kind: Literal["constant"]
+    value: float = key(..., NOT_NEGATIVE, "always this", ge=0)
+
+
+class Uniform(Section):
+    kind: Literal["uniform"]
+    low: float = key(..., NOT_NEGATIVE, "the least", ge=0)
+    high: float = key(..., POSITIVE, "the most", gt=0)
+
+
+class Exponential(Section):
+    kind: Literal["exponential"]
+    mean: float = key(..., POSITIVE, "the mean", gt=0)
+
+
+class LogNormal(Section):
+    kind: Literal["lognormal"]
+    median: float = key(..., POSITIVE, "the median", gt=0)
+    sigma: float = key(..., NOT_NEGATIVE, "the spread of the logarithm", ge=0)
+
+
+class Listed(Section):
+    kind: Literal["list"]
+    values: Numbers = key(..., "a list of numbers above 0, one per client", "one value per client", min_length=1)
+
+
+Latency = Annotated[Constant | Uniform | Exponential | LogNormal, Field(discriminator="kind")]
+Speed = Annotated[Constant | Uniform | Exponential | LogNormal | Listed, Field(discriminator="kind")]
+
+
+class Crash(Section):
+    every: float = key(..., POSITIVE, "mean virtual seconds between two crashes of a client", gt=0)
+    down: float = key(..., POSITIVE, "mean virtual seconds it stays away", gt=0)
+
+
+class Timing(Section):
+    preset: Literal["lock-step", "staggered", "heterogeneous"] = key(
+        "lock-step", one_of("lock-step", "staggered", "heterogeneous"), "speeds and latencies to start from"
+    )
+    speed: Annotated[Speed | None, number_as("value")] = key(
+        None,
+        "a number above 0, a list of them or a table with a kind",
+        "gradients per virtual second; a table draws one per client",
+    )
+    latency: Annotated[Latency | None, number_as("value")] = key(
+        None, "a number of at least 0 or a table with a kind", "virtual seconds a message is on the way, drawn for each"
+    )
+    duplicate: float = key(
+        0.0, "a number from 0 up to, not including, 1", "chance that a message arrives twice", ge=0, lt=1
+    )
+    lose: float = key(
+        0.0, "a number from 0 up to, not including, 1", "chance that a message is lost and sent again", ge=0, lt=1
+    )
+    resend: float = key(1.0, POSITIVE, "virtual seconds until a lost message is sent again", gt=0)
+    crash: Crash | None = key(None, "a table with every and down", "clients that crash and come back")
+    absent_after: float | None = key(
+        None, POSITIVE, "virtual seconds of silence after which nobody waits for a client", gt=0
+    )
+
+
+class Privacy(Section):
+    mechanism: Literal["none"] = key("none", one_of("none"), "no noise is added and nothing is claimed")
+
+
+class Evaluate(Section):
+    every: int = key(1, COUNT, "measure the model every so many broadcasts, and at the end", ge=1)
+    optimum: bool = key(False, FLAG, "also solve for the best model and record the distance to it")
+
+
+class Config(Section):
+    """A whole run file."""
+
+    run: Run = Run()
+    data: Data
+    clients: Clients = Clients()
+    objective: Goal = Goal()
+    schedule: Schedule
+    timing: Timing = Timing()
+    privacy: Privacy = Privacy()
+    evaluate: Evaluate = Evaluate()
+
+    @model_validator(mode="after")
+    def _sections_agree(self) -> Self:
+        count, speed = self.clients.count, self.timing.speed
+        lists = {
+            "clients.weights": self.clients.weights if isinstance(self.clients.weights, tuple) else None,
+            "clients.sizes": self.clients.sizes,
+            "timing.speed": speed.values if isinstance(speed, Listed) else None,
+        }
+        for name, values in lists.items():
+            if values is not None and len(values) != count:
+                raise ValueError(f"{name} has {len(values)} values for {count} clients; give one per client")
+        if self.clients.sizes is not None and self.clients.split != "iid":
+            raise ValueError(
+                f'clients.sizes goes with split = "iid" only, not "{self.clients.split}"; leave one of them out'
+            )
+        if isinstance(speed, Constant) and speed.value == 0:
+            raise ValueError("timing.speed must be a number above 0, a list of them or a table with a kind, not 0")
+        for name, drawn in (("speed", speed), ("latency", self.timing.latency)):
+            if isinstance(drawn, Uniform) and drawn.low > drawn.high:
+                raise ValueError(
+                    f"timing.{name}.low = {drawn.low} lies above timing.{name}.high = {drawn.high}; swap them"
+                )
+        if self.objective.options and self.objective.kind == "logistic":
+            raise ValueError('objective.options is for kind = "file.py:Name" only; leave it out')
+        return self
