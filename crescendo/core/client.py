@@ -1,0 +1,244 @@
+"""Paper [alg:client]: one client's counters and models. It answers "what may I do now?"; a runtime decides when to ask.
+
+Theory of operation
+-------------------
+The client works through its rounds without waiting for answers. What it knows of the world is the newest broadcast: a model, the
+counter k, and which of its own rounds that model contains (``yours``). The model it works from is that broadcast *minus its own
+updates that are still on the way*, so that a broadcast never throws its recent work away (the paper's does).
+
+A round is done in a frame: the model the round started from. When a broadcast comes in the middle of a round, the frame moves and
+the local model is moved along with it; the displacement so far, frame minus local model, stays as it is. With `whole_rounds`
+(privacy) a broadcast is put aside instead and taken in before the next round.
+
+A client moves only by what it sent: `finish` takes the displacement as the other side will decode it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from crescendo.core.messages import Broadcast, Settled, Update, Vector
+from crescendo.core.setup import Terms
+from crescendo.errors import PeerError, UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Run up to ``slots`` slots of ``round``, from slot ``first`` on."""
+
+    round: int
+    first: int
+    slots: int
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing may be done before a newer broadcast comes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The last round of the run is finished."""
+
+
+class Client:
+    """One client's side of the algorithm: no data, no randomness, no clock."""
+
+    def __init__(self, terms: Terms, me: int, model: Vector) -> None:
+        if not 0 <= me < terms.clients:
+            raise UsageError(f"client {me} is not part of this run, which has clients 0 to {terms.clients - 1}")
+        self.terms, self.me = terms, me
+        self.k, self.epoch, self.round, self.h = 0, 0, 0, 0
+        self._base = np.array(model, dtype=np.float64)
+        self._yours = Settled(0)
+        self._sent: dict[int, Vector] = {}  # round -> what was sent, for all that the base does not contain
+        self._frame: npt.NDArray[np.float64] | None = None  # where the round in hand started; None before it began
+        self._put_aside: Broadcast | None = None
+        self._pass_empty_rounds()
+
+    # -- what may I do? ------------------------------------------------------------------------------------------------
+
+    def next(self) -> Work | Wait | Done:
+        """What the delay bound allows now."""
+        if self.round >= self.terms.rounds:
+            return Done()
+        slots = self.terms.allowed(self.round, self.k, self.me) - self.h
+        return Work(self.round, self.h, slots) if slots > 0 else Wait()
+
+    @property
+    def round_is_full(self) -> bool:
+        """All slots of the round in hand were run; `finish` is due."""
+        return self._frame is not None and self.h == self.terms.share(self.round, self.me)
+
+    # -- the round in hand ---------------------------------------------------------------------------------------------
+
+    def start(self) -> npt.NDArray[np.float64]:
+        """Begin the round: the model to start from."""
+        if self._frame is None:
+            self._frame = self._own_view()
+        return self._frame.copy()
+
+    @property
+    def frame(self) -> npt.NDArray[np.float64]:
+        """The model that the displacement of the round in hand is measured from."""
+        if self._frame is None:
+            raise UsageError(f"round {self.round} of client {self.me} has not begun; call start() first")
+        return self._frame
+
+    def advance(self, slots: int) -> None:
+        """``slots`` more slots of the round were run."""
+        limit = self.terms.allowed(self.round, self.k, self.me)
+        if self._frame is None or slots < 0 or self.h + slots > limit:
+            raise UsageError(
+                f"client {self.me} may not run {slots} slots now: it is at slot {self.h} of {limit} in round {self.round}"
+            )
+        self.h += slots
+
+    def finish(self, delta: Vector) -> Update:
+        """The round is done, and ``delta`` is the displacement as the server will decode it. Goes on with the next round."""
+        if not self.round_is_full:
+            raise UsageError(f"round {self.round} of client {self.me} is at slot {self.h}; finish it before sending")
+        low, high = self.terms.block(self.round, len(self._base))
+        if len(delta) != high - low or not np.isfinite(delta).all():
+            raise UsageError(
+                f"the update of round {self.round} from client {self.me} is not {high - low} finite numbers; "
+                f"the run diverged or does not fit the wire's floats: lower the step size or widen the wire"
+            )
+        update = Update(self.round, self.me, _read_only(delta))
+        self._sent[self.round] = update.delta
+        self._go_to(self.round + 1)
+        return update
+
+    def restart_round(self) -> None:
+        """Forget the unfinished round, as a crash does. What was sent is not forgotten."""
+        self._go_to(self.round)
+
+    def resume(self, round: int) -> None:
+        """Go on with ``round`` after an absence; the rounds between are void."""
+        if round < self.round:
+            raise UsageError(f"client {self.me} has sent rounds up to {self.round - 1} and cannot go back to {round}")
+        self._go_to(round)
+
+    # -- broadcasts ----------------------------------------------------------------------------------------------------
+
+    def receive(self, broadcast: Broadcast) -> npt.NDArray[np.float64] | None:
+        """Take in a newer global model. What to add to the local model of the round in hand, or None for nothing.
+
+        Old news changes nothing. Within an epoch newer means a larger k.
+        """
+        self._check(broadcast)
+        if (broadcast.epoch, broadcast.k) <= self._newest():
+            return None
+        if self._frame is not None and self.terms.whole_rounds:
+            self._put_aside = broadcast
+            return None
+        return self._take_in(broadcast)
+
+    def unacknowledged(self) -> list[Update]:
+        """What was sent and is in no broadcast yet, oldest first: to be sent again, byte for byte, after a break."""
+        return [Update(i, self.me, self._sent[i]) for i in sorted(self._sent)]
+
+    def lost(self) -> list[int]:
+        """Rounds that were sent, that the server lacks, and that are no longer here to send again: to be declared void."""
+        sent_before = range(self._yours.below, self.round)
+        return [i for i in sent_before if i not in self._yours and i not in self._sent and self.terms.share(i, self.me)]
+
+    # -- state ---------------------------------------------------------------------------------------------------------
+
+    def export(self) -> dict[str, Any]:
+        """Everything but the terms, as arrays, numbers and lists. `restore` continues from it bit for bit."""
+        aside = self._put_aside
+        return {
+            "me": self.me,
+            "round": self.round,
+            "h": self.h,
+            "k": self.k,
+            "epoch": self.epoch,
+            "base": self._base.copy(),
+            "yours": [self._yours.below, sorted(self._yours.beyond)],
+            "sent_rounds": sorted(self._sent),
+            "sent": [self._sent[i].copy() for i in sorted(self._sent)],
+            "frame": None if self._frame is None else self._frame.copy(),
+            "put_aside": None
+            if aside is None
+            else [aside.model.copy(), aside.k, aside.yours.below, sorted(aside.yours.beyond), aside.epoch],
+        }
+
+    @classmethod
+    def restore(cls, terms: Terms, state: dict[str, Any]) -> Client:
+        """A client that goes on from an exported state."""
+        client = cls(terms, int(state["me"]), np.asarray(state["base"]))
+        client.round, client.h, client.k, client.epoch = (int(state[name]) for name in ("round", "h", "k", "epoch"))
+        client._yours = Settled(int(state["yours"][0]), frozenset(state["yours"][1]))
+        client._sent = {
+            int(i): _read_only(np.asarray(delta)) for i, delta in zip(state["sent_rounds"], state["sent"], strict=True)
+        }
+        client._frame = None if state["frame"] is None else np.array(state["frame"], dtype=np.float64)
+        if state["put_aside"] is not None:
+            model, k, below, beyond, epoch = state["put_aside"]
+            client._put_aside = Broadcast(np.asarray(model), int(k), Settled(int(below), frozenset(beyond)), int(epoch))
+        return client
+
+    # -- inside --------------------------------------------------------------------------------------------------------
+
+    def _go_to(self, round: int) -> None:
+        self.round, self.h, self._frame = round, 0, None
+        self._pass_empty_rounds()
+        if self._put_aside is not None:
+            aside, self._put_aside = self._put_aside, None
+            self._take_in(aside)
+
+    def _pass_empty_rounds(self) -> None:
+        while self.round < self.terms.rounds and not self.terms.share(self.round, self.me):
+            self.round += 1
+
+    def _newest(self) -> tuple[int, int]:
+        return (self._put_aside.epoch, self._put_aside.k) if self._put_aside is not None else (self.epoch, self.k)
+
+    def _own_view(self) -> npt.NDArray[np.float64]:
+        """The newest global model with this client's own updates that are still on the way."""
+        view = self._base.copy()
+        for i in sorted(self._sent):
+            low, high = self.terms.block(i, len(view))
+            view[low:high] -= self._sent[i]
+        return view
+
+    def _take_in(self, broadcast: Broadcast) -> npt.NDArray[np.float64] | None:
+        self._base, self.k, self.epoch = np.array(broadcast.model, dtype=np.float64), broadcast.k, broadcast.epoch
+        self._yours = broadcast.yours
+        self._sent = {i: delta for i, delta in self._sent.items() if i not in broadcast.yours}
+        if self._frame is None:
+            return None
+        old, self._frame = self._frame, self._own_view()
+        return self._frame - old
+
+    def _check(self, broadcast: Broadcast) -> None:
+        """Refuse before anything is touched."""
+        if np.shape(broadcast.model) != self._base.shape or not np.isfinite(broadcast.model).all():
+            raise PeerError(
+                f"the server sent a model that is not {len(self._base)} finite numbers; ignored, check the server"
+            )
+        if not 0 <= broadcast.k <= self.terms.rounds:
+            raise PeerError(
+                f"the server says k={broadcast.k}, but this run has {self.terms.rounds} rounds; ignored, check its terms"
+            )
+        ahead = max(broadcast.yours.beyond, default=-1)
+        if any(
+            self.terms.share(i, self.me)
+            for i in range(self.round, max(broadcast.yours.below, ahead + 1))
+            if i in broadcast.yours
+        ):
+            raise UsageError(
+                f"the server has rounds of client {self.me} beyond {self.round - 1}, the last that it sent: this client's "
+                f"state is older than what it sent; restore the newer state or join under another name"
+            )
+
+
+def _read_only(delta: Vector) -> Vector:
+    own = np.array(delta)
+    own.flags.writeable = False
+    return own

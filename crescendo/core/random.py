@@ -1,0 +1,61 @@
+"""Where every random number comes from: one counter-based stream per purpose, client and round; nothing global."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+
+from crescendo.errors import UsageError
+
+
+class Purpose(IntEnum):
+    """What a stream is for. Two purposes never share numbers, so adding a draw to one changes no other."""
+
+    SHARES = 1
+    SPLIT = 2
+    INIT = 3
+    SAMPLE = 4
+    NOISE = 5
+    TIMING = 6
+    MASK = 7
+
+
+def stream(seed: int, purpose: Purpose, client: int = 0, round: int = 0) -> np.random.Generator:
+    """The numbers of one purpose, client and round.
+
+    The counter has a fixed width (``default_rng((7, 2))`` equals ``default_rng((7, 2, 0))``, which would join two streams),
+    and its low word is the one that Philox counts up, so it starts at 0.
+
+    >>> stream(7, Purpose.SAMPLE, client=2, round=5).integers(0, 100, 4)
+    array([18, 36, 57, 66])
+    >>> stream(7, Purpose.SAMPLE, client=5, round=2).integers(0, 100, 4)
+    array([57, 14, 92, 80])
+    """
+    if not 0 <= seed < 2**128:
+        raise UsageError(f"a seed is a whole number from 0 to 2**128 - 1, got {seed}")
+    return np.random.Generator(np.random.Philox(key=seed, counter=[0, int(purpose), client, round]))
+
+
+def aim(
+    generator: np.random.Generator, seed: int, purpose: Purpose, client: int = 0, round: int = 0
+) -> np.random.Generator:
+    """Point a generator made by `stream` at another stream: the same numbers as a new one, at a tenth of the cost.
+
+    >>> reused = stream(0, Purpose.SAMPLE)
+    >>> aim(reused, 7, Purpose.SAMPLE, client=2, round=5).integers(0, 100, 4)
+    array([18, 36, 57, 66])
+    """
+    low = 2**64 - 1
+    generator.bit_generator.state = {
+        "bit_generator": "Philox",
+        "state": {
+            "counter": np.array([0, int(purpose), client, round], dtype=np.uint64),
+            "key": np.array([seed & low, seed >> 64], dtype=np.uint64),
+        },
+        "buffer": np.zeros(4, dtype=np.uint64),
+        "buffer_pos": 4,  # the buffer is used up: the next draw computes a new block
+        "has_uint32": 0,
+        "uinteger": 0,
+    }
+    return generator

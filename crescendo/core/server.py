@@ -1,0 +1,291 @@
+"""Paper [alg:server]: the global model, and when to tell the clients about it.
+
+Theory of operation
+-------------------
+The server holds a model v and a counter k. Each update moves v at once, in whatever order it arrives. Round k is complete when
+the pair (k, c) of every *present* client c is settled: applied, void, or without a share. Then k rises, and goes on rising while
+later rounds are complete too (the paper has "if"; late messages can complete several rounds at once), and one broadcast is due.
+
+Which rounds of a client are settled is kept as "all below a number, plus those that overtook". The same pair of facts is what a
+broadcast tells each client as ``yours``, so it doubles as the acknowledgement.
+
+An absent client holds up nothing: k passes its open rounds. What it sends later is still applied, once, and counted as late. With
+nobody present k stands still, since a broadcast would then contain nothing new.
+
+A message is checked wholly before anything changes, so a refused one leaves no trace; and every new model is a new array, so a
+Broadcast once made stays true. Nothing here grows with what a peer sends: rounds beyond `Terms.furthest` are refused, and a
+client's settled rounds are at most the rounds of the run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from crescendo.core.messages import Broadcast, Settled, Update, Vector
+from crescendo.core.setup import Terms
+from crescendo.errors import PeerError, UsageError
+
+REMEMBERED_ROUNDS = 64  # how long after its round an update's fingerprint is kept, to tell a repeat from a forgery
+
+
+class DuplicateUpdate(PeerError):
+    """The pair (round, client) is settled already; the network repeated a message. Drop it."""
+
+
+class ConflictingUpdate(PeerError):
+    """The pair (round, client) came before with other bytes: two instances of one client, or a forgery. Raise an alarm."""
+
+
+class Server:
+    """Adds updates in the order they arrive and waits for no one.
+
+    >>> from crescendo.schedules.sizes import ConstantSizes
+    >>> from crescendo.schedules.steps import ConstantSteps
+    >>> terms = Terms(ConstantSizes(4), ConstantSteps(0.1), weights=(0.5, 0.5), rounds=3, ahead=1)
+    >>> server = Server(terms, np.zeros(2))
+    >>> server.receive(Update(0, 0, np.ones(2))), server.receive(Update(0, 1, np.ones(2)))
+    (False, True)
+    >>> server.k, server.model, server.broadcast(1).yours
+    (1, array([-2., -2.]), Settled(below=1, beyond=frozenset()))
+    """
+
+    def __init__(self, terms: Terms, model: Vector, present: Iterable[int] | None = None) -> None:
+        self.terms, self.k, self.epoch, self.late = terms, 0, 0, 0
+        self.model = _frozen(model)
+        self._present = np.zeros(terms.clients, dtype=np.bool_)
+        self._present[list(range(terms.clients) if present is None else present)] = True
+        self._gone = np.zeros(terms.clients, dtype=np.bool_)
+        self._below = np.zeros(terms.clients, dtype=np.int64)
+        self._beyond: dict[int, set[int]] = {}
+        self._last = np.full(terms.clients, -1, dtype=np.int64)  # the last round each client is known to have sent
+        self._fingerprints: dict[int, dict[int, bytes]] = {}  # round -> client -> fingerprint of what was applied
+        self._open = self._count_open()
+
+    @property
+    def finished(self) -> bool:
+        """Every round of the run is complete."""
+        return self.k == self.terms.rounds
+
+    @property
+    def present(self) -> npt.NDArray[np.bool_]:
+        """Which clients a round waits for (a copy)."""
+        return self._present.copy()
+
+    # -- messages in ---------------------------------------------------------------------------------------------------
+
+    def receive(self, update: Update) -> bool:
+        """Apply one update. True if k rose, so that a Broadcast is due."""
+        i, c, delta = update.round, update.client, np.asarray(update.delta)
+        self._check_pair(i, c)
+        if self._settled(i, c):
+            raise self._repeat(i, c, delta)
+        low, high = self._check_delta(i, c, delta)
+        with np.errstate(over="ignore"):
+            moved = self.model[low:high] - delta
+        if not np.isfinite(moved).all():  # a NaN or infinity in delta shows here too
+            raise PeerError(
+                f"the update of round {i} from client {c} is not finite; dropped, check that client's data and step size"
+            )
+        if len(moved) < len(self.model):
+            moved = np.concatenate([self.model[:low], moved, self.model[high:]])
+        moved.flags.writeable = False
+        self.model = moved
+        self._last[c] = max(self._last[c], i)
+        self._fingerprints.setdefault(i, {})[c] = _fingerprint(delta)
+        self.late += i < self.k
+        return self._settle(i, c)
+
+    def void(self, i: int, c: int) -> bool:
+        """The pair (i, c) will never come: count it as arrived. True if k rose. Saying it again changes nothing."""
+        self._check_pair(i, c)
+        return not self._settled(i, c) and self._settle(i, c)
+
+    # -- who is there --------------------------------------------------------------------------------------------------
+
+    def absent(self, c: int) -> bool:
+        """Client c has been silent for too long and holds up no round until it is `back`. True if k rose."""
+        self._check_client(c)
+        if not self._present[c]:
+            return False
+        self._present[c] = False
+        self._open -= not self._settled(self.k, c)
+        return self._advance()
+
+    def back(self, c: int, last: int) -> int:
+        """Client c is here (again), and the last round it sent is ``last`` (-1: none). The round it has to go on with.
+
+        That is max(k, last + 1). The rounds between become void; rounds up to ``last`` stay open for its re-sent updates.
+        """
+        self._check_client(c)
+        if not -1 <= last < self.terms.rounds:
+            raise PeerError(
+                f"client {c} says that its last round is {last}, but this run has rounds 0 to {self.terms.rounds - 1}"
+            )
+        if last < self._last[c]:
+            raise PeerError(
+                f"client {c} says that its last round is {last}, but it sent round {self._last[c]}: its state is older than "
+                f"what it sent; restore the newer state or join under another name"
+            )
+        self._last[c] = last
+        start = max(self.k, last + 1)
+        if not self._present[c]:
+            for i in range(max(last + 1, int(self._below[c])), start):
+                if not self._settled(i, c):
+                    self._mark(i, c)
+            self._present[c] = True
+            self._open = self._count_open()
+        return start
+
+    def leave(self, c: int) -> bool:
+        """Client c is gone for good: it holds up nothing, and nothing more is taken from it. True if k rose."""
+        rose = self.absent(c)
+        self._gone[c] = True
+        return rose
+
+    # -- messages out --------------------------------------------------------------------------------------------------
+
+    def settled(self, c: int) -> Settled:
+        """The rounds of client c of which nothing more will come."""
+        self._check_client(c)
+        return Settled(int(self._below[c]), frozenset(self._beyond.get(c, ())))
+
+    def broadcast(self, c: int) -> Broadcast:
+        """What to tell client c now."""
+        return Broadcast(self.model, self.k, self.settled(c), self.epoch)
+
+    # -- state ---------------------------------------------------------------------------------------------------------
+
+    def export(self) -> dict[str, Any]:
+        """Everything but the terms, as arrays, numbers, strings and lists. `restore` continues from it bit for bit."""
+        return {
+            "model": self.model.copy(),
+            "k": self.k,
+            "epoch": self.epoch,
+            "late": self.late,
+            "present": self._present.copy(),
+            "gone": self._gone.copy(),
+            "below": self._below.copy(),
+            "last": self._last.copy(),
+            "beyond": sorted([c, i] for c, rounds in self._beyond.items() for i in rounds),
+            "fingerprints": sorted(
+                [i, c, mark.hex()] for i, row in self._fingerprints.items() for c, mark in row.items()
+            ),
+        }
+
+    @classmethod
+    def restore(cls, terms: Terms, state: dict[str, Any], new_epoch: bool = False) -> Server:
+        """A server that goes on from an exported state. ``new_epoch`` when the state may be older than what was broadcast."""
+        server = cls(terms, np.asarray(state["model"]))
+        if len(state["present"]) != terms.clients:
+            raise UsageError(
+                f"this state is of {len(state['present'])} clients, the terms have {terms.clients}; take the state's terms"
+            )
+        server.k, server.late = int(state["k"]), int(state["late"])
+        server.epoch = int(state["epoch"]) + new_epoch
+        server._present = np.array(state["present"], dtype=np.bool_)
+        server._gone = np.array(state["gone"], dtype=np.bool_)
+        server._below = np.array(state["below"], dtype=np.int64)
+        server._last = np.array(state["last"], dtype=np.int64)
+        for c, i in state["beyond"]:
+            server._beyond.setdefault(int(c), set()).add(int(i))
+        for i, c, mark in state["fingerprints"]:
+            server._fingerprints.setdefault(int(i), {})[int(c)] = bytes.fromhex(mark)
+        server._open = server._count_open()
+        return server
+
+    # -- checks --------------------------------------------------------------------------------------------------------
+
+    def _check_client(self, c: int) -> None:
+        if not 0 <= c < self.terms.clients:
+            raise PeerError(
+                f"client {c} is not part of this run, which has clients 0 to {self.terms.clients - 1}; check its id"
+            )
+        if self._gone[c]:
+            raise PeerError(f"client {c} has left this run for good; it has to join a new run")
+
+    def _check_pair(self, i: int, c: int) -> None:
+        self._check_client(c)
+        if not 0 <= i < self.terms.rounds:
+            raise PeerError(
+                f"client {c} speaks of round {i}, but this run has rounds 0 to {self.terms.rounds - 1}; check its terms"
+            )
+        if i > max(self.terms.furthest(self.k), self._last[c]):
+            raise PeerError(
+                f"client {c} speaks of round {i}, which nobody can have finished at k={self.k}; check its terms"
+            )
+        if not self.terms.share(i, c):
+            raise PeerError(f"client {c} has no share in round {i} and nothing to say about it; check its terms")
+
+    def _check_delta(self, i: int, c: int, delta: Vector) -> tuple[int, int]:
+        low, high = self.terms.block(i, len(self.model))
+        if delta.dtype.kind != "f" or delta.shape != (high - low,):
+            raise PeerError(
+                f"the update of round {i} from client {c} has shape {delta.shape} of {delta.dtype}, "
+                f"expected {high - low} floats; check that both sides use the same model"
+            )
+        return low, high
+
+    def _repeat(self, i: int, c: int, delta: Vector) -> PeerError:
+        known = self._fingerprints.get(i, {}).get(c)
+        if known is None or known == _fingerprint(delta):
+            return DuplicateUpdate(
+                f"client {c} already sent round {i}, or it was declared void (k={self.k}); dropped, not applied twice"
+            )
+        return ConflictingUpdate(
+            f"client {c} sent round {i} before with other bytes; refused, as two instances use this name or somebody forges"
+        )
+
+    # -- settling ------------------------------------------------------------------------------------------------------
+
+    def _settled(self, i: int, c: int) -> bool:
+        return i < self._below[c] or i in self._beyond.get(c, ()) or not self.terms.share(i, c)
+
+    def _settle(self, i: int, c: int) -> bool:
+        self._mark(i, c)
+        if i == self.k and self._present[c]:
+            self._open -= 1
+        return self._advance()
+
+    def _mark(self, i: int, c: int) -> None:
+        beyond, below = self._beyond.setdefault(c, set()), int(self._below[c])
+        beyond.add(i)
+        while below < self.terms.rounds and (below in beyond or not self.terms.share(below, c)):
+            beyond.discard(below)
+            below += 1
+        self._below[c] = below
+        if not beyond:
+            del self._beyond[c]
+
+    def _count_open(self) -> int:
+        """How many present clients round k still waits for."""
+        if self.finished:
+            return 0
+        waiting = self._present & (self._below <= self.k) & (self.terms.shares(self.k) > 0)
+        overtook = sum(bool(waiting[c]) and self.k in rounds for c, rounds in self._beyond.items())
+        return int(waiting.sum()) - overtook
+
+    def _advance(self) -> bool:
+        before = self.k
+        while not self._open and not self.finished and self._present.any():
+            self.k += 1
+            self._fingerprints.pop(self.k - REMEMBERED_ROUNDS, None)
+            self._open = self._count_open()
+        return self.k > before
+
+
+def _frozen(vector: Vector) -> npt.NDArray[np.float64]:
+    """A float64 array of our own that nobody can change."""
+    own = np.array(vector, dtype=np.float64)
+    own.flags.writeable = False
+    return own
+
+
+def _fingerprint(delta: Vector) -> bytes:
+    return hashlib.blake2b(
+        np.ascontiguousarray(delta).tobytes(), digest_size=16, person=delta.dtype.str.encode()
+    ).digest()
