@@ -119,7 +119,8 @@ class Server:
     def back(self, c: int, last: int) -> int:
         """Client c is here (again), and the last round it sent is ``last`` (-1: none). The round it has to go on with.
 
-        That is max(k, last + 1). The rounds between become void; rounds up to ``last`` stay open for its re-sent updates.
+        That is max(k, last + 1). The rounds between become void; rounds up to ``last`` stay open for its re-sent updates. With
+        somebody there again k may rise: compare it.
         """
         self._check_client(c)
         if not -1 <= last < self.terms.rounds:
@@ -139,6 +140,7 @@ class Server:
                     self._mark(i, c)
             self._present[c] = True
             self._open = self._count_open()
+            self._advance()
         return start
 
     def leave(self, c: int) -> bool:

@@ -1,0 +1,91 @@
+"""One client's work: a Client joined to its data and objective. It is the only thing that a runtime drives."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from crescendo.core.client import Client, Done, Wait, Work
+from crescendo.core.messages import Broadcast, Update, Vector
+from crescendo.core.random import Purpose, aim, stream
+from crescendo.core.setup import Terms
+from crescendo.data.records import Records
+from crescendo.errors import UsageError
+from crescendo.objectives.base import Objective, Slots, stepper_for
+
+Ints = npt.NDArray[np.int64]
+
+
+class Worker:
+    """Runs the slots of a client's rounds, on its own rows of ``data``, with records drawn uniformly with replacement.
+
+    A round is drawn once, from the stream of (seed, client, round); a round that is restarted draws the same records. ``wire`` is
+    the type of the floats that are sent: the client moves by what it sent, rounded as the server will see it.
+    """
+
+    def __init__(
+        self,
+        terms: Terms,
+        me: int,
+        model: Vector,
+        objective: Objective,
+        data: Records,
+        rows: Ints,
+        seed: int,
+        wire: str = "float32",
+    ) -> None:
+        if not len(rows):
+            raise UsageError(f"client {me} has no records; give every client at least one")
+        self.client = Client(terms, me, model)
+        self._terms, self._me, self._rows, self._seed = terms, me, rows, seed
+        self._objective, self._data = objective, data
+        self._wire = np.dtype(wire)
+        self._stepper = stepper_for(objective, data)
+        self._generator = stream(seed, Purpose.SAMPLE)
+        self._slots: Slots | None = None
+
+    def next(self) -> Work | Wait | Done:
+        """What the delay bound allows now."""
+        return self.client.next()
+
+    def run(self, slots: int) -> None:
+        """Run ``slots`` slots of the round in hand; begins the round if need be."""
+        if self._slots is None:
+            self._slots = self._draw()
+            self._stepper.load(self.client.start())
+        first = self.client.h
+        self.client.advance(slots)
+        self._stepper.advance(self._slots, first, first + slots)
+
+    @property
+    def round_is_full(self) -> bool:
+        """All slots of the round in hand were run; `finish` is due."""
+        return self.client.round_is_full
+
+    def finish(self) -> Update:
+        """The round's displacement, rounded to the wire, as an update to send; the client goes on with its next round."""
+        low, high = self._terms.block(self.client.round, self._objective.size)
+        displacement = self.client.frame[low:high] - self._stepper.read()[low:high]
+        with np.errstate(over="ignore"):  # what does not fit the wire becomes infinite and is refused by finish()
+            update = self.client.finish(displacement.astype(self._wire))
+        self._slots = None
+        return update
+
+    def receive(self, broadcast: Broadcast) -> None:
+        """Take in a newer global model, in the middle of a round too: the local model moves along, the work done stays."""
+        shift = self.client.receive(broadcast)
+        if shift is not None and self._slots is not None:
+            self._stepper.translate(shift)
+
+    def restart_round(self) -> None:
+        """Forget the unfinished round, as a crash does."""
+        self.client.restart_round()
+        self._slots = None
+
+    def _draw(self) -> Slots:
+        i, size = self.client.round, self._objective.size
+        rng = aim(self._generator, self._seed, Purpose.SAMPLE, self._me, i)
+        etas = self._terms.etas(i, self._me)
+        rows = self._rows[rng.integers(0, len(self._rows), len(etas))]
+        block = None if self._terms.blocks == 1 else self._terms.block(i, size)
+        return Slots(rows, etas, block=block, factor=float(self._terms.blocks))
