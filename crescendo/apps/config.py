@@ -12,13 +12,24 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from crescendo.apps.schedule_keys import Schedule
-from crescendo.apps.sections import COUNT, FLAG, NOT_NEGATIVE, POSITIVE, Section, as_tuple, key, number_as, one_of
+from crescendo.apps.sections import (
+    COUNT,
+    FLAG,
+    NOT_NEGATIVE,
+    POSITIVE,
+    WHOLE,
+    Section,
+    as_tuple,
+    key,
+    number_as,
+    one_of,
+)
 
 Numbers = Annotated[tuple[Annotated[float, Field(gt=0)], ...], BeforeValidator(as_tuple)]
 
 
 class Run(Section):
-    seed: int = key(0, "a whole number of at least 0", "the one source of all randomness", ge=0, lt=2**63)
+    seed: int = key(0, WHOLE, "the one source of all randomness", ge=0, lt=2**63)
     wire: Literal["float64", "float32", "float16"] = key(
         "float32", one_of("float64", "float32", "float16"), "how a vector's numbers travel"
     )
@@ -46,7 +57,7 @@ class Data(Section):
 
 
 class Clients(Section):
-    count: int = key(5, COUNT, "how many clients share the data", ge=1)
+    count: int | None = key(None, COUNT, "how many clients share the data; a split by column knows by itself", ge=1)
     split: str = key(
         "iid",
         one_of("iid", "label", "dirichlet", "column:NAME"),
@@ -61,7 +72,9 @@ class Clients(Section):
     shares: Literal["expected", "coin"] = key(
         "expected", one_of("expected", "coin"), "how a round is shared out: by expected shares, or a coin per gradient"
     )
-    alpha: float = key(0.5, POSITIVE, "concentration of the Dirichlet split; small is uneven", gt=0)
+    alpha: float | None = key(
+        None, POSITIVE, "concentration of the Dirichlet split (left out, 1); small is biased", gt=0
+    )
     sizes: Numbers | None = key(
         None, "a list of numbers above 0, one per client", "relative amounts of data for an unequal iid split"
     )
@@ -160,7 +173,7 @@ class Config(Section):
 
     run: Run = Run()
     data: Data
-    clients: Clients = Clients()
+    clients: Clients
     objective: Goal = Goal()
     schedule: Schedule
     timing: Timing = Timing()
@@ -176,8 +189,12 @@ class Config(Section):
             "timing.speed": speed.values if isinstance(speed, Listed) else None,
         }
         for name, values in lists.items():
-            if values is not None and len(values) != count:
+            if values is not None and count is not None and len(values) != count:
                 raise ValueError(f"{name} has {len(values)} values for {count} clients; give one per client")
+        if count is None and not self.clients.split.startswith("column:"):
+            raise ValueError("clients.count is missing; only a split by column can do without it")
+        if self.clients.alpha is not None and self.clients.split != "dirichlet":
+            raise ValueError(f'clients.alpha goes with split = "dirichlet" only, not "{self.clients.split}"')
         if self.clients.sizes is not None and self.clients.split != "iid":
             raise ValueError(
                 f'clients.sizes goes with split = "iid" only, not "{self.clients.split}"; leave one of them out'

@@ -26,7 +26,8 @@ def read(source: Config | Path | str | Mapping[str, Any], overrides: Sequence[st
     """A checked config from a file, a dict or another config, with ``a.b=c`` overrides put on top.
 
     >>> schedule = {"rounds": 3, "sizes": {"kind": "constant", "size": 10}, "steps": {"kind": "constant", "eta": 0.1}}
-    >>> read({"data": {"source": "a9a"}, "schedule": schedule}, ["clients.count=2"]).clients.count
+    >>> run_file = {"data": {"source": "a9a"}, "clients": {"count": 5}, "schedule": schedule}
+    >>> read(run_file, ["clients.count=2"]).clients.count
     2
     """
     if isinstance(source, Config):

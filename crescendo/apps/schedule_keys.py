@@ -12,6 +12,7 @@ from crescendo.apps.sections import (
     NOT_NEGATIVE,
     NUMBER,
     POSITIVE,
+    WHOLE,
     Section,
     as_tuple,
     key,
@@ -42,15 +43,39 @@ class PowerSize(Section):
 class LogSize(Section):
     kind: Literal["log"]
     scale: float = key(..., POSITIVE, "s_i = ceil(scale (i + shift) / ln(i + shift) + offset)", gt=0)
-    shift: float = key(2.0, "a number above 1", "where the sequence starts", gt=1)
+    shift: float = key(2.0, "a number of at least 2", "where the sequence starts", ge=2)
     offset: float = key(0.0, NUMBER, "added to every round")
     per_client: bool = key(False, FLAG, "the sizes are for each client, not for all together")
 
 
 class TheoremSize(Section):
     kind: Literal["theorem"]
-    d: int = key(1, "a whole number of at least 0", "rounds a client may run ahead in the theorem", ge=0)
-    m: float = key(..., NOT_NEGATIVE, "offset of the sequence; m + 1 >= 2e(d + 1)", ge=0)
+    d: int = key(1, WHOLE, "rounds a client may run ahead in the theorem", ge=0)
+    m: int = key(..., WHOLE, "where the sequence starts; m + 1 >= 2e(d + 1)", ge=0)
+    per_client: bool = key(False, FLAG, "the sizes are for each client, not for all together")
+
+
+class ConstantGamma(Section):
+    kind: Literal["constant"]
+    value: float = key(1.0, "a number of at least 1", "gamma(z) = value", ge=1)
+
+
+class LogGamma(Section):
+    kind: Literal["log"]
+    scale: float = key(4.0, POSITIVE, "gamma(z) = scale ln z", gt=0)
+
+
+Gamma = Annotated[ConstantGamma | LogGamma, Field(discriminator="kind")]
+GammaKey = Annotated[Gamma, number_as("value"), BeforeValidator(_word_as_kind)]
+GAMMA = 'a number of at least 1, "log" or a table with a kind'
+
+
+class RecipeSize(Section):
+    kind: Literal["recipe"]
+    g: float = key(2.0, "a number above 1", "exponent of the recipe: delays grow like t^(1/g)", gt=1)
+    gamma: GammaKey = key(..., GAMMA, "the recipe's slowly growing function")
+    d: int = key(1, WHOLE, "rounds a client may run ahead", ge=0)
+    m: int = key(..., WHOLE, "where the sequence starts", ge=0)
     per_client: bool = key(False, FLAG, "the sizes are for each client, not for all together")
 
 
@@ -91,7 +116,7 @@ class CurvatureStep(Section):
 class TheoremStep(Section):
     kind: Literal["theorem"]
     mu: float | None = key(None, POSITIVE, "strong convexity; left out, the objective's l2", gt=0)
-    m: float | None = key(None, NOT_NEGATIVE, "left out, the m of theorem sizes", ge=0)
+    m: int | None = key(None, WHOLE, "left out, the m of theorem sizes", ge=0)
     m1: float | None = key(None, POSITIVE, "left out, the theorem's M1 for this objective and data", gt=0)
 
 
@@ -102,32 +127,39 @@ class ConstantTau(Section):
 
 class PowerTau(Section):
     kind: Literal["power"]
-    scale: float = key(..., POSITIVE, "tau(t) = scale t^power + offset", gt=0)
+    scale: float = key(..., POSITIVE, "tau(t) = scale (t + shift)^power + offset", gt=0)
     power: float = key(0.5, "a number from 0 to 1", "how fast the allowed delay grows", ge=0, le=1)
-    offset: float = key(0.0, NUMBER, "added to every delay")
+    shift: float = key(0.0, NOT_NEGATIVE, "added to every label", ge=0)
+    offset: float = key(0.0, NOT_NEGATIVE, "added to every delay", ge=0)
+
+
+class RecipeTau(Section):
+    kind: Literal["recipe"]
+    g: float = key(2.0, "a number above 1", "tau(t) = m1 + ((t + m0) / gamma(t + m0))^(1/g)", gt=1)
+    gamma: GammaKey = key(..., GAMMA, "the recipe's slowly growing function")
+    m0: float = key(..., NOT_NEGATIVE, "added to every label", ge=0)
+    m1: float = key(..., NOT_NEGATIVE, "added to every delay", ge=0)
 
 
 class TheoremTau(Section):
     kind: Literal["theorem"]
 
 
-Tau = Annotated[ConstantTau | PowerTau | TheoremTau, Field(discriminator="kind")]
+Tau = Annotated[ConstantTau | PowerTau | RecipeTau | TheoremTau, Field(discriminator="kind")]
 
 
 class Wait(Section):
     rounds: int | None = key(
         None,
-        "a whole number of at least 0",
+        WHOLE,
         "a client may work on round i while i <= k + rounds; 0 is synchronous",
         ge=0,
     )
     tau: Annotated[Tau | None, number_as("tau"), BeforeValidator(_word_as_kind)] = key(
         None, 'a number, "theorem" or a table with a kind', "the delay bound tau(t), in place of `rounds`"
     )
-    d: int | None = key(
-        None, "a whole number of at least 0", "rounds ahead that tau must leave room for, checked", ge=0
-    )
-    m: float | None = key(None, NOT_NEGATIVE, 'for tau = "theorem"; left out, the m of theorem sizes', ge=0)
+    d: int | None = key(None, WHOLE, "rounds ahead that tau must leave room for, checked", ge=0)
+    m: int | None = key(None, WHOLE, 'for tau = "theorem"; left out, the m of theorem sizes', ge=0)
     m1: float | None = key(
         None, POSITIVE, 'for tau = "theorem"; left out, the theorem\'s M1 for this objective and data', gt=0
     )
@@ -143,7 +175,9 @@ class Wait(Section):
         return self
 
 
-Size = Annotated[ConstantSize | PowerSize | LogSize | TheoremSize | ListedSize, Field(discriminator="kind")]
+Size = Annotated[
+    ConstantSize | PowerSize | LogSize | TheoremSize | RecipeSize | ListedSize, Field(discriminator="kind")
+]
 Step = Annotated[ConstantStep | DiminishingStep | CurvatureStep | TheoremStep, Field(discriminator="kind")]
 LENGTHS = ("gradients", "gradients_per_client", "rounds")
 

@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 COUNT = "a whole number of at least 1"
+WHOLE = "a whole number of at least 0"
 POSITIVE = "a number above 0"
 NOT_NEGATIVE = "a number of at least 0"
 FLAG = "true or false"

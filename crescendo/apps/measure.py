@@ -1,0 +1,87 @@
+"""Measures the models of a run as they come: kept for a while, then scored together in one pass over the records."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from crescendo.apps.build import Prepared, weighted_parts
+from crescendo.data import Records
+from crescendo.runtimes.simulator import Moment
+
+Row = dict[str, Any]
+Floats = npt.NDArray[np.float64]
+
+STACK_NUMBERS = 8_000_000  # models kept at once: their numbers, and their margins over all records, stay below this
+
+
+class Meter:
+    """Every ``evaluate.every``-th model and the last: loss on the training data, accuracy on the test part."""
+
+    def __init__(self, prepared: Prepared) -> None:
+        self._prepared = prepared
+        self._every = prepared.config.evaluate.every
+        self._parts = weighted_parts(prepared)
+        self._test = prepared.dataset.test
+        records = max(sum(len(part) for _, part in self._parts), prepared.objective.size, 1)
+        self._batch = max(1, min(64, STACK_NUMBERS // records))
+        self._kept: list[Moment] = []
+        self._last: Moment | None = None
+        self.rows: list[Row] = []
+
+    def observe(self, moment: Moment) -> Row | None:
+        """Take a model in; the newest row that is known."""
+        self._last = moment
+        if moment.k % self._every == 0:
+            self._kept.append(moment)
+        if len(self._kept) >= self._batch:
+            self._flush()
+        return self.rows[-1] if self.rows else None
+
+    def finish(self) -> list[Row]:
+        if self._last is not None and self._last.k % self._every:
+            self._kept.append(self._last)
+        self._flush()
+        return self.rows
+
+    def _flush(self) -> None:
+        if not self._kept:
+            return
+        models = np.stack([moment.model for moment in self._kept])
+        measured = self._measure(models)
+        for j, moment in enumerate(self._kept):
+            row: Row = {
+                "k": moment.k,
+                "gradients": moment.gradients,
+                "seconds": moment.seconds,
+                "broadcasts": moment.broadcasts,
+                "bytes_up": moment.bytes_up,
+                "bytes_down": moment.bytes_down,
+            }
+            row.update({name: _finite(values[j]) for name, values in measured.items()})
+            self.rows.append(row)
+        self._kept.clear()
+
+    def _measure(self, models: Floats) -> dict[str, Floats]:
+        loss = sum(weight * self._scores(models, part)["loss"] for weight, part in self._parts)
+        tested = self._scores(models, self._test) if self._test is not None else {}
+        accuracy = tested.get("accuracy", np.full(len(models), np.nan))
+        others = {name: values for name, values in tested.items() if name not in ("loss", "accuracy")}
+        return {"loss": np.asarray(loss), "accuracy": accuracy, **others}
+
+    def _scores(self, models: Floats, data: Records) -> dict[str, Floats]:
+        """`evaluate` for each model; an objective that is ``stacked`` takes them all at once."""
+        goal = self._prepared.objective
+        if getattr(goal, "stacked", False):
+            return {name: np.asarray(values) for name, values in goal.evaluate(models, data).items()}
+        each = [goal.evaluate(model, data) for model in models]
+        return {name: np.array([scores[name] for scores in each], dtype=np.float64) for name in each[0]}
+
+
+def _finite(value: Any) -> float | None:
+    """JSON has no word for nan and inf: a number that is none is null."""
+    number = float(value)
+    return number if math.isfinite(number) else None

@@ -1,0 +1,190 @@
+"""What the command line prints for people: a progress bar while it runs, tables when it is done."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from crescendo.apps.build import Prepared
+from crescendo.apps.config import Config
+from crescendo.apps.run import Result, Row, Watch
+from crescendo.data import SourceInfo
+from crescendo.runtimes.simulator import Moment
+
+FIRST_ROUNDS = 12
+
+
+@contextlib.contextmanager
+def progress(config: Config) -> Iterator[Watch]:
+    """A bar on stderr, on a terminal only; it leaves nothing behind."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[news]}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(f"Reading {config.data.source}", total=None, news="")
+
+        def watch(moment: Moment, row: Row | None, rounds: int) -> None:
+            news = f"round {moment.k:,} of {rounds:,}, {moment.gradients:,} gradients"
+            if row is not None and row["accuracy"] is not None:
+                news += f", accuracy {row['accuracy']:.3f}"
+            bar.update(task, description="Training", completed=moment.k, total=rounds, news=news)
+
+        yield watch
+
+
+def size(count: float) -> str:
+    """
+    >>> size(528), size(105_600), size(5_000_000)
+    ('528 B', '105.6 kB', '5.0 MB')
+    """
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= factor:
+            return f"{count / factor:.1f} {unit}"
+    return f"{count:.0f} B"
+
+
+def number(value: float | None, form: str = ".4f") -> str:
+    """
+    >>> number(None), number(0.84512)
+    ('none', '0.8451')
+    """
+    return "none" if value is None else f"{value:{form}}"
+
+
+def times(more: float, less: float) -> str:
+    """
+    >>> times(90, 9), times(5, 5)
+    ('10.0 times fewer', 'the same')
+    """
+    return (
+        f"{more / less:.1f} times fewer"
+        if more > less
+        else "the same"
+        if more == less
+        else f"{less / more:.1f} times more"
+    )
+
+
+def result(found: Result) -> None:
+    """The headline, what was saved, and where the rest lies."""
+    console, prepared = Console(), found.prepared
+    table = Table(
+        box=box.SIMPLE_HEAD, title=f"{prepared.dataset.name}, {prepared.terms.clients} clients", title_justify="left"
+    )
+    table.add_column("what", no_wrap=True)
+    table.add_column("value", justify="right", no_wrap=True)
+    table.add_column("")
+    rows = [
+        ("accuracy", number(found.accuracy), "on the test part"),
+        ("loss", number(found.loss), "on the training data, L2 included"),
+        ("gradients", f"{found.gradients:,}", "over all clients"),
+        ("rounds", f"{found.rounds:,}", f"from {prepared.sizes(0):,} to {_largest(prepared):,} gradients"),
+        ("sent", size(found.bytes_up), "by the clients"),
+        ("received", size(found.bytes_down), f"by the clients, in {found.broadcasts:,} broadcasts"),
+        ("rounds ahead", f"{found.max_rounds_ahead}", "at most, of the newest global model"),
+        ("waits", f"{found.waits:,}", "times a client had to wait"),
+        ("virtual time", f"{found.virtual_seconds:,.0f} s", f"simulated in {found.wall_seconds:.2f} s"),
+    ]
+    if found.max_delay_used is not None:
+        rows.insert(7, ("delay", f"{found.max_delay_used:.0%}", "of what tau allows, at most"))
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+    _savings(console, found)
+    if found.run is not None:
+        console.print(f"Report: {found.run}/report.html", soft_wrap=True, highlight=False)
+
+
+def _largest(prepared: Prepared) -> int:
+    return max(prepared.sizes(i) for i in range(max(0, prepared.sizes.rounds - 2), prepared.sizes.rounds))
+
+
+def _savings(console: Console, found: Result) -> None:
+    constant = found.constant
+    table = Table(box=box.SIMPLE_HEAD, title="Saved by rounds that grow", title_justify="left")
+    table.add_column("same gradients", no_wrap=True)
+    for name in ("this run", f"constant rounds of {constant.size:,}", ""):
+        table.add_column(name, justify="right")
+    table.add_row("rounds", f"{found.rounds:,}", f"{constant.rounds:,}", times(constant.rounds, found.rounds))
+    ours, theirs = found.bytes_up + found.bytes_down, constant.bytes_up + constant.bytes_down
+    table.add_row("bytes", size(ours), size(theirs), times(theirs, ours))
+    console.print(table)
+
+
+def schedule(prepared: Prepared) -> None:
+    """The certificate, with both sides of every condition, and the first rounds."""
+    console, found = Console(), prepared.certificate
+    console.print(
+        f"{found.rounds:,} rounds, {found.gradients:,} gradients, {prepared.terms.clients} clients, "
+        f"waiting by {'rounds' if found.rule == 'd' else 'tau'}",
+        highlight=False,
+    )
+    if found.conditions:
+        table = Table(box=box.SIMPLE_HEAD, title="Certificate", title_justify="left")
+        for name in ("condition", "round", "left", "", "right", ""):
+            table.add_column(name, justify="right" if name in ("round", "left", "right") else "left")
+        for one in found.conditions:
+            place = "" if one.round is None else f"{one.round:,}"
+            verdict = "holds" if one.holds else "does not hold"
+            table.add_row(one.name, place, f"{one.left:,.6g}", one.relation, f"{one.right:,.6g}", verdict)
+        console.print(table)
+    for note in found.notes:
+        console.print(note, highlight=False, soft_wrap=True)
+    table = Table(box=box.SIMPLE_HEAD, title="First rounds", title_justify="left")
+    for name in ("round", "gradients", "before it", "step size", "per client"):
+        table.add_column(name, justify="right")
+    for row in first_rounds(prepared):
+        shares = ", ".join(f"{share:,}" for share in row["shares"][:8]) + (", .." if len(row["shares"]) > 8 else "")
+        table.add_row(f"{row['round']}", f"{row['gradients']:,}", f"{row['before']:,}", f"{row['step']:.6g}", shares)
+    console.print(table)
+
+
+def first_rounds(prepared: Prepared, most: int = FIRST_ROUNDS) -> list[Row]:
+    terms = prepared.terms
+    return [
+        {
+            "round": i,
+            "gradients": prepared.sizes(i),
+            "before": terms.before(i),
+            "step": float(prepared.terms.steps.at(terms.before(i))),
+            "shares": terms.shares(i).tolist(),
+        }
+        for i in range(min(most, terms.rounds))
+    ]
+
+
+def schedule_as_json(prepared: Prepared) -> Row:
+    found = prepared.certificate
+    return {
+        "rounds": found.rounds,
+        "gradients": found.gradients,
+        "clients": prepared.terms.clients,
+        "rule": found.rule,
+        "conditions": [vars(one) for one in found.conditions],
+        "consistent_delay": found.consistent_delay,
+        "theorem_allows": found.theorem_allows,
+        "notes": list(found.notes),
+        "first_rounds": first_rounds(prepared),
+    }
+
+
+def sources(found: list[SourceInfo]) -> None:
+    console = Console()
+    rows = sources_as_json(found)["sources"]
+    names = list(rows[0])
+    table = Table(box=box.SIMPLE_HEAD)
+    for name in names:
+        table.add_column(name, justify="right" if isinstance(rows[0][name], int) else "left")
+    for row in rows:
+        table.add_row(*(f"{value:,}" if isinstance(value, int) else str(value or "") for value in row.values()))
+    console.print(table)
+
+
+def sources_as_json(found: list[SourceInfo]) -> Row:
+    rows: list[dict[str, Any]] = [dict(vars(source)) for source in found]
+    return {"sources": rows}
