@@ -117,7 +117,7 @@ class Simulation:
         if not self.server.finished:
             waiting = [c for c, runner in enumerate(self._runners) if runner.state == "waiting"]
             raise UsageError(
-                f"everybody waits: round {self.server.k} of {self.terms.rounds} cannot be completed and clients {waiting} may not "
+                f"everybody waits: round {self.server.k} of {self.terms.rounds} cannot be completed; clients {waiting} may not "
                 f"go on; the schedule is not live, choose one with a certificate"
             )
         return self._trace()

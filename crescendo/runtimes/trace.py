@@ -133,7 +133,8 @@ def _required(terms: Terms, i: int, labels: Array) -> Array:
     if terms.tau is None:
         assert terms.ahead is not None
         return np.full(len(labels), terms.before(max(0, i - terms.ahead)))
-    return np.ceil(labels - np.asarray(terms.tau(labels), dtype=np.float64))
+    required: Array = np.ceil(labels - np.asarray(terms.tau(labels), dtype=np.float64))
+    return required
 
 
 @dataclass(frozen=True)
