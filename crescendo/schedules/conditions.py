@@ -1,0 +1,151 @@
+"""The conditions that sizes and a delay must meet together, each evaluated over a whole horizon at once.
+
+A horizon is given by its prefix sums S: S[i] = s_0 + ... + s_{i-1}, so that round i has labels S[i] .. S[i+1] - 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from crescendo.schedules.checks import FloatArray, IntArray
+from crescendo.schedules.delay import Delay
+
+EVERY_LABEL_TO = 2**22  # a named delay is checked label by label up to here, and by calculus beyond
+CHUNK = 2**18
+ROUNDING = 16 * 2.0**-52  # a step of tau that is wrong by less than this share of tau is rounding
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One inequality where it is tightest, or where it first fails; ``says`` is the sentence for people."""
+
+    name: str
+    round: int | None
+    left: float
+    right: float
+    relation: str
+    holds: bool
+    says: str
+
+    @property
+    def where(self) -> str:
+        return f"{'tightest' if self.holds else 'first'} in round {self.round}"
+
+
+@dataclass(frozen=True, eq=False)
+class Sides:
+    """Both sides of an inequality at every round, ``left > right`` if strict, else ``left >= right``."""
+
+    left: FloatArray
+    right: FloatArray
+    strict: bool
+
+    @property
+    def holds(self) -> npt.NDArray[np.bool_]:
+        return self.left > self.right if self.strict else self.left >= self.right
+
+    @property
+    def place(self) -> int:
+        """The first round that fails, or else the tightest one."""
+        holds = self.holds
+        return int(np.argmin(self.left - self.right) if holds.all() else np.argmin(holds))
+
+    @property
+    def short_of(self) -> float:
+        """How much the left side must rise for every round to hold, or to be equal where it is strict."""
+        return max(0.0, float(np.max(self.right - self.left)))
+
+
+def windows(sums: IntArray, d: int) -> IntArray:
+    """s_{i-d} + ... + s_i for every round i; rounds below 0 count nothing.
+
+    >>> windows(np.array([0, 1, 3, 6]), d=1).tolist()
+    [1, 3, 5]
+    """
+    rounds = len(sums) - 1
+    before = np.zeros(rounds, np.int64)
+    before[d:] = sums[: max(0, rounds - d)]
+    return sums[1:] - before
+
+
+def liveness(sums: IntArray, tau: Delay) -> Sides:
+    """Can every client finish round k without a broadcast newer than k? Else all stop for ever::
+
+        tau(s_0 + ... + s_k - 2)  >  s_k - 1
+
+    These are t_glob and t_delay of the last slot of Paper [alg:client], which leaves this condition out. Earlier
+    slots follow from it, because t - tau(t) never decreases.
+    """
+    return Sides(tau(sums[1:] - 2), np.diff(sums) - 1.0, strict=True)
+
+
+def rounds_ahead(sums: IntArray, tau: Delay, d: int) -> Sides:
+    """May a client be ``d`` rounds ahead of the global model, in every round i and not only from d + 1 on?
+
+    Paper [eqtausample]::
+
+        tau(s_0 + ... + s_i)  >=  s_{i-d} + ... + s_i
+    """
+    return Sides(tau(sums[1:]), windows(sums, d).astype(np.float64), strict=False)
+
+
+def steadiness(sums: IntArray, tau: Delay) -> Iterator[Condition]:
+    """Neither tau nor t - tau(t) ever decreases, as the proof of Paper [thmalg] needs.
+
+    Looked at label by label, t and t + 1 together: to the end of the horizon, or to where calculus takes over.
+    """
+    last = int(sums[-1])
+    if (known := tau.steady_from()) < last:
+        last = min(last, max(EVERY_LABEL_TO, math.ceil(known)))
+    down, up = (math.inf, 0), (-math.inf, 0)  # the least and the largest step, with their labels
+    for start in range(0, last, CHUNK):
+        t = np.arange(start, min(start + CHUNK, last) + 1)
+        values = tau(t)
+        if not np.isfinite(values).all():
+            yield _no_number(sums, int(t[np.argmin(np.isfinite(values))]), values)
+            return
+        step = np.diff(values)
+        slack = ROUNDING * np.abs(values[1:])
+        falls, leaps = step < -slack, step > 1 + slack
+        if (falls | leaps).any():
+            label = int(t[np.argmax(falls | leaps)])
+            yield _steps(sums, tau, label, up=bool(leaps[label - start]), holds=False)
+            return
+        down = min(down, (float(step.min()), int(t[np.argmin(step)])))
+        up = max(up, (float(step.max()), int(t[np.argmax(step)])))
+    yield _steps(sums, tau, down[1], up=False, holds=True)
+    yield _steps(sums, tau, up[1], up=True, holds=True)
+
+
+def _steps(sums: IntArray, tau: Delay, t: int, *, up: bool, holds: bool) -> Condition:
+    here, there = tau(t), tau(t + 1)
+    round_ = _round_of(sums, t)
+    if up:
+        left, right = t + 1 - there, t - here
+        says = f"{t + 1} - tau({t + 1}) = {show(left)} {'>=' if holds else '<'} {t} - tau({t}) = {show(right)}"
+        return Condition("t - tau(t) never decreases", round_, left, right, ">=", holds, says)
+    says = f"tau({t + 1}) = {show(there)} {'>=' if holds else '<'} tau({t}) = {show(here)}"
+    return Condition("tau never decreases", round_, there, here, ">=", holds, says)
+
+
+def _no_number(sums: IntArray, t: int, values: FloatArray) -> Condition:
+    value = float(values[~np.isfinite(values)][0])
+    return Condition("tau is finite", _round_of(sums, t), value, 0.0, ">=", False, f"tau({t}) = {value}")
+
+
+def _round_of(sums: IntArray, t: int) -> int:
+    return min(int(np.searchsorted(sums, t, side="right")), len(sums) - 1) - 1
+
+
+def show(x: float) -> str:
+    """A number for a sentence: whole numbers whole, others to twelve figures.
+
+    >>> show(1400.0), show(1113.8206595921960)
+    ('1400', '1113.82065959')
+    """
+    return f"{x:.12g}"

@@ -1,0 +1,258 @@
+"""The delay tau(t): how many of the newest updates the model of gradient t may lack.
+
+Before the first gradient, tau(t) = tau(0). A wait rule by tau needs tau and t - tau(t) never to decrease; the
+certificate checks it label by label, and takes it from calculus from label ``steady_from()`` on.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, overload
+
+import numpy as np
+
+from crescendo.errors import UsageError
+from crescendo.schedules.checks import FloatArray, kind, real, settle, whole
+from crescendo.schedules.gamma import Gamma
+from crescendo.schedules.recipe import least_m
+
+
+@dataclass(frozen=True)
+class Delay(ABC):
+    """tau(t) for a label t, or an array of labels. A new kind is a frozen dataclass with ``_tau``."""
+
+    @abstractmethod
+    def _tau(self, t: FloatArray) -> FloatArray:
+        """tau at labels t >= 0."""
+
+    @overload
+    def __call__(self, t: float) -> float: ...
+    @overload
+    def __call__(self, t: np.ndarray[Any, Any]) -> FloatArray: ...
+    def __call__(self, t: Any) -> Any:
+        if isinstance(t, np.ndarray):
+            return self._tau(np.maximum(t, 0).astype(np.float64))
+        if not isinstance(t, int | float | np.integer | np.floating) or t != t:
+            raise UsageError(f"a label must be a number, got {t!r}")
+        return float(self._tau(np.array([max(t, 0)], np.float64))[0])
+
+    def steady_from(self) -> float:
+        """The label from which calculus says that tau and t - tau(t) never decrease; inf when it is not known."""
+        return math.inf
+
+    def lifted(self, by: float) -> Delay:
+        """The same delay with a constant added: ``by``, or up to a thousandth more for a number that reads well."""
+        return LiftedDelay(self, _readable(by))
+
+
+@dataclass(frozen=True)
+class ConstantDelay(Delay):
+    """tau(t) = tau.
+
+    >>> ConstantDelay(100)(7), ConstantDelay(100)(np.array([-1, 5])).tolist()
+    (100.0, [100.0, 100.0])
+    """
+
+    tau: float
+
+    def __post_init__(self) -> None:
+        settle(self, tau=real("tau", self.tau, above=0))
+
+    def _tau(self, t: FloatArray) -> FloatArray:
+        return np.full(t.shape, self.tau, np.float64)
+
+    def steady_from(self) -> float:
+        return 0.0
+
+    def lifted(self, by: float) -> Delay:
+        return replace(self, tau=_readable(self.tau + by))
+
+
+@dataclass(frozen=True)
+class PowerDelay(Delay):
+    """tau(t) = scale * (t + shift)**power + offset.
+
+    >>> PowerDelay(0.5, 0.5, offset=10, shift=100)(300)
+    20.0
+    """
+
+    scale: float
+    power: float
+    offset: float = 0.0
+    shift: float = 0.0
+
+    def __post_init__(self) -> None:
+        settle(self, scale=real("scale", self.scale, least=0), power=real("power", self.power, least=0))
+        settle(self, offset=real("offset", self.offset, least=0), shift=real("shift", self.shift, least=0))
+
+    def _tau(self, t: FloatArray) -> FloatArray:
+        with np.errstate(over="ignore"):
+            return np.asarray(self.scale * (t + self.shift) ** self.power + self.offset)
+
+    def steady_from(self) -> float:
+        if self.power > 1:
+            return math.inf
+        rise = self.scale * ((1 + self.shift) ** self.power - self.shift**self.power)
+        return 0.0 if rise <= 1 else math.inf  # a concave function rises most in its first step
+
+    def lifted(self, by: float) -> Delay:
+        return replace(self, offset=_readable(self.offset + by))
+
+
+@dataclass(frozen=True)
+class RecipeDelay(Delay):
+    """The delay that the recipe's sizes respect when M0 >= ((m+1) (g-1)/g)^(g/(g-1)) and M1 >= d + 1.
+
+    Paper [lemsample]::
+
+        tau(t) = M1 + ( (t + M0) / gamma(t + M0) )^(1/g)
+
+    >>> from crescendo.schedules.gamma import LogGamma
+    >>> round(RecipeDelay(g=2, gamma=LogGamma(4), m0=100, m1=1)(0), 3)
+    3.33
+    """
+
+    g: float
+    gamma: Gamma
+    m0: float
+    m1: float
+
+    def __post_init__(self) -> None:
+        kind("gamma", self.gamma, Gamma)
+        settle(self, g=real("g", self.g, above=1), m0=real("m0", self.m0, least=0), m1=real("m1", self.m1, least=0))
+        if self.m0 < (least := self.gamma.holds_from(self.g)):
+            raise UsageError(f"m0 must be {least:.6g} or more, where {self.gamma} meets its conditions, got {self.m0}")
+
+    def _tau(self, t: FloatArray) -> FloatArray:
+        x = t + self.m0
+        return np.asarray(self.m1 + (x / self.gamma(x)) ** (1 / self.g))
+
+    def steady_from(self) -> float:
+        """With x = t + M0 >= 1 the slope lies in 0 .. 1/g: 0 <= (1 - x gamma'/gamma) / (g gamma^(1/g) x^(1-1/g))."""
+        return max(0.0, 1.0 - self.m0)
+
+    def lifted(self, by: float) -> Delay:
+        return replace(self, m1=_readable(self.m1 + by))
+
+
+@dataclass(frozen=True)
+class StronglyConvexDelay(Delay):
+    """The strongly convex theorem's delay, with M0 = (m+1)^2 / 4; ``theorem_m1`` gives M1.
+
+    Paper [thmsc]::
+
+        tau(t) = M1 + sqrt( (t + M0) / (4 ln(t + M0)) )
+
+    >>> round(StronglyConvexDelay(m=6317, m1=720)(20_000), 3)
+    1113.821
+    """
+
+    m: int
+    m1: float
+
+    def __post_init__(self) -> None:
+        settle(self, m=whole("m", self.m), m1=real("m1", self.m1, least=0))
+        if self.m < (least := least_m(0)):
+            raise UsageError(f"m must be {least} or more, where (m+1)^2/4 >= e^2, got {self.m}")
+
+    @property
+    def m0(self) -> float:
+        return (self.m + 1) ** 2 / 4
+
+    def _tau(self, t: FloatArray) -> FloatArray:
+        x = t + self.m0
+        return np.asarray(self.m1 + np.sqrt(x / (4 * np.log(x))))
+
+    def steady_from(self) -> float:
+        return 0.0  # RecipeDelay's argument, with M0 >= e^2
+
+    def lifted(self, by: float) -> Delay:
+        return replace(self, m1=_readable(self.m1 + by))
+
+
+@dataclass(frozen=True)
+class OwnDelay(Delay):
+    """A user's own function of one label. The certificate checks it at every label of the horizon.
+
+    >>> OwnDelay(lambda t: 10 + t / 2)(8)
+    14.0
+    """
+
+    function: Callable[[int], float]
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise UsageError(f"a delay of your own must be a function of t, got {self.function!r}")
+
+    def _tau(self, t: FloatArray) -> FloatArray:
+        return np.array([self.function(int(label)) for label in t.flat], np.float64).reshape(t.shape)
+
+
+@dataclass(frozen=True)
+class LiftedDelay(Delay):
+    """Another delay with a constant added.
+
+    >>> LiftedDelay(ConstantDelay(4), 2)(0)
+    6.0
+    """
+
+    base: Delay
+    by: float
+
+    def __post_init__(self) -> None:
+        kind("base", self.base, Delay)
+        settle(self, by=real("by", self.by, least=0))
+
+    def _tau(self, t: FloatArray) -> FloatArray:
+        return self.base._tau(t) + self.by
+
+    def steady_from(self) -> float:
+        return self.base.steady_from()
+
+    def lifted(self, by: float) -> Delay:
+        return replace(self, by=_readable(self.by + by))
+
+
+def theorem_m1(d: int, L: float, mu: float, s0: int, alpha: float = 36) -> float:
+    """M1 of the strongly convex theorem, for L-smooth and mu-strongly convex problems.
+
+    Paper [thmsc]::
+
+        M1 = max(d + 1, 2 L alpha / mu, s_0 / 2)
+
+    >>> theorem_m1(d=1, L=1, mu=0.1, s0=50)
+    720.0
+    """
+    L, mu = real("L", L, above=0), real("mu", mu, above=0)
+    alpha = real("alpha", alpha, above=0)
+    if mu > L:
+        raise UsageError(f"mu cannot exceed L, got mu={mu!r} and L={L!r}")
+    return max(whole("d", d) + 1.0, 2 * L * alpha / mu, whole("s0", s0, least=1) / 2)
+
+
+def growth_limit(t: float) -> float:
+    """How large a delay the theory lets grow with t, constants aside, for t >= e^2.
+
+    Paper [tau1], for t large enough::
+
+        tau(t) <= sqrt( t/ln t * (1 - 1/ln t) )
+
+    Without its last factor the bound is sqrt(t / ln t).
+
+    >>> round(growth_limit(20_000), 1), round(math.sqrt(20_000 / math.log(20_000)), 1)
+    (42.6, 44.9)
+    """
+    t = real("t", t, least=math.e**2)
+    return math.sqrt(t / math.log(t) * (1 - 1 / math.log(t)))
+
+
+def _readable(x: float) -> float:
+    """x rounded up to a thousandth, where floats are fine enough for thousandths.
+
+    >>> _readable(1.23401), _readable(50)
+    (1.235, 50.0)
+    """
+    return math.ceil(x * 1000) / 1000 if abs(x) < 1e12 else float(x)

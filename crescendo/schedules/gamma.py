@@ -1,0 +1,72 @@
+"""The slowly growing gamma(z) of the recipe, which decides how fast sizes and delays may grow."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from crescendo.schedules.checks import FloatArray, real, settle
+
+
+@dataclass(frozen=True)
+class Gamma(ABC):
+    """Paper [lemsample] asks of gamma, for every z that is met::
+
+        gamma(z) >= 1,    gamma'(z) >= 0,    gamma(z) >= z gamma'(z) g / (g-1)
+
+    A new gamma is a frozen subclass that says from which z on all three hold.
+    """
+
+    @abstractmethod
+    def __call__(self, z: FloatArray) -> FloatArray:
+        """gamma(z), entry by entry."""
+
+    @abstractmethod
+    def holds_from(self, g: float) -> float:
+        """The least z from which the lemma's three conditions hold, given its exponent g."""
+
+
+@dataclass(frozen=True)
+class ConstantGamma(Gamma):
+    """gamma(z) = value, at least 1: delays grow like t^(1/g), with no logarithm.
+
+    >>> ConstantGamma().holds_from(2)
+    0.0
+    """
+
+    value: float = 1.0
+
+    def __post_init__(self) -> None:
+        settle(self, value=real("value", self.value, least=1))
+
+    def __call__(self, z: FloatArray) -> FloatArray:
+        return np.full_like(z, self.value)
+
+    def holds_from(self, g: float) -> float:
+        return 0.0
+
+
+@dataclass(frozen=True)
+class LogGamma(Gamma):
+    """gamma(z) = scale ln z; the strongly convex theorem uses scale 4 with g = 2.
+
+    gamma >= 1 from z = e^(1/scale) on, and gamma >= z gamma' g/(g-1) from z = e^(g/(g-1)) on.
+
+    >>> LogGamma().holds_from(2) == math.e ** 2
+    True
+    """
+
+    scale: float = 4.0
+
+    def __post_init__(self) -> None:
+        settle(self, scale=real("scale", self.scale, above=0))
+
+    def __call__(self, z: FloatArray) -> FloatArray:
+        return self.scale * np.log(z)
+
+    def holds_from(self, g: float) -> float:
+        exponent = max(1 / self.scale, g / (g - 1))
+        return math.e**exponent if exponent < 700 else math.inf

@@ -1,0 +1,121 @@
+"""Sizes that grow as fast as a delay function lets them: the paper's recipe and its strongly convex instance."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from crescendo.errors import UsageError
+from crescendo.schedules.checks import LIMIT, FloatArray, IntArray, kind, real, settle, whole
+from crescendo.schedules.gamma import Gamma
+from crescendo.schedules.sequence import Sizes, round_up
+
+
+def least_m(d: int) -> int:
+    """The least m of the strongly convex recipe, m + 1 >= 2e(d+1).
+
+    gamma(z) = 4 ln z meets the conditions of Paper [lemsample] only from z = e^2 on, which the paper does not say;
+    the first z is ((m+1) / (2(d+1)))^2.
+
+    >>> [least_m(d) for d in range(4)]
+    [5, 10, 16, 21]
+    """
+    return math.ceil(2 * math.e * (whole("d", d) + 1)) - 1
+
+
+@dataclass(frozen=True)
+class RecipeSizes(Sizes):
+    """The largest sizes a delay tau(t) = M1 + ((t + M0) / gamma(t + M0))^(1/g) lets clients run d rounds ahead with.
+
+    Paper [lemsample], for every round i >= 0::
+
+        s_i = ceil( S((m+i+1) / (d+1)) / (d+1) )
+        S(x) = ( x/omega(x) * (g-1)/g )^(1/(g-1)),    omega(x) = gamma( (x (g-1)/g)^(g/(g-1)) )
+
+    >>> from crescendo.schedules.gamma import ConstantGamma, LogGamma
+    >>> sizes = RecipeSizes(g=2, gamma=ConstantGamma(), d=1, m=40); [sizes(i) for i in range(6)]
+    [6, 6, 6, 6, 6, 6]
+    >>> RecipeSizes(g=2, gamma=LogGamma(4), d=0, m=6317)(0)
+    50
+    """
+
+    g: float
+    gamma: Gamma
+    d: int
+    m: int
+
+    def __post_init__(self) -> None:
+        kind("gamma", self.gamma, Gamma)
+        settle(self, g=real("g", self.g, above=1), d=whole("d", self.d), m=whole("m", self.m))
+        if (first := float(self._z(self._x(0, 1))[0])) < (least := self.gamma.holds_from(self.g)):
+            raise UsageError(
+                f"{self.gamma} meets the recipe's conditions from z = {least:.6g} on, but round 0 has z = {first:.6g}; "
+                "raise m or lower d"
+            )
+        self.before(1)
+
+    def _x(self, lo: int, hi: int) -> FloatArray:
+        return (np.arange(lo, hi) + (self.m + 1.0)) / (self.d + 1)
+
+    def _z(self, x: FloatArray) -> FloatArray:
+        with np.errstate(over="ignore"):
+            return (x * (self.g - 1) / self.g) ** (self.g / (self.g - 1))
+
+    def _between(self, lo: int, hi: int) -> IntArray | FloatArray:
+        x, g = self._x(lo, hi), self.g
+        with np.errstate(over="ignore", invalid="ignore"):
+            s = (x / self.gamma(self._z(x)) * (g - 1) / g) ** (1 / (g - 1))
+        return round_up(np.minimum(s / (self.d + 1), 2.0 * LIMIT))
+
+
+@dataclass(frozen=True)
+class StronglyConvexSizes(Sizes):
+    """The recipe with g = 2 and gamma(z) = 4 ln z, for strongly convex problems; it needs m + 1 >= 2e(d+1).
+
+    Paper [thmsc], which Paper [thmsc2] states in short, for every round i >= 0::
+
+        s_i = ceil( (m+i+1) / (16 (d+1)^2 ln( (m+i+1) / (2(d+1)) )) )
+
+    >>> sizes = StronglyConvexSizes(d=0, m=6317); sizes(0), sizes(1000), sizes(10**6 - 1)
+    (50, 56, 4791)
+    """
+
+    d: int
+    m: int
+
+    def __post_init__(self) -> None:
+        settle(self, d=whole("d", self.d), m=whole("m", self.m))
+        if self.m < (least := least_m(self.d)):
+            raise UsageError(
+                f"the recipe needs m + 1 >= 2e(d+1): with d={self.d}, m must be {least} or more, got {self.m}"
+            )
+        self.before(1)
+
+    def _between(self, lo: int, hi: int) -> IntArray | FloatArray:
+        x = (np.arange(lo, hi) + (self.m + 1.0)) / (self.d + 1)
+        return round_up(x / (16 * (self.d + 1) * np.log(x / 2)))
+
+
+def m_for_first_size(s0: int, d: int) -> int:
+    """The least m that starts the strongly convex recipe with s_0 = s0.
+
+    Paper [thmsc] gives m = 2(d+1)*1450 for s_0 = 50, which is wrong: that m = 2900 makes s_0 = 25 with d = 0.
+
+    >>> m_for_first_size(50, d=0), StronglyConvexSizes(0, 6317)(0), StronglyConvexSizes(0, 6316)(0)
+    (6317, 50, 49)
+    """
+    s0 = whole("s0", s0, least=1)
+    if s0 > 2**40:
+        raise UsageError(f"a first size of {s0:,} is out of reach; ask for less than 2**40")
+    low = least_m(d)  # s_0 grows with m from here on, by less than 1 at a time, so every size is met
+    if StronglyConvexSizes(d, low)(0) >= s0:
+        return low
+    high = 2 * low
+    while StronglyConvexSizes(d, high)(0) < s0:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if StronglyConvexSizes(d, middle)(0) < s0 else (low, middle)
+    return high

@@ -1,0 +1,199 @@
+"""How many gradients each round computes, over all clients: s_0, s_1, s_2, ... with rounds counted from 0."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from crescendo.errors import UsageError
+from crescendo.schedules.checks import LIMIT, FloatArray, IntArray, kind, real, settle, whole
+from crescendo.schedules.recipe import RecipeSizes, StronglyConvexSizes, m_for_first_size
+from crescendo.schedules.sequence import Sizes, round_up
+
+__all__ = [
+    "ConstantSizes",
+    "CutSizes",
+    "ListedSizes",
+    "LogSizes",
+    "PerClient",
+    "PowerSizes",
+    "RecipeSizes",
+    "Sizes",
+    "StronglyConvexSizes",
+    "m_for_first_size",
+]
+
+
+@dataclass(frozen=True)
+class ConstantSizes(Sizes):
+    """s_i = size.
+
+    >>> sizes = ConstantSizes(100); sizes, sizes(0), sizes.before(10**6)
+    (ConstantSizes(size=100), 100, 100000000)
+    """
+
+    size: int
+
+    def __post_init__(self) -> None:
+        settle(self, size=whole("size", self.size, least=1))
+        self.before(1)
+
+    def _between(self, lo: int, hi: int) -> IntArray | FloatArray:
+        return np.full(hi - lo, self.size, np.int64)
+
+
+@dataclass(frozen=True)
+class PowerSizes(Sizes):
+    """s_i = ceil(scale * (i + shift)**power + offset), with i from 0.
+
+    The experiments write a*i^c + b and count from 1, which is shift 1: they start with s_0 = ceil(a + b). With
+    shift = m and scale = N*q it is the private form N*q*(i+m)^p.
+
+    >>> [PowerSizes(50)(i) for i in range(4)], [PowerSizes(1.322, shift=0, offset=16)(i) for i in range(4)]
+    ([50, 100, 150, 200], [16, 18, 19, 20])
+    >>> PowerSizes(2, power=0.5)
+    PowerSizes(scale=2, power=0.5, shift=1.0, offset=0.0)
+    """
+
+    scale: float
+    power: float = 1.0
+    shift: float = 1.0
+    offset: float = 0.0
+
+    def __post_init__(self) -> None:
+        settle(self, scale=real("scale", self.scale, above=0), power=real("power", self.power, least=0))
+        settle(self, shift=real("shift", self.shift, least=0), offset=real("offset", self.offset))
+        self.before(1)
+
+    def _between(self, lo: int, hi: int) -> IntArray | FloatArray:
+        with np.errstate(over="ignore"):
+            return round_up(self.scale * (np.arange(lo, hi, dtype=np.float64) + self.shift) ** self.power + self.offset)
+
+
+@dataclass(frozen=True)
+class LogSizes(Sizes):
+    """s_i = ceil(scale * x / ln x + offset) with x = i + shift and i from 0.
+
+    The experiments count from 2, which is shift 2. x / ln x is without bound as x falls to 1, and least at x = e.
+
+    >>> [LogSizes(50)(i) for i in range(4)]
+    [145, 137, 145, 156]
+    """
+
+    scale: float
+    shift: float = 2
+    offset: float = 0
+
+    def __post_init__(self) -> None:
+        settle(self, scale=real("scale", self.scale, above=0), shift=real("shift", self.shift, least=2))
+        settle(self, offset=real("offset", self.offset))
+        self.before(1)
+
+    def _between(self, lo: int, hi: int) -> IntArray | FloatArray:
+        x = np.arange(lo, hi, dtype=np.float64) + self.shift
+        with np.errstate(over="ignore"):
+            return round_up(self.scale * x / np.log(x) + self.offset)
+
+
+@dataclass(frozen=True)
+class ListedSizes(Sizes):
+    """A user's own sequence; its last value repeats.
+
+    >>> [ListedSizes((3, 1, 4))(i) for i in range(5)]
+    [3, 1, 4, 4, 4]
+    """
+
+    values: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if isinstance(self.values, str | bytes) or not hasattr(self.values, "__iter__"):
+            raise UsageError(f"values must be a list of whole numbers, got {self.values!r}")
+        settle(self, values=tuple(whole("a listed size", value, least=1) for value in self.values))
+        if not self.values:
+            raise UsageError("a list of sizes needs at least one; its last value repeats")
+        self.before(1)
+
+    def _between(self, lo: int, hi: int) -> IntArray | FloatArray:
+        listed = np.array(self.values[lo:hi] or self.values[-1:], np.int64)
+        return np.concatenate([listed, np.full(hi - lo - len(listed), self.values[-1], np.int64)])
+
+
+@dataclass(frozen=True)
+class PerClient(Sizes):
+    """``clients`` times another sequence: what a rule per client makes over all of them.
+
+    >>> PerClient(PowerSizes(100), clients=5)(0)
+    500
+    """
+
+    each: Sizes
+    clients: int
+
+    def __post_init__(self) -> None:
+        kind("each", self.each, Sizes)
+        settle(self, clients=whole("clients", self.clients, least=1))
+        self.before(1)
+
+    def _between(self, lo: int, hi: int) -> IntArray | FloatArray:
+        each = np.diff(self.each._sums.grow(hi)[lo : hi + 1])
+        return np.where(each > LIMIT // self.clients, LIMIT + 1, each * self.clients)
+
+
+@dataclass(frozen=True)
+class CutSizes(Sizes):
+    """Another sequence that stops when exactly ``gradients`` are done: the last round is cut, and later ones are 0.
+
+    >>> sizes = CutSizes(PowerSizes(50), gradients=20_000)
+    >>> sizes.rounds, sizes(26), sizes(27), sizes(28), sizes.before(10**9)
+    (28, 1350, 1100, 0, 20000)
+    """
+
+    base: Sizes
+    gradients: int
+
+    def __post_init__(self) -> None:
+        kind("base", self.base, Sizes)
+        settle(self, gradients=whole("gradients", self.gradients, least=1))
+        assert self.rounds >= 1
+
+    @classmethod
+    def of_rounds(cls, base: Sizes, rounds: int) -> CutSizes:
+        """``rounds`` whole rounds of ``base``.
+
+        >>> CutSizes.of_rounds(PowerSizes(50), 3)
+        CutSizes(base=PowerSizes(scale=50, power=1.0, shift=1.0, offset=0.0), gradients=300)
+        """
+        return cls(base, base.before(whole("rounds", rounds, least=1)))
+
+    @cached_property
+    def rounds(self) -> int:
+        """T, the least number of rounds that reaches ``gradients``."""
+        return self.base.rounds_for(self.gradients)
+
+    def _between(self, lo: int, hi: int) -> IntArray | FloatArray:
+        return np.diff(self._cut[lo : hi + 1])
+
+    @cached_property
+    def _cut(self) -> IntArray:
+        sums = np.minimum(self.base.prefix(self.rounds), self.gradients)
+        sums.flags.writeable = False
+        return sums
+
+    def before(self, i: int) -> int:
+        return int(self._cut[min(whole("a round", i), self.rounds)])
+
+    def prefix(self, rounds: int) -> IntArray:
+        extra = whole("rounds", rounds) - self.rounds
+        if extra <= 0:
+            return self._cut[: rounds + 1]
+        sums = np.concatenate([self._cut, np.full(extra, self.gradients, np.int64)])
+        sums.flags.writeable = False
+        return sums
+
+    def rounds_for(self, gradients: int) -> int:
+        gradients = whole("gradients", gradients)
+        if gradients > self.gradients:
+            raise UsageError(f"{gradients:,} gradients were asked of a run that ends after {self.gradients:,}")
+        return int(np.searchsorted(self._cut, gradients))

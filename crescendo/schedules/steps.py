@@ -1,0 +1,176 @@
+"""Step sizes: eta at a label t. A schedule steps down at every slot or once a round, as its ``per`` says.
+
+Per round, t = s_0 + ... + s_{i-1} ("diminishing_2" in the experiments). Per slot, t grows by the number of clients with
+each slot of a client ("diminishing_1"). Whoever holds the terms of a run makes the labels; here they are given.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, Literal, overload
+
+import numpy as np
+
+from crescendo.errors import UsageError
+from crescendo.schedules.checks import FloatArray, real, settle, whole
+from crescendo.schedules.delay import StronglyConvexDelay
+
+Per = Literal["slot", "round"]
+
+
+@dataclass(frozen=True)
+class Steps(ABC):
+    """eta at label t >= 0. A new kind is a frozen dataclass with ``_eta`` and, if it steps per slot, ``per``."""
+
+    @abstractmethod
+    def _eta(self, t: FloatArray) -> FloatArray:
+        """eta at labels t >= 0."""
+
+    @property
+    def per(self) -> Per:
+        return "round"
+
+    @overload
+    def at(self, t: float) -> float: ...
+    @overload
+    def at(self, t: np.ndarray[Any, Any]) -> FloatArray: ...
+    def at(self, t: Any) -> Any:
+        """The step size at label t, or at each of an array of labels."""
+        labels = np.asarray(t)
+        if labels.dtype.kind not in "iuf" or not bool(np.all(labels >= 0)):
+            raise UsageError(f"a label must be 0 or more, got {t!r}")
+        eta = self._eta(np.atleast_1d(labels).astype(np.float64))
+        return eta if labels.ndim else float(eta[0])
+
+
+@dataclass(frozen=True)
+class ConstantSteps(Steps):
+    """eta at every label; ``largest_constant_step`` says how large it may be.
+
+    >>> ConstantSteps(0.0025).at(10**6)
+    0.0025
+    """
+
+    eta: float
+
+    def __post_init__(self) -> None:
+        settle(self, eta=real("eta", self.eta, above=0))
+
+    def _eta(self, t: FloatArray) -> FloatArray:
+        return np.full(t.shape, self.eta, np.float64)
+
+
+@dataclass(frozen=True)
+class DiminishingSteps(Steps):
+    """eta0 / (1 + beta t), or with ``root`` eta0 / (1 + beta sqrt(t)).
+
+    >>> DiminishingSteps(0.1, beta=0.001).at(1000), DiminishingSteps(0.1, beta=0.01, root=True).at(10_000)
+    (0.05, 0.05)
+    """
+
+    eta0: float
+    beta: float
+    root: bool = False
+    per: Per = "round"
+
+    def __post_init__(self) -> None:
+        settle(self, eta0=real("eta0", self.eta0, above=0), beta=real("beta", self.beta, least=0))
+        _check_per(self.per)
+        if not isinstance(self.root, bool):
+            raise UsageError(f"root must be true or false, got {self.root!r}")
+
+    def _eta(self, t: FloatArray) -> FloatArray:
+        return np.asarray(self.eta0 / (1 + self.beta * (np.sqrt(t) if self.root else t)))
+
+
+@dataclass(frozen=True)
+class CurvatureSteps(Steps):
+    """eta0 (t+1)^(-1/(2-h)) for curvature h from 0, plain convex, to 1, strongly convex.
+
+    Paper [app-nonconvex] writes O(t^(-1/(2-h))); the 1 is added because labels start at 0.
+
+    >>> CurvatureSteps(1, h=0).at(99), CurvatureSteps(1, h=1).at(99)
+    (0.1, 0.01)
+    """
+
+    eta0: float
+    h: float
+    per: Per = "round"
+
+    def __post_init__(self) -> None:
+        settle(self, eta0=real("eta0", self.eta0, above=0), h=real("h", self.h, least=0, most=1))
+        _check_per(self.per)
+
+    def _eta(self, t: FloatArray) -> FloatArray:
+        return np.asarray(self.eta0 * (t + 1) ** (-1 / (2 - self.h)))
+
+
+@dataclass(frozen=True)
+class TheoremSteps(Steps):
+    """The strongly convex theorem's step sizes; with t = s_0 + ... + s_{i-1} they are those of round i.
+
+    Paper [thmsc], which takes it from Paper [lemstep] with a_0 = 12, q = 1 and E_t = 2 tau(t)::
+
+        eta = (12/mu) / ( t + 2 M1 + sqrt( ((m+1)^2/4 + t) / ln((m+1)^2/4 + t) ) )
+
+    >>> round(TheoremSteps(mu=0.1, m=6317, m1=720).at(0), 6)
+    0.053887
+    """
+
+    mu: float
+    m: int
+    m1: float
+    per: Per = "round"
+
+    def __post_init__(self) -> None:
+        settle(self, mu=real("mu", self.mu, above=0), m=whole("m", self.m), m1=real("m1", self.m1, least=0))
+        _check_per(self.per)
+        StronglyConvexDelay(self.m, self.m1)  # refuses an m that is too small
+
+    def _eta(self, t: FloatArray) -> FloatArray:
+        return np.asarray(12 / self.mu / (t + 2 * StronglyConvexDelay(self.m, self.m1)(t)))
+
+
+def largest_constant_step(L: float, mu: float, tau: float, Delta: float = 1.0) -> float:
+    """The largest constant eta for a delay of tau: a/L, and no more than 1/(mu tau).
+
+    Paper [appconst], where Delta in (0, 1] is the sparsity, 1 for dense data::
+
+        a <= 1 / ( 5 (1 + 2 tau sqrt(Delta)) sqrt(1 + mu/(2L) min(1/sqrt(Delta), tau)) )
+        tau <= 1 / (eta mu)
+
+    >>> largest_constant_step(L=1, mu=0.1, tau=0)
+    0.2
+    >>> f"{largest_constant_step(L=1, mu=0.1, tau=100):.6f}"
+    '0.000971'
+    """
+    L, mu = real("L", L, above=0), real("mu", mu, above=0, most=real("L", L, above=0))
+    tau, root = real("tau", tau, least=0), math.sqrt(real("Delta", Delta, above=0, most=1))
+    a = 1 / (5 * (1 + 2 * tau * root) * math.sqrt(1 + mu / (2 * L) * min(1 / root, tau)))
+    return min(a / L, 1 / (mu * tau) if tau else math.inf)
+
+
+def largest_constant_size(eta: float, mu: float, d: int) -> int:
+    """The largest constant s for a constant step size, when clients may run d rounds ahead.
+
+    Paper [appconst] needs tau = (d+1) s <= 1/(eta mu)::
+
+        s <= 1 / (eta mu (d+1))
+
+    >>> largest_constant_size(eta=0.01, mu=0.1, d=1)
+    500
+    """
+    bound = 1 / (real("eta", eta, above=0) * real("mu", mu, above=0) * (whole("d", d) + 1))
+    size = math.floor(bound * (1 + 1e-12))  # a bound of 9.999999999999998 is a 10 that was rounded
+    if size < 1:
+        raise UsageError(
+            f"no size is within 1/(eta mu (d+1)) = {bound:.3g}; lower eta to {1 / (mu * (d + 1)):.3g} or d"
+        )
+    return size
+
+
+def _check_per(per: object) -> None:
+    if per not in ("slot", "round"):
+        raise UsageError(f'per must be "slot" or "round", got {per!r}')
