@@ -118,11 +118,17 @@ def at(where: str) -> Iterator[None]:
 
 
 def load_data(config: Config) -> Dataset:
-    from pathlib import Path
-
-    asked = config.data
-    folder = Path(asked.folder) if asked.folder is not None else None
-    return load(asked.source, folder=folder, test=asked.test, seed=config.run.seed, classes=asked.classes)
+    asked, split_by = config.data, config.clients.split
+    return load(
+        asked.source,
+        folder=asked.folder,
+        test=asked.test,
+        seed=config.run.seed,
+        classes=asked.classes,
+        label=asked.label,
+        column=split_by.removeprefix("column:") if split_by.startswith("column:") else None,
+        features=asked.features,
+    )
 
 
 def split_data(config: Config, dataset: Dataset) -> list[IntArray]:
@@ -214,6 +220,15 @@ class Theorem:
         given = (wait.rounds, wait.d, getattr(sizes, "d", None))
         return next((d for d in given if d is not None), 1)
 
+    @property
+    def delay(self) -> Delay | None:
+        """The theorem's own tau, to hold the run against; known when the sizes or steps are the theorem's."""
+        steps = self.config.schedule.steps
+        m = getattr(self.config.schedule.sizes, "m", None) or getattr(steps, "m", None)
+        if m is None or self.convex is None or self.smooth is None:
+            return None
+        return StronglyConvexDelay(m, self.m1(getattr(steps, "m1", None), "schedule.steps"))
+
     def m(self, given: int | None, where: str) -> int:
         found = given if given is not None else getattr(self.config.schedule.sizes, "m", None)
         if found is None:
@@ -273,7 +288,8 @@ def certificate_of(config: Config, sizes: CutSizes, theorem: Theorem | None) -> 
     """The certificate over the whole run, or Refused."""
     wait = config.schedule.wait
     d = wait.rounds if wait.rounds is not None else wait.d
-    return certify(sizes, sizes.rounds, d=d, tau=make_delay(config, theorem))
+    tau = make_delay(config, theorem)
+    return certify(sizes, sizes.rounds, d=d, tau=tau, theorem=theorem.delay if theorem is not None else None)
 
 
 # Timing

@@ -46,7 +46,15 @@ class Data(Section):
         None, "a path", "where files looked up by name lie; else the environment variable CRESCENDO_DATA"
     )
     test: float = key(
-        0.2, "a number between 0 and 1", "the part kept for testing where the source has none of its own", gt=0, lt=1
+        0.2,
+        "a number from 0 up to, not including, 1",
+        "the part kept for testing where the source has none of its own; 0 for none",
+        ge=0,
+        lt=1,
+    )
+    label: str | None = key(None, "the name of a column", "the label column of a csv file; left out, the last")
+    features: int | None = key(
+        None, COUNT, "features of a LIBSVM file given by its path; left out, the largest met", ge=1
     )
     classes: Annotated[tuple[int | float | str, ...] | None, BeforeValidator(as_tuple)] = key(
         None,

@@ -54,7 +54,7 @@ def _module(path: Path) -> Any:
 
 
 def _defined_in(thing: object, module: Any) -> bool:
-    return getattr(thing, "__module__", None) == module.__name__
+    return bool(getattr(thing, "__module__", None) == module.__name__)
 
 
 def _call(features: int, options: dict[str, Any]) -> str:

@@ -1,0 +1,127 @@
+"""Fills the report's `Story` from a result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from crescendo.apps.runfile import write
+from crescendo.apps.show import number, size, times
+from crescendo.report import Lane, Story
+
+MOST_LANES = 40
+
+
+def story_of(result: Any) -> Story:
+    prepared, terms = result.prepared, result.prepared.terms
+    config = prepared.config
+    before = prepared.sizes.prefix(terms.rounds)
+    certificate = prepared.certificate
+    return Story(
+        title=prepared.dataset.name,
+        subtitle=(
+            f"{terms.clients:,} clients, {len(prepared.dataset.train):,} training records, split by {config.clients.split}, "
+            f"{config.timing.preset} timing, seed {config.run.seed}"
+        ),
+        headline=_headline(result),
+        metrics=result.metrics,
+        sizes=np.diff(before),
+        steps=np.asarray([float(terms.steps.at(int(t))) for t in before[:-1]]),
+        constant=result.constant.size,
+        lanes=[_lane(result, c) for c in range(min(terms.clients, MOST_LANES))],
+        lanes_left_out=max(0, terms.clients - MOST_LANES),
+        broadcasts=result.trace.tables["broadcasts"]["made_at"],
+        staleness=_staleness(result),
+        bound=_bound(result),
+        savings=_savings(result),
+        conditions=[
+            (
+                c.name,
+                "" if c.round is None else f"{c.round:,}",
+                f"{c.left:,.6g}",
+                c.relation,
+                f"{c.right:,.6g}",
+                c.holds,
+            )
+            for c in certificate.conditions
+        ],
+        notes=list(certificate.notes),
+        config=write(config),
+    )
+
+
+def _headline(result: Any) -> list[tuple[str, str, str]]:
+    constant = result.constant
+    ours, theirs = result.bytes_up + result.bytes_down, constant.bytes_up + constant.bytes_down
+    rows = [
+        ("Rounds", f"{result.rounds:,}", f"{constant.rounds:,} with constant rounds"),
+        ("Traffic", size(ours), f"{size(theirs)} with constant rounds"),
+        ("Gradients", f"{result.gradients:,}", f"over all clients, {result.broadcasts:,} broadcasts"),
+        ("Rounds ahead", f"{result.max_rounds_ahead}", f"at most; {result.waits:,} waits"),
+        ("Virtual time", f"{result.virtual_seconds:,.0f} s", "on the clients' clock"),
+    ]
+    if result.accuracy is not None:
+        rows.insert(0, ("Accuracy", number(result.accuracy), f"test part; loss {number(result.loss)}"))
+    else:
+        rows.insert(0, ("Loss", number(result.loss), "training data"))
+    return rows
+
+
+def _savings(result: Any) -> list[tuple[str, str, str, str]]:
+    constant = result.constant
+    pairs = [
+        ("rounds", result.rounds, constant.rounds, "{:,}".format),
+        ("bytes sent by clients", result.bytes_up, constant.bytes_up, size),
+        ("bytes received by clients", result.bytes_down, constant.bytes_down, size),
+    ]
+    return [(name, form(ours), form(theirs), times(theirs, ours)) for name, ours, theirs, form in pairs]
+
+
+def _lane(result: Any, c: int) -> Lane:
+    tables = result.trace.tables
+    segments = tables["segments"]
+    mine = segments["client"] == c
+    work: list[tuple[float, float]] = []
+    rounds: list[int] = []
+    for i, start, end in zip(
+        segments["round"][mine].tolist(), segments["began_at"][mine].tolist(), segments["ended_at"][mine].tolist(), strict=True
+    ):  # fmt: skip
+        if rounds and rounds[-1] == i and abs(work[-1][1] - start) <= 1e-9 * max(1.0, abs(start)):
+            work[-1] = (work[-1][0], end)  # a broadcast cut the work in two; to the eye it is one
+        else:
+            work.append((start, end))
+            rounds.append(i)
+    return Lane(result.prepared.names[c], work, rounds, _spans(tables["waits"], c), _spans(tables["absences"], c))
+
+
+def _spans(table: dict[str, Any], c: int) -> list[tuple[float, float]]:
+    mine = table["client"] == c
+    return list(zip(table["began_at"][mine].tolist(), table["ended_at"][mine].tolist(), strict=True))
+
+
+def _staleness(result: Any) -> Any:
+    """(t_glob, t_delay, what is allowed) at the last slot of every segment, in the order of t_glob."""
+    terms, tables = result.prepared.terms, result.trace.tables
+    ks = np.concatenate([[0], tables["broadcasts"]["k"]])
+    segments = tables["segments"]
+    rows = []
+    for c, i, last, basis in zip(
+        *(segments[name].tolist() for name in ("client", "round", "last", "basis")), strict=True
+    ):
+        t, delay = terms.clock(i, int(ks[basis + 1]), terms.share(i, c), last - 1)
+        window = terms.before(i + 1) - terms.before(max(0, i - (terms.ahead or 0)))
+        allowed = window if terms.tau is None else float(terms.tau(t))
+        rows.append((t, delay, allowed))
+    return np.array(sorted(rows), dtype=np.float64).reshape(-1, 3)
+
+
+def _bound(result: Any) -> str:
+    wait = result.prepared.config.schedule.wait
+    if wait.rounds is None:
+        return "A gradient's model may lack as many updates as tau(t) allows; dots are the end of each piece of work."
+    ahead = "in step with" if wait.rounds == 0 else f"at most {wait.rounds} ahead of"
+    return (
+        f"Clients wait by rounds: they stay {ahead} the newest broadcast. The line is the delay that this rule "
+        "implies; dots are the end of each piece of work."
+    )

@@ -1,0 +1,130 @@
+"""The figures of a report as plotly's plain dictionaries. Colours are names (``@accent``) that the page looks up, so that
+one figure serves light and dark."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from crescendo.report.story import Story, thinned
+
+Figure = dict[str, Any]
+
+MOST_POINTS = 4000
+MOST_BARS = 400
+AXES = {
+    "gradients": "gradients over all clients",
+    "k": "rounds completed",
+    "bytes": "bytes sent and received",
+    "seconds": "virtual seconds",
+}
+
+
+def figure(data: list[Figure], x: str, y: str, **layout: Any) -> Figure:
+    axes = {"xaxis": {"title": {"text": x}}, "yaxis": {"title": {"text": y}}}
+    return {"data": data, "layout": {**axes, "showlegend": False, **layout}}
+
+
+def curves(story: Story) -> dict[str, Any]:
+    """Accuracy and loss, with every x there is to choose from."""
+    rows = story.metrics
+    columns = {name: [row[name] for row in rows] for name in ("gradients", "k", "seconds")}
+    columns["bytes"] = [row["bytes_up"] + row["bytes_down"] for row in rows]
+    lines = {name: [row.get(name) for row in rows] for name in ("accuracy", "loss")}
+    known = {name: values for name, values in lines.items() if any(value is not None for value in values)}
+    return {"x": columns, "titles": AXES, "y": known}
+
+
+def rounds(story: Story) -> Figure:
+    """How rounds grow, with the constant size they are compared with."""
+    count = len(story.sizes)
+    chosen = thinned(story.sizes, MOST_POINTS).tolist()
+    at = thinned_index(count)
+    shape: Figure = {
+        "x": at,
+        "y": chosen,
+        "name": "gradients",
+        "hovertemplate": "round %{x}: %{y:,} gradients<extra></extra>",
+    }
+    if count <= MOST_BARS:
+        shape |= {"type": "bar", "marker": {"color": "@accent"}}
+    else:
+        shape |= {"type": "scatter", "mode": "lines", "fill": "tozeroy", "line": {"color": "@accent"}}
+    line = {
+        "type": "scatter", "mode": "lines", "x": [-0.5, count - 0.5], "y": [story.constant, story.constant], "name": "constant",
+        "line": {"color": "@second", "dash": "dash", "width": 2},
+        "hovertemplate": "constant rounds of %{y:,}<extra></extra>",
+    }  # fmt: skip
+    return figure([shape, line], "round", "gradients", bargap=0.25)
+
+
+def thinned_index(count: int) -> list[int]:
+    return [int(i) for i in thinned(np.arange(count), MOST_POINTS)]
+
+
+def steps(story: Story) -> Figure:
+    at, values = thinned_index(len(story.steps)), thinned(story.steps, MOST_POINTS).tolist()
+    line = {
+        "type": "scatter", "mode": "lines+markers" if len(at) <= 60 else "lines", "x": at, "y": values,
+        "line": {"color": "@accent", "shape": "hv"}, "hovertemplate": "round %{x}: %{y:.4g}<extra></extra>",
+    }  # fmt: skip
+    return figure([line], "round", "step size", yaxis={"title": {"text": "step size"}, "rangemode": "tozero"})
+
+
+def timeline(story: Story) -> Figure:
+    """A lane per client: work in two shades that alternate by round, waits, absences, and a line per broadcast."""
+    bars = []
+    for name, colour, odd in (("even rounds", "@accent", 0), ("odd rounds", "@soft", 1)):
+        found = [
+            (lane.name, start, end, f"round {i}")
+            for lane in story.lanes
+            for (start, end), i in zip(lane.work, lane.rounds, strict=True)
+            if i % 2 == odd
+        ]
+        bars.append(_bars(name, colour, found))
+    waits = [(lane.name, start, end, "waits") for lane in story.lanes for start, end in lane.waits]
+    away = [(lane.name, start, end, "away") for lane in story.lanes for start, end in lane.away]
+    bars += [
+        _bars(name, colour, found)
+        for name, colour, found in (("waiting", "@second", waits), ("away", "@grid", away))
+        if found
+    ]
+    ticks = thinned(story.broadcasts, 300).tolist()
+    shapes = [
+        {"type": "line", "xref": "x", "yref": "paper", "x0": at, "x1": at, "y0": 0, "y1": 1, "layer": "above",
+         "line": {"color": "@ink", "width": 1, "dash": "dot"}, "opacity": 0.35}
+        for at in ticks
+    ]  # fmt: skip
+    names = [lane.name for lane in story.lanes]
+    return figure(
+        bars, "virtual seconds", "", barmode="overlay", shapes=shapes, bargap=0.35, showlegend=True,
+        height=130 + 34 * max(3, len(names)),
+        yaxis={"categoryorder": "array", "categoryarray": names[::-1], "showgrid": False, "type": "category"},
+    )  # fmt: skip
+
+
+def _bars(name: str, colour: str, found: list[tuple[str, float, float, str]]) -> Figure:
+    return {
+        "type": "bar", "orientation": "h", "name": name, "marker": {"color": colour, "line": {"width": 0}},
+        "y": [lane for lane, *_ in found], "base": [start for _, start, *_ in found],
+        "x": [end - start for _, start, end, _ in found], "customdata": [[start, end, word] for _, start, end, word in found],
+        "hovertemplate": "%{y}, %{customdata[2]}: %{customdata[0]:,.4g} to %{customdata[1]:,.4g} s<extra></extra>",
+    }  # fmt: skip
+
+
+def staleness(story: Story) -> Figure:
+    """How many updates each gradient's model lacked at most, and how many it was allowed to lack."""
+    rows = thinned(story.staleness, MOST_POINTS)
+    t, used, allowed = (rows[:, j].tolist() for j in range(3))
+    dots = {
+        "type": "scatter", "mode": "markers", "x": t, "y": used, "name": "used",
+        "marker": {"color": "@accent", "size": 6, "opacity": 0.65},
+        "hovertemplate": "gradient %{x:,}: delay %{y:,}<extra></extra>",
+    }  # fmt: skip
+    line = {
+        "type": "scatter", "mode": "lines", "x": t, "y": allowed, "name": "allowed",
+        "line": {"color": "@second", "width": 2, "shape": "hv"},
+        "hovertemplate": "gradient %{x:,}: allowed %{y:,.6g}<extra></extra>",
+    }  # fmt: skip
+    return figure([line, dots], "gradient (label t)", "delay in gradients", showlegend=True)
