@@ -1,0 +1,34 @@
+"""What is learned. Import from here; numba and scipy load when a model first moves or is scored.
+
+base.py      the protocols, Slots, and the loop that steps any objective          own.py   a user's own model from a file
+logistic.py  logistic regression          logistic_steps.py, logistic_scores.py   its compiled loops
+optimum.py   w*, F* and G to full precision, cached
+"""
+
+from crescendo.objectives.base import (
+    LoopStepper,
+    Objective,
+    Slots,
+    Stepper,
+    clipped,
+    stepper_for,
+    weights_of_rows,
+)
+from crescendo.objectives.logistic import Logistic
+from crescendo.objectives.optimum import Optimum, optimum
+from crescendo.objectives.own import OwnModel, load_objective
+
+__all__ = [
+    "Logistic",
+    "LoopStepper",
+    "Objective",
+    "Optimum",
+    "OwnModel",
+    "Slots",
+    "Stepper",
+    "clipped",
+    "load_objective",
+    "optimum",
+    "stepper_for",
+    "weights_of_rows",
+]

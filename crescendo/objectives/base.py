@@ -1,0 +1,224 @@
+"""What is learned, as the rest of Crescendo sees it: flat float vectors in and out; no randomness, privacy or I/O.
+
+An `Objective` says how good a model is and which way is down. A `Stepper` holds one client's moving model and runs slots on
+it; an objective may bring its own compiled one, and `LoopStepper`, which calls ``gradient`` record by record, does for any
+other. Both follow the same rules:
+
+- ``Slots.ends`` None: slot h is record h, and the textbook step ``w <- w - eta f (g(w) + l2 w)`` with the mask's factor f.
+- ``ends`` given: slot h has the records up to ``ends[h]``, any number of them. The model shrinks by ``1 - eta f l2`` once,
+  however many records the slot has, then takes one step ``w <- w - eta f g(w)`` per record, in order.
+- With ``clip`` every record's gradient (never the L2 part) is scaled down to that norm, over all coordinates whatever the
+  mask; one that is not finite counts as 0. Without it nothing is repaired.
+- With ``block`` (lo, hi) only the coordinates lo..hi-1 move, L2 shrink included.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from crescendo.errors import ConfigError, UsageError
+
+if TYPE_CHECKING:
+    from crescendo.data.records import Records
+
+Vector: TypeAlias = npt.NDArray[np.floating[Any]]
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+IntArray: TypeAlias = npt.NDArray[np.int64]
+Block: TypeAlias = tuple[int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class Slots:
+    """One client's round laid out once: which records in which order, how far each slot steps, and which coordinates move.
+
+    >>> slots = Slots(rows=np.array([4, 4, 7]), etas=np.array([0.1, 0.1]), ends=np.array([2, 3]))
+    >>> len(slots), slots.rows[slots.records(1)]
+    (2, array([7]))
+    """
+
+    rows: IntArray  # row numbers into the data, in processing order
+    etas: FloatArray  # one step size per slot
+    ends: IntArray | None = None  # where each public slot ends in rows; None: one record per slot
+    block: Block | None = None  # Paper [app-rec]: the coordinates lo..hi-1 that move; None: all
+    factor: float = 1.0  # Paper [app-rec]: the number of blocks, by which a masked gradient is scaled
+    clip: float | None = None
+
+    def __post_init__(self) -> None:
+        slots = self.rows if self.ends is None else self.ends
+        if len(slots) != len(self.etas):
+            raise UsageError(f"a round of {len(slots)} slots needs as many step sizes, got {len(self.etas)}")
+        if self.ends is not None and len(self.ends):
+            steps = np.diff(self.ends, prepend=0)
+            if steps.min() < 0 or self.ends[-1] != len(self.rows):
+                raise UsageError(f"ends must rise from 0 to the {len(self.rows)} records of the round, got {self.ends}")
+        if self.clip is not None and not 0 < self.clip < math.inf:
+            raise UsageError(f"clip must be positive and finite, got {self.clip}")
+        if self.block is not None and not 0 <= self.block[0] < self.block[1]:
+            raise UsageError(f"block must be (lo, hi) with 0 <= lo < hi, got {self.block}")
+
+    def __len__(self) -> int:
+        return len(self.etas)
+
+    def records(self, h: int) -> slice:
+        """Where the records of slot ``h`` stand in ``rows``."""
+        if self.ends is None:
+            return slice(h, h + 1)
+        return slice(int(self.ends[h - 1]) if h else 0, int(self.ends[h]))
+
+
+class Objective(Protocol):
+    """A model and its loss. A user's own needs ``initial``, ``gradient`` and ``evaluate``: see `load_objective`.
+
+    Optional: ``l2``, a strength that steppers apply as a shrink per slot (then ``gradient`` leaves it out and ``evaluate``
+    puts it in); ``stepper(data)``, a fast path; ``stacked = True`` where ``evaluate`` takes many models at once.
+    """
+
+    @property
+    def size(self) -> int: ...
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+
+    def initial(self, rng: np.random.Generator) -> Vector:
+        """The model to start from."""
+        ...
+
+    def gradient(
+        self, w: Vector, data: Records, rows: IntArray, clip: float | None = None, block: Block | None = None
+    ) -> Vector:
+        """The sum over ``rows`` of each record's gradient, clipped if asked, in float64; of the block only if given one."""
+        ...
+
+    def evaluate(self, w: Vector, data: Records) -> dict[str, Any]:
+        """Means over the records: "loss" (with L2), and "accuracy" where that makes sense."""
+        ...
+
+
+class Stepper(Protocol):
+    """One client's local model and the loop that moves it. Stopping between slots, and going on, changes nothing."""
+
+    def load(self, w: Vector) -> None: ...
+    def advance(self, slots: Slots, h0: int, h1: int) -> None:
+        """Run slots h0..h1-1."""
+        ...
+
+    def translate(self, by: Vector) -> None:
+        """Add ``by`` to the local model."""
+        ...
+
+    def read(self) -> FloatArray:
+        """A copy of the local model."""
+        ...
+
+
+def clipped(gradient: Vector, limit: float) -> Vector:
+    """Paper [alg:DP]: scale down to norm ``limit``; leave shorter gradients as they are. Not finite counts as 0.
+
+    >>> clipped(np.array([3.0, 4.0]), 1.0), clipped(np.array([np.inf, 1.0]), 1.0), clipped(np.array([1e200, 0.0]), 1.0)
+    (array([0.6, 0.8]), array([0., 0.]), array([1., 0.]))
+    """
+    largest = float(np.max(np.abs(gradient), initial=0.0))
+    if not math.isfinite(largest):
+        return np.zeros_like(gradient)
+    if largest == 0.0:
+        return gradient
+    norm = float(np.linalg.norm(gradient / largest))  # of order 1, so that nothing overflows
+    return gradient if norm * largest <= limit else gradient / largest * (limit / norm)
+
+
+class LoopStepper:
+    """Runs slots by calling ``objective.gradient(w, data, rows)`` once per record; clips and masks by itself.
+
+    >>> class Mean:                                     # the loss |w - y|^2 / 2
+    ...     def gradient(self, w, data, rows):
+    ...         return w - data[rows]
+    >>> stepper = LoopStepper(Mean(), np.array([1.0, 3.0]))
+    >>> stepper.load(np.zeros(1)); stepper.advance(Slots(np.array([0, 1]), np.array([1.0, 0.5])), 0, 2); stepper.read()
+    array([2.])
+    """
+
+    def __init__(self, objective: Any, data: Any) -> None:
+        self._objective, self._data, self._l2 = objective, data, float(getattr(objective, "l2", 0.0))
+        self._w: FloatArray = np.zeros(0)
+
+    def load(self, w: Vector) -> None:
+        self._w = np.array(w, dtype=np.float64)
+
+    def translate(self, by: Vector) -> None:
+        self._w = self._w + by
+
+    def read(self) -> FloatArray:
+        return self._w.copy()
+
+    def advance(self, slots: Slots, h0: int, h1: int) -> None:
+        check_segment(slots, h0, h1, len(self._w))
+        block = slice(*(slots.block or (0, len(self._w))))
+        for h in range(h0, h1):
+            step, rows = float(slots.etas[h]) * slots.factor, slots.rows[slots.records(h)]
+            if slots.ends is None:
+                downhill = self._gradient(rows, slots.clip)[block] + self._l2 * self._w[block]
+                self._w[block] -= step * downhill
+                continue
+            self._w[block] *= 1.0 - step * self._l2
+            for i in range(len(rows)):
+                self._w[block] -= step * self._gradient(rows[i : i + 1], slots.clip)[block]
+
+    def _gradient(self, rows: IntArray, clip: float | None) -> Vector:
+        gradient = np.asarray(self._objective.gradient(self._w, self._data, rows), dtype=np.float64)
+        if gradient.shape != self._w.shape:
+            raise ConfigError(
+                f"{type(self._objective).__name__}.gradient returned shape {gradient.shape} for a model of shape "
+                f"{self._w.shape}; return one number per coordinate"
+            )
+        return gradient if clip is None else clipped(gradient, clip)
+
+
+def check_segment(slots: Slots, h0: int, h1: int, size: int) -> None:
+    """Refuse slots that are not there and a block that reaches beyond the model."""
+    if not 0 <= h0 <= h1 <= len(slots):
+        raise UsageError(f"slots {h0}..{h1} are not all in a round of {len(slots)} slots")
+    if slots.block is not None and slots.block[1] > size:
+        raise UsageError(f"block {slots.block} reaches beyond a model of {size} coordinates")
+
+
+def stepper_for(objective: Any, data: Records) -> Stepper:
+    """The objective's own stepper where it has one, else the loop over its gradient."""
+    make = getattr(objective, "stepper", None)
+    stepper: Stepper = LoopStepper(objective, data) if make is None else make(data)
+    return stepper
+
+
+def weights_of_rows(parts: Sequence[IntArray], weights: Sequence[float] | FloatArray, count: int) -> FloatArray:
+    """The weight of each record in F = sum_c p_c F_c: p_c / N_c for a record of client c; they sum to 1.
+
+    >>> weights_of_rows([np.array([0]), np.array([1, 2])], [0.5, 0.5], count=3)
+    array([0.5 , 0.25, 0.25])
+    """
+    rows = np.zeros(count)
+    for part, weight in zip(parts, weights, strict=True):
+        np.add.at(rows, part, weight / len(part))
+    return rows
+
+
+def shares(weighted: npt.ArrayLike | None, count: int) -> FloatArray | None:
+    """Row weights that sum to 1, or None where they are equal but for rounding.
+
+    >>> shares([3, 1], 2), shares([0.1 + 0.2, 0.3], 2)
+    (array([0.75, 0.25]), None)
+    """
+    if not count:
+        raise UsageError("there are no records to average over; ask for a test part with at least one record")
+    if weighted is None:
+        return None
+    weights = np.asarray(weighted, dtype=np.float64)
+    if weights.shape != (count,):
+        raise UsageError(f"{count} records need {count} row weights, got an array of shape {weights.shape}")
+    total = float(weights.sum())
+    if not (weights.min() >= 0 and 0 < total < math.inf):
+        raise UsageError("row weights must be finite, not negative and not all zero")
+    return None if np.ptp(weights) <= 1e-13 * weights.max() else weights / total

@@ -1,0 +1,103 @@
+"""The compiled loop of logistic regression that scores models: loss and hits of many models in one pass over the records.
+
+The models lie side by side (``models[j, k]`` is coordinate j of model k), so that one value of a record meets all of them
+in the innermost loop. The loss needs one exponential per margin but only one logarithm per many: with e = exp(-|z|),
+
+    sum log(1 + e_i)  =  log prod (1 + e_i)  =  log1p(q),     q <- q + e + q e
+
+where q keeps the small terms that a product near 1 would lose. A chunk has `CHUNK` records, so q stays below 2^CHUNK.
+Chunks depend on the number of records alone and their sums are added in order: threads never change a result.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from crescendo.objectives.compiled import compiled
+
+Array = npt.NDArray[Any]
+
+CHUNK = 512
+
+U = np.uint64  # an index that may be negative is tested for it at every access
+
+
+@compiled
+def _margins(z: Array, models: Array, values: Array, indices: Array, indptr: Array, r: int, features: int) -> None:
+    count = z.size
+    if models.shape[0] > features:
+        for k in range(count):
+            z[k] = models[features, k]
+    else:
+        for k in range(count):
+            z[k] = 0.0
+    if indptr.size == 0:
+        for j in range(features):
+            v = np.float64(values[r * features + j])
+            for k in range(count):
+                z[k] += v * models[j, k]
+    else:
+        for p in range(U(indptr[r]), U(indptr[r + 1])):
+            v = np.float64(values[p])
+            column = models[U(indices[p])]
+            for k in range(count):
+                z[k] += v * column[k]
+
+
+@compiled
+def score(
+    models: Array,
+    values: Array,
+    indices: Array,
+    indptr: Array,
+    y: Array,
+    order: Array,
+    weights: Array,
+    features: int,
+    first: int,
+    last: int,
+    losses: Array,
+    hits: Array,
+) -> None:
+    """Chunks first..last-1: their weighted sums of losses and of hits, one row per chunk, one column per model.
+
+    ``order`` empty: records as they stand, each of weight 1. Else the records by weight, so that equal weights are
+    neighbours and share a logarithm. ``losses`` or ``hits`` without rows: not asked for.
+    """
+    count = models.shape[1]
+    z = np.empty(count)
+    q = np.empty(count)
+    linear = np.empty(count)
+    for chunk in range(first, last):
+        weight = 1.0
+        q[:] = 0.0
+        linear[:] = 0.0
+        for i in range(chunk * CHUNK, min((chunk + 1) * CHUNK, y.size)):
+            r = i
+            if order.size > 0:
+                r = order[i]
+                if weights[r] != weight:
+                    if losses.shape[0] > 0:
+                        for k in range(count):
+                            losses[chunk, k] += weight * (linear[k] + math.log1p(q[k]))
+                        q[:] = 0.0
+                        linear[:] = 0.0
+                    weight = weights[r]
+            _margins(z, models, values, indices, indptr, r, features)
+            sign = y[r]
+            if hits.shape[0] > 0:
+                for k in range(count):
+                    right = z[k] >= 0.0 if sign > 0.0 else z[k] < 0.0
+                    hits[chunk, k] += weight if right else 0.0
+            if losses.shape[0] > 0:
+                for k in range(count):
+                    linear[k] += max(-sign * z[k], 0.0)
+                    e = math.exp(-abs(z[k]))
+                    q[k] += e + q[k] * e
+        if losses.shape[0] > 0:
+            for k in range(count):
+                losses[chunk, k] += weight * (linear[k] + math.log1p(q[k]))

@@ -1,0 +1,224 @@
+"""The compiled loops of logistic regression that move a model: steps and sums of gradients, sparse and dense.
+
+The local model is ``scale * u`` on the block ``lo <= j < hi`` and ``u`` elsewhere, so that the L2 shrink of a step costs
+one multiplication however long the model is. Everything that outlasts a slot is in ``u`` and ``scale``, which is why a
+segment may be cut anywhere without changing a bit. Models and values may be float32 or float64; all arithmetic is float64
+and is rounded once, when a coordinate is stored. ``u`` is one longer than there are features where there is an intercept.
+
+The step loops are written out rather than built from helpers: numba counts references to the arrays it hands to a
+function, and that made a sparse step three times as slow.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from crescendo.objectives.compiled import compiled
+
+Array = npt.NDArray[Any]
+
+# Outside these the scale is multiplied into u. Far from overflow in float32, and rarely met: once in 20/(eta l2) steps.
+SMALLEST, LARGEST = 2.0**-30, 2.0**30
+
+U = np.uint64  # an index that may be negative is tested for it at every access
+F = np.float64
+
+
+@compiled
+def slope(margin: float, y: float) -> float:
+    """d/dz log(1 + exp(-y z)) = -y / (1 + exp(y z)), without overflow."""
+    m = y * margin
+    if m >= 0.0:
+        e = math.exp(-m)
+        return -y * (e / (1.0 + e))
+    return -y * (1.0 / (1.0 + math.exp(m)))
+
+
+@compiled
+def _clipped(g: float, square: float, clip: float) -> float:
+    """The slope that makes the norm of g * (x, 1) at most ``clip``, given the square of the norm of (x, 1)."""
+    norm = math.sqrt(square)
+    return g if abs(g) * norm <= clip else math.copysign(clip / norm, g)
+
+
+@compiled
+def _clipped_with_care(g: float, clip: float, x: Array, ones: float) -> float:
+    """The same where slope or square is not finite: a gradient that is not finite counts as 0, and squares may overflow."""
+    unit, square = 1.0, 0.0
+    for p in range(x.size):
+        if not abs(F(x[p])) < math.inf:
+            return 0.0
+        unit = max(unit, abs(F(x[p])))
+    if math.isnan(g):
+        return 0.0
+    for p in range(x.size):
+        square += (F(x[p]) / unit) ** 2
+    norm = math.sqrt(square + ones / unit / unit)
+    return g if abs(g) * unit * norm <= clip else math.copysign(clip / unit / norm, g)
+
+
+@compiled
+def fold(u: Array, scale: float, lo: int, hi: int) -> None:
+    """Multiply the scale into the block; a zero or non-finite scale does there what it would do to the model."""
+    for j in range(lo, hi):
+        u[j] *= scale
+
+
+@compiled
+def advance_sparse(
+    u: Array,
+    scale: float,
+    values: Array,
+    indices: Array,
+    indptr: Array,
+    features: int,
+    y: Array,
+    rows: Array,
+    ends: Array,
+    etas: Array,
+    h0: int,
+    h1: int,
+    lo: int,
+    hi: int,
+    factor: float,
+    l2: float,
+    clip: float,
+) -> float:
+    """Run slots h0..h1-1 on ``u`` in place; the new scale. ``clip`` 0: none. ``ends`` empty: one record per slot."""
+    single, whole, last = ends.size == 0, lo == 0 and hi == u.size, U(features)
+    intercept, moves = u.size > features, lo <= features < hi
+    for h in range(h0, h1):
+        step = etas[h] * factor
+        first, stop = h, h + 1
+        if not single:
+            first, stop = ends[h - 1] if h > 0 else 0, ends[h]
+            scale *= 1.0 - step * l2
+            if not SMALLEST <= abs(scale) <= LARGEST:
+                fold(u, scale, lo, hi)
+                scale = 1.0
+        for i in range(first, stop):
+            r = U(rows[i])
+            a, b = U(indptr[r]), U(indptr[r + U(1)])
+            inside = outside = 0.0
+            if whole:
+                for p in range(a, b):
+                    inside += F(values[p]) * F(u[U(indices[p])])
+            else:
+                for p in range(a, b):
+                    if lo <= indices[p] < hi:
+                        inside += F(values[p]) * F(u[U(indices[p])])
+                    else:
+                        outside += F(values[p]) * F(u[U(indices[p])])
+            if intercept:
+                if moves:
+                    inside += F(u[last])
+                else:
+                    outside += F(u[last])
+            g = slope(scale * inside + outside, y[r])
+            if clip > 0.0:
+                square = 1.0 if intercept else 0.0
+                for p in range(a, b):
+                    square += F(values[p]) * F(values[p])
+                if g - g + square < math.inf:
+                    g = _clipped(g, square, clip)
+                else:
+                    g = _clipped_with_care(g, clip, values[a:b], 1.0 if intercept else 0.0)
+            if single and l2 != 0.0:  # the margin was taken before the shrink, as in w - eta (g(w) + l2 w)
+                scale *= 1.0 - step * l2
+                if not SMALLEST <= abs(scale) <= LARGEST:
+                    fold(u, scale, lo, hi)
+                    scale = 1.0
+            by = step * g / scale
+            if whole:
+                for p in range(a, b):
+                    u[U(indices[p])] -= by * F(values[p])
+            else:
+                for p in range(a, b):
+                    if lo <= indices[p] < hi:
+                        u[U(indices[p])] -= by * F(values[p])
+            if intercept and moves:
+                u[last] -= by
+    return scale
+
+
+@compiled
+def advance_dense(
+    u: Array,
+    scale: float,
+    x: Array,
+    features: int,
+    y: Array,
+    rows: Array,
+    ends: Array,
+    etas: Array,
+    h0: int,
+    h1: int,
+    lo: int,
+    hi: int,
+    factor: float,
+    l2: float,
+    clip: float,
+) -> float:
+    """The same for a dense ``x``. The block's part of a margin is summed in four lanes, coordinate j in lane (j-lo) mod 4."""
+    single, end, last = ends.size == 0, min(hi, features), U(features)
+    intercept, moves = u.size > features, lo <= features < hi
+    for h in range(h0, h1):
+        step = etas[h] * factor
+        first, stop = h, h + 1
+        if not single:
+            first, stop = ends[h - 1] if h > 0 else 0, ends[h]
+            scale *= 1.0 - step * l2
+            if not SMALLEST <= abs(scale) <= LARGEST:
+                fold(u, scale, lo, hi)
+                scale = 1.0
+        for i in range(first, stop):
+            r = U(rows[i])
+            s0 = s1 = s2 = s3 = outside = 0.0
+            for k in range((end - lo) // 4):
+                j = U(lo + 4 * k)
+                s0 += F(x[r, j]) * F(u[j])
+                s1 += F(x[r, j + U(1)]) * F(u[j + U(1)])
+                s2 += F(x[r, j + U(2)]) * F(u[j + U(2)])
+                s3 += F(x[r, j + U(3)]) * F(u[j + U(3)])
+            for k in range(max(end - (end - lo) % 4, lo), end):
+                term = F(x[r, U(k)]) * F(u[U(k)])
+                if (k - lo) % 4 == 0:
+                    s0 += term
+                elif (k - lo) % 4 == 1:
+                    s1 += term
+                else:
+                    s2 += term
+            for k in range(min(lo, features)):
+                outside += F(x[r, U(k)]) * F(u[U(k)])
+            for k in range(end, features):
+                outside += F(x[r, U(k)]) * F(u[U(k)])
+            inside = (s0 + s1) + (s2 + s3)
+            if intercept:
+                if moves:
+                    inside += F(u[last])
+                else:
+                    outside += F(u[last])
+            g = slope(scale * inside + outside, y[r])
+            if clip > 0.0:
+                square = 1.0 if intercept else 0.0
+                for k in range(features):
+                    square += F(x[r, U(k)]) * F(x[r, U(k)])
+                if g - g + square < math.inf:
+                    g = _clipped(g, square, clip)
+                else:
+                    g = _clipped_with_care(g, clip, x[r], 1.0 if intercept else 0.0)
+            if single and l2 != 0.0:
+                scale *= 1.0 - step * l2
+                if not SMALLEST <= abs(scale) <= LARGEST:
+                    fold(u, scale, lo, hi)
+                    scale = 1.0
+            by = step * g / scale
+            for k in range(lo, end):
+                u[U(k)] -= by * F(x[r, U(k)])
+            if intercept and moves:
+                u[last] -= by
+    return scale

@@ -1,0 +1,199 @@
+"""Where a run should end: the minimiser of F, found by Newton's method to the last digits and kept on disk.
+
+    w* = argmin F,     F = sum_c p_c F_c + l2/2 |w|^2,     G = 2 E |grad f(w*)|^2
+
+G is what Paper [thmsc2] calls N; its bounds on E|w - w*|^2 are in `schedules.convergence`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from crescendo.errors import ConfigError, UsageError
+from crescendo.objectives.base import FloatArray, shares
+from crescendo.objectives.logistic import Logistic
+
+if TYPE_CHECKING:
+    from crescendo.data.records import Records
+
+FORM = b"optimum 1"  # change it when w* would come out otherwise
+ENOUGH = 1e-10  # the gradient norm that must be reached, times the largest |(x, 1)| where that is above 1
+LARGEST_HESSIAN = 3000  # coordinates; above this the Newton equations are solved by conjugate gradients
+
+
+@dataclass(frozen=True, eq=False)
+class Optimum:
+    """The minimiser ``model``, its ``loss`` F*, G, and the norm of the gradient that is left there."""
+
+    model: FloatArray
+    loss: float
+    G: float
+    gradient_norm: float
+
+
+def optimum(
+    objective: Any, data: Records, row_weights: npt.ArrayLike | None = None, folder: Path | None = None
+) -> Optimum:
+    """w*, F* and G of logistic regression on these records, from ``folder`` where it is known already.
+
+    >>> from crescendo.data.records import Records
+    >>> data = Records(np.array([[1.0], [2.0], [3.0]]), np.array([-1.0, 1.0, 1.0]))
+    >>> best = optimum(Logistic(1, l2=0.1), data)
+    >>> best.model.round(3), best.gradient_norm < 1e-12
+    (array([ 0.904, -0.67 ]), True)
+    """
+    if not isinstance(objective, Logistic):
+        raise ConfigError('evaluate.optimum needs objective.kind = "logistic"; leave it out for other models')
+    objective.admit(data)
+    weights = shares(row_weights, len(data))
+    path = None if folder is None else folder / f"optimum-{_key(objective, data, weights)}.npz"
+    if path is not None and (kept := _kept(path, objective, data, weights)):
+        return kept
+    model = _minimiser(objective, data, weights)
+    found = _at(objective, data, weights, model)
+    if path is not None:
+        _keep(path, found)
+    return found
+
+
+def _at(objective: Logistic, data: Records, weights: FloatArray | None, w: FloatArray) -> Optimum:
+    """|g (x, 1) + l2 w|^2 = g^2 |(x, 1)|^2 + 2 g l2 z + l2^2 |w|^2, z the margin: no gradient is written out."""
+    z, g = objective.margins_and_slopes(w, data)
+    squares = g * g * objective.squares(data) + 2 * objective.l2 * g * z + objective.l2**2 * float(w @ w)
+    loss = objective.evaluate(w, data, weights, metrics=("loss",))["loss"]
+    mean = float(np.average(squares, weights=weights))
+    return Optimum(w, loss, 2 * mean, objective.gradient_norm(w, data, weights))
+
+
+def _minimiser(objective: Logistic, data: Records, weights: FloatArray | None) -> FloatArray:
+    """Newton's method with step halving until the gradient no longer falls."""
+    enough = ENOUGH * max(1.0, float(np.sqrt(objective.squares(data).max())))
+    w = best = np.zeros(objective.size)
+    least, length, stalled = np.inf, 0.0, 0
+    for _ in range(200):
+        gradient = objective.mean_gradient(w, data, weights)
+        norm = float(np.linalg.norm(gradient))
+        stalled = stalled + 1 if norm >= 0.5 * least else 0
+        if norm < least:
+            best, least = w, norm
+        if least <= enough and (stalled or least == 0.0):
+            break
+        direction = _newton(objective, data, weights, w, gradient)
+        length = float(np.linalg.norm(direction))
+        if least <= enough and length > 1e-3 * (1 + float(np.linalg.norm(w))):
+            break  # the gradient is gone and yet the minimum is far: there is none
+        w = _halved(objective, data, weights, w, direction, gradient)
+    if not least <= enough or length > 1e-3 * (1 + float(np.linalg.norm(best))):
+        raise UsageError(
+            f"no minimum was found (the gradient's norm is still {least:.2g}): without L2, records that a plane separates "
+            "have none; set objective.l2 above 0 or leave evaluate.optimum out"
+        )
+    return best
+
+
+def _halved(
+    objective: Logistic,
+    data: Records,
+    weights: FloatArray | None,
+    w: FloatArray,
+    direction: FloatArray,
+    gradient: FloatArray,
+) -> FloatArray:
+    """The first of w + d, w + d/2, w + d/4, ... where F falls by Armijo's rule; rounding of F is forgiven."""
+
+    def loss(model: FloatArray) -> float:
+        return float(objective.evaluate(model, data, weights, metrics=("loss",))["loss"])
+
+    start, slope, step = loss(w), float(gradient @ direction), 1.0
+    while step > 1e-10 and not loss(w + step * direction) <= start + 1e-4 * step * slope + 1e-14 * (1 + abs(start)):
+        step /= 2
+    return w + step * direction
+
+
+def _newton(
+    objective: Logistic, data: Records, weights: FloatArray | None, w: FloatArray, gradient: FloatArray
+) -> FloatArray:
+    """Solve H d = -gradient. Without L2 the Hessian may be singular: flat directions are left alone."""
+    _, g = objective.margins_and_slopes(w, data)
+    curvature = np.abs(g) * (1 - np.abs(g)) * (1 / len(data) if weights is None else weights)
+    if objective.size > LARGEST_HESSIAN:
+        return _by_conjugate_gradients(objective, data, curvature, gradient)
+    values, vectors = np.linalg.eigh(_hessian(objective, data, curvature))
+    steep = values > values[-1] * len(values) * np.finfo(float).eps
+    along = vectors[:, steep]
+    return np.asarray(-along @ ((along.T @ gradient) / values[steep]))
+
+
+def _hessian(objective: Logistic, data: Records, curvature: FloatArray) -> FloatArray:
+    size, features, x = objective.size, objective.features, data.x
+    hessian = np.zeros((size, size))
+    for first in range(0, len(data), 1 << 15):  # in parts, so that dense records are not copied whole
+        part, c = x[first : first + (1 << 15)].astype(np.float64), curvature[first : first + (1 << 15)]
+        if isinstance(part, np.ndarray):
+            hessian[:features, :features] += part.T @ (part * c[:, None])
+        else:
+            hessian[:features, :features] += (part.T @ part.multiply(c[:, None]).tocsr()).toarray()
+    if objective.intercept:
+        hessian[features, :features] = hessian[:features, features] = x.T @ curvature
+        hessian[features, features] = curvature.sum()
+    return hessian + objective.l2 * np.eye(size)
+
+
+def _by_conjugate_gradients(
+    objective: Logistic, data: Records, curvature: FloatArray, gradient: FloatArray
+) -> FloatArray:
+    from scipy.sparse.linalg import LinearOperator, cg
+
+    def times(v: FloatArray) -> FloatArray:
+        v = np.ravel(v)
+        return objective.pulled(data.x, curvature * objective.margins(v, data.x)) + objective.l2 * v
+
+    operator = LinearOperator((objective.size, objective.size), matvec=times, dtype=np.float64)
+    direction, _ = cg(operator, -gradient, rtol=min(0.1, float(np.linalg.norm(gradient)) ** 0.5), maxiter=2000)
+    return np.asarray(direction)
+
+
+def _key(objective: Logistic, data: Records, weights: FloatArray | None) -> str:
+    x: Any = data.x
+    digest = hashlib.sha256(FORM)
+    digest.update(repr((objective.features, float(objective.l2), bool(objective.intercept), x.shape)).encode())
+    parts = [x] if isinstance(x, np.ndarray) else [x.data, x.indices, x.indptr]
+    for array in [*parts, data.y, np.empty(0) if weights is None else weights]:
+        digest.update(repr((array.dtype.str, array.shape)).encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()[:40]
+
+
+def _keep(path: Path, found: Optimum) -> None:
+    """Written beside and moved into place, so that nobody reads half a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez(file, model=found.model, numbers=np.array([found.loss, found.G, found.gradient_norm]))
+        Path(name).replace(path)
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+def _kept(path: Path, objective: Logistic, data: Records, weights: FloatArray | None) -> Optimum | None:
+    """What the file says if it is whole and its model has the gradient and the loss it claims; else None."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            model, numbers = file["model"], file["numbers"]
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        return None
+    if model.shape != (objective.size,) or model.dtype != np.float64 or numbers.shape != (3,):
+        return None
+    claimed, true = Optimum(model, *numbers.tolist()), _at(objective, data, weights, model)
+    same = np.allclose([claimed.loss, claimed.G], [true.loss, true.G], rtol=1e-9, atol=0)
+    return claimed if same and true.gradient_norm <= 2 * claimed.gradient_norm + 1e-14 else None

@@ -1,0 +1,156 @@
+"""A user's own model: a class in a Python file, named in a run file as ``kind = "file.py:Name"``.
+
+It needs three methods, each about flat vectors::
+
+    class Name:
+        def __init__(self, features): ...                 # or no argument at all
+        def initial(self, rng): ...                       # the model to start from
+        def gradient(self, w, data, rows): ...            # sum of the gradients of records data.x[rows], data.y[rows]
+        def evaluate(self, w, data): ...                  # {"loss": mean loss, "accuracy": ...}
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from crescendo.errors import ConfigError, CrescendoError
+from crescendo.objectives.base import Block, IntArray, LoopStepper, Stepper, Vector, clipped, shares
+
+if TYPE_CHECKING:
+    from crescendo.data.records import Records
+
+
+class OwnModel:
+    """Makes a full `Objective` of an object with ``initial``, ``gradient`` and ``evaluate``, checking what they return."""
+
+    stacked = False
+
+    def __init__(self, model: Any, data: Records) -> None:
+        """``data`` is tried on: one gradient and one evaluation of a few records, so that a slip shows at set-up."""
+        self._model, self.name = model, type(model).__name__
+        for method in ("initial", "gradient", "evaluate"):
+            if not callable(getattr(model, method, None)):
+                raise ConfigError(f"{self.name} has no method {method}; a model needs initial, gradient and evaluate")
+        self.size = int(np.size(self._call("initial", np.random.Generator(np.random.Philox(0)))))
+        self.dtype, self.l2 = np.dtype(getattr(model, "dtype", np.float64)), float(getattr(model, "l2", 0.0))
+        rows = np.arange(min(2, len(data)))
+        start = self.initial(np.random.Generator(np.random.Philox(0)))
+        self.gradient(start, data, rows)
+        self.evaluate(start, data.take(rows))
+
+    def _call(self, method: str, *arguments: Any) -> Any:
+        try:
+            return getattr(self._model, method)(*arguments)
+        except CrescendoError:
+            raise
+        except Exception as error:
+            raise ConfigError(f"{self.name}.{method} failed with {type(error).__name__}: {error}") from error
+
+    def initial(self, rng: np.random.Generator) -> Vector:
+        model = np.asarray(self._call("initial", rng), dtype=np.float64)
+        if model.ndim != 1 or not model.size:
+            raise ConfigError(f"{self.name}.initial returned shape {model.shape}; a model is a flat vector of numbers")
+        return model
+
+    def gradient(
+        self, w: Vector, data: Records, rows: IntArray, clip: float | None = None, block: Block | None = None
+    ) -> Vector:
+        if clip is not None:
+            each = (clipped(self.gradient(w, data, rows[i : i + 1]), clip) for i in range(len(rows)))
+            return np.asarray(sum(each, np.zeros(self.size)))[slice(*(block or (0, self.size)))]
+        gradient = np.asarray(self._call("gradient", w, data, rows), dtype=np.float64)
+        if gradient.shape != (self.size,):
+            raise ConfigError(
+                f"{self.name}.gradient returned shape {gradient.shape} where {(self.size,)} was due; "
+                "return the sum over the rows, one number per coordinate of the model"
+            )
+        return gradient[slice(*(block or (0, self.size)))]
+
+    def evaluate(self, w: Vector, data: Records, weighted: npt.ArrayLike | None = None) -> dict[str, float]:
+        """The model's own means; with row weights, the means over records of equal weight, put together."""
+        weights = shares(weighted, len(data))
+        if weights is None:
+            return self._means(w, data)
+        total: dict[str, float] = {}
+        levels = np.round(weights / weights.max(), 12)
+        for level in np.unique(levels):
+            rows = np.flatnonzero(levels == level)
+            for name, mean in self._means(w, data.take(rows)).items():
+                total[name] = total.get(name, 0.0) + mean * float(weights[rows].sum())
+        return total
+
+    def _means(self, w: Vector, data: Records) -> dict[str, float]:
+        means = self._call("evaluate", w, data)
+        try:
+            found = {str(name): float(value) for name, value in means.items()}
+        except (AttributeError, TypeError, ValueError):
+            found = {}
+        if "loss" not in found:
+            raise ConfigError(f'{self.name}.evaluate must return a dictionary of numbers with "loss", got {means!r}')
+        return found
+
+    def stepper(self, data: Records) -> Stepper:
+        make = getattr(self._model, "stepper", None)
+        stepper: Stepper = LoopStepper(self, data) if make is None else make(data)
+        return stepper
+
+
+def load_objective(kind: str, data: Records, folder: Path | None = None, **options: Any) -> OwnModel:
+    """The model ``Name`` of ``file.py:Name``, made for the features of ``data`` and tried on its first records.
+
+    ``folder`` is where a relative file is looked for (the run file's folder). ``options`` (l2, say) go to the class, which
+    must know them.
+    """
+    file, colon, name = kind.rpartition(":")
+    if not colon or not file.endswith(".py") or not name.isidentifier():
+        raise ConfigError(f'objective.kind = "{kind}" is not of the form "file.py:Name"')
+    module = _module((folder or Path()) / file)
+    if not hasattr(module, name):
+        near = difflib.get_close_matches(name, [n for n in vars(module) if not n.startswith("_")], 1)
+        raise ConfigError(f"{file} has no {name}" + (f"; did you mean {near[0]}?" if near else "; check the name"))
+    made = getattr(module, name)
+    return OwnModel(_made(made, name, data.features, options) if callable(made) else made, data)
+
+
+def _module(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise ConfigError(f"objective.kind names the file {path}, which does not exist")
+    spec = spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None  # true of every name that ends in .py
+    module = module_from_spec(spec)
+    before = sys.modules.get(path.stem)
+    sys.modules[path.stem] = module  # dataclasses look their own module up here while it is being read
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise ConfigError(f"{path} could not be read as Python: {type(error).__name__}: {error}") from error
+    finally:
+        if before is None:
+            del sys.modules[path.stem]
+        else:
+            sys.modules[path.stem] = before
+    return module
+
+
+def _made(make: Any, name: str, features: int, options: dict[str, Any]) -> Any:
+    """Call the class with what it knows: the number of features if it takes an argument, options by name."""
+    known = inspect.signature(make).parameters
+    anything = any(p.kind is p.VAR_KEYWORD for p in known.values())
+    for option in options:
+        if option not in known and not anything:
+            raise ConfigError(f"objective.{option} is given but {name} takes no {option}; leave it out or add it")
+    try:
+        return make(features, **options) if any(p not in options for p in known) else make(**options)
+    except CrescendoError:
+        raise
+    except Exception as error:
+        raise ConfigError(f"{name} could not be made: {type(error).__name__}: {error}") from error
