@@ -11,12 +11,12 @@ import numpy as np
 
 from crescendo.apps import schedule_keys as keys
 from crescendo.apps.config import Config, Constant, Listed
-from crescendo.apps.own import load_objective
 from crescendo.core.random import Purpose, stream
 from crescendo.core.setup import Terms
 from crescendo.data import Dataset, Records, client_names, load, split, weights
 from crescendo.data.records import FloatArray, IntArray
 from crescendo.errors import ConfigError, UsageError
+from crescendo.objectives import Logistic, OwnModel, load_objective, weights_of_rows
 from crescendo.runtimes import timing as clocks
 from crescendo.schedules import (
     Certificate,
@@ -72,7 +72,7 @@ def prepare(config: Config, objective: Any = None, data: Dataset | None = None) 
     parts = split_data(config, dataset)
     config = config.model_copy(update={"clients": config.clients.model_copy(update={"count": len(parts)})})
     records = sum(len(part) for part in parts)
-    goal = objective if objective is not None else make_objective(config, dataset, records)
+    goal = make_objective(config, dataset, records) if objective is None else given_objective(objective, dataset)
     smooth, convex = curvature(goal, dataset.train)
     sizes = run_sizes(config, len(parts))
     theorem = Theorem(config, sizes(0), smooth, convex)
@@ -140,19 +140,20 @@ def make_objective(config: Config, dataset: Dataset, records: int) -> Any:
     asked = config.objective
     if asked.kind != "logistic":
         if (asked.l2, asked.intercept, asked.dtype) != (0.0, True, "float64"):
-            raise ConfigError(
-                "objective.l2, intercept and dtype belong to logistic; give your own model objective.options"
-            )
-        return load_objective(asked.kind, dataset.features, asked.options)
+            raise ConfigError("objective.l2, intercept and dtype are for logistic; give your model objective.options")
+        return load_objective(asked.kind, dataset.train, **asked.options)
     if len(dataset.classes) != 2:
         raise ConfigError(
             f"{dataset.name} has {len(dataset.classes)} classes and logistic regression tells two apart; "
             "choose two with data.classes"
         )
-    from crescendo.objectives.logistic import Logistic
-
     l2 = 1.0 / records if asked.l2 == "1/N" else float(asked.l2)
-    return Logistic(dataset.features, l2=l2, intercept=asked.intercept, dtype=asked.dtype)
+    return Logistic(dataset.features, l2=l2, intercept=asked.intercept, dtype=np.dtype(asked.dtype))
+
+
+def given_objective(objective: Any, dataset: Dataset) -> Any:
+    """An objective passed in by a program: one of ours as it is, any other checked and completed."""
+    return objective if isinstance(objective, Logistic | OwnModel) else OwnModel(objective, dataset.train)
 
 
 def curvature(objective: Any, data: Records) -> tuple[float | None, float | None]:
@@ -339,10 +340,7 @@ def _distribution(asked: Any) -> clocks.Distribution:
     return made
 
 
-def weighted_parts(prepared: Prepared) -> list[tuple[float, Records]]:
-    """The training data as (weight, records) whose weighted means give F; one part where pooling says the same."""
-    train, parts = prepared.dataset.train, prepared.parts
-    rows = np.concatenate(parts)
-    if prepared.config.clients.weights == "size":
-        return [(1.0, train if len(rows) == len(train) else train.take(np.sort(rows)))]
-    return [(float(p), train.take(part)) for p, part in zip(prepared.weights, parts, strict=True)]
+def row_weights(prepared: Prepared) -> FloatArray | None:
+    """The weight of every training record in F = sum_c p_c F_c; None where all are equal."""
+    weights = weights_of_rows(prepared.parts, prepared.weights, len(prepared.dataset.train))
+    return None if np.ptp(weights) <= 1e-13 * weights.max() else weights

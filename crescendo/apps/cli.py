@@ -19,7 +19,8 @@ from crescendo.errors import CrescendoError
 
 app = typer.Typer(
     name="crescendo",
-    help="Asynchronous federated learning in rounds that grow.\n\nExample: crescendo run examples/a9a.toml",
+    help="Asynchronous federated learning in rounds that grow.",
+    epilog="Example: crescendo run examples/flights.toml",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -28,7 +29,8 @@ app = typer.Typer(
 )
 data = typer.Typer(
     name="data",
-    help="The data sets a run file can name.\n\nExample: crescendo data list",
+    help="The data sets a run file can name.",
+    epilog="Example: crescendo data list",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -83,7 +85,7 @@ def root(
     pass
 
 
-@app.command()
+@app.command(epilog="Example: crescendo run examples/a9a.toml --set clients.count=10")
 def run(
     file: RunFile,
     overrides: Overrides = None,
@@ -91,44 +93,40 @@ def run(
     out: Annotated[Path | None, typer.Option(help="The run's folder; else runs/NAME-NUMBER.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Simulate a federation and write a folder with its metrics, trace, model and report.
-
-    Example: crescendo run examples/a9a.toml --set clients.count=10
-    """
+    """Simulate a federation and write a folder with its metrics, trace, model and report."""
     with one_sentence():
-        from crescendo.apps import show
-        from crescendo.apps.folder import next_folder
-        from crescendo.apps.run import simulate
         from crescendo.apps.runfile import read
 
         changes = [*(overrides or ()), *([f"run.seed={seed}"] if seed is not None else ())]
         config = read(file, changes)
+
+        from crescendo.apps import show
+        from crescendo.apps.folder import next_folder
+        from crescendo.apps.run import simulate
+
         with show.progress(config) as watch:
             result = simulate(config, out=out or next_folder(file.stem), watch=watch)
         _print_json(result.as_json()) if as_json else show.result(result)
 
 
-@app.command()
+@app.command(epilog="Example: crescendo schedule examples/a9a.toml")
 def schedule(file: RunFile, overrides: Overrides = None, as_json: AsJson = False) -> None:
-    """Show what a run file asks for before running it: the certificate and the first rounds.
-
-    Example: crescendo schedule examples/a9a.toml
-    """
+    """Show what a run file asks for before running it: the certificate and the first rounds."""
     with one_sentence():
-        from crescendo.apps import show
-        from crescendo.apps.build import prepare
         from crescendo.apps.runfile import read
 
-        prepared = prepare(read(file, overrides or ()))
+        config = read(file, overrides or ())
+
+        from crescendo.apps import show
+        from crescendo.apps.build import prepare
+
+        prepared = prepare(config)
         _print_json(show.schedule_as_json(prepared)) if as_json else show.schedule(prepared)
 
 
-@data.command("list")
+@data.command("list", epilog="Example: crescendo data list --json")
 def data_list(as_json: AsJson = False) -> None:
-    """List the sources that data.source can name.
-
-    Example: crescendo data list
-    """
+    """List the sources that data.source can name."""
     with one_sentence():
         from crescendo.apps import show
         from crescendo.data import catalogue

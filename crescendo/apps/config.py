@@ -59,7 +59,7 @@ class Data(Section):
     classes: Annotated[tuple[int | float | str, ...] | None, BeforeValidator(as_tuple)] = key(
         None,
         "a list of at least two labels",
-        "keep only the records with these labels; the first becomes class -1",
+        "keep only the records with these labels",
         min_length=2,
     )
 
@@ -95,11 +95,10 @@ class Goal(Section):
         "what is learned; a file is looked for beside the run file",
         pattern=r"^(logistic|.+\.py:[A-Za-z_]\w*)$",
     )
-    l2: float | Literal["1/N"] = key(
+    l2: Annotated[float, Field(ge=0)] | Literal["1/N"] = key(
         0.0,
         'a number of at least 0, or "1/N"',
         "weight of the L2 term (intercept included); N counts all training records",
-        ge=0,
     )
     intercept: bool = key(True, FLAG, "whether the model has an intercept")
     dtype: Literal["float64", "float32"] = key("float64", one_of("float64", "float32"), "the precision of local steps")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from crescendo.apps.build import Prepared, weighted_parts
+from crescendo.apps.build import Prepared, row_weights
 from crescendo.data import Records
 from crescendo.runtimes.simulator import Moment
 
@@ -24,9 +24,8 @@ class Meter:
     def __init__(self, prepared: Prepared) -> None:
         self._prepared = prepared
         self._every = prepared.config.evaluate.every
-        self._parts = weighted_parts(prepared)
-        self._test = prepared.dataset.test
-        records = max(sum(len(part) for _, part in self._parts), prepared.objective.size, 1)
+        self._weights = row_weights(prepared)
+        records = max(len(prepared.dataset.train), prepared.objective.size)
         self._batch = max(1, min(64, STACK_NUMBERS // records))
         self._kept: list[Moment] = []
         self._last: Moment | None = None
@@ -66,18 +65,18 @@ class Meter:
         self._kept.clear()
 
     def _measure(self, models: Floats) -> dict[str, Floats]:
-        loss = sum(weight * self._scores(models, part)["loss"] for weight, part in self._parts)
-        tested = self._scores(models, self._test) if self._test is not None else {}
-        accuracy = tested.get("accuracy", np.full(len(models), np.nan))
-        others = {name: values for name, values in tested.items() if name not in ("loss", "accuracy")}
-        return {"loss": np.asarray(loss), "accuracy": accuracy, **others}
+        data = self._prepared.dataset
+        found = {"loss": self._scores(models, data.train, "loss", self._weights)["loss"]}
+        tested = self._scores(models, data.test, "accuracy") if data.test is not None else {}
+        tested.pop("loss", None)
+        return found | {"accuracy": np.full(len(models), np.nan)} | tested
 
-    def _scores(self, models: Floats, data: Records) -> dict[str, Floats]:
+    def _scores(self, models: Floats, data: Records, metric: str, weights: Floats | None = None) -> dict[str, Floats]:
         """`evaluate` for each model; an objective that is ``stacked`` takes them all at once."""
         goal = self._prepared.objective
-        if getattr(goal, "stacked", False):
-            return {name: np.asarray(values) for name, values in goal.evaluate(models, data).items()}
-        each = [goal.evaluate(model, data) for model in models]
+        if goal.stacked:
+            return dict(goal.evaluate(models, data, weights, metrics=(metric,)))
+        each = [goal.evaluate(model, data, weights) for model in models]
         return {name: np.array([scores[name] for scores in each], dtype=np.float64) for name in each[0]}
 
 

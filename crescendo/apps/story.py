@@ -21,7 +21,7 @@ def story_of(result: Any) -> Story:
     return Story(
         title=prepared.dataset.name,
         subtitle=(
-            f"{terms.clients:,} clients, {len(prepared.dataset.train):,} training records, split by {config.clients.split}, "
+            f"{terms.clients:,} clients, {len(prepared.dataset.train):,} training records, {_split(config.clients.split)}, "
             f"{config.timing.preset} timing, seed {config.run.seed}"
         ),
         headline=_headline(result),
@@ -49,6 +49,11 @@ def story_of(result: Any) -> Story:
         notes=list(certificate.notes),
         config=write(config),
     )
+
+
+def _split(rule: str) -> str:
+    words = {"iid": "split at random", "label": "split by label", "dirichlet": "Dirichlet split"}
+    return words.get(rule, f"split by {rule.removeprefix('column:')}")
 
 
 def _headline(result: Any) -> list[tuple[str, str, str]]:

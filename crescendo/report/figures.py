@@ -56,7 +56,10 @@ def rounds(story: Story) -> Figure:
         "line": {"color": "@second", "dash": "dash", "width": 2},
         "hovertemplate": "constant rounds of %{y:,}<extra></extra>",
     }  # fmt: skip
-    return figure([shape, line], "round", "gradients", bargap=0.25)
+    label = {"x": 0, "xref": "paper", "xanchor": "left", "y": story.constant, "yanchor": "bottom", "showarrow": False}
+    label |= {"text": f"constant {story.constant:,}", "font": {"color": "@second", "size": 12}}
+    grows = len(story.sizes) > 1 and max(chosen) > 4 * story.constant
+    return figure([shape, line], "round", "gradients", bargap=0.25, annotations=[label] if grows else [])
 
 
 def thinned_index(count: int) -> list[int]:
@@ -87,7 +90,7 @@ def timeline(story: Story) -> Figure:
     away = [(lane.name, start, end, "away") for lane in story.lanes for start, end in lane.away]
     bars += [
         _bars(name, colour, found)
-        for name, colour, found in (("waiting", "@second", waits), ("away", "@grid", away))
+        for name, colour, found in (("waiting", "@wait", waits), ("away", "@grid", away))
         if found
     ]
     ticks = thinned(story.broadcasts, 300).tolist()
@@ -119,7 +122,7 @@ def staleness(story: Story) -> Figure:
     t, used, allowed = (rows[:, j].tolist() for j in range(3))
     dots = {
         "type": "scatter", "mode": "markers", "x": t, "y": used, "name": "used",
-        "marker": {"color": "@accent", "size": 6, "opacity": 0.65},
+        "marker": {"color": "@accent", "size": 7, "opacity": 0.7}, "cliponaxis": False,
         "hovertemplate": "gradient %{x:,}: delay %{y:,}<extra></extra>",
     }  # fmt: skip
     line = {

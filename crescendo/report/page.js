@@ -40,7 +40,7 @@ function curve(name) {
   if (!values) { place.remove(); return; }
   const line = {
     type: "scatter", mode: values.length <= 60 ? "lines+markers" : "lines", x: told.curves.x[against], y: values,
-    line: { color: "@accent", width: 2.5 }, marker: { size: 6 }, hovertemplate: name + " %{y:.4f} at %{x:,.5~s}<extra></extra>",
+    line: { color: "@accent", width: 2.5 }, cliponaxis: false, marker: { size: 6 }, hovertemplate: name + " %{y:.4f} at %{x:,.5~s}<extra></extra>",
   };
   draw(name, [line], { showlegend: false, xaxis: { title: { text: told.curves.titles[against] }, rangemode: "tozero" }, yaxis: { title: { text: name } } });
 }
