@@ -21,6 +21,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+_NAMES = "_names"  # the list of the arrays: damage to the directory of a zip can hide one without any CRC noticing
 Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
 
 
@@ -52,7 +53,9 @@ def cached(kind: str, made_from: tuple[object, ...], build: Callable[[], Arrays]
 def _read(path: Path) -> Arrays | None:
     try:
         with np.load(path, allow_pickle=False) as entry:
-            return {name: entry[name] for name in entry.files}
+            arrays = {name: entry[name] for name in entry.files}
+        names = arrays.pop(_NAMES).tolist()
+        return arrays if sorted(arrays) == names else None
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError):
         return None  # absent, damaged or unreadable: all mean "make it anew"
 
@@ -64,7 +67,7 @@ def _write(path: Path, arrays: Arrays) -> None:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.stem, suffix=".part")
         try:
             with os.fdopen(handle, "wb") as file:
-                np.savez(file, allow_pickle=False, **arrays)
+                np.savez(file, allow_pickle=False, **arrays, **{_NAMES: np.array(sorted(arrays))})
             Path(name).replace(path)
         except BaseException:
             Path(name).unlink(missing_ok=True)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 _WORD = re.compile(rb"[^\s#]{0,40}")
+_NUMBER = re.compile(rb"[-+.0-9eE]+")
 _LARGEST = int(np.iinfo(np.int32).max)
 
 
@@ -71,8 +72,9 @@ def _word(content: bytes, place: int) -> str:
 def _read_hard(content: bytes, name: str, hard: IntArray, labels: FloatArray, values: FloatArray) -> None:
     """Give the numbers that the kernel left to Python's float their value."""
     for line, place, cell in hard.tolist():
-        found = re.compile(rb"[-+.0-9eE]+").match(content, place)
-        value = float(found.group()) if found else np.nan
+        found = _NUMBER.match(content, place)
+        assert found is not None, "the kernel has read a number here"
+        value = float(found.group())
         if not np.isfinite(value):
             raise DataError(f"{name}, line {line}: '{_word(content, place)}' is not finite; correct that line")
         if cell < 0:

@@ -1,0 +1,29 @@
+"""What every test shares: the folder of public data sets beside the repository, and a cache of the tests' own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The public data sets; a test that asks for them is skipped where they are absent."""
+    folder = ROOT.parent / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip("the public data sets are not in ../shared/data")
+    return folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_cache() -> Iterator[None]:
+    """Parsed files go to a folder of the repository's, never to the user's; data is found only where a test says."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CRESCENDO_CACHE", os.fspath(ROOT / ".pytest_cache" / "crescendo"))
+        patch.delenv("CRESCENDO_DATA", raising=False)
+        yield
