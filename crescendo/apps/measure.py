@@ -9,8 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from crescendo.apps.build import Prepared, row_weights
-from crescendo.data import Records
+from crescendo.data import Records, cache
+from crescendo.objectives import Optimum, optimum
 from crescendo.runtimes.simulator import Moment
+from crescendo.schedules import TheoremSteps, lower_bound, upper_bound
 
 Row = dict[str, Any]
 Floats = npt.NDArray[np.float64]
@@ -27,6 +29,7 @@ class Meter:
         self._weights = row_weights(prepared)
         records = max(len(prepared.dataset.train), prepared.objective.size)
         self._batch = max(1, min(64, STACK_NUMBERS // records))
+        self._best = _best(prepared, self._weights) if prepared.config.evaluate.optimum else None
         self._kept: list[Moment] = []
         self._last: Moment | None = None
         self.rows: list[Row] = []
@@ -61,6 +64,8 @@ class Meter:
                 "bytes_down": moment.bytes_down,
             }
             row.update({name: _finite(values[j]) for name, values in measured.items()})
+            if self._best is not None:
+                row.update(self._against(self._best, moment, row["loss"]))
             self.rows.append(row)
         self._kept.clear()
 
@@ -71,6 +76,22 @@ class Meter:
         tested.pop("loss", None)
         return found | {"accuracy": np.full(len(models), np.nan)} | tested
 
+    def _against(self, best: Optimum, moment: Moment, loss: float | None) -> Row:
+        """How far from w*: |w - w*|^2, F - F*, |grad F|, and what the strongly convex theory says of the first."""
+        prepared = self._prepared
+        train, goal = prepared.dataset.train, prepared.objective
+        row: Row = {
+            "distance": _finite(np.sum((moment.model - best.model) ** 2)),
+            "excess_loss": None if loss is None else loss - best.loss,
+            "gradient_norm": _finite(goal.gradient_norm(moment.model, train, self._weights)),
+        }
+        steps, mu, t = prepared.terms.steps, prepared.convexity, moment.gradients
+        if mu is not None:
+            row["lower_bound"] = lower_bound(t, best.G, mu) if t else None
+            if isinstance(steps, TheoremSteps):
+                row["upper_bound"] = upper_bound(t, best.G, mu, steps.m, steps.m1) if t else None
+        return row
+
     def _scores(self, models: Floats, data: Records, metric: str, weights: Floats | None = None) -> dict[str, Floats]:
         """`evaluate` for each model; an objective that is ``stacked`` takes them all at once."""
         goal = self._prepared.objective
@@ -78,6 +99,10 @@ class Meter:
             return dict(goal.evaluate(models, data, weights, metrics=(metric,)))
         each = [goal.evaluate(model, data, weights) for model in models]
         return {name: np.array([scores[name] for scores in each], dtype=np.float64) for name in each[0]}
+
+
+def _best(prepared: Prepared, weights: Floats | None) -> Optimum:
+    return optimum(prepared.objective, prepared.dataset.train, weights, folder=cache.folder())
 
 
 def _finite(value: Any) -> float | None:

@@ -10,6 +10,7 @@ from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 from crescendo.apps.build import Prepared
 from crescendo.apps.config import Config
@@ -174,15 +175,18 @@ def schedule_as_json(prepared: Prepared) -> Row:
 
 
 def sources(found: list[SourceInfo]) -> None:
-    console = Console()
-    rows = sources_as_json(found)["sources"]
-    names = list(rows[0])
     table = Table(box=box.SIMPLE_HEAD)
-    for name in names:
-        table.add_column(name, justify="right" if isinstance(rows[0][name], int) else "left")
-    for row in rows:
-        table.add_row(*(f"{value:,}" if isinstance(value, int) else str(value or "") for value in row.values()))
-    console.print(table)
+    table.add_column("name", no_wrap=True)
+    for name in ("records", "features"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for name in ("test part", "here", "what it is, and where it comes from"):
+        table.add_column(name)
+    for one in found:
+        rows, features = (f"{count:,}" if count is not None else "" for count in (one.rows, one.features))
+        table.add_row(
+            one.name, rows, features, one.test, "yes" if one.here else "no", Text(f"{one.about} ({one.comes_from})")
+        )
+    Console().print(table)
 
 
 def sources_as_json(found: list[SourceInfo]) -> Row:

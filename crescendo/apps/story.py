@@ -125,7 +125,9 @@ def _bound(result: Any) -> str:
     wait = result.prepared.config.schedule.wait
     if wait.rounds is None:
         return "A gradient's model may lack as many updates as tau(t) allows; dots are the end of each piece of work."
-    ahead = "in step with" if wait.rounds == 0 else f"at most {wait.rounds} ahead of"
+    ahead = (
+        "in step with" if wait.rounds == 0 else f"at most {wait.rounds} round{'s' if wait.rounds > 1 else ''} ahead of"
+    )
     return (
         f"Clients wait by rounds: they stay {ahead} the newest broadcast. The line is the delay that this rule "
         "implies; dots are the end of each piece of work."

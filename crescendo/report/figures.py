@@ -44,7 +44,7 @@ def rounds(story: Story) -> Figure:
     shape: Figure = {
         "x": at,
         "y": chosen,
-        "name": "gradients",
+        "name": "this run",
         "hovertemplate": "round %{x}: %{y:,} gradients<extra></extra>",
     }
     if count <= MOST_BARS:
@@ -52,14 +52,11 @@ def rounds(story: Story) -> Figure:
     else:
         shape |= {"type": "scatter", "mode": "lines", "fill": "tozeroy", "line": {"color": "@accent"}}
     line = {
-        "type": "scatter", "mode": "lines", "x": [-0.5, count - 0.5], "y": [story.constant, story.constant], "name": "constant",
-        "line": {"color": "@second", "dash": "dash", "width": 2},
+        "type": "scatter", "mode": "lines", "x": [-0.5, count - 0.5], "y": [story.constant] * 2,
+        "name": f"constant rounds of {story.constant:,}", "line": {"color": "@second", "dash": "dash", "width": 2},
         "hovertemplate": "constant rounds of %{y:,}<extra></extra>",
     }  # fmt: skip
-    label = {"x": 0, "xref": "paper", "xanchor": "left", "y": story.constant, "yanchor": "bottom", "showarrow": False}
-    label |= {"text": f"constant {story.constant:,}", "font": {"color": "@second", "size": 12}}
-    grows = len(story.sizes) > 1 and max(chosen) > 4 * story.constant
-    return figure([shape, line], "round", "gradients", bargap=0.25, annotations=[label] if grows else [])
+    return figure([shape, line], "round", "gradients", bargap=0.25, showlegend=True)
 
 
 def thinned_index(count: int) -> list[int]:

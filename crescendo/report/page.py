@@ -34,7 +34,7 @@ def page(story: Story) -> str:
         ),
         _panel(
             "Rounds that grow",
-            f"Left: gradients of each round; the dashed line is a constant {story.constant:,}. Right: the step size.",
+            "Left: the gradients of each round. Right: the step size it begins with.",
             _two("rounds", "steps"),
         ),
         _panel(
