@@ -1,4 +1,4 @@
-"""One client's work: a Client joined to its data and objective. It is the only thing that a runtime drives."""
+"""One client's work: a Client joined to its data, objective and mechanism. It is the only thing that a runtime drives."""
 
 from __future__ import annotations
 
@@ -7,20 +7,22 @@ import numpy.typing as npt
 
 from crescendo.core.client import Client, Done, Wait, Work
 from crescendo.core.messages import Broadcast, Update, Vector
-from crescendo.core.random import Purpose, aim, stream
 from crescendo.core.setup import Terms
 from crescendo.data.records import Records
 from crescendo.errors import UsageError
-from crescendo.objectives.base import Objective, Slots, stepper_for
+from crescendo.objectives.base import Objective, Slots
+from crescendo.privacy.mechanisms import Mechanism, Plain
 
 Ints = npt.NDArray[np.int64]
 
 
 class Worker:
-    """Runs the slots of a client's rounds, on its own rows of ``data``, with records drawn uniformly with replacement.
+    """Runs the slots of a client's rounds, on its own rows of ``data``.
 
-    A round is drawn once, from the stream of (seed, client, round); a round that is restarted draws the same records. ``wire`` is
-    the type of the floats that are sent: the client moves by what it sent, rounded as the server will see it.
+    The mechanism says which records a round has and what of it is sent; without one, records are drawn uniformly with
+    replacement and the displacement is sent as it is. A round that is restarted draws the same records, from the stream
+    of (seed, client, round). ``wire`` is the type of the floats that are sent: the client moves by what it sent,
+    rounded as the server will see it.
     """
 
     def __init__(
@@ -33,15 +35,14 @@ class Worker:
         rows: Ints,
         seed: int,
         wire: str = "float32",
+        mechanism: Mechanism | None = None,
     ) -> None:
         if not len(rows):
             raise UsageError(f"client {me} has no records; give every client at least one")
         self.client = Client(terms, me, model)
-        self._terms, self._me, self._rows, self._seed = terms, me, rows, seed
-        self._objective, self._data = objective, data
-        self._wire = np.dtype(wire)
-        self._stepper = stepper_for(objective, data)
-        self._generator = stream(seed, Purpose.SAMPLE)
+        self._terms, self._size, self._wire = terms, objective.size, np.dtype(wire)
+        self._mechanism = Plain(terms, me, rows, seed) if mechanism is None else mechanism
+        self._stepper = self._mechanism.stepper(objective, data)
         self._slots: Slots | None = None
 
     def next(self) -> Work | Wait | Done:
@@ -51,7 +52,7 @@ class Worker:
     def run(self, slots: int) -> None:
         """Run ``slots`` slots of the round in hand; begins the round if need be."""
         if self._slots is None:
-            self._slots = self._draw()
+            self._slots = self._mechanism.draw(self.client.round, self._size)
             self._stepper.load(self.client.start())
         first = self.client.h
         self.client.advance(slots)
@@ -63,11 +64,12 @@ class Worker:
         return self.client.round_is_full
 
     def finish(self) -> Update:
-        """The round's displacement, rounded to the wire, as an update to send; the client goes on with its next round."""
-        low, high = self._terms.block(self.client.round, self._objective.size)
-        displacement = self.client.frame[low:high] - self._stepper.read()[low:high]
+        """What is sent of the round, rounded to the wire, as an update; the client goes on with its next round."""
+        i, start = self.client.round, self.client.frame
+        low, high = self._terms.block(i, self._size)
+        released = self._mechanism.release(i, start, start[low:high] - self._stepper.read()[low:high])
         with np.errstate(over="ignore"):  # what does not fit the wire becomes infinite and is refused by finish()
-            update = self.client.finish(displacement.astype(self._wire))
+            update = self.client.finish(released.astype(self._wire))
         self._slots = None
         return update
 
@@ -81,11 +83,3 @@ class Worker:
         """Forget the unfinished round, as a crash does."""
         self.client.restart_round()
         self._slots = None
-
-    def _draw(self) -> Slots:
-        i, size = self.client.round, self._objective.size
-        rng = aim(self._generator, self._seed, Purpose.SAMPLE, self._me, i)
-        etas = self._terms.etas(i, self._me)
-        rows = self._rows[rng.integers(0, len(self._rows), len(etas))]
-        block = None if self._terms.blocks == 1 else self._terms.block(i, size)
-        return Slots(rows, etas, block=block, factor=float(self._terms.blocks))

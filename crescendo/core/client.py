@@ -2,13 +2,14 @@
 
 Theory of operation
 -------------------
-The client works through its rounds without waiting for answers. What it knows of the world is the newest broadcast: a model, the
-counter k, and which of its own rounds that model contains (``yours``). The model it works from is that broadcast *minus its own
-updates that are still on the way*, so that a broadcast never throws its recent work away (the paper's does).
+The client works through its rounds without waiting for answers. What it knows of the world is the newest broadcast: a
+model, the counter k, and which of its own rounds that model contains (``yours``). The model it works from is that
+broadcast *minus its own updates that are still on the way*, so that a broadcast never throws its recent work away (the
+paper's does).
 
-A round is done in a frame: the model the round started from. When a broadcast comes in the middle of a round, the frame moves and
-the local model is moved along with it; the displacement so far, frame minus local model, stays as it is. With `whole_rounds`
-(privacy) a broadcast is put aside instead and taken in before the next round.
+A round is done in a frame: the model the round started from. When a broadcast comes in the middle of a round, the frame
+moves and the local model is moved along with it; the displacement so far, frame minus local model, stays as it is. With
+`whole_rounds` (privacy) a broadcast is put aside instead and taken in before the next round.
 
 A client moves only by what it sent: `finish` takes the displacement as the other side will decode it.
 """

@@ -43,8 +43,9 @@ class Update:
 class Broadcast:
     """The global model at a moment when every update of every round before ``k`` was in it, or was declared void or absent.
 
-    Updates of later rounds may be in it too; ``yours`` says which rounds of the *receiver* are, and is the acknowledgement
-    of those. A larger ``epoch`` means that the server was opened from an older state, so that ``k`` may have fallen.
+    Updates of later rounds may be in it too; ``yours`` says which rounds of the *receiver* are, and is the
+    acknowledgement of those. A larger ``epoch`` means that the server was opened from an older state, so that ``k`` may
+    have fallen.
     """
 
     model: Vector

@@ -24,8 +24,8 @@ class Purpose(IntEnum):
 def stream(seed: int, purpose: Purpose, client: int = 0, round: int = 0) -> np.random.Generator:
     """The numbers of one purpose, client and round.
 
-    The counter has a fixed width (``default_rng((7, 2))`` equals ``default_rng((7, 2, 0))``, which would join two streams),
-    and its low word is the one that Philox counts up, so it starts at 0.
+    The counter has a fixed width (``default_rng((7, 2))`` equals ``default_rng((7, 2, 0))``, which would join two
+    streams), and its low word is the one that Philox counts up, so it starts at 0.
 
     >>> stream(7, Purpose.SAMPLE, client=2, round=5).integers(0, 100, 4)
     array([18, 36, 57, 66])

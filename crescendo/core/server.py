@@ -2,19 +2,20 @@
 
 Theory of operation
 -------------------
-The server holds a model v and a counter k. Each update moves v at once, in whatever order it arrives. Round k is complete when
-the pair (k, c) of every *present* client c is settled: applied, void, or without a share. Then k rises, and goes on rising while
-later rounds are complete too (the paper has "if"; late messages can complete several rounds at once), and one broadcast is due.
+The server holds a model v and a counter k. Each update moves v at once, in whatever order it arrives. Round k is
+complete when the pair (k, c) of every *present* client c is settled: applied, void, or without a share. Then k rises,
+and goes on rising while later rounds are complete too (the paper has "if"; late messages can complete several rounds at
+once), and one broadcast is due.
 
-Which rounds of a client are settled is kept as "all below a number, plus those that overtook". The same pair of facts is what a
-broadcast tells each client as ``yours``, so it doubles as the acknowledgement.
+Which rounds of a client are settled is kept as "all below a number, plus those that overtook". The same pair of facts
+is what a broadcast tells each client as ``yours``, so it doubles as the acknowledgement.
 
-An absent client holds up nothing: k passes its open rounds. What it sends later is still applied, once, and counted as late. With
-nobody present k stands still, since a broadcast would then contain nothing new.
+An absent client holds up nothing: k passes its open rounds. What it sends later is still applied, once, and counted as
+late. With nobody present k stands still, since a broadcast would then contain nothing new.
 
-A message is checked wholly before anything changes, so a refused one leaves no trace; and every new model is a new array, so a
-Broadcast once made stays true. Nothing here grows with what a peer sends: rounds beyond `Terms.furthest` are refused, and a
-client's settled rounds are at most the rounds of the run.
+A message is checked wholly before anything changes, so a refused one leaves no trace; and every new model is a new
+array, so a Broadcast once made stays true. Nothing here grows with what a peer sends: rounds beyond `Terms.furthest`
+are refused, and a client's settled rounds are at most the rounds of the run.
 """
 
 from __future__ import annotations
@@ -119,8 +120,8 @@ class Server:
     def back(self, c: int, last: int) -> int:
         """Client c is here (again), and the last round it sent is ``last`` (-1: none). The round it has to go on with.
 
-        That is max(k, last + 1). The rounds between become void; rounds up to ``last`` stay open for its re-sent updates. With
-        somebody there again k may rise: compare it.
+        That is max(k, last + 1). The rounds between become void; rounds up to ``last`` stay open for its re-sent
+        updates. With somebody there again k may rise: compare it.
         """
         self._check_client(c)
         if not -1 <= last < self.terms.rounds:

@@ -1,8 +1,8 @@
 """Paper [alg:setup]: what server and clients agree on before the start, as pure functions of the round.
 
-Nothing here is exchanged: sizes, shares, step sizes, masks and the wait rule depend on the terms and the round alone, so any
-side computes them by itself. The schedules come in as objects that can be called; whether they are *safe* (live, within the
-delay bound) is the business of `crescendo.schedules.certificate`, and is settled before terms are made.
+Nothing here is exchanged: sizes, shares, step sizes, masks and the wait rule depend on the terms and the round alone,
+so any side computes them by itself. The schedules come in as objects that can be called; whether they are *safe* (live,
+within the delay bound) is the business of `crescendo.schedules.certificate`, and is settled before terms are made.
 """
 
 from __future__ import annotations
@@ -49,8 +49,9 @@ class DelayLike(Protocol):
 class Terms:
     """The agreed schedule. ``ahead`` is the d of the rule "work on round i while i <= k + d"; ``tau`` is the other rule.
 
-    ``sizes`` counts exactly the slots of the run (its last round is cut), over all clients. ``blocks`` is the D of masks, 1 for
-    none. With ``whole_rounds`` a round uses one start model and the wait rule is tested once, before the round.
+    ``sizes`` counts exactly the slots of the run (its last round is cut), over all clients. ``blocks`` is the D of
+    masks, 1 for none. With ``whole_rounds`` a round uses one start model and the wait rule is tested once, before the
+    round.
     """
 
     sizes: SizesLike
@@ -125,8 +126,9 @@ class Terms:
     def assignment(self, i: int) -> Ints:
         """a(i, t): the client of each of round i's s_i entries, which orders the gradients for Paper [thmalg].
 
-        Coin flips: given the counts every order is equally likely, so one is drawn. Expected shares: client c's (h+1)-th entry
-        stands at (h + 1/2) / s_{i,c} of the round, ties by client, so that each client's entries are spread evenly.
+        Coin flips: given the counts every order is equally likely, so one is drawn. Expected shares: client c's
+        (h+1)-th entry stands at (h + 1/2) / s_{i,c} of the round, ties by client, so that each client's entries are
+        spread evenly.
         """
         shares = self.shares(i)
         if self.shares_by == "coin":

@@ -2,13 +2,13 @@
 
 Theory of operation
 -------------------
-A client's slots take 1/speed seconds each. Nothing is computed while they pass: the simulator knows when the client will reach
-the end of its round or its delay bound, and computes all slots up to then in one call. Only a broadcast cuts this short: it
-catches the client up to the slots that began before its arrival, and then moves the model. A slot under way keeps the model it
-began with.
+A client's slots take 1/speed seconds each. Nothing is computed while they pass: the simulator knows when the client
+will reach the end of its round or its delay bound, and computes all slots up to then in one call. Only a broadcast cuts
+this short: it catches the client up to the slots that began before its arrival, and then moves the model. A slot under
+way keeps the model it began with.
 
-Events are ordered by time, and events of one instant by the order in which they were scheduled. A lost message arrives later by
-the time of its re-sending; a crash loses the unfinished round and nothing else.
+Events are ordered by time, and events of one instant by the order in which they were scheduled. A lost message arrives
+later by the time of its re-sending; a crash loses the unfinished round and nothing else.
 """
 
 from __future__ import annotations

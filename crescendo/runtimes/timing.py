@@ -93,8 +93,9 @@ class Crashes:
 class Timing:
     """Slots per second and start of every client, the network between, and what goes wrong.
 
-    A lost message is sent again after ``resend`` seconds, until it arrives. A duplicate takes its own time, so messages overtake
-    each other. A client that has been away for ``absent_after`` seconds is declared absent; None: it is waited for.
+    A lost message is sent again after ``resend`` seconds, until it arrives. A duplicate takes its own time, so messages
+    overtake each other. A client that has been away for ``absent_after`` seconds is declared absent; None: it is waited
+    for.
     """
 
     speeds: tuple[float, ...]
@@ -124,8 +125,9 @@ class Timing:
 def preset(name: str, terms: Terms) -> Timing:
     """The three timings of the experiments, since timing decides results.
 
-    *lock-step*: every client runs one slot a second and messages take no time. *staggered*: client c starts c/n of round 0 later.
-    *heterogeneous*: speeds from 1 to 4 in equal ratios, and a log-normal latency whose median is a twentieth of round 0.
+    *lock-step*: every client runs one slot a second and messages take no time. *staggered*: client c starts c/n of
+    round 0 later. *heterogeneous*: speeds from 1 to 4 in equal ratios, and a log-normal latency whose median is a
+    twentieth of round 0.
     """
     n, first = terms.clients, terms.before(1) / terms.clients
     if name == "lock-step":

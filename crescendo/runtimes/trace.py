@@ -105,8 +105,8 @@ class Trace:
     def check(self, terms: Terms) -> int:
         """Paper [thmalg]: every gradient's model held all updates labelled 0 .. t - tau(t) - 1. The number of gradients checked.
 
-        Under the rule of rounds the delay is the one the rule implies: every update of rounds below i - d. Pairs that were
-        declared absent or void are excluded; they are listed in the table ``excluded``.
+        Under the rule of rounds the delay is the one the rule implies: every update of rounds below i - d. Pairs that
+        were declared absent or void are excluded; they are listed in the table ``excluded``.
         """
         missing = list(_first_missing(terms, self))
         checked, segments = 0, self.tables["segments"]

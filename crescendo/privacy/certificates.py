@@ -1,0 +1,235 @@
+"""The certificate that makes an epsilon true: what one record can change in what a client sends, and why.
+
+Unit: one record of one client, added or removed, against everybody who sees what the client sends. A mechanism is
+certified before any record is read, from public terms alone; a condition that fails is refused with the value that
+would pass.
+
+Why `minibatch` is sound. All gradients of a round are taken at the round's start model, which is a function of earlier
+releases. So one record adds its own clipped gradient and changes nothing else: the release moves by at most eta D C.
+
+Why `local` is sound. For a convex loss of a scalar margin the clipped gradient is again the gradient of a convex
+function, smooth with L_eff = C (R - C) if R >= 2C, else R^2/4 (logistic loss, records with |(x, 1)| <= R). A step of at
+most 2 / L_eff on such a function brings no two models further apart, and neither does the shrink of L2 while eta lambda
+<= 1. So inserting one record moves the model by at most eta D C, and nothing that comes later in the round enlarges it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from crescendo.core.setup import Terms
+from crescendo.errors import Refused, UsageError
+from crescendo.privacy.events import PoissonGaussian
+
+MODEL_BOUNDS = (1e6, 1e5, 1e4, 1e3, 1e2, 1e1)  # lengths of a start model for which rounding is looked at, widest first
+MOST_SLACK = 1e-3  # rounding may enlarge what a record changes by this share, and the noise is enlarged along with it
+UNIT = 2.0**-53
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One inequality that the certificate rests on, with both sides."""
+
+    name: str
+    left: float
+    right: float
+    holds: bool
+    says: str
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Everything that an epsilon depends on, for one set of terms.
+
+    ``records`` are the numbers of records that the clients *declared*, one each: rates come from these, never from
+    counting.
+    """
+
+    mechanism: Literal["minibatch", "local"]
+    terms: Terms
+    clip: float
+    sigma: float
+    records: tuple[int, ...]
+    norm_bound: float | None
+    conditions: tuple[Condition, ...]
+    slack: float
+    model_bound: (
+        float  # length of a start model up to which ``slack`` holds; a longer one is refused before its round is sent
+    )
+    adjacency: str = "add or remove one record of one client"
+    sampling: str = "Poisson: every record independently, with the public rate s_ic / N_c"
+
+    def rate(self, i: int, c: int) -> float:
+        """q_i: the probability of every record of client c to be in round i."""
+        return self.terms.share(i, c) / self.records[c]
+
+    def sensitivity(self, i: int, c: int) -> float:
+        """The most that one record can move what client c sends in round i, rounding included."""
+        return largest_step(self.terms, i, c) * self.terms.blocks * self.clip * (1 + self.slack)
+
+    def noise_scale(self, i: int, c: int) -> float:
+        """The standard deviation of the noise on every coordinate of round i's release."""
+        return self.sigma * self.sensitivity(i, c)
+
+    def event(self, i: int, c: int) -> PoissonGaussian | None:
+        """What round i costs client c; None for a round without a share, in which it sends nothing."""
+        return PoissonGaussian(self.rate(i, c), self.sigma) if self.terms.share(i, c) else None
+
+    def events(self, c: int) -> list[PoissonGaussian]:
+        """What the whole run costs client c."""
+        return [event for i in range(self.terms.rounds) if (event := self.event(i, c)) is not None]
+
+
+def largest_step(terms: Terms, i: int, c: int) -> float:
+    """The largest step size of client c in round i, 0 without a share."""
+    return float(np.max(terms.etas(i, c), initial=0.0))
+
+
+def certify(
+    mechanism: str,
+    terms: Terms,
+    objective: Any,
+    *,
+    clip: float,
+    sigma: float,
+    records: tuple[int, ...],
+    norm_bound: float | None = None,
+) -> Certificate:
+    """The certificate of a mechanism under these terms, or Refused."""
+    if mechanism not in ("minibatch", "local"):
+        raise UsageError(f"there is no certified mechanism {mechanism!r}; choose minibatch or local")
+    _check_numbers(terms, clip, sigma, records)
+    found = [_rates(terms, records)]
+    if mechanism == "minibatch":
+        found.append(_one_step_a_round(terms))
+    else:
+        found += _non_expansive(terms, objective, clip, norm_bound)
+    slack, bound = _rounding(mechanism, terms, clip, records)
+    found.append(
+        Condition(
+            "rounding",
+            slack,
+            MOST_SLACK,
+            slack <= MOST_SLACK,
+            f"rounding enlarges what a record changes by at most {slack:.2g} of it, and {MOST_SLACK:g} is allowed; "
+            f"larger steps or fewer records per client would pass",
+        )
+    )
+    for condition in found:
+        if not condition.holds:
+            raise Refused(f"the {mechanism} mechanism cannot be certified: {condition.says}")
+    kind: Literal["minibatch", "local"] = "minibatch" if mechanism == "minibatch" else "local"
+    return Certificate(kind, terms, clip, sigma, records, norm_bound, tuple(found), slack, bound)
+
+
+def _check_numbers(terms: Terms, clip: float, sigma: float, records: tuple[int, ...]) -> None:
+    if not terms.whole_rounds:
+        raise UsageError("a private round uses one start model; make the terms with whole_rounds=True")
+    if not (0 < clip < math.inf):
+        raise UsageError(f"privacy.clip must be above 0, got {clip}")
+    if not (0 < sigma < math.inf):
+        raise UsageError(f"privacy.sigma must be above 0, or no epsilon holds; got {sigma}")
+    if len(records) != terms.clients or min(records) < 1:
+        raise UsageError(
+            f"{terms.clients} clients have to declare how many records they have, each at least 1; got {records}"
+        )
+
+
+def _rates(terms: Terms, records: tuple[int, ...]) -> Condition:
+    """Every rate is a probability."""
+    rate, i, c = max((terms.share(i, c) / records[c], i, c) for i in range(terms.rounds) for c in range(terms.clients))
+    says = (
+        f"round {i} has {terms.share(i, c)} slots for the {records[c]} records of client {c}, a rate of {rate:.4g}; "
+        f"a rate is at most 1: at most {records[c]} slots would pass"
+    )
+    return Condition("sampling rate", rate, 1.0, rate <= 1.0, says)
+
+
+def _one_step_a_round(terms: Terms) -> Condition:
+    holds = terms.steps.per == "round" or terms.rounds == 0
+    says = 'minibatch takes one step size per round, and these change within a round; schedule.steps.per = "round" would pass'
+    return Condition("one step size per round", float(not holds), 0.0, holds, says)
+
+
+def _non_expansive(terms: Terms, objective: Any, clip: float, norm_bound: float | None) -> list[Condition]:
+    """The conditions of `local`."""
+    bend = getattr(objective, "clipped_smoothness", None)
+    if bend is None:
+        raise Refused(
+            f"the local mechanism needs a convex loss of a scalar margin, such as logistic, and {type(objective).__name__} does "
+            f"not say that it is one; minibatch is certified for any model"
+        )
+    if norm_bound is None or not 0 < norm_bound < math.inf:
+        raise Refused(
+            "the local mechanism needs privacy.norm_bound, the largest length of (x, 1); records above it are scaled down"
+        )
+    if np.dtype(objective.dtype) != np.float64:
+        raise Refused('the local mechanism accumulates in float64; objective.dtype = "float64" would pass')
+    factor, l2 = terms.blocks, float(getattr(objective, "l2", 0.0))
+    step = max(largest_step(terms, i, c) for i in range(terms.rounds) for c in range(terms.clients)) * factor
+    limit = 2.0 / bend(norm_bound, clip)
+    times = f" times {factor} blocks" if factor > 1 else ""
+    found = [
+        Condition(
+            "non-expansive steps",
+            step,
+            limit,
+            step <= limit,
+            f"the largest step size{times} is {step:.6g} and must be at most 2 / L_eff = {limit:.6g}; "
+            f"eta = {limit / factor:.6g} would pass",
+        )
+    ]
+    if l2 > 0:
+        found.append(
+            Condition(
+                "shrink",
+                step * l2,
+                1.0,
+                step * l2 <= 1.0,
+                f"the largest step size{times} times l2 is {step * l2:.6g} and must be at most 1; "
+                f"eta = {1 / l2 / factor:.6g} would pass",
+            )
+        )
+    return found
+
+
+def _rounding(mechanism: str, terms: Terms, clip: float, records: tuple[int, ...]) -> tuple[float, float]:
+    """The slack, for the widest of the lengths of a start model that keeps it a tenth of what is allowed, or else the least."""
+    for bound in MODEL_BOUNDS:
+        slack = rounding_slack(mechanism, terms, clip, records, bound)
+        if slack <= MOST_SLACK / 10:
+            break
+    return slack, bound
+
+
+def rounding_slack(mechanism: str, terms: Terms, clip: float, records: tuple[int, ...], model_bound: float) -> float:
+    """How much float64 rounding can enlarge what one record changes, as a share of the exact bound.
+
+    `minibatch`: a sum of m terms of length C is off by at most m u (m C), u = 2^-53, on either side of the comparison.
+    `local`: each of the m steps and s shrinks rounds every coordinate of a model of length at most W = ``model_bound``
+    + m eta C a few times, and non-expansive steps enlarge none of it: 8 (m + s) u W, on either side. The displacement
+    itself is rounded once more.
+    """
+    worst = 0.0
+    for c in range(terms.clients):
+        m = records[c]
+        for i in _extreme_rounds(terms, c):
+            eta, s = largest_step(terms, i, c) * terms.blocks, terms.share(i, c)
+            if not eta:
+                continue
+            length = model_bound + m * eta * clip
+            own = 2.0 * m * m * UNIT if mechanism == "minibatch" else 16.0 * (m + s) * UNIT * length / (eta * clip)
+            worst = max(worst, own + 4.0 * UNIT * length / (eta * clip))
+    return worst
+
+
+def _extreme_rounds(terms: Terms, c: int) -> list[int]:
+    """The rounds of client c with the smallest largest-step and with the most slots: where rounding weighs most."""
+    shared = [i for i in range(terms.rounds) if terms.share(i, c)]
+    if not shared:
+        return []
+    return [min(shared, key=lambda i: largest_step(terms, i, c)), max(shared, key=lambda i: terms.share(i, c))]

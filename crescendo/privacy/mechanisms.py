@@ -1,0 +1,104 @@
+"""What a client does with its records in a round, and what of it leaves the client.
+
+`Plain` is no privacy: records drawn with replacement, a moving model, the displacement sent as it is. `Private` makes
+every release a Poisson-subsampled Gaussian: each record is in a round with a public rate, and noise in proportion to
+the most that one record can change is added once. What one record can change is proved by the `Certificate` (see
+`crescendo.privacy.certificates`); a `Private` cannot be made without one.
+
+Both are per client, and are all that a `Worker` knows about privacy.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from crescendo.core.random import Purpose, aim, stream
+from crescendo.core.setup import Terms
+from crescendo.errors import UsageError
+from crescendo.objectives.base import Slots, Stepper, stepper_for
+from crescendo.privacy.frozen import FrozenStepper
+from crescendo.privacy.noise import Source, gaussian, poisson_slots
+
+if TYPE_CHECKING:
+    from crescendo.data.records import Records
+    from crescendo.privacy.certificates import Certificate
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+class Mechanism(Protocol):
+    """One client's way from records to releases."""
+
+    def stepper(self, objective: Any, data: Records) -> Stepper:
+        """What computes a round."""
+        ...
+
+    def draw(self, i: int, size: int) -> Slots:
+        """Lay out round i for a model of ``size`` numbers."""
+        ...
+
+    def release(self, i: int, start: Floats, displacement: Floats) -> Floats:
+        """What is sent of round i, which began at ``start`` and moved the model by ``displacement``. Called once a round."""
+        ...
+
+
+class Plain:
+    """No privacy: one record a slot, drawn uniformly with replacement; what was computed is what is sent."""
+
+    def __init__(self, terms: Terms, me: int, rows: Ints, seed: int) -> None:
+        self._terms, self._me, self._rows, self._seed = terms, me, rows, seed
+        self._generator = stream(seed, Purpose.SAMPLE)
+
+    def stepper(self, objective: Any, data: Records) -> Stepper:
+        return stepper_for(objective, data)
+
+    def draw(self, i: int, size: int) -> Slots:
+        rng, etas = aim(self._generator, self._seed, Purpose.SAMPLE, self._me, i), self._terms.etas(i, self._me)
+        rows = self._rows[rng.integers(0, len(self._rows), len(etas))]
+        return Slots(rows, etas, block=masked(self._terms, i, size), factor=float(self._terms.blocks))
+
+    def release(self, i: int, start: Floats, displacement: Floats) -> Floats:
+        return displacement
+
+
+class Private:
+    """A certified mechanism on one client's records."""
+
+    def __init__(self, certificate: Certificate, me: int, rows: Ints, source: Source) -> None:
+        self._certificate, self._terms, self._me = certificate, certificate.terms, me
+        self._rows, self._source = rows, source
+
+    def stepper(self, objective: Any, data: Records) -> Stepper:
+        if self._certificate.mechanism == "minibatch":
+            return FrozenStepper(objective, data)
+        return stepper_for(objective, data)
+
+    def draw(self, i: int, size: int) -> Slots:
+        rate, slots = self._certificate.rate(i, self._me), self._terms.share(i, self._me)
+        members, ends = poisson_slots(self._source, i, len(self._rows), rate, slots)
+        return Slots(
+            rows=self._rows[members],
+            etas=self._terms.etas(i, self._me),
+            ends=ends,
+            block=masked(self._terms, i, size),
+            factor=float(self._terms.blocks),
+            clip=self._certificate.clip,
+        )
+
+    def release(self, i: int, start: Floats, displacement: Floats) -> Floats:
+        length = float(np.linalg.norm(start))  # public: a start model is a function of releases
+        if length > self._certificate.model_bound:
+            raise UsageError(
+                f"the model of round {i} has length {length:.3g}, beyond the {self._certificate.model_bound:.3g} for which "
+                f"rounding was certified; the run has diverged: lower the step size"
+            )
+        return displacement + gaussian(self._source, i, self._certificate.noise_scale(i, self._me), len(displacement))
+
+
+def masked(terms: Terms, i: int, size: int) -> tuple[int, int] | None:
+    """The coordinates that move in round i, None for all."""
+    return None if terms.blocks == 1 else terms.block(i, size)
