@@ -237,8 +237,10 @@ class Play:
         if seat.absent:
             seat.absent = False
             last = seat.client.round - 1  # sent, or passed over without a share
+            k, expected = self.server.k, self.paper.returns_at(last)
             start = accepted(self.server.back, c, last)
-            assert start == self.paper.returns_at(last)
+            assert start == expected
+            self.announce(self.server.k > k)  # with somebody there again, k may rise
             self.paper.isr_receive("back", c, last)
             accepted(seat.client.resume, start)
             seat.paper.i, seat.paper.h = max(seat.paper.i, start), 0
@@ -248,15 +250,15 @@ class Play:
     # -- what is written down and compared
 
     def note(self) -> None:
-        self.history.append(
-            (
-                self.server.k,
-                self.server.model.tobytes(),
-                [(s.client.round, s.client.h, s.client.k, s.w is not None and s.w.tobytes()) for s in self.seats],
-            )
-        )
+        self.history.append((self.server.k, self.server.model.tobytes(), [self.seen_of(seat) for seat in self.seats]))
         if self.lockstep:
             self.compare()
+
+    def seen_of(self, seat: Seat) -> Any:
+        client = seat.client
+        again = [(update.round, update.delta.tobytes()) for update in client.unacknowledged()]
+        counters = (client.round, client.h, client.k, client.epoch)
+        return counters, again, client.lost(), None if seat.w is None else seat.w.tobytes()
 
     def compare(self) -> None:
         assert self.server.k == self.paper.k, "k is not the paper's"

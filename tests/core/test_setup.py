@@ -1,0 +1,129 @@
+"""Terms: shares, labels, steps, blocks and the wait rule against their formulas."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+from crescendo.core.setup import Terms
+from crescendo.errors import CrescendoError
+from tests.core import setup_properties as properties
+from tests.core.properties import for_all
+from tests.core.strategies import Coded, Listed, Stairs, make_terms, rules, seeds, sizes, weights
+
+awkward_weights = st.sampled_from(
+    [(0.1,) * 10, (1 / 3,) * 3, (1 / 49,) * 49, (0.7, 0.2, 0.1), (1e-9, 1 - 1e-9), (1.0,)]
+)
+long_sizes = st.lists(st.integers(1, 10**9), min_size=1, max_size=6).map(tuple)
+drawn = st.tuples(
+    st.one_of(sizes, sizes.map(lambda s: tuple(9 * x for x in s))), st.one_of(weights, awkward_weights), seeds
+)
+
+
+def test_shares_sum_exactly_to_the_size_of_the_round() -> None:
+    for_all(drawn, partial(properties.shares_sum_exactly, Terms), 60)
+
+
+def test_expected_shares_are_the_formula_for_one_public_uniform() -> None:
+    for_all(drawn, partial(properties.expected_shares_are_the_formula, Terms), 60)
+
+
+def test_expected_shares_sum_exactly_in_huge_rounds_of_many_clients() -> None:
+    terms = make_terms((10**9 + 7, 123_456_789), (1 / 999,) * 999, {"ahead": 1})
+    for i in range(2):
+        shares = terms.shares(i)
+        assert shares.sum() == terms.sizes(i)
+        assert np.abs(shares - terms.sizes(i) / 999).max() < 1.0 + 1e-6
+
+
+def test_expected_shares_are_fair_over_rounds() -> None:
+    properties.expected_shares_are_fair_over_rounds(Terms)
+
+
+def test_coin_shares_are_multinomial() -> None:
+    properties.coin_shares_are_multinomial(Terms)
+
+
+def test_terms_answer_the_same_in_any_order() -> None:
+    for_all(drawn, partial(properties.terms_are_pure, Terms), 30)
+
+
+def test_the_wait_rule_is_the_paper_s_slot_by_slot() -> None:
+    for_all(st.tuples(sizes, weights, seeds, rules), partial(properties.the_wait_rule_is_the_paper_s, Terms), 80)
+
+
+def test_steps_are_looked_up_at_their_labels() -> None:
+    for_all(drawn, partial(properties.steps_are_looked_up_at_their_labels, Terms), 30)
+
+
+def test_blocks_share_the_coordinates_out_and_take_turns() -> None:
+    properties.blocks_take_turns(Terms)
+
+
+def test_the_entries_of_one_client_are_spread_over_its_round() -> None:
+    """For expected shares the interleaving is even: after t entries of a round client c has had about p_c t."""
+    terms = make_terms((90,), (0.5, 0.3, 0.2), {"ahead": 0})
+    dealt = np.cumsum(np.eye(3)[terms.assignment(0)], axis=0)
+    assert np.abs(dealt - np.outer(np.arange(1, 91), terms.shares(0) / 90)).max() <= 1.0
+
+
+@pytest.mark.xfail(strict=True, reason="Terms asks the delay function for label -1")
+def test_the_delay_before_label_zero_is_that_of_label_zero() -> None:
+    """s_0 = 1: the first slot has t_glob = -1, where a delay function need not be defined."""
+
+    class Strict:
+        def __call__(self, t: Any) -> Any:
+            assert np.all(np.asarray(t) >= 0), "asked for a negative label"
+            return np.sqrt(t) + 1.0
+
+    terms = Terms(Listed((1, 2, 2)), Coded(), weights=(1.0,), rounds=3, tau=Strict())
+    assert terms.allowed(0, 0, 0) == 1
+
+
+def test_terms_compare_and_digest_by_what_they_say() -> None:
+    say = {"values": (3, 4), "weights": (0.5, 0.5), "rule": {"ahead": 1}, "seed": 3}
+    one, same = make_terms(**say), make_terms(**say)  # type: ignore[arg-type]
+    assert one == same and one.digest == same.digest
+    changes: list[dict[str, Any]] = [
+        {"values": (3, 5)},
+        {"weights": (0.4, 0.6)},
+        {"rule": {"ahead": 2}},
+        {"rule": {"tau": Stairs(9.0)}},
+        {"rule": {"tau": Stairs(9.5)}},
+        {"seed": 4},
+        {"shares_by": "coin"},
+        {"blocks": 2},
+        {"whole_rounds": True},
+        {"steps": Coded("slot")},
+    ]
+    digests = {one.digest} | {make_terms(**{**say, **change}).digest for change in changes}
+    assert len(digests) == 1 + len(changes)
+    one.shares(0)
+    assert one == same and one.digest == same.digest, "what is remembered for speed is no part of the terms"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"weights": ()},
+        {"weights": (0.5, 0.6)},
+        {"weights": (1.5, -0.5)},
+        {"weights": (np.nan, 1.0)},
+        {"rounds": 0},
+        {"rounds": -1},
+        {"ahead": -1},
+        {"ahead": None},
+        {"blocks": 0},
+    ],
+    ids=str,
+)
+def test_impossible_terms_are_refused_in_one_sentence(wrong: dict[str, Any]) -> None:
+    right: dict[str, Any] = {"weights": (0.5, 0.5), "rounds": 2, "ahead": 1}
+    Terms(Listed((2, 2)), Coded(), **right)
+    with pytest.raises(CrescendoError) as caught:
+        Terms(Listed((2, 2)), Coded(), **{**right, **wrong})
+    assert len(str(caught.value)) > 20 and "\n" not in str(caught.value)
