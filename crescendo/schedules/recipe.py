@@ -67,7 +67,7 @@ class RecipeSizes(Sizes):
         x, g = self._x(lo, hi), self.g
         with np.errstate(over="ignore", invalid="ignore"):
             s = (x / self.gamma(self._z(x)) * (g - 1) / g) ** (1 / (g - 1))
-        return round_up(np.minimum(s / (self.d + 1), 2.0 * LIMIT))
+        return np.maximum(1.0, round_up(np.minimum(s / (self.d + 1), 2.0 * LIMIT)))  # S > 0 may underflow to 0
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ at a time, and kept: the sum of a million rounds is looked up. All sums stay bel
 from __future__ import annotations
 
 import dataclasses
+import threading
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
@@ -41,14 +42,16 @@ class _Sums:
     def __init__(self, sizes: Sizes) -> None:
         self._sizes = sizes
         self._full = False
+        self._lock = threading.Lock()  # clients of one process share a sequence
         self.sums: IntArray = np.zeros(1, np.int64)
 
     def grow(self, rounds: int) -> IntArray:
         """Sums for at least ``rounds`` rounds, or for as many as there can be."""
-        have = len(self.sums) - 1
-        if rounds > have and not self._full:
-            self._extend(have, min(max(rounds, 2 * have, FIRST_BLOCK), MOST_ROUNDS))
-        return self.sums
+        with self._lock:
+            have = len(self.sums) - 1
+            if rounds > have and not self._full:
+                self._extend(have, min(max(rounds, 2 * have, FIRST_BLOCK), MOST_ROUNDS))
+            return self.sums
 
     def _extend(self, lo: int, hi: int) -> None:
         new = self._sizes._between(lo, hi)
@@ -60,7 +63,7 @@ class _Sums:
         sums = np.concatenate([self.sums, total])
         sums.flags.writeable = False
         self._full = fits < hi - lo or hi == MOST_ROUNDS
-        self.sums = sums  # last, in one assignment: a reader in another thread sees the old sums or the new
+        self.sums = sums
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,8 @@ __all__ = [
     "m_for_first_size",
 ]
 
+TOO_MANY = LIMIT + LIMIT // 2  # more than LIMIT as a float too
+
 
 @dataclass(frozen=True)
 class ConstantSizes(Sizes):
@@ -138,7 +140,7 @@ class PerClient(Sizes):
 
     def _between(self, lo: int, hi: int) -> IntArray | FloatArray:
         each = np.diff(self.each._sums.grow(hi)[lo : hi + 1])
-        return np.where(each > LIMIT // self.clients, LIMIT + 1, each * self.clients)
+        return np.where(each > LIMIT // self.clients, TOO_MANY, each * self.clients)
 
 
 @dataclass(frozen=True)
