@@ -120,7 +120,7 @@ class Logistic:
         scores: dict[str, Any] = {}
         losses, hits = _score(models, data, weights, self.features, "loss" in metrics, "accuracy" in metrics)
         if "loss" in metrics:
-            scores["loss"] = losses + self.l2 / 2 * np.sum(models * models, axis=1)
+            scores["loss"] = losses + self.l2 / 2 * np.sum(models * models, axis=1) if self.l2 else losses
         if "accuracy" in metrics:
             scores["accuracy"] = hits
         if "auc" in metrics:
@@ -160,7 +160,8 @@ class Logistic:
 
     def margins(self, w: Vector, x: Any) -> FloatArray:
         """w . (x, 1) for every row of a matrix."""
-        margins: FloatArray = x @ np.asarray(w[: self.features], dtype=np.float64)
+        with np.errstate(all="ignore"):  # a model that diverged shows in what comes out
+            margins: FloatArray = x @ np.asarray(w[: self.features], dtype=np.float64)
         return np.asarray(margins + w[self.features]) if self.intercept else margins
 
     def pulled(self, x: Any, slopes: FloatArray) -> FloatArray:

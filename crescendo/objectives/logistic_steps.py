@@ -133,6 +133,8 @@ def advance_sparse(
                     fold(u, scale, lo, hi)
                     scale = 1.0
             by = step * g / scale
+            if by == 0.0 and clip > 0.0:  # a gradient that counts as 0 must not touch the model: 0 * inf is not 0
+                continue
             if whole:
                 for p in range(a, b):
                     u[U(indices[p])] -= by * F(values[p])
@@ -217,6 +219,8 @@ def advance_dense(
                     fold(u, scale, lo, hi)
                     scale = 1.0
             by = step * g / scale
+            if by == 0.0 and clip > 0.0:
+                continue
             for k in range(lo, end):
                 u[U(k)] -= by * F(x[r, U(k)])
             if intercept and moves:

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from crescendo.data.records import Records
+from crescendo.errors import ConfigError
+from crescendo.objectives import Slots, load_objective, stepper_for
+
+DATA = Records(np.array([[1.0, 0.0], [0.0, 1.0], [3.0, 4.0]]), np.array([1.0, -1.0, 2.0]))
+SQUARES = """
+import numpy as np
+class Squares:
+    def __init__(self, features, {options}):
+        self.features = features
+    def initial(self, rng):
+        return {initial}
+    def gradient(self, w, data, rows):
+        return {gradient}
+    def evaluate(self, w, data):
+        return {evaluate}
+"""
+GOOD = {
+    "options": "scale=1.0",
+    "initial": "np.zeros(self.features)",
+    "gradient": "data.x[rows].T @ (data.x[rows] @ w - data.y[rows])",
+    "evaluate": '{"loss": float(np.mean((data.x @ w - data.y) ** 2) / 2)}',
+}
+
+
+def written(folder: Path, **change: str) -> str:
+    (folder / "own.py").write_text(SQUARES.format(**(GOOD | change)))
+    return "own.py:Squares"
+
+
+def test_a_class_with_three_methods_is_a_whole_objective(tmp_path: Path) -> None:
+    model = load_objective(written(tmp_path), DATA, tmp_path, scale=2.0)
+    assert (model.size, model.dtype.name, model.l2, model.stacked) == (2, "float64", 0.0, False)
+    w = np.array([1.0, 2.0])
+    np.testing.assert_array_equal(model.gradient(w, DATA, np.array([0, 1])), [0.0, 3.0])
+    np.testing.assert_array_equal(model.gradient(w, DATA, np.array([0, 1]), block=(1, 2)), [3.0])
+    np.testing.assert_allclose(model.gradient(w, DATA, np.array([2, 1]), clip=1.0), [0.6, 1.8])
+    stepper = stepper_for(model, DATA)
+    stepper.load(w)
+    stepper.advance(Slots(np.array([1]), np.array([0.5])), 0, 1)
+    np.testing.assert_array_equal(stepper.read(), [1.0, 0.5])
+
+
+def test_weighted_scores_of_an_own_model_are_weighted_means(tmp_path: Path) -> None:
+    model, w = load_objective(written(tmp_path), DATA, tmp_path), np.array([1.0, 2.0])
+    each = np.array([0.0, 9.0, 81.0]) / 2
+    assert model.evaluate(w, DATA)["loss"] == pytest.approx(each.mean())
+    assert model.evaluate(w, DATA, [1, 2, 1])["loss"] == pytest.approx(each @ [0.25, 0.5, 0.25])
+
+
+def test_the_example_may_be_an_object_or_take_no_argument(tmp_path: Path) -> None:
+    text = SQUARES.format(**(GOOD | {"options": ""})) + "\nready = Squares(2)\ndef make():\n    return Squares(2)\n"
+    (tmp_path / "own.py").write_text(text)
+    assert load_objective(f"{tmp_path}/own.py:ready", DATA).size == 2
+    assert load_objective(f"{tmp_path}/own.py:make", DATA).size == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"initial": "np.zeros((2, 2))"}, r"initial returned shape \(2, 2\)"),
+        ({"initial": "np.zeros(0)"}, "initial returned shape"),
+        ({"initial": "nothing"}, "Squares.initial failed with NameError"),
+        ({"gradient": "np.zeros(3)"}, r"gradient returned shape \(3,\) where \(2,\) was due"),
+        ({"gradient": "data.x @ np.ones(5)"}, "Squares.gradient failed with ValueError"),
+        ({"evaluate": "0.5"}, 'must return a dictionary of numbers with "loss", got 0.5'),
+        ({"evaluate": '{"accuracy": 1.0}'}, 'dictionary of numbers with "loss"'),
+        ({"evaluate": '{"loss": "low"}'}, 'dictionary of numbers with "loss"'),
+        ({"options": "more"}, "Squares could not be made: TypeError"),
+    ],
+)
+def test_a_slip_in_an_own_model_shows_at_set_up(tmp_path: Path, change: dict[str, str], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        load_objective(written(tmp_path, **change), DATA, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        ("lenett", "not of the form"),
+        ("own.py", "not of the form"),
+        ("own.txt:Squares", "not of the form"),
+        ("own.py:Squares()", "not of the form"),
+        ("none.py:Squares", "none.py, which does not exist"),
+        ("own.py:Square", "has no Square; did you mean Squares?"),
+        ("own.py:Whatever", "has no Whatever; check the name"),
+        ("broken.py:Squares", "could not be read as Python: SyntaxError"),
+        ("poor.py:Poor", "Poor has no method gradient"),
+    ],
+)
+def test_a_file_or_name_that_is_not_there_is_named(tmp_path: Path, kind: str, says: str) -> None:
+    written(tmp_path)
+    (tmp_path / "broken.py").write_text("class Squares\n")
+    (tmp_path / "poor.py").write_text("class Poor:\n    def initial(self, rng):\n        return [0.0]\n")
+    with pytest.raises(ConfigError, match=says):
+        load_objective(kind, DATA, tmp_path)
+
+
+def test_an_option_the_class_does_not_know_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"objective\.l2 is given but Squares takes no l2"):
+        load_objective(written(tmp_path), DATA, tmp_path, l2=0.1)
