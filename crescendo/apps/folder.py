@@ -24,6 +24,7 @@ def new_folder(out: Path) -> Iterator[Path]:
     """A place to write in that becomes ``out`` at the end, and vanishes if the end is not reached."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ConfigError(f"{out} exists already; name another folder with --out, or remove it")
+    made = [parent for parent in out.parents if not parent.exists()]
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
@@ -40,6 +41,9 @@ def new_folder(out: Path) -> Iterator[Path]:
     finally:
         if draft.exists():
             shutil.rmtree(draft, ignore_errors=True)
+            for parent in made:
+                with contextlib.suppress(OSError):  # somebody else's run may lie in it by now
+                    parent.rmdir()
 
 
 def write_lines(path: Path, rows: list[dict[str, Any]]) -> None:

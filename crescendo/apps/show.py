@@ -179,13 +179,11 @@ def sources(found: list[SourceInfo]) -> None:
     table.add_column("name", no_wrap=True)
     for name in ("records", "features"):
         table.add_column(name, justify="right", no_wrap=True)
-    for name in ("test part", "here", "what it is, and where it comes from"):
+    for name in ("here", "what it is"):
         table.add_column(name)
     for one in found:
         rows, features = (f"{count:,}" if count is not None else "" for count in (one.rows, one.features))
-        table.add_row(
-            one.name, rows, features, one.test, "yes" if one.here else "no", Text(f"{one.about} ({one.comes_from})")
-        )
+        table.add_row(one.name, rows, features, "yes" if one.here else "no", Text(one.about))
     Console().print(table)
 
 
