@@ -146,7 +146,7 @@ WEATHER = KnownFile("weather.csv", "5d1ea2548a3941eac0b4a9ca70805daa9fa49bbb711a
 
 def features_of(content: str) -> int | None:
     """The feature count of a LIBSVM file given by path, if the sha256 of its content is a known one."""
-    for known in _SETS:
+    for known in SETS.values():
         if content in (known.train.content, known.test and known.test.content):
             return known.features
     return None

@@ -1,11 +1,15 @@
 """The compiled loop under `crescendo.data.libsvm`; a module of its own, so that numba loads on the first parse.
 
-Decimal to binary: when the digits make a whole number up to 2**53 and the power of ten is at most 22 in size, both are exact
-in float64 and one multiplication or division rounds correctly (Clinger 1990). Any other number is *hard*: its place is noted,
-and Python's own float reads it afterwards. So every value is the one that float() gives.
+Decimal to binary: a number is read as a whole number times a power of ten. When the whole number is at most 2**53 and the
+power at most 22 in size, both are exact in float64 and one multiplication or division rounds correctly (Clinger 1990).
+Otherwise their product is taken in double-double arithmetic (Dekker 1971), good to about 100 bits, and accepted if every
+number within its error rounds to the same float64 (Ziv 1991). What is left is *hard*: its place is noted, and Python's own
+float reads it afterwards. So every value is the one that float() gives.
 """
 
 from __future__ import annotations
+
+from fractions import Fraction
 
 import numba
 import numpy as np
@@ -17,7 +21,11 @@ compiled = numba.njit(nogil=True, cache=True)
 LABEL, PAIR, ZERO, ORDER, LIMIT, NUMBER, FINITE = range(1, 8)  # what can be wrong with a word
 _GOOD, _HARD, _BAD, _INFINITE = range(4)
 _EXACT = 2**53
-_TENS = 10.0 ** np.arange(23)
+_WIDEST = 250  # the largest power of ten for double-double arithmetic, far from overflow and underflow
+_SATURATED = 10**18
+_POWERS = [Fraction(10) ** power for power in range(-_WIDEST, _WIDEST + 1)]
+_TENS = np.array([float(power) for power in _POWERS])  # 10**power is at _WIDEST + power, rounded;
+_RESTS = np.array([float(power - Fraction(float(power))) for power in _POWERS])  # and this is what the rounding left
 _NEWLINE, _HASH, _COLON, _DOT, _PLUS, _MINUS = (ord(c) for c in "\n#:.+-")
 
 
@@ -43,12 +51,35 @@ def _ends_word(text: Bytes, at: int) -> bool:
 
 @compiled
 def _digits(text: Bytes, at: int, whole: int) -> tuple[int, int]:
-    """Continue the whole number ``whole``; past 10**17 it stops growing, which every caller treats as too large."""
+    """Continue the whole number ``whole``; one of more than 18 digits becomes ``_SATURATED``."""
     while at < text.size and 48 <= text[at] <= 57:
-        if whole < 10**17:
-            whole = 10 * whole + (int(text[at]) - 48)
+        whole = 10 * whole + (int(text[at]) - 48) if whole < 10**17 else _SATURATED
         at += 1
     return at, whole
+
+
+@compiled
+def _halves(a: float) -> tuple[float, float]:
+    """Veltkamp's split into two numbers of at most 26 bits, whose products are exact."""
+    wide = 134217729.0 * a  # 2**27 + 1
+    high = wide - (wide - a)
+    return high, a - high
+
+
+@compiled
+def _product(whole: int, power: int) -> tuple[float, bool]:
+    """whole * 10**power, and whether it is sure to be rounded correctly."""
+    ten, rest = _TENS[_WIDEST + power], _RESTS[_WIDEST + power]
+    top = float(whole)
+    below = float(whole - int(top))
+    high = top * ten
+    (a, b), (c, d) = _halves(top), _halves(ten)
+    low = ((a * c - high) + a * d + b * c) + b * d  # high + low is top * ten, exactly
+    low += top * rest + below * ten
+    value = high + low
+    left = low - (value - high)
+    error = 2.0**-96 * value
+    return value, value + (left + error) == value and value + (left - error) == value
 
 
 @compiled
@@ -79,11 +110,16 @@ def _number(text: Bytes, at: int) -> tuple[int, float, int]:
         if at == start:
             return at, 0.0, _BAD
         power += -exponent if down else exponent
+    value = 0.0
     if whole == 0:
-        return at, 0.0, _GOOD
-    if whole > _EXACT or power > 22 or power < -22:
+        return at, value, _GOOD
+    sure = whole <= _EXACT and -22 <= power <= 22
+    if sure:
+        value = whole * _TENS[_WIDEST + power] if power >= 0 else whole / _TENS[_WIDEST - power]
+    elif whole < _SATURATED and -_WIDEST <= power <= _WIDEST:
+        value, sure = _product(whole, power)
+    if not sure:
         return at, 1.0, _HARD
-    value = whole * _TENS[power] if power >= 0 else whole / _TENS[-power]
     return at, -value if negative else value, _GOOD
 
 

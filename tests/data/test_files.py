@@ -117,9 +117,7 @@ def test_the_folder_may_come_from_the_environment_and_an_argument_goes_first(
 def test_a_known_file_given_by_path_is_read_unchecked_and_keeps_its_number_of_features(tmp_path: Path) -> None:
     folder = put(tmp_path / "data", ".bz2")
     data = load(str(folder / "tiny.bz2"))
-    assert (
-        data.features == 4 and data.test is not None and len(data.test) == 2
-    )  # not a set that the module was born with
+    assert data.features == 5 and data.test is not None and len(data.test) == 2
     put(folder, ".bz2", train=TRAIN + b"+1 9:1\n")
     altered = load(str(folder / "tiny.bz2"))
     assert altered.features == 9 and altered.test is not None and altered.test.features == 9

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file
 
+from crescendo.core.random import Purpose, stream
 from crescendo.data.libsvm import parse
 from crescendo.errors import DataError
 
@@ -75,6 +78,21 @@ def test_a_number_of_any_length_is_rounded_once(value: float, digits: int) -> No
     word = f"{value:.{digits}e}"
     x, _ = parse(f"1 1:{word}".encode(), "one number")
     assert x.toarray()[0, 0] == float(word)
+
+
+@pytest.mark.slow
+def test_thousands_of_awkward_numbers_are_those_of_python() -> None:
+    """Every exponent, 18 digits, and numbers as near to the middle between two floats as 18 digits can say."""
+    rng = stream(0, Purpose.INIT)
+    anything = rng.integers(0, 2**63, 5000).view(np.float64)
+    words = [repr(float(v)) for v in anything[np.isfinite(anything)]]
+    words += [f"{m}e{e}" for m, e in zip(rng.integers(1, 10**18, 5000), rng.integers(-330, 280, 5000), strict=True)]
+    for value in np.exp(rng.normal(size=5000) * 5).tolist():
+        middle = (Fraction(value) + Fraction(math.nextafter(value, math.inf))) / 2
+        places = 17 - math.ceil(math.log10(value))
+        words += [f"{int(middle * Fraction(10) ** places)}e{-places}", f"{int(middle * 10**6) + 1}e-6"]
+    x, _ = parse("".join(f"1 1:{word}\n" for word in words).encode(), "awkward", features=1)
+    np.testing.assert_array_equal(x.toarray()[:, 0], [float(word) for word in words])
 
 
 @settings(deadline=None, max_examples=200)

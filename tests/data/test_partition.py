@@ -64,7 +64,7 @@ def test_an_iid_split_has_equal_parts_that_another_seed_changes() -> None:
     assert all(0.4 < (data.train.y[part] == 1).mean() < 0.6 for part in parts)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=60)
 @given(st.lists(st.floats(0.1, 10), min_size=1, max_size=8), st.integers(0, 100))
 def test_unequal_sizes_are_kept_to_within_a_record(sizes: list[float], seed: int) -> None:
     parts = split(dataset([0, 1] * 500), len(sizes), "iid", seed=seed, sizes=sizes)
