@@ -195,6 +195,20 @@ def test_a_delay_that_falls_or_rises_by_more_than_one_is_refused_where_it_does_s
         assert error.delay is not None and certify(sizes, rounds, d=d, tau=error.delay).rule == "tau"
 
 
+def test_liveness_is_strict() -> None:
+    """With tau = s - 1 the client waits before its last slot for a broadcast that needs that slot."""
+    assert refused(ConstantSizes(100), 3, tau=ConstantDelay(99)).condition.name == "liveness"
+    assert certify(ConstantSizes(100), 3, tau=ConstantDelay(99.001)).rule == "tau"
+
+
+@pytest.mark.parametrize("slope", [1.001, 1.5, 3.0])
+def test_a_delay_may_rise_by_one_a_label_and_no_faster(slope: float) -> None:
+    assert certify(ConstantSizes(5), 9, tau=PowerDelay(1, 1, offset=5)).rule == "tau"
+    assert refused(ConstantSizes(5), 9, tau=PowerDelay(slope, 1, offset=5)).condition.name.startswith("t - tau(t)")
+    late = OwnDelay(lambda t: 9 + max(0, slope * (t - 30)))
+    assert refused(ConstantSizes(5), 9, tau=late).condition.round == 6
+
+
 def test_a_delay_that_is_no_number_is_refused() -> None:
     error = refused(ConstantSizes(5), 3, tau=OwnDelay(lambda t: 9.0 if t < 7 else math.nan))
     assert error.condition.name == "tau is finite" and error.condition.round == 1 and "tau(7) = nan" in str(error)

@@ -83,6 +83,21 @@ def test_the_theorem_s_delay_is_the_recipe_with_four_logarithms(m: int, m1: floa
     assert RecipeDelay(2, LogGamma(4), m0, m1)(t) == pytest.approx(written, rel=1e-14)
 
 
+@pytest.mark.parametrize(
+    ("tau", "steady"),
+    [
+        (PowerDelay(1, 0.5), True),
+        (PowerDelay(1.01, 0.5), False),
+        (PowerDelay(3, 0.5, shift=2), True),
+        (PowerDelay(3, 0.5, shift=1), False),
+        (PowerDelay(1, 1), True),
+        (PowerDelay(0.001, 1.1), False),
+    ],
+)
+def test_a_power_is_known_to_be_steady_only_if_its_first_step_is_at_most_one(tau: Delay, steady: bool) -> None:
+    assert tau.steady_from() == (0.0 if steady else math.inf)
+
+
 def test_a_function_of_one_label_becomes_a_delay() -> None:
     tau = OwnDelay(lambda t: 3 + (t > 5))
     assert tau(np.array([[0, 9]])).tolist() == [[3.0, 4.0]] and tau(-7) == 3.0 and tau.steady_from() == math.inf
