@@ -42,6 +42,7 @@ class Logistic:
     intercept: bool = True
     dtype: Any = "float64"  # of the local model while it moves; models come and go as float64
     stacked: ClassVar[bool] = True
+    clips: ClassVar[bool] = True  # ``gradient`` clips record by record
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dtype", np.dtype(self.dtype))
@@ -64,6 +65,17 @@ class Logistic:
     def smoothness(self, data: Records) -> float:
         """L, such that every record's loss has an L-Lipschitz gradient: the largest |(x, 1)|^2 / 4 + l2."""
         return float(self.squares(data).max(initial=0.0)) / 4 + self.l2
+
+    def clipped_smoothness(self, norm_bound: float, clip: float) -> float:
+        """How smooth one record's clipped loss is: the largest slope' r^2 over records of length r <= R that are not clipped.
+
+        With p the sigmoid, slope' = p (1 - p), and a record is not clipped while p r <= C: at r = R that is C (R - C) for R >= 2C,
+        and R^2/4 below, where nothing is clipped at the steepest point.
+
+        >>> Logistic(3).clipped_smoothness(norm_bound=5.0, clip=0.5), Logistic(3).clipped_smoothness(norm_bound=1.0, clip=2.0)
+        (2.25, 0.25)
+        """
+        return clip * (norm_bound - clip) if norm_bound >= 2 * clip else norm_bound**2 / 4
 
     def initial(self, rng: np.random.Generator) -> FloatArray:
         return np.zeros(self.size)
