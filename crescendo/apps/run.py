@@ -87,13 +87,14 @@ def simulate(
     checked = read(config)
     with contextlib.ExitStack() as stack:
         draft = stack.enter_context(new_folder(Path(out))) if out is not None else None
-        result = _run(prepare(checked, objective, data), str(out) if out is not None else None, watch)
+        result = run_prepared(prepare(checked, objective, data), str(out) if out is not None else None, watch)
         if draft is not None:
             save(result, draft)
     return result
 
 
-def _run(prepared: Prepared, out: str | None, watch: Watch | None) -> Result:
+def run_prepared(prepared: Prepared, out: str | None = None, watch: Watch | None = None) -> Result:
+    """Run what `prepare` made ready; nothing is written."""
     config, terms, goal = prepared.config, prepared.terms, prepared.objective
     started = time.perf_counter()
     seed, wire = config.run.seed, config.run.wire
