@@ -94,8 +94,8 @@ def _minimiser(objective: Logistic, data: Records, weights: FloatArray | None) -
         w = _halved(objective, data, weights, w, direction, gradient)
     if not least <= enough or length > 1e-3 * (1 + float(np.linalg.norm(best))):
         raise UsageError(
-            f"no minimum was found (the gradient's norm is still {least:.2g}): without L2, records that a plane separates "
-            "have none; set objective.l2 above 0 or leave evaluate.optimum out"
+            f"no minimum was found (the gradient's norm is still {least:.2g}): without L2 there is none "
+            "where a plane separates the classes, if only on some of the records; set objective.l2 above 0 or leave evaluate.optimum out"
         )
     return best
 
@@ -127,7 +127,10 @@ def _newton(
     curvature = np.abs(g) * (1 - np.abs(g)) * (1 / len(data) if weights is None else weights)
     if objective.size > LARGEST_HESSIAN:
         return _by_conjugate_gradients(objective, data, curvature, gradient)
-    values, vectors = np.linalg.eigh(_hessian(objective, data, curvature))
+    hessian = _hessian(objective, data, curvature)
+    if objective.l2:
+        return np.asarray(np.linalg.solve(hessian, -gradient))
+    values, vectors = np.linalg.eigh(hessian)
     steep = values > values[-1] * len(values) * np.finfo(float).eps
     along = vectors[:, steep]
     return np.asarray(-along @ ((along.T @ gradient) / values[steep]))
