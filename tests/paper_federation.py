@@ -20,7 +20,7 @@ class Told:
     seconds: float
     gradients: list[Gradient] = field(default_factory=list)
     broadcasts: list[tuple[float, int, Vector]] = field(default_factory=list)
-    closest: float = np.inf  # the least time between two events: where it is tiny, rounding may swap them
+    closest: float = np.inf  # the least time between two events of one party: where it is tiny, rounding may swap them
 
 
 def paper_federation(
@@ -33,58 +33,62 @@ def paper_federation(
     latency: float,
     contains: Callable[[Vector], frozenset[int]] = lambda w: frozenset(),
 ) -> Told:
-    """Event after event until all rounds are in: a slot takes 1/speed and is computed as it ends, a message takes ``latency``.
+    """Event after event until all rounds are in. ``step(w, c, i, h)`` is the displacement of one slot.
 
-    ``step(w, c, i, h)`` is the displacement of one slot. A client that must wait begins its slot when the broadcast comes.
+    A slot takes 1/speed and is computed on the model as it is when the slot begins; a message takes ``latency``. At one
+    instant messages come before slots that begin, so that these know the news.
     """
     n = len(shares[0])
     server, told = PaperServer(model, shares), Told(model, 0, 0.0)
     clients = [PaperClient(c, model, shares, rule) for c in range(n)]
-    mail: list[tuple[float, int, int, tuple[Any, ...]]] = []  # time, number, receiver (n is the server), message
-    ends: list[float | None] = [None] * n  # when the slot in hand ends; None: waiting or done
+    mail: list[tuple[float, int, int, tuple[Any, ...]]] = []  # arrival, number, receiver (n is the server), message
+    begins: list[float | None] = list(starts)  # when each client's next slot begins; None: waiting or done
     posted = 0
 
-    def begin(c: int, now: float) -> None:
-        clients[c].skip_empty_rounds()
-        ends[c] = None if clients[c].done() or clients[c].must_wait() else max(now, starts[c]) + 1.0 / speeds[c]
-
-    def post(to: int, *message: Any) -> None:
+    def post(to: int, sent: float, *message: Any) -> None:
         nonlocal posted
-        mail.append((told.seconds + latency, posted, to, message))
+        mail.append((sent + latency, posted, to, message))
         posted += 1
 
-    for c in range(n):
-        begin(c, starts[c])
-    while server.k < len(shares):
-        slots = [(end, c) for c, end in enumerate(ends) if end is not None]
-        assert slots or mail, f"deadlock at k={server.k}, t={told.seconds}"
-        times = sorted({when for when, _ in slots} | {when for when, *_ in mail})
-        if len(times) > 1:
-            told.closest = min(told.closest, times[1] - times[0])
-        told.seconds = times[0]
-        if slots and min(slots)[0] == told.seconds:  # at the same instant, a slot that ends comes before a message
-            c = min(slots)[1]
-            me = clients[c]
-            i, h = me.i, me.h
-            told.gradients.append(Gradient(c, i, h, me.k, contains(me.w())))
-            update = me.slot(lambda w, c=c, i=i, h=h: step(w, c, i, h))  # type: ignore[misc]
-            if update is not None:
-                post(n, *update)
-            begin(c, told.seconds)
-            continue
-        letter = min(mail, key=lambda letter: letter[:2])
-        mail.remove(letter)
-        to, message = letter[2:]
+    def begin_slot(c: int, now: float) -> None:
+        me = clients[c]
+        me.skip_empty_rounds()
+        if me.done() or me.must_wait():
+            begins[c] = None
+            return
+        i, h = me.i, me.h
+        told.gradients.append(Gradient(c, i, h, me.k, contains(me.w())))
+        update = me.slot(lambda w: step(w, c, i, h))
+        begins[c] = now + 1.0 / speeds[c]
+        if update is not None:
+            post(n, now + 1.0 / speeds[c], *update)
+
+    def open_letter(to: int, message: tuple[Any, ...], now: float) -> None:
         if to < n:
             clients[to].isr_receive(*message)
-            if ends[to] is None:
-                begin(to, told.seconds)
-            continue
+            if begins[to] is None:
+                begins[to] = now
+            return
         before = server.k
         server.isr_receive("update", *message)
         if server.k > before:
-            told.broadcasts.append((told.seconds, server.k, server.v.copy()))
+            told.broadcasts.append((now, server.k, server.v.copy()))
             for c in range(n):
-                post(c, server.v.copy(), server.k, server.rounds_of(c))
+                post(c, now, server.v.copy(), server.k, server.rounds_of(c))
+
+    while server.k < len(shares):
+        events = sorted(
+            [(when, c) for c, when in enumerate(begins) if when is not None] + [letter[:3:2] for letter in mail]
+        )
+        assert events, f"deadlock at k={server.k}, t={told.seconds}"
+        now = told.seconds = events[0][0]
+        rivals = [when for when, who in events if who == events[0][1]]
+        told.closest = min([told.closest, *(when - now for when in rivals[1:2])])
+        if mail and min(letter[0] for letter in mail) == now:
+            letter = min(mail, key=lambda letter: letter[:2])
+            mail.remove(letter)
+            open_letter(*letter[2:], now)
+        else:
+            begin_slot(begins.index(now), now)
     told.model, told.k = server.v, server.k
     return told

@@ -1,9 +1,8 @@
 """A federation in which an adversary decides everything that the algorithm leaves open.
 
 At every turn it picks who works (and for how many slots) or which message arrives; it repeats, loses and reorders messages,
-crashes clients, and brings them back, declared absent or not. The model's first K coordinates are a tally: slot (c, i, h)
-moves coordinate rho(c,i,h) by 1, so a model *shows* which updates it contains. Three more coordinates move as real gradients
-do, by what the model is. Beside the parts under test the oracle of `tests.paper` lives through the same events.
+crashes clients, and brings them back, declared absent or not. The model is that of `tests.tally`, which shows what it contains.
+Beside the parts under test the oracle of `tests.paper` lives through the same events.
 """
 
 from __future__ import annotations
@@ -20,7 +19,8 @@ from crescendo.core.messages import Broadcast, Update
 from crescendo.core.server import DuplicateUpdate, Server
 from crescendo.core.setup import Terms
 from crescendo.errors import CrescendoError
-from tests.paper import Gradient, PaperClient, PaperServer, Rule, Vector, labels, rho
+from tests.paper import Gradient, PaperClient, PaperServer, Rule, Vector, labels
+from tests.tally import contents, first_model, step
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Play:
         self.shares, self.assignment = plain_shares(self.terms), plain_assignment(self.terms)
         self.labels = sum(map(len, self.assignment))
         self.rng = random.Random(self.seed)
-        model = np.append(np.zeros(self.labels), np.random.default_rng(self.seed).normal(size=3))
+        model = first_model(self.labels, self.seed)
         self.server, self.paper = self.parts.server(self.terms, model), PaperServer(model, self.shares)
         self.seats = [
             Seat(self.parts.client(self.terms, c, model), PaperClient(c, model, self.shares, plain_rule(self.terms)))
@@ -135,17 +135,10 @@ class Play:
     # -- what can happen
 
     def step(self, w: Vector, c: int, i: int, h: int) -> Vector:
-        """The displacement of one slot: its mark in the tally, and a pull on the last three coordinates."""
-        displacement = np.zeros_like(w)
-        displacement[rho(self.assignment, c, i, h)] = 1.0
-        pull = np.array([0.1 * c, 0.01 * i, 0.001 * h])
-        displacement[-3:] = 0.1 * (w[-3:] * np.array([1.0, 0.5, 0.25]) - pull)
-        return displacement
+        return step(self.assignment, w, c, i, h)
 
     def contains(self, w: Vector) -> frozenset[int]:
-        tally = w[: self.labels]
-        assert np.isin(tally, [0.0, -1.0]).all(), f"an update is in a model more than once: {tally}"
-        return frozenset(np.flatnonzero(tally).tolist())
+        return contents(w)
 
     def work(self, c: int) -> None:
         seat = self.seats[c]
