@@ -1,0 +1,79 @@
+"""Each property of simulated runs is seen to fail on a planted bug."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+from crescendo.runtimes.timing import Constant, Crashes, Timing
+from crescendo.runtimes.trace import Inconsistent
+from tests.core.properties import for_all
+from tests.core.strategies import make_terms
+from tests.runtimes import federations as f
+from tests.runtimes import planted
+from tests.runtimes import test_worker as sgd
+from tests.runtimes.federations import Case, Parts
+
+pytestmark = pytest.mark.slow
+any_case, plain_case = f.cases(), f.plain_cases()
+CHURN = Case(
+    make_terms((6,) * 12, (0.3, 0.3, 0.4), {"ahead": 2}),
+    Timing((1.0, 1.5, 2.0), (0.0,) * 3, Constant(0.3), crashes=Crashes(9.0, 12.0), absent_after=1.0),
+    seed=0,
+)
+
+BUGS: list[Any] = [
+    (Parts(worker=planted.IgnoresYours), f.reaches_the_end, any_case),
+    (Parts(worker=planted.LosesTheUnfinishedRound), f.reaches_the_end, any_case),
+    (Parts(worker=planted.LosesTheUnfinishedRound), f.is_the_literal_federation, plain_case),
+    (Parts(worker=planted.ThrowsOwnWorkAway), f.tells_the_truth, any_case),
+    (Parts(worker=planted.ThrowsOwnWorkAway), f.is_the_literal_federation, plain_case),
+    (Parts(worker=planted.DoesNotMoveAlong), f.tells_the_truth, any_case),
+    (Parts(worker=planted.DoesNotMoveAlong), f.is_the_literal_federation, plain_case),
+    (Parts(worker=planted.RunsASlotTooFar), f.keeps_the_delay_bound, any_case),
+    (Parts(worker=planted.WorksWhileItShouldWait), f.is_consistent, any_case),
+    (Parts(worker=planted.StopsASlotShort), f.reaches_the_end, any_case),
+    (Parts(worker=planted.StartsAnew), f.reaches_the_end, any_case),
+    (Parts(simulation=planted.HearsTheNewsTooEarly), f.is_the_literal_federation, plain_case),
+    (Parts(simulation=planted.LosesForGood), f.reaches_the_end, any_case),
+    (Parts(simulation=planted.RollsItsOwnDice), f.one_seed_one_trace, any_case),
+    (Parts(simulation=planted.NamesTheWrongBroadcast), f.tells_the_truth, any_case),
+    (Parts(simulation=planted.CountsRoundsAheadFromOne), f.keeps_the_delay_bound, any_case),
+    (planted.finds_nothing, f.finds_what_the_literal_check_finds, any_case),
+    (planted.is_off_by_one_round, f.finds_what_the_literal_check_finds, any_case),
+    (planted.forgets_own_work, f.finds_what_the_literal_check_finds, any_case),
+]
+
+
+def name(value: Any) -> str:
+    if isinstance(value, Parts):
+        value = next(part for part in vars(value).values() if part.__module__.startswith("tests"))
+    return str(getattr(value, "__name__", ""))
+
+
+@pytest.mark.parametrize(("bug", "check", "examples"), BUGS, ids=name)
+def test_a_planted_bug_is_seen(bug: Any, check: Any, examples: Any) -> None:
+    with pytest.raises(AssertionError):
+        for_all(examples, partial(check, bug), 200)
+
+
+@pytest.mark.parametrize("check", [f.reaches_the_end, f.is_consistent], ids=name)
+def test_pairs_of_the_absent_that_are_not_listed_are_missed(check: Any) -> None:
+    check(Parts(), CHURN)
+    with pytest.raises((AssertionError, Inconsistent)):
+        check(Parts(simulation=planted.ExcludesNobody), CHURN)
+
+
+def test_a_crash_that_is_half_forgotten_is_seen() -> None:
+    with pytest.raises(AssertionError):
+        for seed in range(20):
+            f.tells_the_truth(Parts(worker=planted.GoesOnAfterACrash), Case(CHURN.terms, CHURN.timing, seed))
+
+
+@pytest.mark.parametrize("check", [sgd.is_sgd_in_the_frame_of_the_round, sgd.is_the_textbook_loop], ids=name)
+@pytest.mark.parametrize("bug", [planted.StartsAnew, planted.RoundsTwice], ids=name)
+def test_a_worker_that_is_not_sgd_is_seen(bug: Any, check: Any) -> None:
+    with pytest.raises(AssertionError):
+        check(bug)
