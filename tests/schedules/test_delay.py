@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from crescendo.errors import UsageError
@@ -43,6 +43,9 @@ named = st.one_of(
 
 @quick
 @given(named, st.integers(0, 10**9))
+@example(PowerDelay(0.1, 1.5), 10**6)
+@example(PowerDelay(2, 0.5), 0)
+@example(RecipeDelay(2, ConstantGamma(), 0, 1), 0)
 def test_from_where_a_delay_says_so_it_never_falls_nor_rises_by_more_than_one(tau: Delay, far: int) -> None:
     if tau.steady_from() == math.inf:
         return
