@@ -167,6 +167,8 @@ def _non_expansive(terms: Terms, objective: Any, clip: float, norm_bound: float 
         raise Refused(
             "the local mechanism needs privacy.norm_bound, the largest length of (x, 1); records above it are scaled down"
         )
+    if getattr(objective, "intercept", False) and norm_bound <= 1:
+        raise Refused(f"privacy.norm_bound is the length of (x, 1) and must be above 1, got {norm_bound}; 2 would pass")
     if np.dtype(objective.dtype) != np.float64:
         raise Refused('the local mechanism accumulates in float64; objective.dtype = "float64" would pass')
     factor, l2 = terms.blocks, float(getattr(objective, "l2", 0.0))
