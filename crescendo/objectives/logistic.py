@@ -2,7 +2,8 @@
 
     F(w) = sum_i p_i log(1 + exp(-y_i z_i)) + l2/2 |w|^2,     z_i = w . (x_i, 1)
 
-with labels y in {-1, +1}. The intercept is the last coordinate, and L2 covers it: else F would not be l2-strongly convex.
+with labels y in {-1, +1}. The intercept is the last coordinate, and L2 covers it: else F would not be l2-strongly
+convex.
 """
 
 from __future__ import annotations
@@ -69,8 +70,8 @@ class Logistic:
     def clipped_smoothness(self, norm_bound: float, clip: float) -> float:
         """How smooth one record's clipped loss is: the largest slope' r^2 over records of length r <= R that are not clipped.
 
-        With p the sigmoid, slope' = p (1 - p), and a record is not clipped while p r <= C: at r = R that is C (R - C) for R >= 2C,
-        and R^2/4 below, where nothing is clipped at the steepest point.
+        With p the sigmoid, slope' = p (1 - p), and a record is not clipped while p r <= C: at r = R that is C (R - C)
+        for R >= 2C, and R^2/4 below, where nothing is clipped at the steepest point.
 
         >>> Logistic(3).clipped_smoothness(norm_bound=5.0, clip=0.5), Logistic(3).clipped_smoothness(norm_bound=1.0, clip=2.0)
         (2.25, 0.25)
@@ -84,13 +85,19 @@ class Logistic:
         self, w: Vector, data: Records, rows: IntArray, clip: float | None = None, block: Block | None = None
     ) -> FloatArray:
         """Sum of the gradients of ``rows`` without the L2 part, each clipped over (x, 1) if asked; the block's if given."""
+        from crescendo.objectives.logistic_steps import sum_dense, sum_sparse
+
         self.admit(data)
-        x, y = data.x[rows], data.y[rows]
-        slopes = _slopes(self.margins(w, x), y)
-        if clip is not None:
-            slopes, kept = _clipped(slopes, x, clip, self.intercept)
-            x = x[kept]
-        return self.pulled(x, slopes)[slice(*(block or (0, self.size)))]
+        x: Any = data.x
+        rows = np.ascontiguousarray(rows, dtype=np.int64)
+        if len(rows) and not 0 <= rows.min() <= rows.max() < len(data):
+            raise UsageError(f"a record outside 0..{len(data) - 1} was asked for")
+        total, model, limit = np.zeros(self.size), np.array(w, dtype=np.float64), clip or 0.0
+        if isinstance(x, np.ndarray):
+            sum_dense(total, model, x, self.features, data.y, rows, limit)
+        else:
+            sum_sparse(total, model, x.data, x.indices, x.indptr, self.features, data.y, rows, limit)
+        return total[slice(*(block or (0, self.size)))]
 
     def mean_gradient(self, w: Vector, data: Records, weighted: npt.ArrayLike | None = None) -> FloatArray:
         """The gradient of F, L2 included."""
@@ -114,8 +121,8 @@ class Logistic:
     ) -> dict[str, Any]:
         """Scores of one model, or of a stack of models (2-d, one a row) in one pass: then arrays, the same bits as one by one.
 
-        ``weighted``: row weights (see `weights_of_rows`), uniform if None. A margin of 0 counts as +1; one that is not a
-        number counts as wrong. "auc" is nan where the labels are all equal or a margin is not a number.
+        ``weighted``: row weights (see `weights_of_rows`), uniform if None. A margin of 0 counts as +1; one that is not
+        a number counts as wrong. "auc" is nan where the labels are all equal or a margin is not a number.
 
         >>> from crescendo.data.records import Records
         >>> data = Records(np.array([[1.0], [2.0]]), np.array([-1.0, 1.0]))
@@ -194,19 +201,6 @@ def _squares(x: Any) -> FloatArray:
     squares = np.zeros(x.shape[0])
     np.add.at(squares, np.repeat(np.arange(x.shape[0]), np.diff(x.indptr)), x.data.astype(np.float64) ** 2)
     return squares
-
-
-def _clipped(slopes: FloatArray, x: Any, clip: float, intercept: bool) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
-    """Slopes that keep every gradient g (x, 1) within ``clip``, and which records have a finite gradient at all."""
-    dense = isinstance(x, np.ndarray)
-    largest = abs(x).max(axis=1, initial=0.0) if dense else abs(x).max(axis=1).toarray().ravel()
-    kept = np.isfinite(largest) & np.isfinite(slopes)
-    unit, x, slopes = np.maximum(largest[kept].astype(np.float64), 1.0), x[kept], slopes[kept]
-    scaled = x / unit[:, None] if dense else x.multiply((1 / unit)[:, None]).tocsr()  # no square overflows
-    norms = np.sqrt(_squares(scaled) + intercept / unit / unit)
-    with np.errstate(divide="ignore", over="ignore"):
-        limits = clip / unit / norms  # of |g|; infinite for a record of zeros without an intercept
-    return np.clip(slopes, -limits, limits), kept
 
 
 def _auc(margins: FloatArray, y: FloatArray, weights: FloatArray | None) -> float:

@@ -226,3 +226,61 @@ def advance_dense(
             if intercept and moves:
                 u[last] -= by
     return scale
+
+
+@compiled
+def sum_sparse(
+    total: Array,
+    w: Array,
+    values: Array,
+    indices: Array,
+    indptr: Array,
+    features: int,
+    y: Array,
+    rows: Array,
+    clip: float,
+) -> None:
+    """Add the gradients of ``rows`` at ``w``, each clipped unless ``clip`` is 0, to ``total``."""
+    intercept = w.size > features
+    for i in range(rows.size):
+        r = rows[i]
+        margin, square = (w[features], 1.0) if intercept else (0.0, 0.0)
+        for p in range(indptr[r], indptr[r + 1]):
+            margin += F(values[p]) * w[indices[p]]
+            square += F(values[p]) * F(values[p])
+        g = slope(margin, y[r])
+        if clip > 0.0:
+            if g - g + square < math.inf:
+                g = _clipped(g, square, clip)
+            else:
+                g = _clipped_with_care(g, clip, values[indptr[r] : indptr[r + 1]], 1.0 if intercept else 0.0)
+                if g == 0.0:  # a value that is not finite must not meet it
+                    continue
+        for p in range(indptr[r], indptr[r + 1]):
+            total[indices[p]] += g * F(values[p])
+        if intercept:
+            total[features] += g
+
+
+@compiled
+def sum_dense(total: Array, w: Array, x: Array, features: int, y: Array, rows: Array, clip: float) -> None:
+    """The same for a dense ``x``."""
+    intercept = w.size > features
+    for i in range(rows.size):
+        r = rows[i]
+        margin, square = (w[features], 1.0) if intercept else (0.0, 0.0)
+        for j in range(features):
+            margin += F(x[r, j]) * w[j]
+            square += F(x[r, j]) * F(x[r, j])
+        g = slope(margin, y[r])
+        if clip > 0.0:
+            if g - g + square < math.inf:
+                g = _clipped(g, square, clip)
+            else:
+                g = _clipped_with_care(g, clip, x[r], 1.0 if intercept else 0.0)
+                if g == 0.0:
+                    continue
+        for j in range(features):
+            total[j] += g * F(x[r, j])
+        if intercept:
+            total[features] += g

@@ -41,16 +41,17 @@ class FrozenStepper:
 
     def advance(self, slots: Slots, h0: int, h1: int) -> None:
         check_segment(slots, h0, h1, len(self._start))
-        lo, hi = slots.block or (0, len(self._start))
-        first, stop = slots.records(h0).start if h1 > h0 else 0, slots.records(h1 - 1).stop if h1 > h0 else 0
-        steps = np.unique(slots.etas[h0:h1]) * slots.factor
-        if len(steps) > 1:
-            raise UsageError('the minibatch mechanism takes one step size per round; set schedule.steps.per = "round"')
-        if not len(steps):
+        if h0 == h1:
             return
-        self._shrink[lo:hi] *= (1.0 - steps[0] * self._l2) ** (h1 - h0)
-        if stop > first:
-            self._sum[lo:hi] += steps[0] * self._gradient(slots, slots.rows[first:stop])[lo:hi]
+        lo, hi = slots.block or (0, len(self._start))
+        step = float(slots.etas[h0]) * slots.factor
+        if (slots.etas[h0:h1] != slots.etas[h0]).any():
+            raise UsageError('the minibatch mechanism takes one step size per round; set schedule.steps.per = "round"')
+        if self._l2:
+            self._shrink[lo:hi] *= (1.0 - step * self._l2) ** (h1 - h0)
+        rows = slots.rows[slots.records(h0).start : slots.records(h1 - 1).stop]
+        if len(rows):
+            self._sum[lo:hi] += step * self._gradient(slots, rows)[lo:hi]
 
     def _gradient(self, slots: Slots, rows: npt.NDArray[np.int64]) -> Floats:
         """The sum of the rows' gradients, each clipped; record by record for a model that cannot clip by itself."""
