@@ -1,0 +1,10 @@
+"""Privacy that is true and tight: what was released (`events`), what it costs (`accountant`), what to release (`planner`).
+
+The paper's theorems stand beside them by name (`theorems`); `as_printed` keeps its errors for the reproduction of its examples.
+"""
+
+from crescendo.privacy.accountant import Spent, account
+from crescendo.privacy.events import PoissonGaussian, tally
+from crescendo.privacy.planner import Plan, plan
+
+__all__ = ["Plan", "PoissonGaussian", "Spent", "account", "plan", "tally"]

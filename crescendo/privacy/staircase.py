@@ -1,0 +1,129 @@
+"""Sizes that grow as a power of the round, in at most 32 steps, so that the accountant need round nothing.
+
+A staircase is plain data: a tuple of (size, rounds), in the order they are run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from crescendo.errors import UsageError
+from crescendo.privacy.events import Counted, PoissonGaussian, tally
+
+Staircase: TypeAlias = tuple[tuple[int, int], ...]
+MOST_STEPS = 32
+
+
+@dataclass(frozen=True)
+class Curve:
+    """What the steps follow: N q (i+m)^p in round i from 0, over ``rounds`` rounds; p = 0 is constant.
+
+    >>> curve = Curve.through(first=16, power=1, rounds=183, gradients=25_000)
+    >>> round(curve.scale, 3), round(curve.m, 2), round(curve(0), 9), round(curve(182))
+    (1.325, 12.07, 16.0, 257)
+    """
+
+    scale: float
+    m: float
+    p: float
+    rounds: int
+
+    @classmethod
+    def through(cls, first: float | None, power: float, rounds: int, gradients: int) -> Curve:
+        """The curve of this power that begins at ``first`` and has ``gradients`` in all; m = 1 if no first is given."""
+        if power == 0 or (first is not None and gradients <= first * rounds):
+            return cls(gradients / rounds, 0.0, 0.0, rounds)
+        m = 1.0 if first is None else _shift(first, power, rounds, gradients)
+        shape = (np.arange(rounds) + m) ** power
+        return cls(float(gradients / shape.sum()), m, float(power), rounds)
+
+    def __call__(self, i: float) -> float:
+        return float(self.scale * (i + self.m) ** self.p)
+
+    def steps(self, gradients: int) -> Staircase:
+        """At most 32 steps, sizes that never fall, exactly ``rounds`` rounds and ``gradients`` gradients.
+
+        The first round has the curve's first size; later steps are about equally high.
+
+        >>> Curve.through(first=2, power=1, rounds=6, gradients=30).steps(30)
+        ((2, 1), (3, 1), (5, 2), (7, 1), (8, 1))
+        """
+        if self.p == 0:
+            return _level(gradients, self.rounds)
+        sizes = self.scale * (np.arange(self.rounds) + self.m) ** self.p
+        levels = np.linspace(sizes[0], sizes[-1], MOST_STEPS - 2)  # the first round and the last step may add one each
+        ends = np.unique(np.append(np.searchsorted(sizes, levels, side="left"), 1))
+        ends = np.append(ends[(ends > 0) & (ends < self.rounds)], self.rounds)
+        sums = np.concatenate([[0.0], np.cumsum(sizes)]) * (gradients / sizes.sum())
+        steps: list[tuple[int, int]] = []
+        done = begin = 0
+        for end in ends[:-1].tolist():
+            least = steps[-1][0] if steps else 1
+            size = max(least, round((float(sums[end]) - done) / (end - begin)))
+            size = min(
+                size, (gradients - done) // (self.rounds - begin)
+            )  # never so much that a later round must be smaller
+            steps.append((size, end - begin))
+            done, begin = done + size * (end - begin), end
+        return _merged([*steps, *_level(gradients - done, self.rounds - begin)])
+
+
+def per_round(stairs: Staircase) -> tuple[int, ...]:
+    """The size of every round.
+
+    >>> per_round(((2, 3), (5, 1)))
+    (2, 2, 2, 5)
+    """
+    return tuple(size for size, rounds in stairs for _ in range(rounds))
+
+
+def events_of(stairs: Staircase, records: int, sigma: float) -> Counted:
+    """What a client with ``records`` records releases."""
+    return tally((PoissonGaussian(size / records, sigma), rounds) for size, rounds in stairs)
+
+
+def fewest_rounds(fits: Callable[[int], bool], least: int, most: int) -> int | None:
+    """The least number of rounds that fits, where more rounds (smaller sizes) fit if fewer do; None if none does."""
+    if least > most or not fits(most):
+        return None
+    while least < most:
+        middle = (least + most) // 2
+        least, most = (least, middle) if fits(middle) else (middle + 1, most)
+    return most
+
+
+def _level(gradients: int, rounds: int) -> Staircase:
+    """As even as whole numbers allow, the larger size last."""
+    size, more = divmod(gradients, rounds)
+    if size < 1:
+        raise UsageError(
+            f"{rounds:,} rounds need at least {rounds:,} gradients, got {gradients:,}; ask for fewer rounds"
+        )
+    return tuple((s, n) for s, n in ((size, rounds - more), (size + 1, more)) if n)
+
+
+def _merged(steps: list[tuple[int, int]]) -> Staircase:
+    merged: list[tuple[int, int]] = []
+    for size, rounds in steps:
+        if merged and merged[-1][0] == size:
+            merged[-1] = (size, merged[-1][1] + rounds)
+        else:
+            merged.append((size, rounds))
+    return tuple(merged)
+
+
+def _shift(first: float, power: float, rounds: int, gradients: int) -> float:
+    """m with first * sum ((i+m)/m)^p = gradients: the smaller m, the steeper."""
+    i = np.arange(rounds)
+    low, high = -60.0, 60.0  # of ln m
+    for _ in range(80):
+        middle = (low + high) / 2
+        with np.errstate(over="ignore"):
+            total = first * float((((i + math.exp(middle)) / math.exp(middle)) ** power).sum())
+        low, high = (middle, high) if total > gradients else (low, middle)
+    return math.exp(high)
