@@ -259,7 +259,7 @@ class Play:
         for seat in self.seats:
             said, paper = seat.client.next(), seat.paper
             paper.skip_empty_rounds()
-            assert seat.client.k == paper.k
+            assert seat.client.k == paper.k, "another broadcast than the paper's"
             assert isinstance(said, Done) == paper.done()
             if not paper.done():
                 assert (seat.client.round, seat.client.h) == (paper.i, paper.h)

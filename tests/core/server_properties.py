@@ -234,3 +234,30 @@ def nobody_present_nothing_moves(server_class: Any, scene: Scene) -> None:
         if update.round <= terms.furthest(server.k) and update.round not in server.broadcast(update.client).yours:
             assert accepted(server.receive, update) is False, "late updates are applied, but k waits for somebody"
             assert server.k == k, "k rose with nobody present"
+
+
+def the_gone_are_not_heard(server_class: Any, scene: Scene) -> None:
+    """One who left holds nothing up, cannot come back, and nothing more is taken from it."""
+    rng = random.Random(scene.seed)
+    server, _ = halfway(server_class, scene, rng)
+    gone = rng.randrange(scene.terms.clients)
+    accepted(server.leave, gone)
+    for update in all_updates(scene):
+        if update.client == gone:
+            refuses(server, update)
+    before = server.export()
+    for call, arguments in (
+        (server.back, (gone, scene.terms.rounds - 1)),
+        (server.void, (0, gone)),
+        (server.absent, (gone,)),
+    ):
+        try:
+            call(*arguments)
+        except PeerError:
+            assert same(server.export(), before), "left a trace"
+        else:
+            raise AssertionError("one who left for good was heard")
+    for update in all_updates(scene):  # oldest first, so that none is too far ahead
+        if update.client != gone and update.round not in server.broadcast(update.client).yours:
+            accepted(server.receive, update)
+    assert server.finished or scene.terms.clients == 1, "one who left holds the run up"

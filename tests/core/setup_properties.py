@@ -59,8 +59,10 @@ def coin_shares_are_multinomial(terms_class: Any) -> None:
     terms = make_terms((size,) * rounds, tuple(weights), {"ahead": 1}, "coin", 2, terms=terms_class)
     drawn = np.array([terms.shares(i) for i in range(rounds)])
     covariance = size * (np.diag(weights) - np.outer(weights, weights))
-    assert np.allclose(drawn.mean(axis=0), size * weights, atol=4 * math.sqrt(covariance.max() / rounds))
-    assert np.allclose(np.cov(drawn.T), covariance, atol=0.1 * covariance.max()), np.cov(drawn.T)
+    assert np.allclose(drawn.mean(axis=0), size * weights, atol=4 * math.sqrt(covariance.max() / rounds)), (
+        "the mean is not s p"
+    )
+    assert np.allclose(np.cov(drawn.T), covariance, atol=0.1 * covariance.max()), f"covariance {np.cov(drawn.T)}"
     beside = np.corrcoef(drawn[:-1, 0], drawn[1:, 0])[0, 1]
     assert abs(beside) < 4 / math.sqrt(rounds), "rounds are not independent"
 
@@ -77,7 +79,8 @@ def terms_are_pure(terms_class: Any, drawn: Any) -> None:
         np.random.default_rng(seed).shuffle(order)
         backwards = {i: (other.shares(i).tolist(), other.assignment(i).tolist(), other.block(i, 10)) for i in order}
         for i in range(len(values)):
-            assert (one.shares(i).tolist(), one.assignment(i).tolist(), one.block(i, 10)) == backwards[i]
+            asked = (one.shares(i).tolist(), one.assignment(i).tolist(), one.block(i, 10))
+            assert asked == backwards[i], "other answers to the same question"
 
 
 def the_wait_rule_is_the_paper_s(terms_class: Any, drawn: Any) -> None:
@@ -125,7 +128,8 @@ def blocks_take_turns(terms_class: Any) -> None:
         terms = make_terms((1,) * rounds, (1.0,), {"ahead": 1}, terms=terms_class, blocks=blocks)
         seen = [terms.block(i, size) for i in range(rounds)]
         pieces = sorted(set(seen))
-        assert len(pieces) == blocks and pieces[0][0] == 0 and pieces[-1][1] == size
+        assert len(pieces) == blocks, f"{len(pieces)} of {blocks} blocks were seen"
+        assert pieces[0][0] == 0 and pieces[-1][1] == size
         assert all(one[1] == two[0] for one, two in itertools.pairwise(pieces)), "gap or overlap"
         lengths = [hi - lo for lo, hi in pieces]
         assert max(lengths) - min(lengths) <= 1, f"blocks of unequal length: {lengths}"
@@ -159,4 +163,4 @@ def streams_repeat(stream: Any) -> None:
     first = raw(stream(3, Purpose.SAMPLE, 1, 2))
     np.random.default_rng(0).normal(size=10)
     raw(stream(3, Purpose.SAMPLE, 1, 3))
-    assert np.array_equal(first, raw(stream(3, Purpose.SAMPLE, 1, 2)))
+    assert np.array_equal(first, raw(stream(3, Purpose.SAMPLE, 1, 2))), "other numbers at the same place"

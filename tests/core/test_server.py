@@ -44,6 +44,10 @@ def test_memory_stays_bounded_whatever_a_peer_sends() -> None:
     for_all(scenes, partial(properties.memory_is_bounded, Server), 8)
 
 
+def test_one_who_left_is_not_heard_and_not_waited_for() -> None:
+    for_all(scenes, partial(properties.the_gone_are_not_heard, Server))
+
+
 def test_k_stands_still_while_nobody_is_present() -> None:
     for_all(scenes, partial(properties.nobody_present_nothing_moves, Server))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from crescendo.runtimes.simulator import Simulation
 from crescendo.runtimes.timing import Exponential
 from crescendo.runtimes.trace import Trace
 from crescendo.worker import Worker
-from tests.core import planted_clients
+from tests.core import planted_clients, planted_servers
 
 
 def with_client(bug: Any) -> type[Worker]:
@@ -128,6 +129,14 @@ class CountsRoundsAheadFromOne(Simulation):
         return super()._trace()
 
 
+class BelievesAnyRound(Simulation):
+    """The server takes rounds that nobody can be in, so that a hasty client is not stopped there."""
+
+    def __init__(self, terms: Terms, workers: Any, model: Any, *rest: Any, **more: Any) -> None:
+        super().__init__(terms, workers, model, *rest, **more)
+        self.server = planted_servers.BelievesAnyRound(terms, model)
+
+
 # -- checks of [thmalg]
 
 
@@ -149,3 +158,14 @@ def forgets_own_work(trace: Trace, terms: Terms) -> int:
     tables = {name: dict(columns) for name, columns in trace.tables.items()}
     tables["segments"]["client"] = (tables["segments"]["client"] + 1) % terms.clients
     return Trace(**{**vars(trace), "tables": tables}).check(terms)
+
+
+class RolledAssignment(Terms):
+    def assignment(self, i: int) -> Any:
+        return np.roll(super().assignment(i), 1)
+
+
+def has_labels_off_by_one(trace: Trace, terms: Terms) -> int:
+    """Every label is that of its neighbour."""
+    rolled = RolledAssignment(**{one.name: getattr(terms, one.name) for one in dataclasses.fields(terms) if one.init})
+    return trace.check(rolled)

@@ -24,38 +24,42 @@ CHURN = Case(
     seed=0,
 )
 
+GULLIBLE_AND_HASTY = Parts(worker=planted.RunsASlotTooFar, simulation=planted.BelievesAnyRound)
+GULLIBLE_AND_WILD = Parts(worker=planted.WorksWhileItShouldWait, simulation=planted.BelievesAnyRound)
+TWICE, OTHER = "in a model more than once", "Not equal|computed on other models"
 BUGS: list[Any] = [
-    (Parts(worker=planted.IgnoresYours), f.reaches_the_end, any_case),
-    (Parts(worker=planted.LosesTheUnfinishedRound), f.reaches_the_end, any_case),
-    (Parts(worker=planted.LosesTheUnfinishedRound), f.is_the_literal_federation, plain_case),
-    (Parts(worker=planted.ThrowsOwnWorkAway), f.tells_the_truth, any_case),
-    (Parts(worker=planted.ThrowsOwnWorkAway), f.is_the_literal_federation, plain_case),
-    (Parts(worker=planted.DoesNotMoveAlong), f.tells_the_truth, any_case),
-    (Parts(worker=planted.DoesNotMoveAlong), f.is_the_literal_federation, plain_case),
-    (Parts(worker=planted.RunsASlotTooFar), f.keeps_the_delay_bound, any_case),
-    (Parts(worker=planted.WorksWhileItShouldWait), f.is_consistent, any_case),
-    (Parts(worker=planted.StopsASlotShort), f.reaches_the_end, any_case),
-    (Parts(worker=planted.StartsAnew), f.reaches_the_end, any_case),
-    (Parts(simulation=planted.HearsTheNewsTooEarly), f.is_the_literal_federation, plain_case),
-    (Parts(simulation=planted.LosesForGood), f.reaches_the_end, any_case),
-    (Parts(simulation=planted.RollsItsOwnDice), f.one_seed_one_trace, any_case),
-    (Parts(simulation=planted.NamesTheWrongBroadcast), f.tells_the_truth, any_case),
-    (Parts(simulation=planted.CountsRoundsAheadFromOne), f.keeps_the_delay_bound, any_case),
-    (planted.finds_nothing, f.finds_what_the_literal_check_finds, any_case),
-    (planted.is_off_by_one_round, f.finds_what_the_literal_check_finds, any_case),
-    (planted.forgets_own_work, f.finds_what_the_literal_check_finds, any_case),
+    (Parts(worker=planted.IgnoresYours), f.reaches_the_end, any_case, TWICE),
+    (Parts(worker=planted.LosesTheUnfinishedRound), f.reaches_the_end, any_case, TWICE),
+    (Parts(worker=planted.LosesTheUnfinishedRound), f.is_the_literal_federation, plain_case, OTHER),
+    (Parts(worker=planted.ThrowsOwnWorkAway), f.tells_the_truth, any_case, "another story"),
+    (Parts(worker=planted.ThrowsOwnWorkAway), f.is_the_literal_federation, plain_case, OTHER),
+    (Parts(worker=planted.DoesNotMoveAlong), f.tells_the_truth, any_case, "another story"),
+    (Parts(worker=planted.DoesNotMoveAlong), f.is_the_literal_federation, plain_case, OTHER),
+    (GULLIBLE_AND_HASTY, f.keeps_the_delay_bound, any_case, "too far ahead|delay bound broken"),
+    (GULLIBLE_AND_WILD, f.is_consistent, any_case, "inconsistent"),
+    (Parts(worker=planted.StopsASlotShort), f.reaches_the_end, any_case, "did not run to its end"),
+    (Parts(worker=planted.StartsAnew), f.reaches_the_end, any_case, TWICE),
+    (Parts(simulation=planted.HearsTheNewsTooEarly), f.is_the_literal_federation, plain_case, OTHER),
+    (Parts(simulation=planted.LosesForGood), f.reaches_the_end, any_case, "did not run to its end"),
+    (Parts(simulation=planted.RollsItsOwnDice), f.one_seed_one_trace, any_case, "another trace"),
+    (Parts(simulation=planted.NamesTheWrongBroadcast), f.tells_the_truth, any_case, "another story"),
+    (Parts(simulation=planted.CountsRoundsAheadFromOne), f.keeps_the_delay_bound, any_case, "max_rounds_ahead"),
+    (planted.finds_nothing, f.finds_what_the_literal_check_finds, any_case, "passed, though"),
+    (planted.is_off_by_one_round, f.finds_what_the_literal_check_finds, any_case, "passed, though"),
+    (planted.has_labels_off_by_one, f.finds_what_the_literal_check_finds, any_case, "though"),
+    (planted.forgets_own_work, f.finds_what_the_literal_check_finds, any_case, "though"),
 ]
 
 
 def name(value: Any) -> str:
     if isinstance(value, Parts):
-        value = next(part for part in vars(value).values() if part.__module__.startswith("tests"))
+        return "-".join(part.__name__ for part in vars(value).values() if part.__module__.startswith("tests"))
     return str(getattr(value, "__name__", ""))
 
 
-@pytest.mark.parametrize(("bug", "check", "examples"), BUGS, ids=name)
-def test_a_planted_bug_is_seen(bug: Any, check: Any, examples: Any) -> None:
-    with pytest.raises(AssertionError):
+@pytest.mark.parametrize(("bug", "check", "examples", "seen_as"), BUGS, ids=name)
+def test_a_planted_bug_is_seen(bug: Any, check: Any, examples: Any, seen_as: str) -> None:
+    with pytest.raises(AssertionError, match=seen_as):
         for_all(examples, partial(check, bug), 200)
 
 
