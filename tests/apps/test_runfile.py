@@ -81,6 +81,8 @@ words = st.recursive(
 )
 
 
+@pytest.mark.slow
+@settings(deadline=None, max_examples=100)
 @given(
     st.sampled_from(["schedule", "timing", "clients"]), st.sampled_from(["sizes", "wait", "speed", "weights"]), words
 )
