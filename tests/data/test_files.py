@@ -126,3 +126,12 @@ def test_a_known_file_given_by_path_is_read_unchecked_and_keeps_its_number_of_fe
 def test_a_path_may_be_relative_to_the_data_folder(tmp_path: Path) -> None:
     put(tmp_path / "data", ".xz")
     np.testing.assert_array_equal(load("tiny.xz", folder=tmp_path / "data").train.y, [1, -1, 1, -1])
+
+
+def test_the_wider_of_two_parts_says_how_many_features_there_are(tmp_path: Path) -> None:
+    for train, test in ((b"1 2:1\n0 1:1\n", b"1 7:1\n"), (b"1 7:1\n0 1:1\n", b"1 2:1\n")):
+        (tmp_path / "own").write_bytes(train)
+        (tmp_path / "own.t").write_bytes(test)
+        data = load(str(tmp_path / "own"))
+        assert data.test is not None and data.features == data.test.features == 7
+    assert load(str(tmp_path / "own"), features=9).features == 9

@@ -80,6 +80,17 @@ def test_a_number_of_any_length_is_rounded_once(value: float, digits: int) -> No
     assert x.toarray()[0, 0] == float(word)
 
 
+NEAR_TIES = (  # 18 digits within 2**-115 of the middle between two floats: closer than double-double arithmetic can tell
+    "272104041512242479e200 544208083024484958e200 792644927852378159e79 929167076892018333e187 829937656239290033e134 "
+    "826510177854146491e69 612122514014014207e230 330339033883061469e136"
+)
+
+
+@pytest.mark.parametrize("word", NEAR_TIES.split())
+def test_a_number_too_near_a_tie_is_left_to_python(word: str) -> None:
+    assert parse(f"1 1:{word}".encode(), "near")[0].toarray()[0, 0] == float(word)
+
+
 @pytest.mark.slow
 def test_thousands_of_awkward_numbers_are_those_of_python() -> None:
     """Every exponent, 18 digits, and numbers as near to the middle between two floats as 18 digits can say."""
