@@ -45,7 +45,7 @@ class Orders:
 
     def divergence(self, events: Iterable[PoissonGaussian | tuple[PoissonGaussian, int]]) -> float:
         """The events' divergence of this order, rounded up: that of the next order known, as divergences grow with the order."""
-        found = renyi.divergences(tally(events))[renyi.ORDERS >= self.order]
+        found = renyi.divergences(tally(events))[self.order <= renyi.ORDERS]
         return float(found[0]) * _UP if len(found) else math.inf
 
     def toll(self) -> float:
@@ -65,9 +65,7 @@ def choose_orders(budget: Budget, counted: Counted, delta: float) -> Orders | No
     room = budget.epsilon - _toll(renyi.ORDERS, aside)
     divergence = renyi.divergences(counted)
     if not divergence.any():
-        divergence = (
-            renyi.ORDERS
-        )  # nothing is sent: choose as for plain Gaussian noise, whose divergence goes with the order
+        divergence = renyi.ORDERS  # nothing is sent: choose as for plain Gaussian noise, which goes with the order
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where((room > 0) & np.isfinite(divergence), divergence / room, math.inf)
     best = int(np.argmin(share))

@@ -129,6 +129,12 @@ class Book:
         self.budget = budget
         self.accounts: dict[str, Account] = {}  # in the order of sign-off
 
+    def copy(self) -> Book:
+        """The book as it stands, to be read while the first goes on."""
+        book = Book(self.budget)
+        book.accounts = {name: Account(a.promise, list(a.charged), a.closed) for name, a in self.accounts.items()}
+        return book
+
     # -- signing off ---------------------------------------------------------------------------------------------------
 
     def quote(

@@ -1,0 +1,81 @@
+"""The ledger's numbers as plain data, for its file and for people. None stands for an infinite number, as JSON has none."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from typing import Any
+
+from crescendo.privacy.budget import Budget, Orders
+from crescendo.privacy.events import PoissonGaussian
+from crescendo.privacy.ledger import Account, Book, Plan, Price, Promise
+
+
+def budget_body(budget: Budget, dataset: str, instance: str) -> dict[str, Any]:
+    """A ledger's first entry."""
+    return {**asdict(budget), "epsilon": _plain(budget.epsilon), "dataset": dataset, "instance": instance}
+
+
+def budget_of(body: dict[str, Any]) -> Budget:
+    """What `budget_body` wrote."""
+    return Budget(_number(body["epsilon"]), body["delta"], body["split"])
+
+
+def promise_body(promise: Promise) -> dict[str, Any]:
+    """A sign-off, with the rate and sigma of every round."""
+    return {
+        "federation": promise.federation,
+        "terms": promise.terms,
+        "client": promise.client,
+        "plan": [None if event is None else [event.rate, event.sigma] for event in promise.plan],
+        "delta": promise.delta,
+        "epsilon": _plain(promise.epsilon),
+        "divergence": _plain(promise.divergence),
+        "orders": None if promise.orders is None else asdict(promise.orders),
+    }
+
+
+def promise_of(body: dict[str, Any]) -> Promise:
+    """What `promise_body` wrote."""
+    plan: Plan = tuple(None if event is None else PoissonGaussian(*event) for event in body["plan"])
+    orders = None if body["orders"] is None else Orders(**body["orders"])
+    numbers = {name: _number(body[name]) for name in ("epsilon", "divergence")}
+    return Promise(**{**body, **numbers, "plan": plan, "orders": orders})
+
+
+def summary_body(book: Book, price: Price) -> dict[str, Any]:
+    """What was promised, spent and left, and the same for each federation."""
+    promised, spent = book.promised(), book.spent(price)
+    return {
+        **asdict(book.budget),
+        "epsilon": _plain(book.budget.epsilon),
+        "promised": {"epsilon": _plain(promised.epsilon), "delta": promised.delta, "way": promised.way},
+        "spent": {"epsilon": _plain(spent.epsilon), "delta": spent.delta, "way": spent.way},
+        "left": {"epsilon": _plain(promised.left), "delta": promised.delta_left},
+        "orders": None if book.orders is None else asdict(book.orders),
+        "federations": [_account_body(account, book, price) for account in book.accounts.values()],
+    }
+
+
+def _account_body(account: Account, book: Book, price: Price) -> dict[str, Any]:
+    promise = account.promise
+    return {
+        "federation": promise.federation,
+        "client": promise.client,
+        "terms": promise.terms,
+        "rounds": len(promise.plan),
+        "charged": len(account.charged),
+        "last_round": account.last,
+        "closed": account.closed,
+        "delta": promise.delta,
+        "promised": _plain(promise.epsilon),
+        "spent": _plain(book.spent_on(account, price)),
+    }
+
+
+def _plain(value: float) -> float | None:
+    return None if value == math.inf else value
+
+
+def _number(value: float | None) -> float:
+    return math.inf if value is None else value

@@ -1,0 +1,243 @@
+"""A client's ledger on disk: what its data set has spent, and the outbox of what was sent and not yet acknowledged.
+
+The order of a release, which no kill can upset: wire bytes are made; charge and bytes go to disk in one transaction; the
+bytes are sent. So what was sent was charged, and what is sent again is what was sent before: `Ledger.release` returns the stored
+bytes of a round that was released earlier, whatever it is given. A charged round whose bytes are gone is void: nothing of it
+can be sent any more, and it is never computed again.
+
+The arithmetic is in `crescendo.privacy.ledger`, the file in `crescendo.runtimes.ledger_file`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import uuid
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from crescendo.core.messages import Settled
+from crescendo.errors import DataError, Refused, UsageError
+from crescendo.privacy.budget import Budget
+from crescendo.privacy.events import PoissonGaussian
+from crescendo.privacy.ledger import Book, Price, Promise, tight
+from crescendo.runtimes.ledger_entries import budget_body, budget_of, promise_body, promise_of, summary_body
+from crescendo.runtimes.ledger_file import Entry, LedgerFile
+
+
+class VoidRound(UsageError):
+    """The round was charged and its bytes are gone: declare it void, and never compute it again."""
+
+
+class Release(NamedTuple):
+    """The bytes of a round, as they were or will be sent."""
+
+    round: int
+    data: bytes
+
+
+class _Sent(NamedTuple):
+    seq: int  # of the charge
+    sha256: str
+
+
+def open_ledger(
+    path: str | Path, budget: Budget | None = None, *, dataset: str = "", read_only: bool = False
+) -> Ledger:
+    """Open the ledger at ``path``, or begin one if there is none and a budget is given.
+
+    The budget and the name of the data set are set once; a ledger that has others is refused. One process at a time may have a
+    ledger open; with ``read_only`` others may look at it.
+    """
+    path = Path(path)
+    file = LedgerFile(path, create=budget is not None and not read_only, read_only=read_only)
+    try:
+        if not file.entries:
+            if budget is None or read_only:
+                raise DataError(f"the ledger {path} was never begun; give a budget to begin it")
+            file.append("budget", budget_body(budget, dataset, instance=uuid.uuid4().hex))
+        ledger = Ledger(file)
+        ledger._check_asked(budget, dataset)
+        return ledger
+    except BaseException:
+        file.close()
+        raise
+
+
+class Ledger:
+    """One data set's budget and outbox. May be used from several threads; use it in ``with`` or close it."""
+
+    def __init__(self, file: LedgerFile) -> None:
+        self._file, self._guard = file, threading.RLock()
+        self._sent: dict[str, dict[int, _Sent]] = {}  # federation -> round -> where its bytes are
+        first = file.entries[0].body
+        self._book = Book(budget_of(first))
+        self.instance, self.dataset = str(first["instance"]), str(first["dataset"])
+        try:
+            for entry in file.entries[1:]:
+                self._apply(entry)
+        except (Refused, KeyError, TypeError, ValueError) as error:
+            raise DataError(f"the ledger {file.path} contradicts itself ({error}); put a sound copy back") from error
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with self._guard:
+            self._file.close()
+
+    @property
+    def budget(self) -> Budget:
+        """What the data set may spend."""
+        return self._book.budget
+
+    @property
+    def head(self) -> tuple[int, str]:
+        """How many entries there are and the hash of them all; a ledger whose head once was elsewhere is an older copy."""
+        return self._file.head
+
+    # -- signing off and releasing -------------------------------------------------------------------------------------
+
+    def sign(
+        self,
+        federation: str,
+        terms: str,
+        client: str,
+        plan: Sequence[PoissonGaussian | None],
+        delta: float,
+        price: Price = tight,
+    ) -> Promise:
+        """Sign a federation off: the digest of its terms, and the event of every round (None where nothing is sent).
+
+        ``delta`` is the federation's own. Refused if it does not fit into the budget, or if other terms were signed off under
+        this id. The same terms again change nothing.
+        """
+        with self._guard:
+            promise = self._book.quote(federation, terms, client, plan, delta, price)
+            if federation not in self._book.accounts:
+                self._write("sign", promise_body(promise))
+            return promise
+
+    def release(self, federation: str, round: int, event: PoissonGaussian, data: bytes) -> bytes:
+        """Charge the round and keep its bytes, on disk; then return what may be sent.
+
+        That is ``data``, or what was stored if the round was released before. Refused if it is not what was signed off;
+        `VoidRound` if it was released before and its bytes are gone.
+        """
+        with self._guard:
+            stored = self.released(federation, round)
+            if stored is not None:
+                return stored
+            self._book.check(federation, round, event)
+            body = {"federation": federation, "round": round, "rate": event.rate, "sigma": event.sigma}
+            self._write("charge", {**body, "sha256": hashlib.sha256(data).hexdigest()}, bytes(data))
+            return data
+
+    def released(self, federation: str, round: int) -> bytes | None:
+        """The stored bytes of a round, None if it was never released. Ask this before computing a round."""
+        with self._guard:
+            sent = self._sent.get(federation, {}).get(round)
+            if sent is None:
+                return None
+            data = self._file.bytes_of(*sent)
+            if data is None:
+                raise VoidRound(
+                    f"round {round} of federation {federation!r} was released before and its bytes are gone; never compute it again"
+                )
+            return data
+
+    def close_federation(self, federation: str) -> None:
+        """Promise that nothing more will be sent; counted by orders, what was not charged is free again."""
+        with self._guard:
+            if not self._book.account(federation).closed:
+                self._write("close", {"federation": federation})
+
+    # -- the outbox ----------------------------------------------------------------------------------------------------
+
+    def last_round(self, federation: str) -> int:
+        """The last round that was charged, -1 for none: a client goes on after it, whatever a server says."""
+        with self._guard:
+            return self._book.account(federation).last
+
+    def unacknowledged(self, federation: str) -> list[Release]:
+        """What is in the outbox and intact, oldest round first: to be sent again, byte for byte."""
+        with self._guard:
+            self._book.account(federation)
+            kept = self._file.kept()
+            sent = [(i, at) for i, at in self._sent[federation].items() if at.seq in kept]
+            return [Release(i, data) for i, at in sent if (data := self._file.bytes_of(*at)) is not None]
+
+    def void(self, federation: str, settled: Settled) -> list[int]:
+        """Rounds that were charged, that the server lacks and that cannot be sent again: to be declared void."""
+        with self._guard:
+            here = {release.round for release in self.unacknowledged(federation)}
+            return [i for i in self._book.account(federation).charged if i not in settled and i not in here]
+
+    def acknowledge(self, federation: str, settled: Settled) -> None:
+        """The server has these rounds on disk: their bytes are dropped. The charges stay."""
+        with self._guard:
+            self._book.account(federation)
+            kept = self._file.kept()
+            done = [at.seq for i, at in self._sent[federation].items() if i in settled and at.seq in kept]
+            if done:
+                self._file.drop(done)
+
+    def check_not_behind(self, federation: str, received: Iterable[int]) -> None:
+        """Refuse to go on if the server received a round that this ledger never released: it is an older copy."""
+        with self._guard:
+            charged = set(self._book.account(federation).charged)
+            unknown = sorted(set(received) - charged)
+            if unknown:
+                raise Refused(
+                    f"the server has round {unknown[0]} of federation {federation!r} from this client, and the ledger "
+                    f"{self._file.path} does not: it is an older copy; put the newest one back, or spending would be forgotten"
+                )
+
+    # -- for people ----------------------------------------------------------------------------------------------------
+
+    def summary(self, price: Price = tight) -> dict[str, Any]:
+        """What was promised, spent and left, as plain data; None stands for an infinite epsilon.
+
+        ``promised`` counts whole plans and is what the budget is held against; ``spent`` counts the rounds charged so far.
+        """
+        with self._guard:
+            book = self._book.copy()
+        return {"dataset": self.dataset, "instance": self.instance, **summary_body(book, price)}
+
+    # -- inside --------------------------------------------------------------------------------------------------------
+
+    def _check_asked(self, budget: Budget | None, dataset: str) -> None:
+        if budget is not None and budget != self.budget:
+            raise Refused(
+                f"the ledger {self._file.path} has {self.budget}, not {budget}; a data set's budget is set once"
+            )
+        if dataset and dataset != self.dataset:
+            raise Refused(
+                f"the ledger {self._file.path} belongs to data set {self.dataset!r}, not {dataset!r}; use its own"
+            )
+
+    def _write(self, kind: str, body: dict[str, Any], data: bytes | None = None) -> None:
+        try:
+            self._apply(self._file.append(kind, body, data))
+        except BaseException:  # the disk may be ahead of the book: reading it again is the only way on
+            self._file.close()
+            raise
+
+    def _apply(self, entry: Entry) -> None:
+        """What an entry means, when it is written and when it is read again."""
+        body = entry.body
+        if entry.kind == "sign":
+            self._book.sign(promise_of(body))
+            self._sent[body["federation"]] = {}
+        elif entry.kind == "charge":
+            self._book.charge(body["federation"], body["round"], PoissonGaussian(body["rate"], body["sigma"]))
+            self._sent[body["federation"]][body["round"]] = _Sent(entry.seq, body["sha256"])
+        elif entry.kind == "close":
+            self._book.close(body["federation"])
+        else:
+            raise ValueError(f"entry {entry.seq} is of the unknown kind {entry.kind!r}")
