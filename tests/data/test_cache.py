@@ -50,7 +50,7 @@ def test_a_flipped_bit_anywhere_or_a_cut_is_noticed_or_harmless(folder: Path) ->
     (path,) = folder.iterdir()
     whole = path.read_bytes()
     rebuilt = 0
-    for at in range(0, len(whole), 3):
+    for at in range(0, len(whole), 7):
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x10]) + whole[at + 1 :])
         build = Builder()
         assert same(cache.cached("kind", (1,), build))
@@ -58,7 +58,7 @@ def test_a_flipped_bit_anywhere_or_a_cut_is_noticed_or_harmless(folder: Path) ->
         path.write_bytes(whole[:at])
         build = Builder()
         assert same(cache.cached("kind", (1,), build)) and build.calls == 1
-    assert rebuilt > 0.2 * len(whole)  # the rest are time stamps and the like
+    assert rebuilt > 0.1 * len(whole)  # the rest are time stamps and the like
 
 
 def test_an_entry_that_lost_an_array_is_made_anew(folder: Path) -> None:
