@@ -100,7 +100,7 @@ class Dataset:
     With two ``classes`` the labels are -1 (the smaller raw label) and +1; with more they are 0, 1, 2, ..., the place of
     the raw label in ``classes``. ``columns`` has one value per training record, for ``split = "column:NAME"``.
     ``optimum`` is the exact minimiser over the training part where the source knows it (intercept last).
-    ``norm_bound`` is a bound on the norm of every record, intercept aside, that was fixed before the records were seen.
+    ``norm_bound`` is a bound on the norm of every record, intercept aside, that the source enforces on any record.
     """
 
     name: str
