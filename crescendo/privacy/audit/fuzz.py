@@ -1,0 +1,182 @@
+"""Audit 1: no noise, the same draws, one record more. How far apart are the releases, against what is certified?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from crescendo.core.client import Client
+from crescendo.privacy.audit.scenes import Scene, hard_scenes, mutated, random_scene
+from crescendo.privacy.audit.subject import Driver, Script, Silent, Subject, releases
+from crescendo.privacy.noise import SUMMANDS
+
+Floats = npt.NDArray[np.float64]
+
+CLIMBS = 4  # the best scenes from which the search goes on
+
+
+@dataclass
+class Fuzz:
+    """What the search found. ``worst`` is the largest release difference over the certified sensitivity.
+
+    ``usual`` is the worst scene at the step sizes as configured, with its ratio: what real releases are tested on.
+    """
+
+    worst: float = 0.0
+    scene: Scene | None = None
+    usual: tuple[float, Scene] | None = None
+    carried: float = 0.0
+    tries: int = 0
+    found: dict[str, str] = field(default_factory=dict)
+
+    def note(self, kind: str, says: str) -> None:
+        self.found.setdefault(kind, says)
+
+
+def largest_step_factor(subject: Subject) -> float:
+    """By how much the largest step of a certificate may grow before one of its conditions fails."""
+    tight = [
+        c.right / c.left
+        for c in subject.certificate.conditions
+        if c.name in ("non-expansive steps", "shrink") and c.left > 0
+    ]
+    return min(tight, default=1.0)
+
+
+def stepped(subject: Subject, share: float | None) -> Subject:
+    """The subject with a constant step of this share of the largest that its certificate allows."""
+    if share is None:
+        return subject
+    terms, me = subject.certificate.terms, subject.me
+    largest = max(float(np.max(terms.etas(i, me), initial=0.0)) for pair in subject.pairs() for i in pair)
+    return subject.with_step(largest * max(1.0, largest_step_factor(subject)) * share)
+
+
+def difference(subject: Subject, scene: Scene) -> list[tuple[float, Floats]]:
+    """For two rounds in a row: |release with - release without| / sensitivity, and the difference itself."""
+    subject, n = stepped(subject, scene.step), len(scene.y) - 1
+    data, everyone = scene.data(subject.features), np.arange(n + 1)
+    both = []
+    rounds = subject.pairs()[-1]
+    starts = tuple(scene.start for _ in rounds)
+    for count in (n, n + 1):
+        source = Script(dict.fromkeys(rounds, scene.draw(count)))
+        both.append(releases(subject, data, everyone[:count], source, rounds, starts, scene.disturb))
+    certified = [subject.certificate.sensitivity(i, subject.me) for i in rounds]
+    with np.errstate(invalid="ignore"):
+        apart = [b - a for a, b in zip(*both, strict=True)]
+    return [(float(np.linalg.norm(d)) / s if s else np.inf, d) for d, s in zip(apart, certified, strict=True)]
+
+
+def search(subject: Subject, rng: np.random.Generator, tries: int) -> Fuzz:
+    """Hard scenes, then random ones, then climbs from the best."""
+    result = Fuzz()
+    for scene in hard_scenes(subject, rng):
+        _try(subject, scene, result)
+    pool = [(_try(subject, scene, result), scene) for scene in (random_scene(subject, rng) for _ in range(tries // 2))]
+    best = sorted(pool, key=lambda pair: -pair[0])[:CLIMBS]
+    for ratio, scene in best:
+        for _ in range(tries // 2 // CLIMBS):
+            other = mutated(scene, rng)
+            if _allowed(subject, other) and (better := _try(subject, other, result)) > ratio:
+                ratio, scene = better, other
+    _carry(subject, rng, result, tries // 8 + 1)
+    _empty(subject, result)
+    return result
+
+
+def _allowed(subject: Subject, scene: Scene) -> bool:
+    return float(np.max(np.abs(scene.start), initial=0.0)) < 0.1 * subject.certificate.model_bound
+
+
+def _try(subject: Subject, scene: Scene, result: Fuzz) -> float:
+    """The scene's ratio; what goes wrong otherwise is noted."""
+    result.tries += 1
+    try:
+        ratios = [ratio for ratio, _ in difference(subject, scene)]
+    except Silent as error:
+        result.note("silence", f"{error}, with {scene.name}")
+        return 0.0
+    except Exception as error:
+        result.note("stopped", f"{scene.name} stopped the run: {error}")
+        return 0.0
+    ratio = max(ratios)
+    if not np.isfinite(ratio):
+        result.note("stopped", f"{scene.name} made a release that is not finite")
+        return 0.0
+    if ratio > result.worst or result.scene is None:
+        result.worst, result.scene = ratio, scene
+    if scene.step is None and scene.disturb is None and (result.usual is None or min(ratios) > result.usual[0]):
+        result.usual = min(ratios), scene
+    return ratio
+
+
+def _empty(subject: Subject, result: Fuzz) -> None:
+    """A draw without records is sent as any other is."""
+    rounds, size = subject.pairs()[-1], subject.objective.size
+    scene = random_scene(subject, np.random.Generator(np.random.Philox(1)), others=1)
+    starts = tuple(np.zeros(size) for _ in rounds)
+    try:
+        releases(subject, scene.data(subject.features), np.arange(2), Script({}), rounds, starts)
+    except Silent as error:
+        result.note("silence", f"{error}, with an empty draw")
+    except Exception as error:
+        result.note("stopped", f"an empty draw stopped the run: {error}")
+
+
+def _carry(subject: Subject, rng: np.random.Generator, result: Fuzz, tries: int) -> None:
+    """Equal releases of round a, made so by the noise: round b, without the record, must then be equal as well.
+
+    Else the next start is a function of more than what was sent. Re-sent messages are looked at on the way.
+    """
+    for _ in range(tries):
+        scene = random_scene(subject, rng, others=int(rng.choice([3, 12, 30])))
+        try:
+            result.carried = max(result.carried, _carried(subject, scene, rng, result))
+        except Silent as error:
+            result.note("silence", str(error))
+        except Exception as error:
+            result.note("stopped", f"{scene.name} stopped the run: {error}")
+
+
+def _carried(subject: Subject, scene: Scene, rng: np.random.Generator, result: Fuzz) -> float:
+    rounds = subject.pairs()[-1]
+    if len(rounds) < 2:
+        return 0.0
+    first, second = rounds
+    n, data, size = len(scene.y) - 1, scene.data(subject.features), subject.objective.size
+    low, high = subject.certificate.terms.block(first, size)
+    draws = [scene.draw(count) for count in (n, n + 1)]
+    quiet = [
+        releases(subject, data, np.arange(len(d.tags)), Script({first: d}), rounds[:1], (scene.start,))[0]
+        for d in draws
+    ]
+    noise = rng.normal(size=high - low)
+    scale = subject.scale(first) / np.sqrt(SUMMANDS)
+    pushes = [noise, noise + (quiet[0] - quiet[1]) / scale]
+    sent, later = [], []
+    for draw, push in zip(draws, pushes, strict=True):
+        rows = np.arange(len(draw.tags))
+        driver = Driver(subject, data, rows, Script({first: draw, second: draws[0]}, push={first: push}), scene.start)
+        driver.begin(first, scene.start)
+        sent.append(driver.run(first))
+        _resend(driver, result)
+        if not driver.may_go_on(second):
+            return 0.0
+        later.append(driver.run(second))
+        _resend(driver, result)
+    if not np.allclose(sent[0], sent[1], rtol=1e-4, atol=1e-5 * subject.scale(first)):
+        return 0.0  # noise is not what it is certified to be; the noise test says so
+    return float(np.linalg.norm(later[0] - later[1])) / subject.certificate.sensitivity(second, subject.me)
+
+
+def _resend(driver: Driver, result: Fuzz) -> None:
+    """What is sent again, also by a client that was stopped and started, is what was sent, byte for byte."""
+    client = driver.worker.client
+    revived = type(client).restore(client.terms, client.export()) if isinstance(client, Client) else client
+    first = {update.round: update.delta.tobytes() for update in driver.sent}
+    for again in (*client.unacknowledged(), *client.unacknowledged(), *revived.unacknowledged()):
+        if again.delta.tobytes() != first.get(again.round):
+            result.note("resend", f"round {again.round} was sent again with other bytes")

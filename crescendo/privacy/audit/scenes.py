@@ -1,0 +1,194 @@
+"""Neighbouring data and start models for the search: near misses of the clip's kink, long records, broken records."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from crescendo.data.records import Records, as_records
+from crescendo.privacy.audit.subject import Draw, Subject
+
+Floats = npt.NDArray[np.float64]
+
+ACTIVE = 4  # features that a synthetic record uses: two directions, and some to be apart in
+OVERLONG = "records over the norm bound"
+MOST_NUMBERS = 2_000_000  # in the records of one scene
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """Records of which the last is the one in question, a start model, and a tag for each record: all are drawn.
+
+    ``x`` has the features ``columns`` only, the others are 0. ``step`` is a share of the largest certified step, None for
+    the step sizes as configured.
+    """
+
+    x: Floats
+    y: Floats
+    start: Floats
+    tags: Floats
+    columns: npt.NDArray[np.int64]
+    step: float | None = None
+    sparse: bool = False
+    disturb: Floats | None = None
+    name: str = "search"
+
+    def draw(self, count: int) -> Draw:
+        """The first ``count`` records, all of them."""
+        sound = np.isfinite(self.x[:count]).all(axis=1) & np.isfinite(self.y[:count])
+        return Draw(np.arange(count), self.tags[:count], sound)
+
+    def data(self, features: int) -> Records:
+        wide = np.zeros((len(self.x), features))
+        wide[:, self.columns] = self.x
+        if not self.sparse:
+            return as_records(wide, self.y)
+        from scipy.sparse import csr_array
+
+        return as_records(csr_array(wide), self.y)
+
+
+def _length(subject: Subject, rng: np.random.Generator) -> float:
+    """Of x: mostly the longest allowed; anything where nothing is promised."""
+    bound = subject.certificate.norm_bound
+    if bound is None:
+        return float(10 ** rng.uniform(-1, 2))
+    longest = math.sqrt(max(bound**2 - _ones(subject), 0.0))
+    return longest if rng.random() < 0.7 else longest * float(rng.random())
+
+
+def _ones(subject: Subject) -> float:
+    return float(bool(getattr(subject.objective, "intercept", False)))
+
+
+def _unit(rng: np.random.Generator, size: int) -> Floats:
+    v = rng.normal(size=size)
+    return np.asarray(v / np.linalg.norm(v))
+
+
+def random_scene(subject: Subject, rng: np.random.Generator, others: int | None = None) -> Scene:
+    """Records along few directions, labels at random, and a model whose margins are near where clipping begins."""
+    active, size = min(ACTIVE, subject.features), subject.objective.size
+    n = int(rng.choice([1, 2, 3, 6, 12, 30])) if others is None else others
+    axes = [_unit(rng, active) for _ in range(2)]
+    which = rng.integers(0, 2, n + 1) if rng.random() < 0.5 else np.zeros(n + 1, int)
+    signs = rng.choice([-1.0, 1.0], n + 1) if rng.random() < 0.5 else np.ones(n + 1)
+    length = _length(subject, rng)
+    x = np.array([axes[k] * sign * length for k, sign in zip(which, signs, strict=True)])
+    if rng.random() < 0.3:
+        x[-1] = _unit(rng, active) * _length(subject, rng)
+    y = np.full(n + 1, rng.choice(subject.labels)) if rng.random() < 0.6 else rng.choice(subject.labels, n + 1)
+    columns = np.sort(rng.choice(subject.features, active, replace=False))
+    start = np.zeros(size)
+    start[columns] = axes[0] * _margin(subject, rng, length) / max(length, 1e-9)
+    start[columns] += rng.normal(size=active) * rng.choice([0.0, 0.0, 0.3, 3.0])
+    if size > subject.features and rng.random() < 0.3:
+        start[-1] = rng.normal() * 3
+    if size > active and rng.random() < 0.3:
+        start += rng.normal(size=size) * 0.3
+    tags = rng.random(n + 1)
+    if rng.random() < 0.7:
+        tags[-1] = 0.0  # first: all later steps see what it did
+    step = float(rng.choice([1.0, 1.0, rng.random() + 1e-3])) if subject.certificate.mechanism == "local" else None
+    sparse = bool(rng.random() < 0.3 and subject.features > 8)
+    scene = Scene(x, y, start, tags, columns, step if rng.random() < 0.7 else None, sparse)
+    return replace(scene, x=x * 2.0, name=OVERLONG) if rng.random() < 0.2 else scene
+
+
+def _margin(subject: Subject, rng: np.random.Generator, length: float) -> float:
+    """Where a logistic gradient begins to be clipped, more or less; else anything."""
+    p = subject.certificate.clip / math.hypot(length, _ones(subject))
+    kink = math.log((1 - p) / p) if 0 < p < 0.5 else 0.0
+    return float(rng.choice([-1.0, 1.0]) * (kink + rng.normal() * rng.choice([0.1, 0.5, 2.0])))
+
+
+def mutated(scene: Scene, rng: np.random.Generator) -> Scene:
+    """A scene a little off."""
+    kind = rng.integers(6)
+    if kind == 0:
+        return replace(scene, start=scene.start + rng.normal(size=len(scene.start)) * 10 ** rng.uniform(-3, 0))
+    if kind == 1:
+        return replace(scene, start=scene.start * (1 + rng.normal() * 10 ** rng.uniform(-3, 0)))
+    if kind == 2 and len(scene.y) < 60:
+        k = int(rng.integers(len(scene.y)))
+        return replace(
+            scene,
+            x=np.insert(scene.x, 0, scene.x[k], axis=0),
+            y=np.insert(scene.y, 0, scene.y[k]),
+            tags=np.insert(scene.tags, 0, rng.random()),
+        )
+    if kind == 3:
+        tags = scene.tags.copy()
+        tags[int(rng.integers(len(tags)))] = rng.random()
+        return replace(scene, tags=tags)
+    if kind == 4:
+        y, k = scene.y.copy(), int(rng.integers(len(scene.y)))
+        y[k] = rng.choice(scene.y)
+        return replace(scene, y=y)
+    x, k = scene.x.copy(), int(rng.integers(len(scene.x)))
+    turned = x[k] + rng.normal(size=x.shape[1]) * np.linalg.norm(x[k]) * 10 ** rng.uniform(-2, 0)
+    x[k] = turned * np.linalg.norm(x[k]) / max(float(np.linalg.norm(turned)), 1e-300)
+    return replace(scene, x=x)
+
+
+def hard_scenes(subject: Subject, rng: np.random.Generator) -> list[Scene]:
+    """Scenes that no search would come upon: records that are broken or too long, many records, a broadcast in mid-round."""
+    found: list[Scene] = []
+    plain = random_scene(subject, rng, others=2)
+    bound = subject.certificate.norm_bound or 10.0
+    broken: list[tuple[str, Any]] = [
+        ("nan", math.nan),
+        ("infinite", math.inf),
+        ("huge", 1e200),
+        ("long", 10 * bound),
+        ("zero", 0.0),
+    ]
+    for name, value in broken:
+        for where in (0, -1):
+            x = plain.x.copy()
+            x[where] = value
+            found.append(replace(plain, x=x, name=f"a record that is {name}"))
+    for where in (0, -1):
+        y = plain.y.copy()
+        y[where] = math.nan
+        found.append(replace(plain, y=y, name="a label that is nan"))
+    for k in range(8):
+        long = random_scene(subject, rng, others=int(rng.choice([3, 12])))
+        found.append(replace(long, x=long.x * (1.0 + 3.0 * rng.random()), name=OVERLONG))
+        found.append(_cancelling(subject, rng, odd=k % 2))
+    share = max(subject.certificate.terms.share(i, subject.me) for pair in subject.pairs() for i in pair)
+    if (2 * share + 3) * subject.features <= MOST_NUMBERS:
+        for _ in range(3):
+            crowd = random_scene(subject, rng, others=2 * share + 2)
+            y = crowd.y.copy()
+            y[:-1], y[-1] = subject.labels[0], subject.labels[-1]
+            same = np.tile(crowd.x[:1], (len(crowd.x), 1))
+            found.append(replace(crowd, x=same, y=y, start=crowd.start * 0, name="more records than slots"))
+    for _ in range(12):
+        calm = random_scene(subject, rng, others=int(rng.choice([2, 6, 12])))
+        far = calm.start + rng.normal(size=len(calm.start)) * rng.choice([1.0, 10.0])
+        found.append(replace(calm, disturb=far, name="a broadcast in mid-round"))
+    return found
+
+
+def _cancelling(subject: Subject, rng: np.random.Generator, odd: int) -> Scene:
+    """Long records whose margin is a small difference of large terms: it must not depend on who else is in the batch."""
+    width = min(subject.features, 20)
+    n = int(rng.choice([1, 2, 3, 8, 30])) + odd
+    row = rng.normal(size=width) * 10.0 ** rng.uniform(0, 17, size=width)
+    start = np.zeros(subject.objective.size)
+    start[:width] = rng.normal(size=width)
+    largest = int(np.argmax(np.abs(row)))
+    start[largest] -= float(row @ start[:width]) / row[largest]
+    return Scene(
+        np.tile(row, (n + 1, 1)),
+        rng.choice(subject.labels, n + 1),
+        start,
+        rng.random(n + 1),
+        np.arange(width),
+        name="records of large terms that cancel",
+    )

@@ -1,0 +1,82 @@
+"""Audit 3: the whole client as a black box. A likelihood-ratio score of its releases, a threshold, and counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from crescendo.privacy.audit.fuzz import difference
+from crescendo.privacy.audit.scenes import Scene
+from crescendo.privacy.audit.statistics import clopper_pearson, epsilon_of_rates
+from crescendo.privacy.audit.subject import Draw, Script, Subject, releases
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """A lower bound on epsilon, over the rounds attacked."""
+
+    epsilon: float
+    runs: int
+    rounds: tuple[int, ...]
+
+
+def threshold_test(
+    subject: Subject, scene: Scene, rng: np.random.Generator, runs: int, alpha: float, delta: float
+) -> Threshold:
+    """Real draws and real noise in every run; thresholds are chosen on one half and tested on the other."""
+    rounds = subject.pairs()[-1]
+    scores = [_scores(subject, scene, rng, rounds, records, runs) for records in (1, 2)]
+    return Threshold(best_bound(scores[0], scores[1], alpha, delta), runs, rounds)
+
+
+def best_bound(without: Floats, with_it: Floats, alpha: float, delta: float) -> float:
+    """The better of the two directions, each at half of ``alpha``, which a rate's two bounds share again."""
+    bounds = []
+    for a, b in ((without, with_it), (-with_it, -without)):
+        half_a, half_b = len(a) // 2, len(b) // 2
+        cuts = np.unique(np.quantile(np.concatenate([a[:half_a], b[:half_b]]), np.linspace(0.5, 1.0, 200)))
+        chosen = max(cuts, key=lambda cut: _bound(a[:half_a], b[:half_b], cut, alpha / 4, delta))
+        bounds.append(_bound(a[half_a:], b[half_b:], chosen, alpha / 4, delta))
+    return max(bounds)
+
+
+def _bound(without: Floats, with_it: Floats, cut: float, alpha: float, delta: float) -> float:
+    hits = clopper_pearson(int((with_it > cut).sum()), len(with_it), alpha)[0]
+    return epsilon_of_rates(hits, clopper_pearson(int((without > cut).sum()), len(without), alpha)[1], delta)
+
+
+def _scores(
+    subject: Subject, scene: Scene, rng: np.random.Generator, rounds: tuple[int, ...], records: int, runs: int
+) -> Floats:
+    """The log of the likelihood ratio of the last record of the scene being there, over the rounds.
+
+    One other record is there as well, drawn or not; the score takes it as not drawn. Any score makes a true bound.
+    """
+    pair = np.array([0, len(scene.y) - 1])[:records]
+    data, starts = scene.data(subject.features), tuple(scene.start for _ in rounds)
+    script = dict.fromkeys(rounds, Draw.none())
+    means = releases(subject, data, pair, Script(script), rounds, starts)
+    moved = [d for _, d in difference(subject, _two(scene))]
+    scores = np.zeros(runs)
+    for run in range(runs):
+        source = subject.sources(int(rng.integers(2**62)))
+        for r, sent in enumerate(releases(subject, data, pair, source, rounds, starts)):
+            scores[run] += _score(subject, rounds[r], sent - means[r], moved[r])
+    return scores
+
+
+def _two(scene: Scene) -> Scene:
+    from dataclasses import replace
+
+    return replace(scene, x=scene.x[[0, -1]], y=scene.y[[0, -1]], tags=scene.tags[[0, -1]])
+
+
+def _score(subject: Subject, i: int, sent: Floats, moved: Floats) -> float:
+    """log(1 - q + q N(sent; moved, s^2) / N(sent; 0, s^2))."""
+    s2, q = subject.scale(i) ** 2, subject.certificate.rate(i, subject.me)
+    exponent = (float(sent @ moved) - float(moved @ moved) / 2) / s2
+    return float(np.logaddexp(np.log1p(-q) if q < 1 else -np.inf, np.log(q) + exponent))
