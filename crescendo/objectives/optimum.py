@@ -95,7 +95,8 @@ def _minimiser(objective: Logistic, data: Records, weights: FloatArray | None) -
     if not least <= enough or length > 1e-3 * (1 + float(np.linalg.norm(best))):
         raise UsageError(
             f"no minimum was found (the gradient's norm is still {least:.2g}): without L2 there is none "
-            "where a plane separates the classes, if only on some of the records; set objective.l2 above 0 or leave evaluate.optimum out"
+            "where a plane separates the classes, if only on some of the records; set objective.l2 above 0 or leave "
+            "evaluate.optimum out"
         )
     return best
 

@@ -111,6 +111,12 @@ def spoil_wrong_model(path: Path) -> None:
     np.savez(path, model=np.ones(7), numbers=np.array([0.1, 0.1, 0.0]))
 
 
+def spoil_wrong_numbers(path: Path) -> None:
+    with np.load(path) as file:
+        model, numbers = file["model"], file["numbers"]
+    np.savez(path, model=model, numbers=numbers * [1.0, 1.5, 1.0])
+
+
 def spoil_wrong_shape(path: Path) -> None:
     np.savez(path, model=np.ones(3), numbers=np.zeros(3))
 
@@ -121,7 +127,15 @@ def spoil_pickled(path: Path) -> None:
 
 @pytest.mark.parametrize(
     "spoil",
-    [spoil_nothing_left, spoil_cut_off, spoil_a_bit, spoil_wrong_model, spoil_wrong_shape, spoil_pickled],
+    [
+        spoil_nothing_left,
+        spoil_cut_off,
+        spoil_a_bit,
+        spoil_wrong_model,
+        spoil_wrong_numbers,
+        spoil_wrong_shape,
+        spoil_pickled,
+    ],
     ids=lambda f: f.__name__,
 )
 def test_a_spoilt_file_is_made_again(tmp_path: Path, spoil: object) -> None:

@@ -52,7 +52,7 @@ def test_weighted_scores_of_an_own_model_are_weighted_means(tmp_path: Path) -> N
     model, w = load_objective(written(tmp_path), DATA, tmp_path), np.array([1.0, 2.0])
     each = np.array([0.0, 9.0, 81.0]) / 2
     assert model.evaluate(w, DATA)["loss"] == pytest.approx(each.mean())
-    assert model.evaluate(w, DATA, [1, 2, 1])["loss"] == pytest.approx(each @ [0.25, 0.5, 0.25])
+    assert model.evaluate(w, DATA, [1, 3, 1])["loss"] == pytest.approx(each @ [0.2, 0.6, 0.2])
 
 
 def test_the_example_may_be_an_object_or_take_no_argument(tmp_path: Path) -> None:

@@ -206,6 +206,24 @@ def test_a_gradient_whose_square_overflows_is_clipped_and_not_lost(sparse: bool,
     np.testing.assert_allclose(np.abs(moved), [0, 0.25, 0, 0], atol=1e-15)
 
 
+@pytest.mark.parametrize("sparse", [True, False])
+@pytest.mark.parametrize("kind", ["compiled", "loop", "gradient"])
+def test_a_short_gradient_of_a_huge_record_is_left_as_it_is(sparse: bool, kind: str) -> None:
+    data, objective = spoilt(-1e200, sparse), Logistic(3)
+    w, slots = (
+        np.array([0, 5e-198, 0, 0]),
+        Slots(np.array([1]), np.ones(1), clip=0.25),
+    )  # a margin of 500, rightly signed
+    if kind == "gradient":
+        moved = -objective.gradient(w, data, slots.rows, clip=0.25)
+    else:
+        stepper = stepper_for(objective, data) if kind == "compiled" else LoopStepper(objective, data)
+        stepper.load(w)
+        stepper.advance(slots, 0, 1)
+        moved = stepper.read()
+    assert moved[1] == pytest.approx(math.exp(-500) * 1e200, rel=1e-10, abs=0)
+
+
 @settings(deadline=None, max_examples=100)
 @given(cases.map(lambda case: replace(case, clip=0.3, masked=False, shrink=1.0, dtype="float64", grouped=False)))
 def test_no_record_moves_a_model_by_more_than_its_clip(case: Case) -> None:
