@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from crescendo.errors import DataError, UsageError
+from crescendo.runtimes.ledger_faults import damaged, explained, explanation, is_corrupt
 
 APPLICATION = 0x43524C47  # "CRLG", in the header of the file
 VERSION = 1
@@ -104,16 +105,20 @@ class LedgerFile:
         try:
             row = self._open().execute("select bytes from outbox where seq = ?", (seq,)).fetchone()
         except sqlite3.DatabaseError as error:
-            if (error.sqlite_errorcode & 0xFF) != sqlite3.SQLITE_CORRUPT:
-                raise _explanation(error, self.path) from error
+            if not is_corrupt(error):
+                raise explanation(error, self.path) from error
             return None
         data = None if row is None else row[0]
         return data if isinstance(data, bytes) and hashlib.sha256(data).hexdigest() == sha256 else None
 
     def kept(self) -> set[int]:
         """The entries that have bytes, intact or not."""
-        with explained(self.path):
+        try:
             return {int(seq) for (seq,) in self._open().execute("select seq from outbox")}
+        except sqlite3.DatabaseError as error:
+            if not is_corrupt(error):
+                raise explanation(error, self.path) from error
+            return {entry.seq for entry in self.entries}  # each is looked at by itself
 
     def drop(self, seqs: Iterable[int]) -> None:
         """Forget bytes. The entries stay."""
@@ -181,6 +186,7 @@ class LedgerFile:
         fresh = not db.execute("select count(*) from sqlite_master").fetchone()[0]
         if not fresh or not (writable and create):
             _check_kind(db, self.path)
+            _check_schema(db, self.path)
         if writable:
             self._prepare(db, fresh)
         return db
@@ -203,7 +209,7 @@ class LedgerFile:
         for expected, (seq, kind, body, digest) in enumerate(rows):
             last = _digest(last, expected, str(kind), str(body))
             if seq != expected or digest != last:
-                raise _damaged(self.path, f"entry {expected} is not what was written")
+                raise damaged(self.path, f"entry {expected} is not what was written")
             yield Entry(expected, kind, json.loads(body), last)
 
     def _note_head(self) -> None:
@@ -243,42 +249,19 @@ def _check_word(line: str) -> str:
 def _check_kind(db: sqlite3.Connection, path: Path) -> None:
     if db.execute("pragma application_id").fetchone()[0] != APPLICATION:
         raise DataError(f"{path} is not a ledger; check the path")
-    version = db.execute("pragma user_version").fetchone()[0]
+    version = db.execute("pragma user_version").fetchone()[0]  # before the tables: another version may have others
     if version != VERSION:
         raise DataError(
             f"the ledger {path} has version {version}, and this program knows {VERSION}; use the program that made it"
         )
 
 
-def _damaged(path: Path, what: str) -> DataError:
-    return DataError(f"the ledger {path} is damaged: {what}; put a sound copy back, as what was spent cannot be known")
-
-
-@contextmanager
-def explained(path: Path) -> Iterator[None]:
-    """Turn what SQLite says into one sentence."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise _explanation(error, path) from error
-
-
-def _explanation(error: sqlite3.Error, path: Path) -> UsageError:
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if code == sqlite3.SQLITE_NOTADB:
-        return DataError(f"{path} is not a ledger, or its first page is damaged; check the path")
-    if code == sqlite3.SQLITE_FULL:
-        return UsageError(
-            f"the disk of the ledger {path} is full, so nothing was charged or sent; make room and start again"
-        )
-    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return UsageError(f"the ledger {path} is in use by another process; stop that one first")
-    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
-        return UsageError(
-            f"the ledger {path} cannot be opened or written ({error}); give it a folder that can be written"
-        )
-    if code == sqlite3.SQLITE_CONSTRAINT:
-        return UsageError(f"the ledger {path} refuses the entry ({error}); open it again to see what it holds")
-    if code == sqlite3.SQLITE_IOERR:
-        return UsageError(f"the disk of the ledger {path} fails ({error}), so nothing more is sent; check the disk")
-    return _damaged(path, str(error))
+def _check_schema(db: sqlite3.Connection, path: Path) -> None:
+    """Every table, index and trigger is word for word what this program makes."""
+    sound = sqlite3.connect(":memory:")
+    sound.executescript(_SCHEMA)
+    of_all = "select type, name, tbl_name, sql from sqlite_master order by name"
+    same = db.execute(of_all).fetchall() == sound.execute(of_all).fetchall()
+    sound.close()
+    if not same:
+        raise damaged(path, "its tables or triggers were altered")

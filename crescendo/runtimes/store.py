@@ -147,7 +147,7 @@ class Ledger:
             data = self._file.bytes_of(*sent)
             if data is None:
                 raise VoidRound(
-                    f"round {round} of federation {federation!r} was released before and its bytes are gone; never compute it again"
+                    f"round {round} of federation {federation!r} was released and its bytes are gone; never compute it again"
                 )
             return data
 
