@@ -61,7 +61,7 @@ def best(call: Callable[[], object], repeat: int) -> float:
 
 
 def main() -> None:
-    """Two busy cores of an AMD EPYC, numpy 2.4, numba 0.68, November 2026: steps 144x to 246x, scores 4.2x to 6.8x."""
+    """Two busy cores of an AMD EPYC, numpy 2.4, numba 0.68, November 2026: steps 144x to 246x, scores 3.8x to 6.9x."""
     name, train, test = parts()
     objective = Logistic(FEATURES, l2=1 / len(train))
     rng = np.random.default_rng(1)
