@@ -90,6 +90,8 @@ def account(
     if any(event.sigma == 0 for event, _ in counted):
         return Spent(math.inf, delta, "none", math.inf, 0.0, None, "a round was released without noise")
     bound, order = renyi.epsilon_of(renyi.divergences(counted), delta)
+    if bound == math.inf:
+        return Spent(math.inf, delta, "none", math.inf, 0.0, None, "a round was released with next to no noise")
     by_rdp = f"by Renyi divergence of order {order:g}"
     slack = _ROUNDING * sum(count for _, count in counted)
     if quick:

@@ -14,15 +14,14 @@ def least_sigma(epsilon_of: Callable[[float], float], target: float, start: floa
     """A sigma with epsilon_of(sigma) <= target < epsilon_of(sigma / (1 + rtol)), for an epsilon that falls as sigma rises.
 
     Between two sigmas that hold the answer it looks where a straight line on logarithmic axes meets the target,
-    and half of ``rtol`` to either side of it, so that a few evaluations do.
+    and a third of ``rtol`` to either side of it, so that a few evaluations do.
 
     >>> sigma = least_sigma(lambda sigma: 5 / sigma, 2.0, start=1.0)
     >>> 2.5 <= sigma < 2.511
     True
     """
     low = high = min(max(start, LEAST), MOST)
-    at = epsilon_of(low)
-    above = below = at
+    above = below = epsilon_of(low)
     while above <= target:  # go down for a sigma that is too small
         if low <= LEAST:
             return low

@@ -1,0 +1,201 @@
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crescendo.errors import UsageError
+from crescendo.privacy import Plan, account, plan
+from crescendo.privacy.calibrate import least_sigma
+from crescendo.privacy.events import from_json
+from crescendo.privacy.staircase import MOST_STEPS, Curve, events_of, fewest_rounds, per_round
+
+EXAMPLE_3: dict[str, Any] = {"epsilon": 1, "delta": 5.5e-8, "records": 10_000, "gradients": 25_000}
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.floats(0.01, 50), st.floats(0.01, 100), st.floats(0.7, 4))
+def test_the_search_ends_on_the_safe_side_and_wastes_under_one_percent(
+    target: float, start: float, slope: float
+) -> None:
+    calls = 0
+
+    def cost(sigma: float) -> float:
+        nonlocal calls
+        calls += 1
+        return float(3 * sigma**-slope + 0.01 * math.exp(-sigma))
+
+    sigma = least_sigma(cost, target, start)
+    assert cost(sigma) <= target
+    assert sigma == 0.01 or cost(0.99 * sigma) > target
+    assert calls < 45
+
+
+def test_a_budget_out_of_reach_is_refused() -> None:
+    with pytest.raises(UsageError, match="no sigma below 1e\\+08"):
+        least_sigma(lambda sigma: 1.0, 0.5, 1.0)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(1, 400), st.floats(0.1, 5), st.integers(1, 2000), st.data())
+def test_a_staircase_has_the_rounds_and_gradients_asked_for_and_never_falls(
+    first: int, power: float, rounds: int, data: st.DataObject
+) -> None:
+    gradients = data.draw(st.integers(first * rounds, 50 * first * rounds))
+    curve = Curve.through(first, power, rounds, gradients)
+    stairs = curve.steps(gradients)
+    sizes = per_round(stairs)
+    assert len(stairs) <= MOST_STEPS and len(sizes) == rounds and sum(sizes) == gradients
+    assert list(sizes) == sorted(sizes) and sizes[0] >= 1
+    if rounds > 1 and gradients >= (first + 1) * rounds:
+        assert sizes[0] == first
+
+
+def test_a_staircase_stays_close_to_its_curve() -> None:
+    curve = Curve.through(16, 1, 183, 25_000)
+    far = max(abs(size - curve(i)) for i, size in enumerate(per_round(curve.steps(25_000))))
+    assert far <= 1 + (curve(182) - curve(0)) / 30
+
+
+@given(st.integers(1, 1000), st.integers(1, 1000))
+def test_the_fewest_rounds_are_found(threshold: int, most: int) -> None:
+    assert fewest_rounds(lambda count: count >= threshold, 1, most) == (threshold if threshold <= most else None)
+
+
+@settings(deadline=None, max_examples=8)
+@given(st.floats(0.2, 6), st.floats(-9, -4), st.integers(5, 60), st.floats(0.2, 4))
+@pytest.mark.slow
+def test_a_plan_meets_its_budget_and_wastes_under_one_percent(
+    epsilon: float, log_delta: float, rounds: int, epochs: float
+) -> None:
+    delta, records = 10**log_delta, 5_000
+    made = plan(
+        epsilon, delta, records, max(rounds, min(int(epochs * records), rounds * records)), rounds=rounds, compare=False
+    )
+    assert account(made.events, delta).epsilon == made.epsilon <= epsilon
+    assert account(events_of(made.staircase, records, 0.99 * made.sigma), delta).epsilon > epsilon
+
+
+@pytest.fixture(scope="module")
+def linear() -> Plan:
+    """Example 3's request with p = 1 and its true T."""
+    return plan(**EXAMPLE_3, first_size=16, power=1, rounds=183)
+
+
+@pytest.mark.slow
+def test_example_three_takes_a_sixth_of_the_noise_of_the_paper(linear: Plan) -> None:
+    assert linear.sigma == pytest.approx(1.423, rel=0.01)
+    assert linear.aggregated_noise == pytest.approx(19.25, rel=0.01)
+    assert (
+        linear.rounds == 183 and (linear.sizes.first, linear.sizes.p) == (16, 1.0) and sum(linear.per_round) == 25_000
+    )
+    assert linear.epsilon <= 1 and account(events_of(linear.staircase, 10_000, 0.99 * linear.sigma), 5.5e-8).epsilon > 1
+    assert linear.compared_to["paper"]["aggregated_noise"] == pytest.approx(112, rel=0.05)
+    assert linear.compared_to["constant"]["aggregated_noise"] == pytest.approx(33.1, rel=0.01)
+
+
+@pytest.mark.slow
+def test_a_free_power_under_the_cap_lowers_the_noise(linear: Plan) -> None:
+    free = plan(**EXAMPLE_3, first_size=16, compare=False)
+    assert free.aggregated_noise < 17 < linear.aggregated_noise
+    assert free.sizes.first == 16 and free.sizes.last <= 460
+
+
+@pytest.mark.slow
+def test_without_a_first_size_constant_sizes_at_the_cap_are_best_and_the_curve_shows_it() -> None:
+    made = plan(**EXAMPLE_3)
+    assert made.sizes.p == 0 and made.rounds == 55 and made.sizes.last <= 460
+    noise = [point.aggregated_noise for point in made.curve]
+    assert noise == sorted(noise, reverse=True) and made.aggregated_noise <= min(noise) * 1.01
+    assert any("constant sizes as large as allowed are best" in note for note in made.notes)
+
+
+@pytest.mark.slow
+def test_a_plan_is_plain_data_with_its_events(linear: Plan) -> None:
+    data = json.loads(json.dumps(linear.to_json()))
+    wanted = {
+        "sizes",
+        "rounds",
+        "sigma",
+        "aggregated_noise",
+        "epsilon",
+        "delta",
+        "method",
+        "compared_to",
+        "staircase",
+        "curve",
+    }
+    assert wanted <= data.keys() and data["sizes"].keys() == {"q", "m", "p", "first", "last"}
+    assert from_json(data["events"]) == linear.events
+    assert data["aggregated_noise"] == math.sqrt(data["rounds"]) * data["sigma"]
+    text = str(linear)
+    assert "183 rounds of 16 to" in text and "constant sizes:" in text and "small start" in text
+
+
+@pytest.mark.slow
+def test_the_paper_method_follows_the_procedure_and_reports_the_tight_epsilon() -> None:
+    told: list[tuple[int, int]] = []
+    made = plan(
+        **EXAMPLE_3, first_size=16, method="paper", r0=1 / math.e, compare=False, progress=lambda *at: told.append(at)
+    )
+    assert made.method == "paper" and 8 < made.sigma < 8.3 and 175 < made.rounds < 190
+    assert made.epsilon < 0.13 and told[-1] == (1, 1)
+
+
+@pytest.mark.slow
+def test_a_delay_condition_slows_the_growth() -> None:
+    def gentle(sizes: tuple[int, ...]) -> bool:
+        return all(size <= 16 + 2 * sum(sizes[:i]) ** 0.5 for i, size in enumerate(sizes))
+
+    request = {"epsilon": 2, "delta": 1e-6, "records": 10_000, "gradients": 8_000, "first_size": 16}
+    free, bound = plan(**request, compare=False), plan(**request, delay=gentle, compare=False)  # type: ignore[arg-type]
+    assert gentle(bound.per_round) and not gentle(free.per_round) and bound.rounds > free.rounds
+
+
+def test_a_tiny_delta_is_planned_by_renyi_divergence() -> None:
+    made = plan(2, 1e-14, 1000, 500, rounds=5, compare=False)
+    assert made.epsilon <= 2 < account(events_of(made.staircase, 1000, 0.99 * made.sigma), 1e-14).epsilon
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"first_size": 500}, "start with 460 or less"),
+        ({"rounds": 10, "max_share": 0.046}, "take 55 rounds or more"),
+        ({"first_size": 16, "rounds": 2000}, "take 1,562 rounds or fewer"),
+        ({"rounds": 30_000}, "take 25,000 rounds or fewer"),
+        ({"first_size": 16, "rounds": 60, "max_share": 0.046}, "allow a share of 0.0628"),
+        ({"first_size": 16, "power": 0, "rounds": 100}, "ask for 1,563 rounds"),
+        ({"first_size": 16, "delay": lambda sizes: False}, "delay condition"),
+        ({"max_share": 1e-5}, "at least 0.0001"),
+        ({"max_share": 1.5}, "max_share must lie"),
+        ({"epsilon": 0}, "epsilon must lie above 0"),
+        ({"epsilon": 1e6}, "at most 100"),
+        ({"epsilon": math.nan}, "epsilon must lie"),
+        ({"delta": 0.0}, "delta must lie"),
+        ({"records": 0}, "records must be a whole number"),
+        ({"gradients": 2.5}, "gradients must be a whole number"),
+        ({"power": -1}, "power must lie"),
+        ({"method": "magic"}, "'tight' or 'paper'"),
+        ({"method": "paper"}, "starts from a first size"),
+        ({"method": "paper", "first_size": 9000, "epsilon": 0.01}, "finds no setting"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_sentence_with_what_could(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message) as refused:
+        plan(**{**EXAMPLE_3, **options})
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.slow
+def test_the_value_a_refusal_names_would_work() -> None:
+    with pytest.raises(UsageError, match=r"allow a share of 0\.0628"):
+        plan(1, 1e-5, 10_000, 25_000, first_size=16, rounds=60, max_share=0.046)
+    assert (
+        plan(1, 1e-5, 10_000, 25_000, first_size=16, power=0.5, rounds=60, max_share=0.0628, compare=False).sizes.last
+        == 627
+    )
