@@ -14,7 +14,7 @@ from crescendo.privacy.budget import Budget
 from crescendo.privacy.events import Counted, PoissonGaussian
 from crescendo.runtimes.store import Ledger, Release, open_ledger
 
-ROUNDS = 12
+ROUNDS = 30
 PLAN = tuple(None if i == 5 else PoissonGaussian(0.01, 2.0 + i) for i in range(ROUNDS))
 BUDGET = Budget(2.0, 1e-6)
 
@@ -50,6 +50,8 @@ def sound(path: Path, send: Send, tell: Tell) -> None:
     with begun(path) as ledger:
         tell("opened")
         resend(ledger, send, tell)
+        ledger.acknowledge("f", Settled(ledger.last_round("f")))
+        tell("acknowledged")
         for i in range(ledger.last_round("f") + 1, ROUNDS):
             if PLAN[i] is not None:
                 release(ledger, i, send, tell)

@@ -22,7 +22,8 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "ledger.db"
 
 
-@settings(deadline=None, max_examples=10)
+@pytest.mark.slow
+@settings(deadline=None, max_examples=8)
 @given(stops=st.lists(st.integers(0, 12), max_size=3))
 def test_a_client_stopped_at_any_points_leaves_nothing_wrong(stops: list[int]) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -44,21 +45,21 @@ def test_a_planted_bug_is_seen_by_the_judge(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_a_process_killed_at_random_instants_charges_once_and_sends_one_byte_string(path: Path, seed: int) -> None:
     random, log = Random(seed), path.with_name("sent")
     log.touch()
     kills = 0
     while True:
-        finished = killed_after(path, log, points=random.randint(0, 6))
+        finished = killed_after(path, log, points=random.randint(0, 12))
         kills += not finished
         got = [(int(line.split()[0]), bytes.fromhex(line.split()[1])) for line in log.read_text().splitlines()]
         assert play.judge(play.look(path, got)) == []
         if finished:
             break
-        assert kills < 200, "every run gets further than the last, or the ledger stands still"
+        assert kills < 100, "every run gets further than the last, or the ledger stands still"
     assert sorted({i for i, _ in got}) == [i for i, event in enumerate(PLAN) if event is not None]
-    assert kills > 0
+    assert kills > 2
 
 
 def killed_after(path: Path, log: Path, points: int) -> bool:

@@ -96,10 +96,10 @@ def test_the_summary_is_plain_data_with_what_is_spent_and_left(path: Path) -> No
             store(ledger, i, b"data")
         summary = json.loads(json.dumps(ledger.summary(cheap)))
     (federation,) = summary["federations"]
-    assert (federation["rounds"], federation["charged"], federation["last_round"]) == (12, 2, 1)
-    assert federation["spent"] == pytest.approx(0.02) and federation["promised"] == pytest.approx(0.11)
-    assert summary["spent"]["epsilon"] == pytest.approx(0.02) and summary["promised"]["epsilon"] == pytest.approx(0.11)
-    assert summary["left"]["epsilon"] == pytest.approx(1.89) and summary["epsilon"] == 2.0
+    assert (federation["rounds"], federation["charged"], federation["last_round"]) == (30, 2, 1)
+    assert federation["spent"] == pytest.approx(0.02) and federation["promised"] == pytest.approx(0.29)
+    assert summary["spent"]["epsilon"] == pytest.approx(0.02) and summary["promised"]["epsilon"] == pytest.approx(0.29)
+    assert summary["left"]["epsilon"] == pytest.approx(1.71) and summary["epsilon"] == 2.0
 
 
 def test_a_ledger_without_a_limit_keeps_an_outbox_for_a_federation_without_privacy(path: Path) -> None:
