@@ -166,13 +166,54 @@ class Timing(Section):
     )
 
 
+Counts = Annotated[tuple[Annotated[int, Field(ge=1)], ...], BeforeValidator(as_tuple)]
+
+
 class Privacy(Section):
-    mechanism: Literal["none"] = key("none", one_of("none"), "no noise is added and nothing is claimed")
+    mechanism: Literal["none", "minibatch", "local"] = key(
+        "none",
+        one_of("none", "minibatch", "local"),
+        "how a client's releases are made private; with none nothing is claimed",
+    )
+    epsilon: float | None = key(
+        None, POSITIVE, "what every client may spend over the run; a run that spends more is refused", gt=0
+    )
+    delta: float | None = key(None, "a number between 0 and 1", "the delta of that epsilon", gt=0, lt=1)
+    sigma: float | None = key(
+        None, POSITIVE, "noise of a round over what one record can change; left out, the least that keeps epsilon", gt=0
+    )
+    clip: float | None = key(None, POSITIVE, "C, the length that each record's gradient is cut to", gt=0)
+    norm_bound: float | None = key(
+        None, POSITIVE, "R, the length that each record (x, 1) is scaled down to; local needs it", gt=0
+    )
+    records: Annotated[int, Field(ge=1)] | Counts | None = key(
+        None,
+        "a whole number of at least 1, or a list of one per client",
+        "how many records each client declares; typed in, never counted",
+    )
+
+    @model_validator(mode="after")
+    def _all_or_nothing(self) -> Self:
+        given = [name for name in Privacy.model_fields if name != "mechanism" and getattr(self, name) is not None]
+        if self.mechanism == "none":
+            if given:
+                raise ValueError(
+                    f'privacy.{given[0]} does nothing with privacy.mechanism = "none"; leave it out or choose one'
+                )
+            return self
+        for name in ("delta", "clip", "records"):
+            if name not in given:
+                raise ValueError(f'privacy.{name} is missing; privacy.mechanism = "{self.mechanism}" needs it')
+        if self.epsilon is None and self.sigma is None:
+            raise ValueError("privacy.epsilon or privacy.sigma is missing; state what may be spent, the noise, or both")
+        return self
 
 
 class Evaluate(Section):
     every: int = key(1, COUNT, "measure the model every so many broadcasts, and at the end", ge=1)
     optimum: bool = key(False, FLAG, "also solve for the best model and record the distance to it")
+    auc: bool = key(False, FLAG, "also measure the area under the ROC curve, of the last model, on the test part")
+    without_noise: bool = key(False, FLAG, "also run a private run without its noise, to say what the noise costs")
 
 
 class Config(Section):
@@ -213,6 +254,8 @@ class Config(Section):
                 raise ValueError(
                     f"timing.{name}.low = {drawn.low} lies above timing.{name}.high = {drawn.high}; swap them"
                 )
+        if self.evaluate.without_noise and self.privacy.mechanism == "none":
+            raise ValueError("evaluate.without_noise is for a private run; leave it out")
         if self.objective.options and self.objective.kind == "logistic":
             raise ValueError('objective.options is for kind = "file.py:Name" only; leave it out')
         return self

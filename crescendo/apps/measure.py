@@ -47,6 +47,10 @@ class Meter:
         if self._last is not None and self._last.k % self._every:
             self._kept.append(self._last)
         self._flush()
+        test = self._prepared.dataset.test
+        if self._prepared.config.evaluate.auc and test is not None and self._last is not None:
+            scores = self._scores(self._last.model[None, :], test, "auc")
+            self.rows[-1]["auc"] = _finite(scores["auc"][0]) if "auc" in scores else None
         return self.rows
 
     def _flush(self) -> None:
@@ -71,7 +75,7 @@ class Meter:
 
     def _measure(self, models: Floats) -> dict[str, Floats]:
         data = self._prepared.dataset
-        found = {"loss": self._scores(models, data.train, "loss", self._weights)["loss"]}
+        found = {"loss": self._scores(models, data.train, "loss", weights=self._weights)["loss"]}
         tested = self._scores(models, data.test, "accuracy") if data.test is not None else {}
         tested.pop("loss", None)
         return found | {"accuracy": np.full(len(models), np.nan)} | tested
@@ -92,11 +96,11 @@ class Meter:
                 row["upper_bound"] = upper_bound(t, best.G, mu, steps.m, steps.m1) if t else None
         return row
 
-    def _scores(self, models: Floats, data: Records, metric: str, weights: Floats | None = None) -> dict[str, Floats]:
+    def _scores(self, models: Floats, data: Records, *metrics: str, weights: Floats | None = None) -> dict[str, Floats]:
         """`evaluate` for each model; an objective that is ``stacked`` takes them all at once."""
         goal = self._prepared.objective
         if goal.stacked:
-            return dict(goal.evaluate(models, data, weights, metrics=(metric,)))
+            return dict(goal.evaluate(models, data, weights, metrics=metrics))
         each = [goal.evaluate(model, data, weights) for model in models]
         return {name: np.array([scores[name] for scores in each], dtype=np.float64) for name in each[0]}
 

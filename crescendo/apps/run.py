@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import math
 import time
@@ -14,14 +15,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from crescendo.apps.build import Prepared, make_timing, prepare
+from crescendo.apps.build import Prepared, prepare
 from crescendo.apps.config import Config
 from crescendo.apps.folder import new_folder, write_lines
+from crescendo.apps.make_timing import make_timing
 from crescendo.apps.measure import Meter
 from crescendo.apps.runfile import read, write
 from crescendo.core.random import Purpose, stream
 from crescendo.data import Dataset
+from crescendo.data.records import IntArray
 from crescendo.errors import PeerError, UsageError
+from crescendo.privacy.accountant import Progress
+from crescendo.privacy.mechanisms import Private
 from crescendo.runtimes.simulator import Moment, Simulation
 from crescendo.runtimes.trace import Trace
 from crescendo.runtimes.wire import message_bytes
@@ -57,13 +62,14 @@ class Result:
     waits: int
     virtual_seconds: float
     wall_seconds: float
-    privacy: None
+    privacy: Row | None
     run: str | None
     model: npt.NDArray[np.float64]
     metrics: list[Row]
     trace: Trace
     prepared: Prepared
     constant: Savings
+    noise_free: Row | None = None  # the last metrics of the same run without its noise
 
     def as_json(self) -> Row:
         names = list(Result.__dataclass_fields__)
@@ -77,24 +83,30 @@ def simulate(
     out: Path | str | None = None,
     *,
     watch: Watch | None = None,
+    progress: Progress | None = None,
 ) -> Result:
     """Run a federation on a virtual clock.
 
-    ``objective`` and ``data`` stand in for those of the config. Nothing is written unless ``out`` names a new folder.
+    ``objective`` and ``data`` stand in for those of the config. Nothing is written unless ``out`` names a new folder. ``watch``
+    is told of every round, ``progress`` of the accounting before the first.
     """
     if data is not None and isinstance(config, Mapping) and "data" not in config:
         config = {**config, "data": {"source": data.name}}
     checked = read(config)
     with contextlib.ExitStack() as stack:
         draft = stack.enter_context(new_folder(Path(out))) if out is not None else None
-        result = run_prepared(prepare(checked, objective, data), str(out) if out is not None else None, watch)
+        prepared = prepare(checked, objective, data, progress)
+        result = run_prepared(prepared, str(out) if out is not None else None, watch)
+        if checked.evaluate.without_noise:
+            twin = run_prepared(prepared, watch=watch, noise=False)
+            result = dataclasses.replace(result, noise_free=twin.metrics[-1])
         if draft is not None:
             save(result, draft)
     return result
 
 
-def run_prepared(prepared: Prepared, out: str | None = None, watch: Watch | None = None) -> Result:
-    """Run what `prepare` made ready; nothing is written."""
+def run_prepared(prepared: Prepared, out: str | None = None, watch: Watch | None = None, noise: bool = True) -> Result:
+    """Run what `prepare` made ready; nothing is written. A private run without its noise gets no epsilon."""
     config, terms, goal = prepared.config, prepared.terms, prepared.objective
     started = time.perf_counter()
     seed, wire = config.run.seed, config.run.wire
@@ -104,7 +116,7 @@ def run_prepared(prepared: Prepared, out: str | None = None, watch: Watch | None
             f"the objective's initial model must be {goal.size} finite numbers; it has shape {model.shape}"
         )
     workers = [
-        Worker(terms, c, model, goal, prepared.dataset.train, rows, seed=seed, wire=wire)
+        Worker(terms, c, model, goal, prepared.dataset.train, rows, seed, wire, _mechanism(prepared, c, rows, noise))
         for c, rows in enumerate(prepared.parts)
     ]
     meter = Meter(prepared)
@@ -119,7 +131,7 @@ def run_prepared(prepared: Prepared, out: str | None = None, watch: Watch | None
         trace = Simulation(terms, workers, model, timing, seed, wire=wire, observe=observe).run()
     except PeerError as error:
         raise UsageError(f"the run broke off: {error}; a smaller step size often helps") from error
-    metrics = meter.finish()
+    metrics, guarantee = meter.finish(), prepared.privacy
     last = metrics[-1]
     return Result(
         gradients=trace.gradients,
@@ -134,7 +146,7 @@ def run_prepared(prepared: Prepared, out: str | None = None, watch: Watch | None
         waits=trace.waits,
         virtual_seconds=trace.virtual_seconds,
         wall_seconds=time.perf_counter() - started,
-        privacy=None,
+        privacy=guarantee.to_json(prepared.names) if guarantee is not None and noise else None,
         run=out,
         model=trace.model,
         metrics=metrics,
@@ -142,6 +154,11 @@ def run_prepared(prepared: Prepared, out: str | None = None, watch: Watch | None
         prepared=prepared,
         constant=constant_rounds(prepared),
     )
+
+
+def _mechanism(prepared: Prepared, c: int, rows: IntArray, noise: bool) -> Private | None:
+    guarantee = prepared.privacy
+    return guarantee.mechanism(c, rows, prepared.config.run.seed, noise) if guarantee is not None else None
 
 
 def constant_rounds(prepared: Prepared) -> Savings:
@@ -164,6 +181,8 @@ def save(result: Result, folder: Path) -> None:
     (folder / "config.toml").write_text(write(result.prepared.config), encoding="utf-8")
     write_lines(folder / "metrics.jsonl", result.metrics)
     result.trace.save(folder / "trace.npz")
-    (folder / "privacy.json").write_text(json.dumps(result.privacy) + "\n", encoding="utf-8")
+    guarantee = result.prepared.privacy
+    spent = guarantee.to_json(result.prepared.names, events=True) if guarantee is not None else None
+    (folder / "privacy.json").write_text(json.dumps(spent) + "\n", encoding="utf-8")
     np.savez(folder / "model.npz", model=result.model)
     (folder / "report.html").write_text(page(story_of(result)), encoding="utf-8")

@@ -93,12 +93,45 @@ def result(found: Result) -> None:
     ]
     if found.max_delay_used is not None:
         rows.insert(7, ("delay", f"{found.max_delay_used:.0%}", "of what tau allows, at most"))
+    if prepared.privacy is not None:
+        rows[2:2] = _privacy(found)
+        rows[1:1] = (
+            [("auc", number(found.metrics[-1]["auc"]), "on the test part")] if "auc" in found.metrics[-1] else []
+        )
     for row in rows:
         table.add_row(*row)
     console.print(table)
     _savings(console, found)
+    if prepared.privacy is not None:
+        console.print(prepared.privacy.disclaimer, highlight=False, soft_wrap=True)
     if found.run is not None:
         console.print(f"Report: {found.run}/report.html", soft_wrap=True, highlight=False)
+
+
+def _privacy(found: Result) -> list[tuple[str, str, str]]:
+    """What the run guarantees every client, what the noise is, and what it cost."""
+    made = found.prepared.privacy
+    assert made is not None
+    most = max(range(len(made.spent)), key=lambda c: made.spent[c].epsilon)
+    stated = f"of {made.stated:g} stated; " if made.stated is not None else ""
+    rows = [
+        (
+            "epsilon",
+            f"{made.epsilon:.3f}",
+            f"{stated}at delta {made.delta:g}, {found.prepared.names[most]} spends most",
+        ),
+        (
+            "sigma",
+            f"{made.certificate.sigma:.3g}",
+            f"noise per round, {made.certificate.mechanism}; {made.aggregated_noise:.3g} over all rounds",
+        ),
+    ]
+    if found.noise_free is not None and found.accuracy is not None:
+        cost = found.noise_free["accuracy"] - found.accuracy
+        rows.append(
+            ("cost of noise", f"{cost:+.4f}", f"accuracy {number(found.noise_free['accuracy'])} without the noise")
+        )
+    return rows
 
 
 def _largest(prepared: Prepared) -> int:

@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from crescendo.apps.guarantee import Guarantee
 from crescendo.apps.runfile import write
 from crescendo.apps.show import number, size, times
-from crescendo.report import Lane, Story
+from crescendo.report import Lane, Spending, Story
 
 MOST_LANES = 40
+MOST_COURSES = 8
 
 
 def story_of(result: Any) -> Story:
@@ -48,6 +50,40 @@ def story_of(result: Any) -> Story:
         ],
         notes=list(certificate.notes),
         config=write(config),
+        privacy=_spending(prepared.privacy, prepared.names) if prepared.privacy is not None else None,
+    )
+
+
+def _spending(made: Guarantee, names: tuple[str, ...]) -> Spending:
+    """Epsilon by round, who spends what, and the noise that other schedules would take."""
+    shown = range(min(len(names), MOST_COURSES))
+    courses = {names[c]: made.course(c) for c in shown}
+    certificate, others = made.certificate, made.compared_to()
+    rows = [("this run", certificate.terms.rounds, certificate.sigma, made.aggregated_noise)]
+    noise = [[name, f"{rounds:,}", f"{sigma:.3g}", f"{total:.3g}"] for name, rounds, sigma, total in rows]
+    constant, paper = others["constant"], others["paper"]
+    form = (f"{constant['rounds']:,}", f"{constant['sigma']:.3g}", f"{constant['aggregated_noise']:.3g}")
+    noise.append([f"constant rounds of {constant['size']:,}", *form])
+    if "why" in paper:
+        noise.append([f"the paper's recipe: {paper['why']}", "", "", ""])
+    else:
+        form = (f"{paper['rounds']:,}", f"{paper['sigma']:.3g}", f"{paper['aggregated_noise']:.3g}")
+        noise.append(["the paper's recipe", *form])
+    return Spending(
+        rounds=courses[names[0]][0],
+        courses={name: epsilons for name, (_, epsilons) in courses.items()},
+        stated=made.stated,
+        says=(
+            f"Mechanism {certificate.mechanism}, delta {made.delta:g}: {certificate.adjacency}. The curves are by Renyi "
+            f"divergence, which bounds from above at every round; the table has the tight figure for the whole run."
+        ),
+        clients=[
+            [names[c], f"{certificate.records[c]:,}", f"{spent.epsilon:.4f}", f"{spent.rdp_epsilon:.4f}"]
+            for c, spent in enumerate(made.spent[:MOST_LANES])
+        ],
+        noise=noise,
+        conditions=[[one.name, f"{one.left:.4g}", f"{one.right:.4g}", one.says] for one in certificate.conditions],
+        notes=[made.disclaimer],
     )
 
 
@@ -68,7 +104,11 @@ def _headline(result: Any) -> list[tuple[str, str, str]]:
     ]
     if result.accuracy is not None:
         rows.insert(0, ("Accuracy", number(result.accuracy), f"test part; loss {number(result.loss)}"))
-    else:
+    if result.prepared.privacy is not None:
+        made = result.prepared.privacy
+        stated = f"of {made.stated:g} stated, " if made.stated is not None else ""
+        rows.insert(1, ("Epsilon", f"{made.epsilon:.3f}", f"{stated}delta {made.delta:g}; simulated"))
+    if result.accuracy is None:
         rows.insert(0, ("Loss", number(result.loss), "training data"))
     return rows
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from numbers import Real
 
 import numpy as np
@@ -62,7 +62,7 @@ def client_names(dataset: Dataset, count: int, rule: str = "iid") -> tuple[str, 
     return tuple(f"client {client}" for client in range(count))
 
 
-def weights(rule: str | Sequence[float], parts: Sequence[IntArray]) -> FloatArray:
+def weights(rule: str | Sequence[float], parts: Sequence[Sized]) -> FloatArray:
     """The weights p_c of the clients, which sum to 1: by ``size``, ``uniform``, or a list that is made to sum to 1.
 
     >>> weights("size", [np.arange(3), np.arange(1)]), weights([2, 2], [np.arange(3), np.arange(1)])

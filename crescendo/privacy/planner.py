@@ -127,7 +127,10 @@ def plan(
     steps.step()
     if not compare:
         return made
-    compared_to = {"constant": _constant(budget, made.sizes.first), "paper": _paper_row(budget, made, r0)}
+    compared_to = {
+        "constant": _constant(budget, made.sizes.first),
+        "paper": _paper_row(budget, made.sizes.first, made.sizes.p or 1.0, r0),
+    }
     steps.step(2)
     points = []
     for size in _curve_sizes(made, int(share * records + 1e-9)):
@@ -174,14 +177,20 @@ def _recipe(budget: Budget, first: int, power: float, r0: float | None) -> Recip
     return paper_recipe(Request(budget.epsilon, budget.delta, budget.records, budget.gradients, first, power, r0))
 
 
+def compared(epsilon: float, delta: float, records: int, gradients: int, first_size: int) -> dict[str, dict[str, Any]]:
+    """What a budget takes with constant rounds of ``first_size``, and by the paper's recipe from it."""
+    budget = checked(epsilon, delta, records, gradients, first_size, None, None, None)
+    return {"constant": _constant(budget, first_size), "paper": _paper_row(budget, first_size, 1.0, None)}
+
+
 def _constant(budget: Budget, size: int) -> dict[str, Any]:
     point = _point(budget, size)
     return {key: value for key, value in asdict(point).items() if key != "share"}
 
 
-def _paper_row(budget: Budget, made: Plan, r0: float | None) -> dict[str, Any]:
+def _paper_row(budget: Budget, first: int, power: float, r0: float | None) -> dict[str, Any]:
     try:
-        found = _recipe(budget, made.sizes.first, made.sizes.p or 1.0, r0)
+        found = _recipe(budget, first, power, r0)
     except UsageError as error:
         return {"why": str(error)}
     noise = {"rounds": found.rounds, "sigma": found.sigma, "aggregated_noise": found.aggregated_noise}

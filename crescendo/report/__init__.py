@@ -4,6 +4,6 @@
 """
 
 from crescendo.report.page import page
-from crescendo.report.story import Lane, Story
+from crescendo.report.story import Lane, Spending, Story
 
-__all__ = ["Lane", "Story", "page"]
+__all__ = ["Lane", "Spending", "Story", "page"]

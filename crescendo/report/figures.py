@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from crescendo.report.story import Story, thinned
+from crescendo.report.story import Spending, Story, thinned
 
 Figure = dict[str, Any]
 
@@ -70,6 +70,34 @@ def steps(story: Story) -> Figure:
         "line": {"color": "@accent", "shape": "hv"}, "hovertemplate": "round %{x}: %{y:.4g}<extra></extra>",
     }  # fmt: skip
     return figure([line], "round", "step size", yaxis={"title": {"text": "step size"}, "rangemode": "tozero"})
+
+
+def spending(found: Spending) -> Figure:
+    """Epsilon of every client as the rounds go by, and what was stated."""
+    colours = ["@accent", "@second", "@wait", "@soft", "@ink"]
+    lines: list[Figure] = [
+        {
+            "type": "scatter", "mode": "lines", "x": found.rounds, "y": course, "name": name,
+            "line": {"color": colours[j % len(colours)], "width": 2},
+            "hovertemplate": name + ", round %{x}: epsilon %{y:.4g}<extra></extra>",
+        }
+        for j, (name, course) in enumerate(found.courses.items())
+    ]  # fmt: skip
+    if found.stated is not None and found.rounds:
+        lines.append(
+            {
+                "type": "scatter", "mode": "lines", "x": [found.rounds[0], found.rounds[-1]], "y": [found.stated] * 2,
+                "name": "stated", "line": {"color": "@ink", "dash": "dash", "width": 2},
+                "hovertemplate": "stated: %{y:g}<extra></extra>",
+            }
+        )  # fmt: skip
+    return figure(
+        lines,
+        "round",
+        "epsilon spent",
+        showlegend=True,
+        yaxis={"title": {"text": "epsilon spent"}, "rangemode": "tozero"},
+    )
 
 
 def timeline(story: Story) -> Figure:

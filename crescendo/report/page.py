@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import Any
 
 from crescendo.report import figures
-from crescendo.report.story import Story
+from crescendo.report.story import Spending, Story
 
 
 def page(story: Story) -> str:
@@ -23,6 +23,8 @@ def page(story: Story) -> str:
             "staleness": figures.staleness(story),
         },
     }
+    if story.privacy is not None:
+        drawn["figures"]["spending"] = figures.spending(story.privacy)
     left_out = f" The other {story.lanes_left_out:,} clients are left out." if story.lanes_left_out else ""
     sections = [
         _header(story),
@@ -37,6 +39,7 @@ def page(story: Story) -> str:
             "Left: the gradients of each round. Right: the step size it begins with.",
             _two("rounds", "steps"),
         ),
+        *([_privacy(story.privacy)] if story.privacy is not None else []),
         _panel(
             "Saved",
             "The same gradients in constant rounds of the size this run starts with: computed, not run.",
@@ -128,6 +131,20 @@ def _table(head: list[str], rows: list[list[str]], numbers: set[int]) -> str:
 def _savings(story: Story) -> str:
     head = ["", "this run", f"constant rounds of {story.constant:,}", "saved"]
     return _table(head, [list(row) for row in story.savings], {1, 2, 3})
+
+
+def _privacy(found: Spending) -> str:
+    inside = [
+        _figure("spending"),
+        '<div class="two"><div>',
+        _table(["client", "records declared", "epsilon", "by Renyi divergence"], found.clients, {1, 2, 3}),
+        "</div><div>",
+        _table(["same epsilon with", "rounds", "sigma", "noise over all rounds"], found.noise, {1, 2, 3}),
+        "</div></div>",
+        _table(["condition", "left", "right", ""], found.conditions, {1, 2}),
+        *(f"<p>{escape(note)}</p>" for note in found.notes),
+    ]
+    return _panel("Privacy", found.says, "".join(inside))
 
 
 def _certificate(story: Story) -> str:

@@ -23,6 +23,20 @@ class Lane:
 
 
 @dataclass(frozen=True, eq=False)
+class Spending:
+    """The privacy of a run: epsilon of each client after each of ``rounds``, and the noise beside that of other schedules."""
+
+    rounds: list[int]
+    courses: dict[str, list[float]]
+    stated: float | None
+    says: str
+    clients: list[list[str]]  # name, declared records, epsilon, by Renyi divergence
+    noise: list[list[str]]  # schedule, rounds, sigma, aggregated noise
+    conditions: list[list[str]]  # name, left, right, in words
+    notes: list[str]
+
+
+@dataclass(frozen=True, eq=False)
 class Story:
     title: str
     subtitle: str
@@ -40,6 +54,7 @@ class Story:
     conditions: list[tuple[str, str, str, str, str, bool]]  # name, round, left, relation, right, holds
     notes: list[str]
     config: str
+    privacy: Spending | None = None
 
 
 def thinned(rows: Array, most: int) -> Array:

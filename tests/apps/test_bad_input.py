@@ -58,7 +58,15 @@ WRONG_VALUES = [
     ("objective.kind=tree", 'objective.kind must be "logistic" or "file.py:Name", not "tree"'),
     ("objective.intercept=1", "objective.intercept must be true or false, not 1"),
     ("objective.options={a = 1}", 'objective.options is for kind = "file.py:Name" only; leave it out'),
-    ("privacy.mechanism=minibatch", 'privacy.mechanism must be "none", not "minibatch"'),
+    ("privacy.mechanism=magic", 'privacy.mechanism must be "none", "minibatch" or "local", not "magic"'),
+    ("privacy.mechanism=minibatch", 'privacy.delta is missing; privacy.mechanism = "minibatch" needs it'),
+    ("privacy.sigma=2.0", 'privacy.sigma does nothing with privacy.mechanism = "none"; leave it out or choose one'),
+    ("privacy.epsilon=0", "privacy.epsilon must be a number above 0, not 0"),
+    (
+        "privacy={mechanism = 'local', delta = 1e-6, clip = 1.0, records = 100}",
+        "privacy.epsilon or privacy.sigma is missing; state what may be spent, the noise, or both",
+    ),
+    ("evaluate.without_noise=true", "evaluate.without_noise is for a private run; leave it out"),
     ("evaluate.every=0", "evaluate.every must be a whole number of at least 1, not 0"),
     # schedules
     (

@@ -13,11 +13,13 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
 @pytest.mark.slow
-def test_the_flights_of_make_run_reach_their_accuracy_in_a_tenth_of_the_rounds() -> None:
+def test_the_flights_of_make_run_keep_their_accuracy_and_their_epsilon() -> None:
     pytest.importorskip("pandas")
     found = simulate(EXAMPLES / "flights.toml")
-    assert found.gradients == 200_000 and found.rounds == 20 and found.constant.rounds == 200
-    assert found.accuracy is not None and found.accuracy > 0.90
+    assert (found.gradients, found.rounds, found.constant.rounds) == (252_500, 100, 5_050)
+    assert found.accuracy is not None and found.accuracy > 0.90 and found.metrics[-1]["auc"] > 0.902
+    assert found.privacy is not None and found.privacy["epsilon"] <= 0.33 and found.privacy["simulated"] is True
+    assert found.noise_free is not None and found.noise_free["accuracy"] > 0.90
     assert found.prepared.names == ("AA", "B6", "DL", "EV", "UA")
 
 
