@@ -25,6 +25,10 @@ def _word_as_kind(value: object) -> object:
     return {"kind": value} if isinstance(value, str) else value
 
 
+Count = Annotated[int, Field(ge=1)]
+_AS_TUPLE = BeforeValidator(as_tuple)
+
+
 class ConstantSize(Section):
     kind: Literal["constant"]
     size: int = key(..., COUNT, "s_i = size", ge=1)
@@ -81,8 +85,11 @@ class RecipeSize(Section):
 
 class ListedSize(Section):
     kind: Literal["list"]
-    values: Annotated[tuple[Annotated[int, Field(ge=1)], ...], BeforeValidator(as_tuple)] = key(
-        ..., "a list of whole numbers of at least 1", "s_0, s_1, ..; the last repeats", min_length=1
+    values: Annotated[tuple[Count | Annotated[tuple[Count, Count], _AS_TUPLE], ...], _AS_TUPLE] = key(
+        ...,
+        "a list of whole numbers of at least 1, or of pairs of them",
+        "s_0, s_1, ..; a pair [size, rounds] is that many rounds of one size; the last size repeats",
+        min_length=1,
     )
     per_client: bool = key(False, FLAG, "the sizes are for each client, not for all together")
 

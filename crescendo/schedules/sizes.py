@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +27,7 @@ __all__ = [
 ]
 
 TOO_MANY = LIMIT + LIMIT // 2  # more than LIMIT as a float too
+TOO_LATE = 2**32  # more rounds than there can be, and few enough to add up
 
 
 @dataclass(frozen=True)
@@ -101,25 +103,39 @@ class LogSizes(Sizes):
 
 @dataclass(frozen=True)
 class ListedSizes(Sizes):
-    """A user's own sequence; its last value repeats.
+    """A user's own sequence; (size, rounds) in it stands for that many rounds of one size, and its last size repeats.
 
-    >>> [ListedSizes((3, 1, 4))(i) for i in range(5)]
-    [3, 1, 4, 4, 4]
+    >>> [ListedSizes((3, 1, 4))(i) for i in range(5)], [ListedSizes((16, (20, 3), 25))(i) for i in range(6)]
+    ([3, 1, 4, 4, 4], [16, 20, 20, 20, 25, 25])
     """
 
-    values: tuple[int, ...]
+    values: tuple[int | tuple[int, int], ...]
 
     def __post_init__(self) -> None:
         if isinstance(self.values, str | bytes) or not hasattr(self.values, "__iter__"):
             raise UsageError(f"values must be a list of whole numbers, got {self.values!r}")
-        settle(self, values=tuple(whole("a listed size", value, least=1) for value in self.values))
+        settle(self, values=tuple(_listed(value) for value in self.values))
         if not self.values:
             raise UsageError("a list of sizes needs at least one; its last value repeats")
         self.before(1)
 
+    @cached_property
+    def _steps(self) -> tuple[IntArray, IntArray]:
+        """The sizes, and the round in which each of them ends."""
+        pairs = np.array([value if isinstance(value, tuple) else (value, 1) for value in self.values], np.int64)
+        return pairs[:, 0], np.cumsum(np.minimum(pairs[:, 1], TOO_LATE))
+
     def _between(self, lo: int, hi: int) -> IntArray | FloatArray:
-        listed = np.array(self.values[lo:hi] or self.values[-1:], np.int64)
-        return np.concatenate([listed, np.full(hi - lo - len(listed), self.values[-1], np.int64)])
+        sizes, ends = self._steps
+        return sizes[np.minimum(np.searchsorted(ends, np.arange(lo, hi), side="right"), len(sizes) - 1)]
+
+
+def _listed(value: Any) -> int | tuple[int, int]:
+    if not isinstance(value, tuple | list):
+        return whole("a listed size", value, least=1)
+    if len(value) != 2:
+        raise UsageError(f"a list of sizes has sizes and pairs of size and rounds, got {value!r}")
+    return whole("a listed size", value[0], least=1), whole("the rounds of a listed size", value[1], least=1)
 
 
 @dataclass(frozen=True)

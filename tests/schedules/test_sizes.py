@@ -42,7 +42,7 @@ KINDS: list[Sizes] = [
     ConstantSizes(7),
     PowerSizes(0.3, power=0.7, shift=2.5, offset=1.1),
     LogSizes(50),
-    ListedSizes((3, 1, 4, 1, 5)),
+    ListedSizes((3, (1, 2000), 4, (1, 2), 5)),
     RecipeSizes(2, LogGamma(4), d=1, m=400),
     StronglyConvexSizes(d=2, m=5000),
     PerClient(PowerSizes(3, power=0.5), clients=5),
@@ -52,7 +52,9 @@ sequences = st.one_of(
     st.builds(ConstantSizes, st.integers(1, 10**6)),
     st.builds(PowerSizes, st.floats(0.01, 100), st.floats(0, 2), st.floats(0, 50), st.floats(1, 9)),
     st.builds(LogSizes, st.floats(0.5, 100), st.floats(2, 50)),
-    st.lists(st.integers(1, 1000), min_size=1).map(lambda values: ListedSizes(tuple(values))),
+    st.lists(st.integers(1, 1000) | st.tuples(st.integers(1, 1000), st.integers(1, 2**62)), min_size=1).map(
+        lambda values: ListedSizes(tuple(values))
+    ),
     st.builds(lambda d, extra: StronglyConvexSizes(d, least_m(d) + extra), st.integers(0, 5), st.integers(0, 9999)),
 )
 
@@ -212,6 +214,8 @@ BAD: list[tuple[str, Callable[[], Any], str]] = [
     ("log near one", lambda: LogSizes(1, shift=1.01), "shift must be 2 or more"),
     ("empty list", lambda: ListedSizes(()), "needs at least one"),
     ("zero in list", lambda: ListedSizes((3, 0)), "a listed size must be 1 or more"),
+    ("no rounds in list", lambda: ListedSizes(((3, 0),)), "the rounds of a listed size must be 1 or more"),
+    ("three in a pair", lambda: ListedSizes(((3, 1, 2),)), "pairs of size and rounds"),  # type: ignore[arg-type]
     ("text as list", lambda: ListedSizes("12"), "values must be a list"),  # type: ignore[arg-type]
     ("small m", lambda: StronglyConvexSizes(d=1, m=9), "m must be 10 or more, got 9"),
     ("small m, recipe", lambda: RecipeSizes(2, LogGamma(4), d=1, m=9), "raise m or lower d"),
@@ -267,3 +271,10 @@ def test_a_user_can_bring_a_gamma() -> None:
 
     assert RecipeSizes(2, Root(), 0, 100).before(10) > 0
     assert RecipeSizes(2, Root(), 0, 100) == RecipeSizes(2, Root(), 0, 100)
+
+
+@quick
+@given(st.lists(st.tuples(st.integers(1, 9), st.integers(1, 5)), min_size=1, max_size=6))
+def test_a_pair_in_a_list_is_that_many_rounds_of_one_size(pairs: list[tuple[int, int]]) -> None:
+    short, spelled_out = ListedSizes(tuple(pairs)), ListedSizes(tuple(s for s, n in pairs for _ in range(n)))
+    assert [short(i) for i in range(40)] == [spelled_out(i) for i in range(40)]
