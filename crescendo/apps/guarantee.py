@@ -76,14 +76,17 @@ class Guarantee:
         return {"client": c, **found}
 
     def course(self, c: int, points: int = 200) -> tuple[list[int], list[float]]:
-        """Epsilon of client c after round i, for about ``points`` rounds, by Renyi divergence: an upper bound like the other."""
+        """Epsilon of client c after round i, for about ``points`` rounds: by Renyi divergence, and never above the whole run's.
+
+        Both bound it from above: a part of the releases costs no more than all of them.
+        """
         rounds = self.certificate.terms.rounds
         shown = np.unique(np.linspace(0, rounds - 1, min(points, rounds)).astype(int)).tolist()
         total, epsilons, done = np.zeros(len(renyi.ORDERS)), [], 0
         for i in shown:
             total = total + renyi.divergences(tally(self._between(c, done, i + 1)))
             done = i + 1
-            epsilons.append(renyi.epsilon_of(total, self.delta)[0])
+            epsilons.append(min(renyi.epsilon_of(total, self.delta)[0], self.spent[c].epsilon))
         return shown, epsilons
 
     def _between(self, c: int, first: int, stop: int) -> list[PoissonGaussian]:
@@ -112,7 +115,9 @@ class Guarantee:
             "adjacency": made.adjacency,
             "sampling": made.sampling,
             "rounding_slack": made.slack,
-            "conditions": [vars(condition) for condition in made.conditions],
+            "conditions": [
+                {"name": one.name, "left": one.left, "right": one.right, "holds": one.holds} for one in made.conditions
+            ],
             "clients": clients,
             "notes": list(REMINDER),
         }

@@ -32,7 +32,7 @@ class Spending:
     says: str
     clients: list[list[str]]  # name, declared records, epsilon, by Renyi divergence
     noise: list[list[str]]  # schedule, rounds, sigma, aggregated noise
-    conditions: list[list[str]]  # name, left, right, in words
+    conditions: list[list[str]]  # name, left, right, verdict
     notes: list[str]
 
 
