@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -82,8 +83,9 @@ def paper_federation(
         )
         assert events, f"deadlock at k={server.k}, t={told.seconds}"
         now = told.seconds = events[0][0]
-        rivals = [when for when, who in events if who == events[0][1]]
-        told.closest = min([told.closest, *(when - now for when in rivals[1:2])])
+        for party in {who for _, who in events}:
+            times = [when for when, who in events if who == party]
+            told.closest = min([told.closest, *(later - sooner for sooner, later in pairwise(times))])
         if mail and min(letter[0] for letter in mail) == now:
             letter = min(mail, key=lambda letter: letter[:2])
             mail.remove(letter)

@@ -26,7 +26,8 @@ CHURN = Case(
 
 GULLIBLE_AND_HASTY = Parts(worker=planted.RunsASlotTooFar, simulation=planted.BelievesAnyRound)
 GULLIBLE_AND_WILD = Parts(worker=planted.WorksWhileItShouldWait, simulation=planted.BelievesAnyRound)
-TWICE, OTHER = "in a model more than once", "Not equal|computed on other models"
+TWICE = "in a model more than once"
+OTHER = f"Not equal|computed on other models|{TWICE}"
 BUGS: list[Any] = [
     (Parts(worker=planted.IgnoresYours), f.reaches_the_end, any_case, TWICE),
     (Parts(worker=planted.LosesTheUnfinishedRound), f.reaches_the_end, any_case, TWICE),
