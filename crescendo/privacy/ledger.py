@@ -52,7 +52,7 @@ def tight(events: Counted, delta: float) -> float:
     """The price that is used unless another is given: privacy loss distributions."""
     from crescendo.privacy.accountant import account
 
-    return account(events, delta).epsilon
+    return account(events, delta, state_error=False).epsilon
 
 
 @dataclass(frozen=True)
