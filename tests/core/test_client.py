@@ -56,7 +56,7 @@ def test_a_broadcast_never_throws_own_work_away() -> None:
 
 @pytest.mark.slow
 def test_a_run_written_down_and_read_back_goes_on_bit_for_bit() -> None:
-    for_all(everything, partial(properties.continues_bit_for_bit, PARTS), 12)
+    for_all(everything, partial(properties.continues_bit_for_bit, PARTS), 8)
 
 
 @pytest.mark.slow

@@ -24,17 +24,17 @@ CASE = Case(TWO, Timing((1.0, 1.7), (0.0, 0.2), LogNormal(0.5, 1.0)), 1)
 
 @pytest.mark.slow
 def test_a_trace_tells_what_the_models_show() -> None:
-    for_all(f.cases(), partial(f.tells_the_truth, PARTS), 60)
+    for_all(f.cases(), partial(f.tells_the_truth, PARTS), 40)
 
 
 @pytest.mark.slow
 def test_the_theorem_holds_on_recorded_runs_by_both_checks() -> None:
-    for_all(f.cases(), partial(f.is_consistent, PARTS), 60)
+    for_all(f.cases(), partial(f.is_consistent, PARTS), 40)
 
 
 @pytest.mark.slow
 def test_the_check_refuses_exactly_what_the_literal_check_refuses() -> None:
-    for_all(f.cases(), partial(f.finds_what_the_literal_check_finds, Trace.check), 80)
+    for_all(f.cases(), partial(f.finds_what_the_literal_check_finds, Trace.check), 40)
 
 
 def altered(trace: Trace, table: str, **columns: Any) -> Trace:
