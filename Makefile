@@ -41,7 +41,7 @@ $(STAMPS)/demo: $(PINS)
 
 $(STAMPS)/test: $(PINS)
 	@echo "Setting up .venv for the checks: about 47 packages, 185 MB to download (800 MB installed), once."
-	@$(call install,.[demo$(comma)test])
+	@$(call install,.[demo$(comma)network$(comma)test])
 	@touch $(STAMPS)/demo
 
 comma := ,
