@@ -120,9 +120,9 @@ class Client:
 
     def resume(self, round: int) -> None:
         """Go on with ``round`` after an absence; the rounds between are void."""
-        if round < self.round:
+        if any(self.terms.share(i, self.me) for i in range(round, self.round)):
             raise UsageError(f"client {self.me} has sent rounds up to {self.round - 1} and cannot go back to {round}")
-        self._go_to(round)
+        self._go_to(max(round, self.round))  # it passes rounds without a share by itself, so it may be further already
 
     # -- broadcasts ----------------------------------------------------------------------------------------------------
 
@@ -227,12 +227,12 @@ class Client:
             raise PeerError(
                 f"the server says k={broadcast.k}, but this run has {self.terms.rounds} rounds; ignored, check its terms"
             )
-        ahead = max(broadcast.yours.beyond, default=-1)
-        if any(
-            self.terms.share(i, self.me)
-            for i in range(self.round, max(broadcast.yours.below, ahead + 1))
-            if i in broadcast.yours
-        ):
+        ahead = max(broadcast.yours.below, max(broadcast.yours.beyond, default=-1) + 1)
+        if ahead > self.terms.rounds:
+            raise PeerError(
+                f"the server has round {ahead - 1} of a run with {self.terms.rounds} rounds; ignored, check its terms"
+            )
+        if any(self.terms.share(i, self.me) for i in range(self.round, ahead) if i in broadcast.yours):
             raise UsageError(
                 f"the server has rounds of client {self.me} beyond {self.round - 1}, the last that it sent: this client's "
                 f"state is older than what it sent; restore the newer state or join under another name"

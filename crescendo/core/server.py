@@ -66,6 +66,7 @@ class Server:
         self._last = np.full(terms.clients, -1, dtype=np.int64)  # the last round each client is known to have sent
         self._fingerprints: dict[int, dict[int, bytes]] = {}  # round -> client -> fingerprint of what was applied
         self._open = self._count_open()
+        self._advance()  # whoever is here may have no share in the first rounds
 
     @property
     def finished(self) -> bool:
@@ -128,6 +129,10 @@ class Server:
             raise PeerError(
                 f"client {c} says that its last round is {last}, but this run has rounds 0 to {self.terms.rounds - 1}"
             )
+        if self.epoch == 0 and self._sent_by(c, last) > max(self.terms.furthest(self.k), int(self._last[c])):
+            raise PeerError(
+                f"client {c} says that it sent round {last}, which nobody can have finished at k={self.k}; check its terms"
+            )
         if last < self._last[c]:
             raise PeerError(
                 f"client {c} says that its last round is {last}, but it sent round {self._last[c]}: its state is older than "
@@ -143,6 +148,12 @@ class Server:
             self._open = self._count_open()
             self._advance()
         return start
+
+    def _sent_by(self, c: int, last: int) -> int:
+        """The last round up to ``last`` in which client c has a share: a client passes the others by itself."""
+        while last >= 0 and not self.terms.share(last, c):
+            last -= 1
+        return last
 
     def leave(self, c: int) -> bool:
         """Client c is gone for good: it holds up nothing, and nothing more is taken from it. True if k rose."""
@@ -282,8 +293,12 @@ class Server:
 
 
 def _frozen(vector: Vector) -> npt.NDArray[np.float64]:
-    """A float64 array of our own that nobody can change."""
+    """A model of our own that nobody can change: one row of finite float64."""
     own = np.array(vector, dtype=np.float64)
+    if own.ndim != 1 or not np.isfinite(own).all():
+        raise UsageError(
+            f"a model is a row of finite numbers, got an array of shape {own.shape}; check the start model"
+        )
     own.flags.writeable = False
     return own
 

@@ -76,6 +76,10 @@ class Terms:
             raise UsageError("give one wait rule: rounds ahead (d) or a delay function (tau)")
         if self.ahead is not None and self.ahead < 0:
             raise UsageError(f"a client may be 0 or more rounds ahead, got {self.ahead}")
+        if self.shares_by not in ("expected", "coin"):
+            raise UsageError(f"shares are drawn as expected or by coin, not {self.shares_by!r}")
+        if not 0 <= self.seed < 2**128:
+            raise UsageError(f"a seed is a whole number from 0 to 2**128 - 1, got {self.seed}")
         if self.rounds < 1 or self.blocks < 1:
             raise UsageError(f"a run needs at least one round and one block, got {self.rounds} and {self.blocks}")
         cumulative = np.concatenate([[0.0], np.cumsum(self.weights)])
@@ -178,8 +182,12 @@ class Terms:
     def _may_run(self, i: int, k: int, slots: int, h: int) -> bool:
         """Paper [alg:client]: the (h+1)-th gradient waits while tau(t_glob) <= t_delay."""
         t_glob, t_delay = self.clock(i, k, slots, h)
+        return self.permitted(t_glob) > t_delay
+
+    def permitted(self, t: int) -> float:
+        """tau(t), and tau(0) before the first label."""
         assert self.tau is not None
-        return float(self.tau(t_glob)) > t_delay
+        return float(self.tau(max(t, 0)))
 
     def clock(self, i: int, k: int, slots: int, h: int) -> tuple[int, int]:
         """t_glob = s_0+..+s_i - (s_{i,c} - h) - 1 and t_delay = s_k+..+s_i - (s_{i,c} - h)."""

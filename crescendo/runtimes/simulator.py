@@ -35,6 +35,7 @@ from crescendo.runtimes.wire import message_bytes
 from crescendo.worker import Worker
 
 MOST_RESENDS = 10_000  # of one message: a bound that no sensible loss rate reaches
+MOST_CRASHES = 1_000  # of one client in one round
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,14 +63,16 @@ class _Runner:
     goal: int = 0
     plan: int = 0  # counts plans, so that the end of a plan that was changed is not acted on
     since: float = 0.0  # when it began to wait or went down
+    crashes: int = 0  # since it last finished a round
     heard: dict[int, int] = field(default_factory=lambda: {0: -1})  # k -> which broadcast brought it
 
     def when(self, h: int) -> float:
         return self.began + (h - self.first) / self.speed
 
     def begun_before(self, now: float) -> int:
-        """The slots that began before ``now``."""
-        return min(self.goal, self.first + math.ceil((now - self.began) * self.speed))
+        """The slots that began before ``now``. One that begins within rounding of it counts as later: it hears the news."""
+        rounding = 8 * 2.0**-52 * max(1.0, now * self.speed)
+        return min(self.goal, self.first + max(0, math.ceil((now - self.began) * self.speed - rounding)))
 
 
 class Simulation:
@@ -151,6 +154,7 @@ class Simulation:
             return
         self._run_to(runner, c, runner.goal)
         if runner.worker.round_is_full:
+            runner.crashes = 0
             self._send(runner.worker.finish(), self.now)
         self._on_begin(c)
 
@@ -165,7 +169,7 @@ class Simulation:
         if self.terms.tau is not None:
             # t_delay grows by one a slot and tau by no more, so that the last slot has the largest ratio
             t_glob, t_delay = self.terms.clock(round, k, self.terms.share(round, c), h - 1)
-            self._delay_used = max(self._delay_used, t_delay / float(self.terms.tau(t_glob)))
+            self._delay_used = max(self._delay_used, t_delay / self.terms.permitted(t_glob))
         self._record.add("segments", c, round, first, h, runner.heard[k], runner.when(first), runner.when(h))
 
     # -- messages ------------------------------------------------------------------------------------------------------
@@ -259,6 +263,11 @@ class Simulation:
             return
         if runner.state == "waiting":
             self._record.add("waits", c, runner.since, self.now)
+        runner.crashes += 1
+        if runner.crashes > MOST_CRASHES:
+            raise UsageError(
+                f"client {c} crashed {MOST_CRASHES} times in one round; let it run longer between two crashes"
+            )
         runner.worker.restart_round()
         runner.state, runner.plan, runner.since = "down", runner.plan + 1, self.now
         self._at(self.now + self._rng.exponential(crashes.down), self._on_return, c)

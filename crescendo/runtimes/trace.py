@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -99,7 +100,7 @@ class Trace:
             with np.load(path, allow_pickle=False) as file:
                 tables = {t: {c: file[f"{t}.{c}"] for c in columns} for t, columns in TABLES.items()}
                 return cls(model=file["model"], tables=tables, **json.loads(file["counts"].tobytes()))
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
             raise DataError(f"{path} is not a trace that can be read ({error}); run again to make a new one") from error
 
     def check(self, terms: Terms) -> int:

@@ -192,9 +192,6 @@ def test_a_client_whose_state_is_older_than_what_the_server_has_refuses_to_go_on
     assert same(client.export(), state)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="rounds after the last are believed, and looked at one by one: 10**12 would hang"
-)
 @pytest.mark.parametrize("yours", [Settled(0, frozenset({10**5})), Settled(10**5)], ids=str)
 def test_a_broadcast_that_names_rounds_after_the_last_is_refused(yours: Settled) -> None:
     client = Client(FOUR, 0, np.zeros(1))
@@ -204,7 +201,6 @@ def test_a_broadcast_that_names_rounds_after_the_last_is_refused(yours: Settled)
         client.receive(Broadcast(np.zeros(1), 1, yours))
 
 
-@pytest.mark.xfail(strict=True, reason="resume counts rounds passed over without a share as sent")
 def test_a_client_that_sent_nothing_may_be_told_to_start_at_a_round_without_a_share() -> None:
     lopsided = make_terms((1, 1, 1), (0.5, 0.5), {"ahead": 1})
     c = int(lopsided.share(0, 0) > 0)  # the one without a share in round 0

@@ -71,7 +71,6 @@ def test_the_entries_of_one_client_are_spread_over_its_round() -> None:
     assert np.abs(dealt - np.outer(np.arange(1, 91), terms.shares(0) / 90)).max() <= 1.0
 
 
-@pytest.mark.xfail(strict=True, reason="Terms asks the delay function for label -1")
 def test_the_delay_before_label_zero_is_that_of_label_zero() -> None:
     """s_0 = 1: the first slot has t_glob = -1, where a delay function need not be defined."""
 
