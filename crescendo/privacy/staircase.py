@@ -65,9 +65,8 @@ class Curve:
         for end in ends[:-1].tolist():
             least = steps[-1][0] if steps else 1
             size = max(least, round((float(sums[end]) - done) / (end - begin)))
-            size = min(
-                size, (gradients - done) // (self.rounds - begin)
-            )  # never so much that a later round must be smaller
+            # never so much that a later round must be smaller
+            size = min(size, (gradients - done) // (self.rounds - begin))
             steps.append((size, end - begin))
             done, begin = done + size * (end - begin), end
         return _merged([*steps, *_level(gradients - done, self.rounds - begin)])

@@ -61,4 +61,5 @@ def test_something_that_is_no_event_is_refused() -> None:
 
 def test_numbers_of_numpy_and_whole_numbers_make_the_same_event() -> None:
     assert PoissonGaussian(np.float64(1), np.int64(2)) == PoissonGaussian(1, 2)  # type: ignore[arg-type]
+    assert str(PoissonGaussian(-0.0, 1.0)) == str(PoissonGaussian(0.0, 1.0))
     assert tally([PoissonGaussian(-0.0, 1.0), PoissonGaussian(0.0, 1.0)]) == ((PoissonGaussian(0.0, 1.0), 2),)

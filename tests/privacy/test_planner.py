@@ -12,6 +12,7 @@ from crescendo.errors import UsageError
 from crescendo.privacy import Plan, account, plan
 from crescendo.privacy.calibrate import least_sigma
 from crescendo.privacy.events import from_json
+from crescendo.privacy.planner import compared
 from crescendo.privacy.staircase import MOST_STEPS, Curve, events_of, fewest_rounds, per_round
 
 EXAMPLE_3: dict[str, Any] = {"epsilon": 1, "delta": 5.5e-8, "records": 10_000, "gradients": 25_000}
@@ -96,6 +97,13 @@ def test_example_three_takes_a_sixth_of_the_noise_of_the_paper(linear: Plan) -> 
     assert linear.epsilon <= 1 and account(events_of(linear.staircase, 10_000, 0.99 * linear.sigma), 5.5e-8).epsilon > 1
     assert linear.compared_to["paper"]["aggregated_noise"] == pytest.approx(112, rel=0.05)
     assert linear.compared_to["constant"]["aggregated_noise"] == pytest.approx(33.1, rel=0.01)
+
+
+@pytest.mark.slow
+def test_a_comparison_by_itself_is_the_one_in_the_plan(linear: Plan) -> None:
+    assert compared(**EXAMPLE_3, first_size=16) == linear.compared_to
+    with pytest.raises(UsageError, match="sampling rate is at most 1"):
+        compared(**EXAMPLE_3, first_size=20_000)
 
 
 @pytest.mark.slow
