@@ -32,7 +32,10 @@ class Budget:
     def sigma(self, stairs: Staircase, rtol: float = 0.001) -> float:
         """The least noise under the tight accountant, from the one under the quick accountant."""
         start = self.quick_sigma(stairs)
-        return rounded_up(least_sigma(lambda s: self._spent(stairs, s, False), self.epsilon, start, rtol))
+        sigma = rounded_up(least_sigma(lambda s: self._spent(stairs, s, False), self.epsilon, start, rtol))
+        while self._spent(stairs, sigma, False) > self.epsilon:  # a step of the accountant's grid may lie in between
+            sigma = rounded_up(1.0005 * sigma)
+        return sigma
 
     def quick_sigma(self, stairs: Staircase) -> float:
         return least_sigma(lambda s: self._spent(stairs, s, True), self.epsilon, 1.0, 0.02)
@@ -60,7 +63,10 @@ def schedule(
     budget: Budget, first: int | None, power: float | None, rounds: int | None, cap: int, delay: Delay | None
 ) -> tuple[Curve, Staircase]:
     """The schedule with the least aggregated noise among those the request leaves open, ranked by the quick accountant."""
-    _check_possible(budget, first, rounds, cap)
+    if power != 0 or first is None:
+        _check_possible(budget, first, rounds, cap)
+    else:  # how many rounds a constant size takes is known; another number is answered with it
+        _check_possible(budget, first, None, cap)
     found = [pair for p in _powers(first, power) if (pair := _fit(budget, first, p, rounds, cap, delay)) is not None]
     if not found:
         raise UsageError(_why_none(budget, first, power, rounds, cap, delay))
