@@ -216,6 +216,43 @@ class Evaluate(Section):
     without_noise: bool = key(False, FLAG, "also run a private run without its noise, to say what the noise costs")
 
 
+Names = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=100)], ...], BeforeValidator(as_tuple)]
+
+
+class Serve(Section):
+    """What `crescendo serve` needs beside the run itself; a simulation leaves it aside."""
+
+    federation: str | None = key(
+        None,
+        "a name",
+        "the federation's id, in every message, journal and ledger; to serve it must be given",
+        min_length=1,
+    )
+    names: Names | None = key(
+        None, "a list of names, one per client", 'who may join, in order; left out, "client 0", "client 1", ..'
+    )
+    features: int | None = key(
+        None, COUNT, "features of a record; to serve it must be given, as the server sees no records", ge=1
+    )
+    records: Annotated[int, Field(ge=1)] | Counts | None = key(
+        None,
+        "a whole number of at least 1, or a list of one per client",
+        'declared records of each client where weights = "size" or l2 = "1/N" need them; a private run has privacy.records',
+    )
+    late: Names = key((), "a list of names", "clients that nobody waits for until they come")
+    absent_after: float = key(
+        60.0, POSITIVE, "seconds of silence after which nobody waits for a client until it is back", gt=0
+    )
+
+    @model_validator(mode="after")
+    def _names_are_apart(self) -> Self:
+        names = self.names or ()
+        twice = [name for name in names if names.count(name) > 1]
+        if twice:
+            raise ValueError(f'serve.names has "{twice[0]}" twice; every client needs a name of its own')
+        return self
+
+
 class Config(Section):
     """A whole run file."""
 
@@ -227,14 +264,17 @@ class Config(Section):
     timing: Timing = Timing()
     privacy: Privacy = Privacy()
     evaluate: Evaluate = Evaluate()
+    serve: Serve = Serve()
 
     @model_validator(mode="after")
     def _sections_agree(self) -> Self:
         count, speed = self.clients.count, self.timing.speed
-        lists = {
+        lists: dict[str, tuple[object, ...] | None] = {
             "clients.weights": self.clients.weights if isinstance(self.clients.weights, tuple) else None,
             "clients.sizes": self.clients.sizes,
             "timing.speed": speed.values if isinstance(speed, Listed) else None,
+            "serve.names": self.serve.names,
+            "serve.records": self.serve.records if isinstance(self.serve.records, tuple) else None,
         }
         for name, values in lists.items():
             if values is not None and count is not None and len(values) != count:

@@ -34,6 +34,11 @@ def read(source: Config | Path | str | Mapping[str, Any], overrides: Sequence[st
         if not overrides:
             return source
         source = plain(source)
+    return check(read_raw(source, overrides))
+
+
+def read_raw(source: Path | str | Mapping[str, Any], overrides: Sequence[str] = ()) -> Raw:
+    """The same, not yet checked."""
     folder = None
     if not isinstance(source, Mapping):
         folder = Path(source).parent
@@ -43,7 +48,7 @@ def read(source: Config | Path | str | Mapping[str, Any], overrides: Sequence[st
         apply(raw, override)
     if folder is not None:
         _anchor(raw, folder)
-    return check(raw)
+    return raw
 
 
 def check(raw: Mapping[str, Any]) -> Config:
