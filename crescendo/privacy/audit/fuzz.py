@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from crescendo.core.client import Client
-from crescendo.privacy.audit.scenes import Scene, hard_scenes, mutated, random_scene
+from crescendo.privacy.audit.scenes import Scene, hard_scenes, mutated, random_scene, spread_scene
 from crescendo.privacy.audit.subject import Driver, Script, Silent, Subject, releases
 from crescendo.privacy.noise import SUMMANDS
 
@@ -75,8 +75,10 @@ def search(subject: Subject, rng: np.random.Generator, tries: int) -> Fuzz:
     result = Fuzz()
     for scene in hard_scenes(subject, rng):
         _try(subject, scene, result)
-    pool = [(_try(subject, scene, result), scene) for scene in (random_scene(subject, rng) for _ in range(tries // 2))]
-    best = sorted(pool, key=lambda pair: -pair[0])[:CLIMBS]
+    best = []
+    for make in (random_scene, spread_scene):
+        pool = [(_try(subject, scene, result), scene) for scene in (make(subject, rng) for _ in range(tries // 4))]
+        best += sorted(pool, key=lambda pair: -pair[0])[: CLIMBS // 2]
     for ratio, scene in best:
         for _ in range(tries // 2 // CLIMBS):
             other = mutated(scene, rng)

@@ -86,6 +86,11 @@ def random_scene(subject: Subject, rng: np.random.Generator, others: int | None 
     start = np.zeros(size)
     start[columns] = axes[0] * _margin(subject, rng, length) / max(length, 1e-9)
     start[columns] += rng.normal(size=active) * rng.choice([0.0, 0.0, 0.3, 3.0])
+    l2 = float(getattr(subject.objective, "l2", 0.0))
+    if l2 > 0 and rng.random() < 0.3:  # where an L2 part inside the clip would weigh as much as the clip
+        away = _unit(rng, active)
+        away -= axes[0] * float(axes[0] @ away)
+        start[columns] += away * subject.certificate.clip / l2 * 10 ** rng.uniform(-0.7, 0.7)
     if size > subject.features and rng.random() < 0.3:
         start[-1] = rng.normal() * 3
     if size > active and rng.random() < 0.3:
@@ -99,11 +104,54 @@ def random_scene(subject: Subject, rng: np.random.Generator, others: int | None 
     return replace(scene, x=x * 2.0, name=OVERLONG) if rng.random() < 0.2 else scene
 
 
+def spread_scene(subject: Subject, rng: np.random.Generator) -> Scene:
+    """Records along several directions, almost at right angles to the one in question, labels in turn.
+
+    Where steps are too long, what the record did grows a little along each direction at every other step: only in several
+    directions together can it grow beyond the record's own step.
+    """
+    active, size, bound = min(2 * ACTIVE, subject.features), subject.objective.size, subject.certificate.norm_bound
+    overlong = bound is not None and rng.random() < 0.3  # as long as a bound on x alone would leave them
+    length = bound if overlong and bound is not None else max(_length(subject, rng), 1e-3)
+    own, axes = _directions(length, _ones(subject), active, float(rng.choice([0.03, 0.1, 0.2, 0.4])), rng)
+    turns = int(rng.integers(1, 4))
+    x = np.concatenate([np.tile(np.repeat(axes, 2, axis=0), (turns, 1)), own[None]])
+    n = len(x) - 1
+    y = np.append(np.tile([subject.labels[-1], subject.labels[0]], n // 2), rng.choice(subject.labels))
+    kinks = _kink(subject, length) + rng.normal(size=len(axes)) * rng.choice([0.0, 0.1, 0.5])
+    columns = np.sort(rng.choice(subject.features, active, replace=False))
+    start = np.zeros(size)
+    start[columns] = np.linalg.lstsq(axes, kinks, rcond=None)[0]
+    tags = np.append(np.arange(1, n + 1) / (n + 1), 0.0)
+    scene = Scene(x, y, start, tags, columns, 1.0 if subject.certificate.mechanism == "local" else None)
+    return replace(scene, x=10 * x, name=OVERLONG) if overlong else scene
+
+
+def _directions(
+    length: float, ones: float, active: int, tilt: float, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """A record of this length and others, such that all (x, 1) are at right angles but for a tilt towards the first."""
+    square = length**2 + ones
+    count = max(1, min(active - 1, int(square / ones) - 1 if ones else active))
+    gram = square * np.eye(count + 1)
+    gram[0, 1:] = gram[1:, 0] = square * tilt / math.sqrt(count)
+    values, vectors = np.linalg.eigh(gram - ones)
+    x = np.zeros((count + 1, active))
+    kept = min(active, count + 1)
+    x[:, :kept] = (vectors * np.sqrt(np.maximum(values, 0.0)))[:, -kept:]
+    x *= length / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-300)
+    x = x @ np.linalg.qr(rng.normal(size=(active, active)))[0]
+    return x[0], x[1:]
+
+
 def _margin(subject: Subject, rng: np.random.Generator, length: float) -> float:
     """Where a logistic gradient begins to be clipped, more or less; else anything."""
+    return float(rng.choice([-1.0, 1.0]) * (_kink(subject, length) + rng.normal() * rng.choice([0.1, 0.5, 2.0])))
+
+
+def _kink(subject: Subject, length: float) -> float:
     p = subject.certificate.clip / math.hypot(length, _ones(subject))
-    kink = math.log((1 - p) / p) if 0 < p < 0.5 else 0.0
-    return float(rng.choice([-1.0, 1.0]) * (kink + rng.normal() * rng.choice([0.1, 0.5, 2.0])))
+    return math.log((1 - p) / p) if 0 < p < 0.5 else 0.0
 
 
 def mutated(scene: Scene, rng: np.random.Generator) -> Scene:
@@ -144,6 +192,7 @@ def hard_scenes(subject: Subject, rng: np.random.Generator) -> list[Scene]:
         ("nan", math.nan),
         ("infinite", math.inf),
         ("huge", 1e200),
+        ("vast and of both signs", 1.7e308 * (-1.0) ** np.arange(plain.x.shape[1])),
         ("long", 10 * bound),
         ("zero", 0.0),
     ]

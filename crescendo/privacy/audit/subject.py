@@ -88,7 +88,10 @@ class Draw:
 
 
 class Script:
-    """A source that says what it is told: draws by round, no noise but what is pushed in; ``behind`` supplies the rest."""
+    """A source that says what it is told: draws by round, no noise but what is pushed in; ``behind`` supplies the rest.
+
+    With draws it is the noise that comes from ``behind``; without, it is the members, each with a tag of its own.
+    """
 
     simulated = True
 
@@ -101,15 +104,17 @@ class Script:
     def members(self, i: int, records: int, rate: float) -> Ints:
         if self._draws is None:
             assert self._behind is not None
-            return self._behind.members(i, records, rate)
+            members = self._behind.members(i, records, rate)
+            self._now = Draw(members, (members + 0.5) / max(records, 1))
+            return members
         self._now = self._draws.get(i, Draw.none()).among(records)
         return self._now.members
 
     def tags(self, i: int, count: int) -> Floats:
-        if self._draws is None:
+        tags = self._now.tags
+        if self._draws is None and count != len(tags):
             assert self._behind is not None
             return self._behind.tags(i, count)
-        tags = self._now.tags
         return np.resize(tags, count) if len(tags) else np.linspace(0.0, 1.0, count, endpoint=False)
 
     def normals(self, i: int, draws: int, size: int) -> Floats:
