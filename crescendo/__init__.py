@@ -20,6 +20,7 @@ from crescendo.errors import ConfigError, CrescendoError, DataError, PeerError, 
 
 if TYPE_CHECKING:
     from crescendo.apps.run import Result, simulate
+    from crescendo.privacy.planner import plan
 
 __version__ = "0.1.0"
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "Refused",
     "Result",
     "UsageError",
+    "plan",
     "simulate",
 ]
 
@@ -39,4 +41,8 @@ def __getattr__(name: str) -> Any:
         from crescendo.apps import run
 
         return getattr(run, name)
+    if name == "plan":
+        from crescendo.privacy import planner
+
+        return planner.plan
     raise AttributeError(f"module 'crescendo' has no attribute {name!r}")

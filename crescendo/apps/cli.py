@@ -15,6 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
+from crescendo.apps import privacy_cli
 from crescendo.errors import CrescendoError
 
 app = typer.Typer(
@@ -133,6 +134,9 @@ def data_list(as_json: AsJson = False) -> None:
 
         sources = catalogue()
         _print_json(show.sources_as_json(sources)) if as_json else show.sources(sources)
+
+
+app.add_typer(privacy_cli.commands)  # plan, account, audit
 
 
 def _print_json(value: dict[str, Any]) -> None:

@@ -1,0 +1,37 @@
+"""The audit of a run file: its mechanism as a run would make it, attacked where it spends most."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from crescendo.apps.build import prepare
+from crescendo.apps.config import Config
+from crescendo.errors import ConfigError
+from crescendo.privacy.audit import Report, audit
+
+THRESHOLD_RUNS = 5  # for every run of the other tests: each is one short run, and the test needs many
+
+
+def attack(config: Config, name: str, runs: int) -> Report:
+    """Audit the client that spends most; what is claimed is its epsilon over the whole run."""
+    if config.privacy.mechanism == "none":
+        raise ConfigError(f"{name} claims no privacy, so that there is nothing to audit; choose a privacy.mechanism")
+    prepared = prepare(config)
+    found = prepared.privacy
+    assert found is not None
+    me = max(range(len(found.spent)), key=lambda c: found.spent[c].epsilon)
+    classes = len(prepared.dataset.classes)
+    with np.errstate(all="ignore"):  # broken and endless records are part of the attack
+        return audit(
+            found.certificate,
+            prepared.objective,
+            claimed=found.spent[me].epsilon,
+            delta=found.delta,
+            me=me,
+            features=prepared.dataset.features,
+            labels=(-1.0, 1.0) if classes == 2 else tuple(float(label) for label in range(max(classes, 1))),
+            wire=config.run.wire,
+            runs=runs,
+            threshold_runs=THRESHOLD_RUNS * runs,
+            seed=config.run.seed,
+        )

@@ -1,0 +1,184 @@
+"""The commands for whoever answers for privacy: what does it cost (`plan`), what was spent (`account`), is it true (`audit`)?"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+commands = typer.Typer(rich_markup_mode=None)
+MOST_ROUNDS = 2**20  # that a plan is searched in; as many rounds of the first size would cost more than any run does
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Overrides = Annotated[
+    list[str] | None, typer.Option("--set", metavar="a.b=c", help="Set a key of the run file; repeat at will.")
+]
+
+
+@commands.command(
+    epilog="\b\nExample: crescendo plan --epsilon 1 --delta 1e-7 --records 10000 --gradients 25000 --first-size 16"
+)
+def plan(
+    epsilon: Annotated[float, typer.Option(help="What each client may spend.")],
+    delta: Annotated[float, typer.Option(help="The delta of that epsilon.")],
+    records: Annotated[int, typer.Option(help="N, the records of a client.")],
+    gradients: Annotated[int, typer.Option(help="K, the gradients of a client over the whole run.")],
+    first_size: Annotated[int | None, typer.Option(help="Records in the first round.")] = None,
+    power: Annotated[float | None, typer.Option(help="How fast sizes grow: 0 constant, 1 linear; else chosen.")] = None,
+    rounds: Annotated[int | None, typer.Option(help="The number of rounds; else as few as --max-share allows.")] = None,
+    max_share: Annotated[
+        float | None, typer.Option(help="Largest share of a client's records in one round; else 0.046.")
+    ] = None,
+    method: Annotated[
+        Literal["tight", "paper"], typer.Option(help="By the tight accountant, or the paper's procedure.")
+    ] = "tight",
+    r0: Annotated[float | None, typer.Option(help="The r0 of the paper's procedure; else r0(sigma) or 1/e.")] = None,
+    write: Annotated[Path | None, typer.Option(help="Write [privacy] and [schedule] of a run file here.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Choose round sizes, rounds and noise for a budget."""
+    with _one_sentence():
+        from crescendo.apps.plan_file import check_writable, write_plan
+        from crescendo.errors import ConfigError
+
+        if write is not None:
+            check_writable(write)
+        if r0 is not None and not 0 < r0 <= 1 / math.e:
+            raise ConfigError(f"--r0 must lie above 0 and at most 1/e = {1 / math.e:.6f}, not {r0:g}")
+        if first_size is not None and 0 < first_size < gradients / MOST_ROUNDS:
+            least = math.ceil(gradients / MOST_ROUNDS)
+            raise ConfigError(f"--first-size must be {least:,} or more for {gradients:,} gradients, not {first_size:,}")
+
+        from crescendo.apps import privacy_show as show
+        from crescendo.privacy.planner import plan as make_plan
+
+        with show.progress("Planning") as progress:
+            found = make_plan(
+                epsilon,
+                delta,
+                records,
+                gradients,
+                first_size,
+                power,
+                rounds,
+                max_share,
+                method,
+                r0=r0,
+                progress=progress,
+            )
+        if write is not None:
+            write_plan(write, found, stated=epsilon)
+        if as_json:
+            _print_json({**found.to_json(), "written": None if write is None else str(write)})
+        else:
+            show.plan(found, epsilon, write)
+
+
+@commands.command(epilog="Example: crescendo account examples/flights.toml")
+def account(
+    what: Annotated[
+        Path | None, typer.Argument(metavar="[FILE.toml|RUN]", help="A run file, or the folder of a run.")
+    ] = None,
+    delta: Annotated[float | None, typer.Option(help="The delta to account at; else the one that is stated.")] = None,
+    ledger: Annotated[Path | None, typer.Option(metavar="FILE", help="A data set's ledger, in place of a run.")] = None,
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a run spends on each client, or what a data set's ledger says was spent and is left."""
+    with _one_sentence():
+        from crescendo.errors import ConfigError
+
+        if (what is None) == (ledger is None):
+            raise ConfigError("name one thing to account for: a run file, the folder of a run, or --ledger FILE")
+        if ledger is not None:
+            _ledger(ledger, delta, as_json)
+            return
+        assert what is not None
+        if overrides and what.is_dir():
+            raise ConfigError("--set changes a run file, and a run is over; name its config.toml instead of the folder")
+
+        from crescendo.apps import privacy_show as show
+
+        with show.progress("Accounting") as progress:
+            found = _statement(what, overrides or [], delta, progress)
+        if as_json:
+            _print_json(found.to_json())
+        else:
+            show.statement(found)
+
+
+@commands.command(epilog="Example: crescendo audit examples/flights.toml --runs 1000")
+def audit(
+    file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="The run file.")],
+    runs: Annotated[int, typer.Option(min=20, help="Real releases per test; more find smaller faults.")] = 400,
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+) -> None:
+    """Attack the mechanism of a run file as it is implemented; exit code 1 if epsilon is not true."""
+    with _one_sentence():
+        from crescendo.apps.runfile import read
+
+        config = read(file, overrides or ())
+
+        from crescendo.apps import privacy_show as show
+        from crescendo.apps.auditing import attack
+
+        with show.progress("Attacking"):
+            found = attack(config, str(file), runs)
+        if as_json:
+            _print_json(found.to_json())
+        else:
+            show.audited(found)
+        if not found.passed:
+            raise typer.Exit(1)
+
+
+def _ledger(path: Path, delta: float | None, as_json: bool) -> None:
+    from crescendo.apps import privacy_show as show
+    from crescendo.errors import ConfigError
+    from crescendo.runtimes.store import open_ledger
+
+    if delta is not None:
+        raise ConfigError("a ledger has the delta of its budget, set once; leave --delta out")
+    with open_ledger(path, read_only=True) as found:
+        summary = found.summary()
+    if as_json:
+        _print_json({"ledger": str(path), **summary})
+    else:
+        show.ledger(summary)
+
+
+def _statement(what: Path, overrides: list[str], delta: float | None, progress: Any) -> Any:
+    from crescendo.apps.accounting import statement_of_file, statement_of_run
+
+    if what.is_dir():
+        return statement_of_run(what, delta, progress)
+
+    from crescendo.apps.runfile import read
+
+    return statement_of_file(read(what, overrides), str(what), delta, progress)
+
+
+def _one_sentence() -> AbstractContextManager[None]:
+    from crescendo.apps.cli import one_sentence  # which imports this file
+
+    return one_sentence()
+
+
+def _print_json(value: dict[str, Any]) -> None:
+    typer.echo(json.dumps(_finite(value), allow_nan=False))
+    sys.stdout.flush()
+
+
+def _finite(value: Any) -> Any:
+    """The same with None for what JSON has no number for."""
+    if isinstance(value, dict):
+        return {key: _finite(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,212 @@
+"""What `plan`, `account` and `audit` print for people."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from crescendo.apps.accounting import Account, Statement
+from crescendo.privacy import accountant
+from crescendo.privacy.audit import Report
+from crescendo.privacy.planner import Plan
+from crescendo.privacy.theorems import Verdict
+
+MOST_CLIENTS = 20
+THEOREMS = {"thm1": "Theorem 1", "thmmain": "main theorem", "thm-mainp": "main theorem"}
+
+
+@contextlib.contextmanager
+def progress(doing: str) -> Iterator[accountant.Progress]:
+    """A bar on stderr, on a terminal only; it leaves nothing behind."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(doing, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def number(value: float | None) -> str:
+    """
+    >>> number(0.99949), number(1563.0), number(None), number(math.inf)
+    ('0.9995', '1,563', '', 'infinite')
+    """
+    if value is None:
+        return ""
+    return "infinite" if value == math.inf else f"{value:,.4g}" if value < 1000 else f"{value:,.0f}"
+
+
+def _table(title: str, *columns: str, left: int = 1) -> Table:
+    """Words in the first ``left`` columns, numbers in the others."""
+    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left")
+    for place, name in enumerate(columns):
+        table.add_column(name, justify="left" if place < left else "right", no_wrap=True)
+    return table
+
+
+def _say(console: Console, sentence: str) -> None:
+    console.print(Text(sentence[:1].upper() + sentence[1:].rstrip(".") + "."), soft_wrap=True)
+
+
+# -- plan -------------------------------------------------------------------------------------------------------------
+
+
+def plan(found: Plan, asked: float, written: Path | None) -> None:
+    """The plan, what it is compared to, the curve, and what to expect of it."""
+    console, sizes = Console(), found.sizes
+    grows = f"N q (i+m)^p with q = {sizes.q:.4g}, m = {sizes.m:.4g}, p = {sizes.p:g}" if sizes.p else "constant"
+    table = _table(f"A plan for one client of {found.records:,} records, by the {found.method} method", "what", "value")
+    table.add_column("")
+    rows = [
+        ("epsilon", number(found.epsilon), f"at delta {found.delta:g}; {asked:g} was asked for"),
+        ("rounds", f"{found.rounds:,}", f"for {found.gradients:,} gradients"),
+        ("first size", f"{sizes.first:,}", grows),
+        ("last size", f"{sizes.last:,}", f"{sizes.last / found.records:.3g} of the records"),
+        ("sigma", f"{found.sigma:g}", "the noise of a round over what one record can change"),
+        ("aggregated noise", number(found.aggregated_noise), "sqrt(rounds) sigma"),
+    ]
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+    console.print(_compared(found))
+    curve = _table(
+        "Constant sizes under the same budget", "size", "share", "rounds", "sigma", "aggregated noise", left=0
+    )
+    for point in found.curve:
+        noise = number(point.sigma), number(point.aggregated_noise)
+        curve.add_row(f"{point.size:,}", f"{point.share:.3g}", f"{point.rounds:,}", *noise)
+    console.print(curve)
+    why = found.compared_to["paper"].get("why")
+    for note in (*([why] if why else []), *found.notes):
+        _say(console, note)
+    if written is not None:
+        console.print(f"Written: {written}", soft_wrap=True, highlight=False)
+
+
+def _compared(found: Plan) -> Table:
+    table = _table("Compared to", "schedule", "rounds", "sigma", "aggregated noise")
+    constant, paper = found.compared_to["constant"], found.compared_to["paper"]
+    table.add_row("this plan", f"{found.rounds:,}", number(found.sigma), number(found.aggregated_noise))
+    for name, row in ((f"constant rounds of {constant['size']:,}", constant), ("the paper's recipe", paper)):
+        if "why" in row:
+            table.add_row(name, "none", "none", "none")
+        else:
+            table.add_row(name, f"{row['rounds']:,}", number(row["sigma"]), number(row["aggregated_noise"]))
+    return table
+
+
+# -- account ----------------------------------------------------------------------------------------------------------
+
+
+def statement(found: Statement) -> None:
+    """A row for each client, those that spend most first, and why a theorem says nothing."""
+    console = Console()
+    if not found.clients:
+        _say(console, f"{found.what}: {found.says}")
+        return
+    head = f"{found.what}: {found.mechanism}, delta {found.delta:g}, sigma {found.sigma:g}"
+    console.print(head + ("" if found.stated is None else f", epsilon {found.stated:g} stated"), highlight=False)
+    names = ("client", "records", "rounds", "epsilon", "by", "RDP", "Thm 1", "main thm")
+    table = _table("What each client spends", *names)
+    shown = sorted(found.clients, key=lambda client: client.spent.epsilon, reverse=True)
+    for client in shown[:MOST_CLIENTS]:
+        table.add_row(*_account_row(client))
+    console.print(table)
+    if len(shown) > MOST_CLIENTS:
+        _say(console, f"and {len(shown) - MOST_CLIENTS:,} clients that spend no more; --json has all of them")
+    for sentence in _sentences(shown):
+        _say(console, sentence)
+    _say(console, found.says)
+
+
+def _account_row(client: Account) -> list[str]:
+    spent, what = client.spent, client.releases
+    proved = [_proved(verdict) for verdict in client.theorems] or ["", ""]
+    way = spent.method.upper() if spent.method != "none" else "none"
+    numbers = [f"{what.records:,}", f"{what.rounds:,}", number(spent.epsilon), way, number(spent.rdp_epsilon)]
+    return [what.name, *numbers, *proved]
+
+
+def _proved(verdict: Verdict) -> str:
+    return number(verdict.epsilon) if verdict.applies else "none"
+
+
+def _sentences(clients: list[Account]) -> list[str]:
+    """How the first client's epsilon was found, and to whom a theorem does not apply and why."""
+    first = clients[0]
+    found = [f"epsilon of {first.releases.name} is {first.spent.why}"]
+    silent: dict[tuple[str, str], list[str]] = {}
+    for client in clients:
+        for verdict in client.theorems:
+            if not verdict.applies:
+                silent.setdefault((THEOREMS[verdict.theorem], verdict.why), []).append(client.releases.name)
+    for (theorem, why), names in silent.items():
+        more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
+        found.append(f"the paper's {theorem}, for {', '.join(names[:3])}{more}, {why}")
+    return found
+
+
+def ledger(summary: dict[str, Any]) -> None:
+    """What a data set's budget has, and each federation."""
+    console = Console()
+
+    def epsilon(value: float | None) -> str:  # a ledger's None is an infinite epsilon
+        return number(math.inf if value is None else value)
+
+    name = summary["dataset"] or "a data set without a name"
+    table = _table(f"Ledger of {name}", "what", "epsilon", "delta")
+    table.add_column("")
+    promised, spent, left = summary["promised"], summary["spent"], summary["left"]
+    table.add_row("budget", epsilon(summary["epsilon"]), f"{summary['delta']:g}", "set once")
+    table.add_row("spent", epsilon(spent["epsilon"]), f"{spent['delta']:g}", "by the rounds that were sent")
+    table.add_row("promised", epsilon(promised["epsilon"]), f"{promised['delta']:g}", "by all that was signed off")
+    table.add_row("left", epsilon(left["epsilon"]), f"{left['delta']:g}", "for what is signed off next")
+    console.print(table)
+    if not summary["federations"]:
+        _say(console, "no federation was signed off yet")
+        return
+    names = ("federation", "as client", "sent", "of rounds", "spent", "promised", "delta", "state")
+    table = _table("Federations", *names, left=2)
+    for one in summary["federations"]:
+        counts = f"{one['charged']:,}", f"{one['rounds']:,}"
+        costs = epsilon(one["spent"]), epsilon(one["promised"]), f"{one['delta']:g}"
+        table.add_row(one["federation"], one["client"], *counts, *costs, "closed" if one["closed"] else "open")
+    console.print(table)
+
+
+# -- audit ------------------------------------------------------------------------------------------------------------
+
+
+def audited(found: Report) -> None:
+    """What is claimed, what was measured, and the verdict."""
+    console = Console()
+    sure = f"with {found.confidence:.0%} confidence"
+    table = _table(f"Audit of {found.mechanism}, client {found.client}", "what", "value")
+    table.add_column("")
+    rows = [
+        ("claimed epsilon", number(found.claimed), f"at delta {found.delta:g}: an upper bound"),
+        ("lower bound, from shifts", number(found.lower_shift), f"{sure}, if the noise is Gaussian as measured"),
+    ]
+    if found.lower_threshold is not None:
+        says = f"{sure}, from two rounds that may cost {number(found.claimed_attacked)}"
+        rows.append(("lower bound, from thresholds", number(found.lower_threshold), says))
+    rows += [
+        ("worst sensitivity ratio", f"{found.worst_ratio:.5f}", f"of {found.tries:,} attacks without noise; at most 1"),
+        ("measured / certified noise", f"{found.noise_ratio:.4f}", f"{found.runs:,} runs; within 1% of 1"),
+        ("measured / certified shift", f"{found.shift_ratio:.4f}", "of the mean by one record; about 1 at most"),
+        ("carried to the next round", f"{found.carried_ratio:.1e}", "besides what was sent; about 0"),
+    ]
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+    for finding in found.findings:
+        _say(console, f"{finding.kind}: {finding.says}")
+    _say(console, "passed: nothing denies what is claimed" if found.passed else "failed: do not trust this epsilon")

@@ -1,0 +1,341 @@
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli_w
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+import crescendo
+from crescendo.apps.accounting import by_theorems, envelope
+from crescendo.apps.cli import app
+from crescendo.apps.plan_file import plan_text
+from crescendo.apps.run import simulate
+from crescendo.errors import UsageError
+from crescendo.privacy.accountant import account
+from crescendo.privacy.audit import Finding, Report
+from crescendo.privacy.budget import Budget
+from crescendo.privacy.events import PoissonGaussian, from_json, tally
+from crescendo.privacy.noise import Source
+from crescendo.runtimes.store import open_ledger
+
+runner = CliRunner()
+SMALL_PLAN = ["--epsilon", "2", "--delta", "1e-5", "--records", "100", "--gradients", "60", "--max-share", "0.1"]
+WHOSE = {"data": {"source": "synthetic:rows=200,features=3"}, "clients": {"count": 2}}
+PRIVATE: dict[str, Any] = {
+    **WHOSE,
+    "schedule": {
+        "rounds": 4,
+        "sizes": {"kind": "power", "scale": 2, "per_client": True},
+        "steps": {"kind": "constant", "eta": 0.01},
+    },
+    "privacy": {"mechanism": "minibatch", "delta": 1e-5, "sigma": 2.0, "clip": 1.0, "records": 80},
+}
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("private.toml").write_text(tomli_w.dumps(PRIVATE))
+    Path("plain.toml").write_text(tomli_w.dumps({**PRIVATE, "privacy": {}}))
+
+
+def shown(*arguments: str) -> str:
+    found = runner.invoke(app, arguments)
+    assert found.exit_code == 0, found.output
+    return found.stdout
+
+
+def json_of(*arguments: str, code: int = 0) -> dict[str, Any]:
+    found = runner.invoke(app, [*arguments, "--json"])
+    assert found.exit_code == code, found.output
+    assert found.stdout.count("\n") == 1 and found.stderr == ""
+    parsed = json.loads(found.stdout)
+    assert isinstance(parsed, dict)
+    return parsed
+
+
+@pytest.mark.parametrize("command", ["plan", "account", "audit"])
+def test_every_help_ends_with_a_line_to_paste(command: str) -> None:
+    lines = runner.invoke(app, [command, "--help"]).stdout.strip().splitlines()
+    assert re.fullmatch(rf"\s*Example: crescendo {command} .*", lines[-1])
+
+
+# -- plan -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_plan_shows_the_plan_what_it_is_compared_to_the_curve_and_the_notes() -> None:
+    text = shown("plan", *SMALL_PLAN, "--first-size", "2")
+    for words in ("sigma", "aggregated noise", "constant rounds of 2", "the paper's recipe", "share"):
+        assert words in text
+    for note in (
+        "fewer and larger rounds lower the aggregated noise",
+        "constant sizes need no more noise",
+        "small start",
+    ):
+        assert note in text
+    assert "constant sizes as large as allowed are best" in shown("plan", *SMALL_PLAN)
+
+
+@pytest.mark.slow
+def test_plan_as_json_has_everything_and_costs_no_more_than_asked() -> None:
+    found = json_of("plan", *SMALL_PLAN, "--first-size", "2", "--power", "1")
+    assert {"q", "m", "p", "first", "last"} <= found["sizes"].keys()
+    assert found["sizes"]["first"] == 2 and found["sizes"]["p"] == 1
+    assert found["aggregated_noise"] == pytest.approx(found["rounds"] ** 0.5 * found["sigma"])
+    assert found["method"] == "tight" and {"constant", "paper"} == found["compared_to"].keys()
+    assert 1.98 <= found["epsilon"] <= 2 == account(from_json(found["events"]), 1e-5).epsilon // 0.99
+    assert sum(size * rounds for size, rounds in found["staircase"]) == 60
+
+
+def test_the_planner_is_a_public_name() -> None:
+    from crescendo.privacy.planner import plan
+
+    assert crescendo.plan is plan
+
+
+@pytest.mark.slow
+def test_a_written_plan_runs_once_it_is_said_whose_data_it_is() -> None:
+    found = json_of("plan", *SMALL_PLAN, "--write", "planned.toml")
+    assert found["written"] == "planned.toml"
+    with Path("planned.toml").open("a") as file:
+        file.write(tomli_w.dumps(WHOSE))
+    ran = json_of("run", "planned.toml", "--out", "here")
+    assert (ran["rounds"], ran["gradients"]) == (found["rounds"], 2 * found["gradients"])
+    assert ran["privacy"]["epsilon"] == found["epsilon"] <= ran["privacy"]["stated_epsilon"] == 2
+    spent = json_of("account", "here")
+    assert [client["events"] for client in spent["clients"]] == [found["events"]] * 2
+    again = runner.invoke(app, ["plan", *SMALL_PLAN, "--write", "planned.toml"])
+    assert again.exit_code == 1 and "exists already" in again.stderr
+
+
+@pytest.mark.slow
+@settings(deadline=None, max_examples=12)
+@given(st.data())
+def test_any_plan_that_is_written_is_accepted_and_never_spends_more_than_stated(data: st.DataObject) -> None:
+    records, clients = data.draw(st.integers(20, 400), "records"), data.draw(st.integers(1, 4), "clients")
+    gradients = data.draw(st.integers(10, 300), "gradients")
+    stated, delta = data.draw(st.floats(0.3, 8), "epsilon"), data.draw(st.sampled_from([1e-3, 1e-5, 1e-8]), "delta")
+    first, power = data.draw(st.none() | st.integers(1, 10), "first"), data.draw(st.none() | st.floats(0, 2), "power")
+    try:
+        plan = crescendo.plan(stated, delta, records, gradients, first, power, max_share=0.2, compare=False)
+    except UsageError:
+        assume(False)
+    raw = tomllib.loads(plan_text(plan, stated))
+    result = simulate({**raw, "data": {"source": "synthetic:rows=300,features=3"}, "clients": {"count": clients}})
+    privacy = result.prepared.privacy
+    assert privacy is not None and privacy.stated == stated and result.rounds == plan.rounds
+    for c in range(clients):
+        events = tally(privacy.certificate.events(c))
+        assert events == plan.events
+        assert account(events, delta).epsilon <= stated
+
+
+@pytest.mark.slow
+def test_a_written_plan_with_less_noise_is_refused() -> None:
+    plan = crescendo.plan(2, 1e-5, 100, 60, max_share=0.1, compare=False)
+    raw = {**tomllib.loads(plan_text(plan, 2)), **WHOSE}
+    raw["privacy"]["sigma"] *= 0.97
+    Path("less.toml").write_text(tomli_w.dumps(raw))
+    found = runner.invoke(app, ["run", "less.toml"])
+    assert found.exit_code == 1 and "is not what this run costs" in found.stderr
+
+
+# -- account ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_account_says_the_same_of_a_run_file_and_of_its_run() -> None:
+    before = json_of("account", "private.toml")
+    simulate("private.toml", out=Path("here"))
+    after = json_of("account", "here")
+    assert (after.pop("what"), before.pop("what")) == ("here", "private.toml")
+    assert before == after and before["mechanism"] == "minibatch" and len(before["clients"]) == 2
+    one = before["clients"][0]
+    assert one["epsilon"] == one["pld_epsilon"] < one["rdp_epsilon"] and before["epsilon"] == one["epsilon"]
+    assert one["theorems"][0]["theorem"] == "thm1" and len(one["theorems"]) == 2
+    text = shown("account", "here")
+    assert "client 1" in text and f"{one['epsilon']:.4g}" in text and f"{one['rdp_epsilon']:.4g}" in text
+
+
+def test_account_takes_another_delta_and_falls_back_below_what_pld_can_do() -> None:
+    loose, tiny = (json_of("account", "private.toml", "--delta", delta) for delta in ("1e-3", "1e-14"))
+    assert loose["epsilon"] < json_of("account", "private.toml")["epsilon"] < tiny["epsilon"]
+    assert tiny["clients"][0]["method"] == "rdp" and "below 1e-12" in tiny["clients"][0]["why"]
+
+
+def test_account_says_why_a_theorem_does_not_apply() -> None:
+    text = shown("account", "private.toml", "--set", "privacy.sigma=0.9")
+    assert re.search(r"Theorem 1, .*does not apply: sigma, where its lemma fails below 1: 0.9 >= 1", text)
+    assert re.search(r"main theorem, .*does not apply: ", text)
+
+
+@pytest.mark.parametrize("what", ["plain.toml", "here"])
+def test_account_of_a_run_without_privacy_is_one_sentence(what: str) -> None:
+    Path("here").mkdir()
+    Path("here/privacy.json").write_text("null\n")
+    text = shown("account", what)
+    assert text.count("\n") == 1 and "no privacy is claimed" in text
+    found = json_of("account", what)
+    assert (found["mechanism"], found["epsilon"], found["clients"]) == ("none", None, [])
+
+
+def test_account_shows_what_a_ledger_has_spent_and_left() -> None:
+    plan = [PoissonGaussian(0.1, 2.0)] * 5
+    with open_ledger("my.ledger", Budget(3.0, 1e-5), dataset="flights") as ledger:
+        assert "No federation was signed off yet" in shown("account", "--ledger", "my.ledger")
+        ledger.sign("spring", "terms", "AA", plan, 1e-6)
+        ledger.release("spring", 0, plan[0], b"bytes")
+        text = shown("account", "--ledger", "my.ledger")
+        found = json_of("account", "--ledger", "my.ledger")
+    for words in ("Ledger of flights", "budget", "spent", "promised", "left", "spring", "AA", "open"):
+        assert words in text
+    assert 0 < found["spent"]["epsilon"] < found["promised"]["epsilon"] < found["epsilon"] == 3
+    assert found["left"]["epsilon"] == pytest.approx(3 - found["promised"]["epsilon"])
+    assert (found["federations"][0]["charged"], found["federations"][0]["rounds"]) == (1, 5)
+
+
+rates = st.lists(st.tuples(st.floats(1e-4, 0.3), st.integers(1, 30)), min_size=1, max_size=8)
+
+
+@settings(deadline=None, max_examples=20)
+@given(rates)
+def test_the_curve_that_the_main_theorem_is_applied_to_lies_above_every_rate(drawn: list[tuple[float, int]]) -> None:
+    events = tally((PoissonGaussian(rate, 2.0), count) for rate, count in drawn)
+    curve, i = envelope(events), 0
+    for event, count in events:
+        for _ in range(count):
+            assert event.rate <= curve.q * (i + curve.m) ** curve.p * (1 + 1e-9)
+            i += 1
+    assert i == curve.rounds
+
+
+@pytest.mark.slow
+@settings(deadline=None, max_examples=25)
+@given(rates, st.floats(0.8, 12), st.sampled_from([1e-4, 1e-7]))
+def test_no_theorem_proves_less_than_the_tight_accountant(
+    drawn: list[tuple[float, int]], sigma: float, delta: float
+) -> None:
+    events = tally((PoissonGaussian(rate, sigma), count) for rate, count in drawn)
+    tight = account(events, delta)
+    for verdict in by_theorems(events, 10_000, delta):
+        assert verdict.applies == verdict.why.startswith("applies")
+        assert verdict.epsilon is None or verdict.epsilon >= tight.epsilon - tight.error
+
+
+# -- audit ------------------------------------------------------------------------------------------------------------
+
+REPORT: dict[str, Any] = {
+    "mechanism": "minibatch",
+    "client": 0,
+    "claimed": 1.0,
+    "delta": 1e-5,
+    "confidence": 0.99,
+    "lower": 0.5,
+    "lower_shift": 0.5,
+    "lower_threshold": 0.1,
+    "claimed_attacked": 0.6,
+    "worst_ratio": 1.0,
+    "carried_ratio": 0.0,
+    "noise_ratio": 1.001,
+    "shift_ratio": 0.99,
+    "tries": 200,
+    "runs": 400,
+}
+
+
+@pytest.mark.parametrize(
+    ("findings", "code", "verdict"),
+    [((), 0, "passed"), ((Finding("epsilon", "epsilon is 2 or more and 1 is claimed"),), 1, "failed")],
+)
+def test_the_exit_code_of_audit_is_its_verdict(
+    findings: tuple[Finding, ...], code: int, verdict: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = Report(**REPORT, findings=findings)
+    monkeypatch.setattr("crescendo.apps.auditing.audit", lambda *_, **__: report)
+    assert json_of("audit", "private.toml", code=code)["verdict"] == verdict
+    found = runner.invoke(app, ["audit", "private.toml"])
+    assert found.exit_code == code and verdict in found.stdout.lower()
+    for words in ("claimed epsilon", "99% confidence", "worst sensitivity ratio", "measured / certified noise"):
+        assert words in found.stdout
+    assert all(finding.says in found.stdout for finding in findings)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mechanism", ["minibatch", "local"])
+def test_audit_passes_on_the_mechanisms_as_they_are(mechanism: str) -> None:
+    changes = [f"privacy.mechanism={mechanism}", "privacy.norm_bound=3", "run.wire=float64"]
+    found = json_of("audit", "private.toml", "--runs", "100", *(part for c in changes for part in ("--set", c)))
+    assert (found["verdict"], found["mechanism"], found["findings"]) == ("passed", mechanism, [])
+    assert found["lower"] <= found["claimed"] and found["worst_ratio"] > 0.99
+
+
+@pytest.mark.slow
+def test_audit_fails_on_half_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    from crescendo.privacy.noise import gaussian
+
+    def half(source: Source, i: int, scale: float, size: int) -> Any:
+        return gaussian(source, i, scale / 2, size)
+
+    monkeypatch.setattr("crescendo.privacy.mechanisms.gaussian", half)
+    found = json_of("audit", "private.toml", "--runs", "40", code=1)
+    assert "noise" in {finding["kind"] for finding in found["findings"]}
+    assert found["noise_ratio"] == pytest.approx(0.5, abs=0.02)
+
+
+# -- mistakes ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["plan", *SMALL_PLAN, "--epsilon", "0"],
+        ["plan", *SMALL_PLAN, "--delta", "nan"],
+        ["plan", *SMALL_PLAN, "--records", "0"],
+        ["plan", *SMALL_PLAN, "--first-size", "99", "--json"],
+        ["plan", *SMALL_PLAN, "--rounds", "61"],
+        ["plan", *SMALL_PLAN, "--r0", "-1"],
+        ["plan", *SMALL_PLAN, "--first-size", "1", "--gradients", "1000000000"],
+        ["plan", *SMALL_PLAN, "--method", "paper"],
+        ["plan", *SMALL_PLAN, "--write", "plain.toml"],
+        ["plan", *SMALL_PLAN, "--write", "nowhere/planned.toml"],
+        ["account"],
+        ["account", "none.toml"],
+        ["account", "."],
+        ["account", "private.toml", "--delta", "2"],
+        ["account", "private.toml", "--ledger", "my.ledger"],
+        ["account", "private.toml", "--set", "privacy.epsilon=0.1", "--json"],
+        ["account", ".", "--set", "run.seed=1"],
+        ["account", "--ledger", "my.ledger"],
+        ["audit", "none.toml"],
+        ["audit", "plain.toml"],
+        ["audit", "private.toml", "--set", "privacy.epsilon=0.1"],
+    ],
+    ids=" ".join,
+)
+def test_a_mistake_is_one_sentence_on_stderr_and_exit_code_1(arguments: list[str]) -> None:
+    found = runner.invoke(app, arguments)
+    assert found.exit_code == 1 and found.stdout == "", found.output
+    assert found.stderr.startswith("crescendo: ") and found.stderr.count("\n") == 1
+    assert {path.name for path in Path.cwd().iterdir()} == {"plain.toml", "private.toml"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "{", "[]", "{}", '{"delta": 2}', '{"clients": [], "mechanism": "local", "sigma": 1, "delta": 0.1}'),
+        '{"clients": [{"name": "a", "records": 5, "events": [{"rate": 2, "sigma": 1}]}], "delta": 0.1}',
+    ],
+)
+def test_a_run_whose_privacy_file_was_changed_is_refused_in_one_sentence(text: str) -> None:
+    Path("here").mkdir()
+    Path("here/privacy.json").write_text(text)
+    found = runner.invoke(app, ["account", "here"])
+    assert found.exit_code == 1 and found.stderr.count("\n") == 1 and "it was changed" in found.stderr
