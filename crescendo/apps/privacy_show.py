@@ -173,7 +173,7 @@ def ledger(summary: dict[str, Any]) -> None:
     if not summary["federations"]:
         _say(console, "no federation was signed off yet")
         return
-    names = ("federation", "as client", "sent", "of rounds", "spent", "promised", "delta", "state")
+    names = ("federation", "client", "sent", "rounds", "spent", "promised", "delta", "state")
     table = _table("Federations", *names, left=2)
     for one in summary["federations"]:
         counts = f"{one['charged']:,}", f"{one['rounds']:,}"

@@ -84,10 +84,17 @@ WRONG_VALUES = [
     ("schedule.sizes=100", "schedule.sizes must be a table with a kind, not 100"),
     ("schedule.sizes.scale=", "schedule.sizes.scale is missing; add a number above 0"),
     ("schedule.sizes.scale=inf", "schedule.sizes.scale must be a number above 0, not inf"),
-    ("schedule.sizes={kind='list', values=[]}", "schedule.sizes.values must be a list of whole numbers of at least 1, not []"),
     (
-        "schedule.sizes={kind='list', values=[5, 0]}",
-        "schedule.sizes.values must be a list of whole numbers of at least 1, not [5, 0]",
+        "schedule.sizes={kind='list', values=[]}",
+        "schedule.sizes.values must be a list of whole numbers of at least 1, or of pairs of them, not []",
+    ),
+    (
+        "schedule.sizes={kind='list', values=[[5, 2], 0]}",
+        "schedule.sizes.values must be a list of whole numbers of at least 1, or of pairs of them, not [[5, 2], 0]",
+    ),
+    (
+        "schedule.sizes={kind='list', values=[[5, 2, 1]]}",
+        "schedule.sizes.values must be a list of whole numbers of at least 1, or of pairs of them, not [[5, 2, 1]]",
     ),
     ("schedule.steps.eta0=0", "schedule.steps.eta0 must be a number above 0, not 0"),
     ("schedule.steps.per=epoch", 'schedule.steps.per must be "slot" or "round", not "epoch"'),

@@ -19,7 +19,7 @@ FORMS = [
     "schedule.wait={tau = 400}",
     "schedule.wait={tau = {kind = 'power', scale = 3, power = 0.5, offset = 100}, d = 1}",
     "schedule.sizes={kind = 'recipe', gamma = 'log', m = 40}",
-    "schedule.sizes={kind = 'list', values = [1, 2, 3], per_client = true}",
+    "schedule.sizes={kind = 'list', values = [1, [2, 5], 3], per_client = true}",
     "clients.weights=[0.3, 0.7]",
     "objective.l2=1/N",
     "data.classes=[0, 1]",
