@@ -1,0 +1,228 @@
+"""The server's journal: a list of records on disk that only grows, and that decides what happened.
+
+`append` puts a record in line; `sync` writes the line and returns when the disk has it (group commit). Nobody may be told of a
+record before that. A sync that fails leaves it open what is on disk, and the operating system may forget that it failed: the
+journal is dead then (`JournalFailed`), the process has to end, and the next one reads what is there.
+
+Records lie in *segments*, files named by the number of their first record. All but the last were complete and synced before
+the next was made, so damage there is damage (`JournalDamaged`: refused). In the last one a crash may leave a torn end. Each
+record says how many were synced when it was written: a record that does not add up and that a later one calls synced is
+damage; if none does, it is the torn tail, and is cut off together with what follows (`Journal.cut` says how much).
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from crescendo.errors import CrescendoError, UsageError
+from crescendo.runtimes.segments import (
+    HEAD,
+    LONGEST,
+    OPENING,
+    JournalDamaged,
+    Record,
+    Scan,
+    head,
+    opening,
+    read_records,
+    segment_path,
+    segments_of,
+    unmade_of,
+)
+
+__all__ = ["Cut", "Journal", "JournalDamaged", "JournalFailed", "Record", "read_records", "sync_folder"]
+
+GROUP = 20  # records that are synced together, at the most
+GROUP_BYTES = 64 << 20  # and their bytes, so that a line of large models is bounded too
+SEGMENT_BYTES = 256 << 20
+
+
+class JournalFailed(CrescendoError):
+    """A write or sync failed, so what is on disk is not known: end the process; the next one reads what is there."""
+
+
+class Cut(NamedTuple):
+    """What was cut off a torn tail: from which record on, and how many bytes."""
+
+    number: int
+    bytes: int
+
+
+class Journal:
+    """The journal in ``folder``; begun if there is none. One process at a time: the caller locks the folder."""
+
+    def __init__(self, folder: Path, segment_bytes: int = SEGMENT_BYTES) -> None:
+        self.folder, self._segment_bytes = folder, segment_bytes
+        self.end = self.synced = 0  # how many records there are, and how many of them are on disk
+        self.check = 0  # checksum of the last record
+        self._line: list[bytes | memoryview] = []
+        self._line_bytes = 0
+        self._size, self._marker = 0, b""
+        self._file: int | None = None
+        self.cut: Cut | None = None
+        try:
+            self._open_last()
+        except BaseException:
+            self.close()
+            raise
+
+    # -- what is there -------------------------------------------------------------------------------------------------
+
+    @property
+    def pending(self) -> int:
+        """Records in line that are not on disk yet."""
+        return self.end - self.synced
+
+    @property
+    def full(self) -> bool:
+        """The line is as long as it may be: sync."""
+        return self.pending >= GROUP or self._line_bytes >= GROUP_BYTES
+
+    def read(self, start: int = 0) -> Iterator[Record]:
+        """The records on disk from number ``start`` on, one at a time; `JournalDamaged` where they do not add up."""
+        for record in read_records(self.folder, start):
+            if record.number >= self.synced:
+                return
+            yield record
+
+    # -- growing -------------------------------------------------------------------------------------------------------
+
+    def append(self, kind: int, *body: bytes | memoryview) -> int:
+        """Put a record in line, given in pieces; its number. It is not on disk before `sync`."""
+        self._alive()
+        length, check = sum(len(piece) for piece in body), 0
+        if length > LONGEST:
+            raise UsageError(f"a record of {length} bytes is more than the journal takes ({LONGEST})")
+        for piece in body:
+            check = zlib.crc32(piece, check)
+        first = head(self._marker, length, kind, self.end, self.synced, self.check, check)
+        self.check = int.from_bytes(first[-4:], "little")
+        self._line += (first, *body)
+        self._line_bytes += HEAD.size + length
+        self.end += 1
+        return self.end - 1
+
+    def sync(self) -> int:
+        """Write the line and wait for the disk; how many records are on it."""
+        if not self.pending:
+            return self.synced
+        file = self._alive()
+        try:
+            _write(file, self._line)
+            os.fdatasync(file)
+        except BaseException as error:  # an interrupt too: what is on disk is not known
+            self.close()
+            if not isinstance(error, OSError):
+                raise
+            raise _failed(self.folder, error) from error
+        self._size += self._line_bytes
+        self._line, self._line_bytes, self.synced = [], 0, self.end
+        if self._size >= self._segment_bytes:
+            self.roll()
+        return self.synced
+
+    def roll(self) -> None:
+        """Go on in a new segment, which makes all that is there so far read-only history."""
+        self.sync()
+        file = self._alive()
+        if self._size == OPENING.size:
+            return
+        try:
+            os.close(file)
+            self._file = None
+            self._begin(self.end, self.check)
+        except OSError as error:
+            self.close()
+            raise _failed(self.folder, error) from error
+
+    def close(self) -> None:
+        """Let go of the file. What is in line and was never synced is forgotten."""
+        file, self._file = self._file, None
+        if file is not None:
+            with suppress(OSError):
+                os.close(file)
+
+    # -- inside --------------------------------------------------------------------------------------------------------
+
+    def _alive(self) -> int:
+        if self._file is None:
+            raise JournalFailed(f"the journal in {self.folder} is closed, by itself if a write failed; open it again")
+        return self._file
+
+    def _begin(self, number: int, check: int) -> None:
+        """Make the segment that begins with record ``number``, and be sure that it is there."""
+        self._marker = os.urandom(8)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        self._file = os.open(segment_path(self.folder, number), flags, 0o600)
+        _write(self._file, [opening(self._marker, number, check)])
+        os.fsync(self._file)
+        sync_folder(self.folder)
+        self._size, self.end, self.synced, self.check = OPENING.size, number, number, check
+
+    def _open_last(self) -> None:
+        segments = segments_of(self.folder)
+        for unmade in unmade_of(self.folder):
+            unmade.unlink()
+        if not segments:
+            self._begin(0, 0)
+            return
+        last = segments[-1]
+        _forget_cached(last)
+        with last.open("rb") as file:
+            scan = Scan(last, file)
+            for _ in scan.records(keep_bodies=False):
+                pass
+            size = last.stat().st_size
+            if scan.at < size:
+                scan.check_torn()
+                self.cut = Cut(scan.number, size - scan.at)
+        self._marker, self.end, self.check = scan.marker, scan.number, scan.check
+        self._file = os.open(last, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        if self.cut is not None:
+            os.ftruncate(self._file, scan.at)
+        os.fsync(self._file)  # what a killed process wrote may not be on disk yet, and will be told of from now on
+        sync_folder(self.folder)
+        self._size, self.synced = scan.at, scan.number
+
+
+def _failed(folder: Path, error: OSError) -> JournalFailed:
+    return JournalFailed(f"the journal in {folder} could not be written ({error.strerror}); stopping, see to the disk")
+
+
+def sync_folder(folder: Path) -> None:
+    """Be sure that the names in ``folder`` are on disk."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _forget_cached(path: Path) -> None:
+    """Read from the disk: after a failed sync memory may hold pages that never reached it."""
+    with path.open("rb") as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def _write(file: int, pieces: list[bytes | memoryview]) -> None:
+    """Write all, small pieces joined."""
+    small: list[bytes | memoryview] = []
+    for piece in pieces:
+        if len(piece) < 1 << 16:
+            small.append(piece)
+            continue
+        _write_all(file, b"".join(small))
+        _write_all(file, piece)
+        small = []
+    _write_all(file, b"".join(small))
+
+
+def _write_all(file: int, data: bytes | memoryview) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(file, view) :]
