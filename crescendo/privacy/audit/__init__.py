@@ -120,6 +120,23 @@ def audit(
         make,
         sources or (lambda number: SeededSource(number, me)),
     )
+    with np.errstate(all="ignore"):  # records that are broken or without end are part of the attack
+        return _report(subject, claimed, delta, runs, tries, threshold_runs, confidence, seed, cost, outbox)
+
+
+def _report(
+    subject: Subject,
+    claimed: float,
+    delta: float,
+    runs: int,
+    tries: int,
+    threshold_runs: int,
+    confidence: float,
+    seed: int,
+    cost: Cost | None,
+    outbox: Opener | None,
+) -> Report:
+    certificate, me = subject.certificate, subject.me
     rng = np.random.Generator(np.random.Philox(seed))
     alpha, cost = 1 - confidence, cost or _accountant(delta)
     fuzz = search(subject, rng, tries)
