@@ -147,11 +147,8 @@ def _read(kind: int, body: memoryview) -> Entry:
         fields = json.loads(bytes(body[4:end]))
         model = np.frombuffer(body[end:], dtype="<f8")
         return Opened(fields["terms"], fields["digest"], model, tuple(fields["present"]))
-    return _plain(_PLAIN[kind], json.loads(bytes(body)))
-
-
-def _plain(kind: type[Any], fields: dict[str, Any]) -> Any:
-    return kind(**fields)
+    entry: Entry = _PLAIN[kind](**json.loads(bytes(body)))
+    return entry
 
 
 def delta_of(entry: Received | Summed) -> Vector:

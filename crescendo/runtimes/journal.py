@@ -12,6 +12,7 @@ damage; if none does, it is the torn tail, and is cut off together with what fol
 
 from __future__ import annotations
 
+import itertools
 import os
 import zlib
 from collections.abc import Iterator
@@ -27,6 +28,7 @@ from crescendo.runtimes.segments import (
     JournalDamaged,
     Record,
     Scan,
+    first_of,
     head,
     opening,
     read_records,
@@ -60,6 +62,7 @@ class Journal:
         self.folder, self._segment_bytes = folder, segment_bytes
         self.end = self.synced = 0  # how many records there are, and how many of them are on disk
         self.check = 0  # checksum of the last record
+        self.written = 0  # bytes, since it was opened
         self._line: list[bytes | memoryview] = []
         self._line_bytes = 0
         self._size, self._marker = 0, b""
@@ -89,6 +92,16 @@ class Journal:
             if record.number >= self.synced:
                 return
             yield record
+
+    def check_before(self, number: int) -> int | None:
+        """The checksum of the record before ``number``, if a segment begins there or it is the end; else None."""
+        if number == self.end:
+            return self.check
+        path = segment_path(self.folder, number)
+        if not path.exists():
+            return None
+        with path.open("rb") as file:
+            return Scan(path, file).check
 
     # -- growing -------------------------------------------------------------------------------------------------------
 
@@ -121,6 +134,7 @@ class Journal:
                 raise
             raise _failed(self.folder, error) from error
         self._size += self._line_bytes
+        self.written += self._line_bytes
         self._line, self._line_bytes, self.synced = [], 0, self.end
         if self._size >= self._segment_bytes:
             self.roll()
@@ -139,6 +153,14 @@ class Journal:
         except OSError as error:
             self.close()
             raise _failed(self.folder, error) from error
+
+    def prune(self, number: int) -> None:
+        """Remove the segments that only have records before ``number``. What they had cannot be replayed any more."""
+        segments = segments_of(self.folder)
+        for segment, following in itertools.pairwise(segments):
+            if first_of(following) <= number:
+                segment.unlink()
+        sync_folder(self.folder)
 
     def close(self) -> None:
         """Let go of the file. What is in line and was never synced is forgotten."""

@@ -103,6 +103,9 @@ class Scan:
         opening = file.read(OPENING.size)
         if not _holds(opening, OPENING.size) or not opening.startswith(MAGIC):
             raise _damaged(path, "is damaged at its beginning")
+        self.marker: bytes
+        self.number: int
+        self.check: int
         _, self.marker, self.number, self.check, _ = OPENING.unpack(opening)
         if self.number != first_of(path):
             raise _damaged(path, f"begins with record {self.number}, which is not what its name says")

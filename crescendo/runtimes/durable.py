@@ -1,0 +1,325 @@
+"""A server that forgets nothing it has said: the core's server over a journal.
+
+`submit` checks an entry, applies it in memory and puts it in line; `commit` waits until the line is on disk and only then
+publishes: what `broadcast`, `settled`, `k`, `epoch` and `model` say is what was published, never what is only in memory. An
+entry that is refused (`PeerError`) leaves no trace. So a runtime's loop is: submit while messages are waiting and `full` is not
+true; commit; send what `Published` says. `JournalFailed` means: end the process.
+
+A folder holds the journal, snapshots and a lock. Opening it again replays the journal from the newest sound snapshot: the same
+entries in the same order, so the same state bit for bit. `replay` adds the model up from the first entry on, by itself.
+
+Opened from an older state (a tail that had to be cut, a folder put back from a backup) the server may lack what it once said.
+It sees the first when it opens, the second from what a client has seen (`witness`); either begins a new epoch, in which clients
+accept a smaller k and send again what is missing.
+
+Any thread may call; one that submits waits while a commit is under way.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from crescendo.core.messages import Broadcast, Settled, Vector
+from crescendo.core.setup import Terms
+from crescendo.errors import DataError, Refused, UsageError
+from crescendo.runtimes.entries import Entry, Left, NewEpoch, Opened, Received, Summed, delta_of, from_bytes, to_bytes
+from crescendo.runtimes.journal import SEGMENT_BYTES, Journal, JournalFailed, read_records
+from crescendo.runtimes.server_state import OtherInstance, ServerState
+from crescendo.runtimes.snapshots import Snapshot, number_of, read_snapshot, snapshots_of, write_snapshot
+
+__all__ = ["DurableServer", "JournalFailed", "OtherInstance", "Published", "digest_of", "replay"]
+
+SNAPSHOT_BYTES = 64 << 20  # of journal between snapshots, or 16 times the model's if that is more
+SNAPSHOT_ENTRIES = 50_000
+
+
+class Published(NamedTuple):
+    """What a commit made public: whether a broadcast is due to all, and the settled rounds of each client whose set changed."""
+
+    due: bool
+    acks: dict[int, Settled]
+
+
+def digest_of(terms: str) -> str:
+    """The fingerprint of terms: sha256 of their canonical text, in hex."""
+    return hashlib.sha256(terms.encode()).hexdigest()
+
+
+class DurableServer:
+    """The federation in ``folder``: begun there with ``model`` if it is empty, else resumed.
+
+    ``terms`` is the canonical text that was agreed on, ``make`` builds `Terms` from it; a folder of other terms is refused.
+    ``present`` are the clients that rounds wait for from the start (all, if not given).
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        terms: str,
+        make: Callable[[str], Terms],
+        model: Vector | None = None,
+        present: Iterable[int] | None = None,
+        *,
+        snapshot_bytes: int | None = None,
+        segment_bytes: int = SEGMENT_BYTES,
+    ) -> None:
+        self.folder, self.digest, self.notes = Path(folder), digest_of(terms), list[str]()
+        self._guard = threading.RLock()
+        self.model: npt.NDArray[np.float64] = np.zeros(0)
+        self.k = self.epoch = 0
+        self._changed: dict[int, Settled] = {}
+        self._settled: dict[int, Settled] = {}
+        self._snapshot_at = self._snapshot_written = (
+            0  # where the newest snapshot stands: in entries, in bytes written since
+        )
+        self._lock: int | None = _locked(self.folder)
+        self._journal: Journal | None = None
+        try:
+            self._journal = Journal(self.folder, segment_bytes)
+            agreed = make(terms)
+            if self._journal.end == 0:
+                if model is None:
+                    raise DataError(f"there is no federation in {self.folder} to resume; check the folder")
+                everybody = range(agreed.clients) if present is None else present
+                self._state = self._begin(Opened(terms, self.digest, model, tuple(everybody)), agreed)
+            else:
+                self._state = self._resume(agreed)
+            self._snapshot_bytes = snapshot_bytes or max(SNAPSHOT_BYTES, 16 * self._state.server.model.nbytes)
+            self._publish_all()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the folder. What was not committed is forgotten; nobody was told of it."""
+        with self._guard:
+            if self._journal is not None:
+                self._journal.close()
+            lock, self._lock = self._lock, None
+            if lock is not None:
+                os.close(lock)
+
+    # -- entries in ----------------------------------------------------------------------------------------------------
+
+    def submit(self, entry: Entry) -> bool:
+        """Apply an entry in memory and put it in line; `PeerError` if it is refused. False if it changes nothing."""
+        with self._guard:
+            journal, state = self._open(), self._state
+            if isinstance(entry, Received | Summed):
+                round = entry.round if isinstance(entry, Received) else entry.pairs[0][0] if entry.pairs else 0
+                entry = replace(entry, low=state.low(round))
+            kind, body = to_bytes(entry)
+            if not state.apply(entry):
+                return False
+            journal.append(kind, *body)
+            self._note_changed(entry)
+            return True
+
+    def witness(self, client: int, epoch: int, k: int, acknowledged: Settled) -> bool:
+        """A client says what it has seen. True if that is more than is here, so that a new epoch begins; commit then."""
+        with self._guard:
+            after = self._state.epoch_after(client, epoch, k, acknowledged)
+            if after is not None:
+                self.submit(NewEpoch(after, f"client {client} has seen k={k} in epoch {epoch}"))
+            return after is not None
+
+    @property
+    def pending(self) -> int:
+        """Entries that wait for a commit."""
+        return self._open().pending
+
+    @property
+    def full(self) -> bool:
+        """No more should wait: commit now."""
+        return self._open().full
+
+    def commit(self) -> Published:
+        """Wait until all that was submitted is on disk, and publish it."""
+        with self._guard:
+            self._open().sync()
+            published = self._publish()
+            self._snapshot_if_due()
+            return published
+
+    # -- what is published ---------------------------------------------------------------------------------------------
+
+    def broadcast(self, client: int) -> Broadcast:
+        """What to tell a client now."""
+        with self._guard:
+            return Broadcast(self.model, self.k, self.settled(client), self.epoch)
+
+    def settled(self, client: int) -> Settled:
+        """The rounds of a client of which nothing more will come: the acknowledgement."""
+        return self._settled[client]
+
+    def start_of(self, client: int) -> int:
+        """The round that a client which is here has to go on with; of use after a commit."""
+        with self._guard:
+            return self._state.start_of(client)
+
+    @property
+    def finished(self) -> bool:
+        """Every round of the run is complete."""
+        return self.k == self._state.terms.rounds
+
+    @property
+    def present(self) -> npt.NDArray[np.bool_]:
+        """Which clients rounds wait for."""
+        return self._state.server.present
+
+    @property
+    def instances(self) -> dict[int, str]:
+        """Who is registered: client -> instance."""
+        return dict(self._state.instances)
+
+    @property
+    def late(self) -> int:
+        """Updates that were applied after their round was complete without them."""
+        return self._state.server.late
+
+    # -- snapshots -----------------------------------------------------------------------------------------------------
+
+    def snapshot(self, prune: bool = False) -> None:
+        """Commit, and make a snapshot, so that the next start is quick. ``prune`` removes what no kept snapshot needs.
+
+        A pruned journal can no longer be replayed from its beginning.
+        """
+        with self._guard:
+            journal = self._open()
+            journal.sync()
+            journal.roll()
+            write_snapshot(self.folder, Snapshot(journal.end, journal.check, self._state.export()))
+            self._snapshot_at, self._snapshot_written = journal.end, journal.written
+            if prune:
+                journal.prune(min(number_of(path) for path in snapshots_of(self.folder)))
+
+    # -- inside --------------------------------------------------------------------------------------------------------
+
+    def _open(self) -> Journal:
+        if self._journal is None or self._lock is None:
+            raise UsageError(f"the federation in {self.folder} is closed; open it again")
+        return self._journal
+
+    def _begin(self, entry: Opened, terms: Terms) -> ServerState:
+        journal, state = self._open(), ServerState.opened(entry, terms)
+        kind, body = to_bytes(entry)
+        journal.append(kind, *body)
+        journal.sync()
+        return state
+
+    def _resume(self, terms: Terms) -> ServerState:
+        journal, state = self._open(), None
+        snapshot, ahead = self._newest_snapshot()
+        if snapshot is not None:
+            self._check_digest(str(snapshot.state["digest"]))
+            state, self._snapshot_at = ServerState.restore(terms, snapshot.state), snapshot.number
+        for record in journal.read(self._snapshot_at):
+            entry = from_bytes(record.kind, record.body)
+            if state is not None:
+                state.apply(entry)
+            elif isinstance(entry, Opened):
+                self._check_digest(entry.digest)
+                state = ServerState.opened(entry, terms)
+            else:
+                raise DataError(f"the journal in {self.folder} does not begin with its terms; put a sound copy back")
+        assert state is not None  # the journal has at least one entry
+        if journal.cut is not None:
+            self.notes.append(f"a torn tail of {journal.cut.bytes} bytes was cut off before entry {journal.cut.number}")
+        if journal.cut is not None or ahead:
+            self._state = state
+            self.submit(NewEpoch(state.server.epoch + 1, "the journal ends before something that was there"))
+            journal.sync()
+        return state
+
+    def _newest_snapshot(self) -> tuple[Snapshot | None, bool]:
+        """The newest one that is sound and of this journal, and whether there was one of entries that are gone."""
+        journal, ahead = self._open(), False
+        for path in snapshots_of(self.folder):
+            snapshot = read_snapshot(path)
+            if snapshot is not None and snapshot.check == journal.check_before(snapshot.number):
+                return snapshot, ahead
+            ahead = ahead or (snapshot is not None and snapshot.number > journal.end)
+            self.notes.append(f"{path.name} is damaged or not of this journal; removed, the journal is read instead")
+            path.unlink()
+        return None, ahead
+
+    def _check_digest(self, digest: str) -> None:
+        if digest != self.digest:
+            raise Refused(
+                f"the federation in {self.folder} was begun with other terms ({digest[:12]}, now {self.digest[:12]}); "
+                f"terms are agreed on once: take the old ones, or begin a new federation in another folder"
+            )
+
+    def _note_changed(self, entry: Entry) -> None:
+        clients = [c for _, c in entry.pairs] if isinstance(entry, Summed) else [getattr(entry, "client", None)]
+        for client in clients:
+            if client is not None and not isinstance(entry, Left):  # nothing of a client that left changes any more
+                self._changed[client] = self._state.settled(client)
+
+    def _publish(self) -> Published:
+        server, known = self._state.server, (self.k, self.epoch)
+        self.model, self.k, self.epoch = server.model, server.k, server.epoch
+        acks = {c: settled for c, settled in self._changed.items() if settled != self._settled[c]}
+        self._settled.update(acks)
+        self._changed.clear()
+        return Published((self.k, self.epoch) != known, acks)
+
+    def _publish_all(self) -> None:
+        server = self._state.server
+        self.model, self.k, self.epoch = server.model, server.k, server.epoch
+        self._settled = self._state.all_settled()
+        self._changed.clear()
+
+    def _snapshot_if_due(self) -> None:
+        journal = self._open()
+        if journal.written - self._snapshot_written >= self._snapshot_bytes or (
+            journal.end - self._snapshot_at >= SNAPSHOT_ENTRIES
+        ):
+            self.snapshot()
+
+
+def replay(folder: str | Path) -> npt.NDArray[np.float64]:
+    """The model that the journal adds up to, from its first entry on, in its order; the folder may be in use."""
+    model: npt.NDArray[np.float64] | None = None
+    for record in read_records(Path(folder)):
+        entry = from_bytes(record.kind, record.body)
+        if isinstance(entry, Opened):
+            model = np.array(entry.model, dtype=np.float64)
+        elif isinstance(entry, Received | Summed):
+            assert model is not None
+            delta = delta_of(entry)
+            model[entry.low : entry.low + len(delta)] -= delta
+    if model is None:
+        raise DataError(f"there is no federation in {folder}; check the folder")
+    return model
+
+
+def _locked(folder: Path) -> int:
+    """Lock a folder for this process; it is made if it is missing."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise UsageError(f"the folder {folder} cannot be written ({error.strerror}); choose another") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(lock)
+        raise UsageError(f"the folder {folder} is in use by another process; stop that one first") from error
+    return lock
