@@ -12,12 +12,11 @@ Opened from an older state (a tail that had to be cut, a folder put back from a 
 It sees the first when it opens, the second from what a client has seen (`witness`); either begins a new epoch, in which clients
 accept a smaller k and send again what is missing.
 
-Any thread may call; one that submits waits while a commit is under way.
+Any thread may call. One that submits waits while a commit is under way; one that reads does not.
 """
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import threading
@@ -29,11 +28,11 @@ from typing import NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from crescendo.core.messages import Broadcast, Settled, Vector
+from crescendo.core.messages import Broadcast, Settled, Vector, Word
 from crescendo.core.setup import Terms
-from crescendo.errors import DataError, Refused, UsageError
+from crescendo.errors import CrescendoError, DataError, Refused, UsageError
 from crescendo.runtimes.entries import Entry, Left, NewEpoch, Opened, Received, Summed, delta_of, from_bytes, to_bytes
-from crescendo.runtimes.journal import SEGMENT_BYTES, Journal, JournalFailed, read_records
+from crescendo.runtimes.journal import SEGMENT_BYTES, Journal, JournalFailed, lock_folder, read_records
 from crescendo.runtimes.server_state import OtherInstance, ServerState
 from crescendo.runtimes.snapshots import Snapshot, number_of, read_snapshot, snapshots_of, write_snapshot
 
@@ -74,15 +73,17 @@ class DurableServer:
         segment_bytes: int = SEGMENT_BYTES,
     ) -> None:
         self.folder, self.digest, self.notes = Path(folder), digest_of(terms), list[str]()
-        self._guard = threading.RLock()
+        self._guard, self._publishing = threading.RLock(), threading.Lock()
         self.model: npt.NDArray[np.float64] = np.zeros(0)
-        self.k = self.epoch = 0
+        self.k = self.epoch = self.late = 0  # late: updates applied after their round was complete without them
+        self.present: npt.NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)  # whom rounds wait for
         self._changed: dict[int, Settled] = {}
         self._settled: dict[int, Settled] = {}
         self._snapshot_at = self._snapshot_written = (
-            0  # where the newest snapshot stands: in entries, in bytes written since
+            0  # of the newest: entries before it, bytes this process wrote before it
         )
-        self._lock: int | None = _locked(self.folder)
+        self._since = 0  # bytes of journal after it that were there already
+        self._lock: int | None = lock_folder(self.folder)
         self._journal: Journal | None = None
         try:
             self._journal = Journal(self.folder, segment_bytes)
@@ -95,7 +96,8 @@ class DurableServer:
             else:
                 self._state = self._resume(agreed)
             self._snapshot_bytes = snapshot_bytes or max(SNAPSHOT_BYTES, 16 * self._state.server.model.nbytes)
-            self._publish_all()
+            self._settled = self._state.all_settled()
+            self._publish()
         except BaseException:
             self.close()
             raise
@@ -125,10 +127,17 @@ class DurableServer:
                 round = entry.round if isinstance(entry, Received) else entry.pairs[0][0] if entry.pairs else 0
                 entry = replace(entry, low=state.low(round))
             kind, body = to_bytes(entry)
-            if not state.apply(entry):
-                return False
-            journal.append(kind, *body)
-            self._note_changed(entry)
+            try:
+                if not state.apply(entry):
+                    return False
+                journal.append(kind, *body)
+                self._note_changed(entry)
+            except BaseException as error:
+                if not isinstance(
+                    error, CrescendoError
+                ):  # memory may be ahead of the journal: nothing more may be said
+                    journal.close()
+                raise
             return True
 
     def witness(self, client: int, epoch: int, k: int, acknowledged: Settled) -> bool:
@@ -161,17 +170,22 @@ class DurableServer:
 
     def broadcast(self, client: int) -> Broadcast:
         """What to tell a client now."""
-        with self._guard:
-            return Broadcast(self.model, self.k, self.settled(client), self.epoch)
+        with self._publishing:
+            return Broadcast(self.model, self.k, self._settled[client], self.epoch)
+
+    def word(self, clients: Iterable[int], model: bool = True) -> Word:
+        """What to tell an aggregator now about the clients below it."""
+        with self._publishing:
+            yours = {c: self._settled[c] for c in clients}
+            return Word(yours, self.k, self.epoch, self.model if model else None)
 
     def settled(self, client: int) -> Settled:
         """The rounds of a client of which nothing more will come: the acknowledgement."""
         return self._settled[client]
 
     def start_of(self, client: int) -> int:
-        """The round that a client which is here has to go on with; of use after a commit."""
-        with self._guard:
-            return self._state.start_of(client)
+        """The round that a client has to go on with, once its `Back` is committed."""
+        return max(self.k, self._state.last(client) + 1)
 
     @property
     def finished(self) -> bool:
@@ -179,19 +193,9 @@ class DurableServer:
         return self.k == self._state.terms.rounds
 
     @property
-    def present(self) -> npt.NDArray[np.bool_]:
-        """Which clients rounds wait for."""
-        return self._state.server.present
-
-    @property
     def instances(self) -> dict[int, str]:
         """Who is registered: client -> instance."""
         return dict(self._state.instances)
-
-    @property
-    def late(self) -> int:
-        """Updates that were applied after their round was complete without them."""
-        return self._state.server.late
 
     # -- snapshots -----------------------------------------------------------------------------------------------------
 
@@ -205,7 +209,7 @@ class DurableServer:
             journal.sync()
             journal.roll()
             write_snapshot(self.folder, Snapshot(journal.end, journal.check, self._state.export()))
-            self._snapshot_at, self._snapshot_written = journal.end, journal.written
+            self._snapshot_at, self._snapshot_written, self._since = journal.end, journal.written, 0
             if prune:
                 journal.prune(min(number_of(path) for path in snapshots_of(self.folder)))
 
@@ -230,6 +234,7 @@ class DurableServer:
             self._check_digest(str(snapshot.state["digest"]))
             state, self._snapshot_at = ServerState.restore(terms, snapshot.state), snapshot.number
         for record in journal.read(self._snapshot_at):
+            self._since += len(record.body)
             entry = from_bytes(record.kind, record.body)
             if state is not None:
                 state.apply(entry)
@@ -273,24 +278,20 @@ class DurableServer:
                 self._changed[client] = self._state.settled(client)
 
     def _publish(self) -> Published:
-        server, known = self._state.server, (self.k, self.epoch)
-        self.model, self.k, self.epoch = server.model, server.k, server.epoch
-        acks = {c: settled for c, settled in self._changed.items() if settled != self._settled[c]}
-        self._settled.update(acks)
-        self._changed.clear()
-        return Published((self.k, self.epoch) != known, acks)
-
-    def _publish_all(self) -> None:
-        server = self._state.server
-        self.model, self.k, self.epoch = server.model, server.k, server.epoch
-        self._settled = self._state.all_settled()
-        self._changed.clear()
+        with self._publishing:
+            known = self.k, self.epoch
+            acks = {c: settled for c, settled in self._changed.items() if settled != self._settled[c]}
+            self._settled.update(acks)
+            self._changed.clear()
+            server = self._state.server
+            self.model, self.k, self.epoch = server.model, server.k, server.epoch
+            self.late, self.present = server.late, server.present
+            return Published((self.k, self.epoch) != known, acks)
 
     def _snapshot_if_due(self) -> None:
         journal = self._open()
-        if journal.written - self._snapshot_written >= self._snapshot_bytes or (
-            journal.end - self._snapshot_at >= SNAPSHOT_ENTRIES
-        ):
+        written = self._since + journal.written - self._snapshot_written
+        if written >= self._snapshot_bytes or journal.end - self._snapshot_at >= SNAPSHOT_ENTRIES:
             self.snapshot()
 
 
@@ -308,18 +309,3 @@ def replay(folder: str | Path) -> npt.NDArray[np.float64]:
     if model is None:
         raise DataError(f"there is no federation in {folder}; check the folder")
     return model
-
-
-def _locked(folder: Path) -> int:
-    """Lock a folder for this process; it is made if it is missing."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise UsageError(f"the folder {folder} cannot be written ({error.strerror}); choose another") from error
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(lock)
-        raise UsageError(f"the folder {folder} is in use by another process; stop that one first") from error
-    return lock

@@ -12,6 +12,7 @@ damage; if none does, it is the torn tail, and is cut off together with what fol
 
 from __future__ import annotations
 
+import fcntl
 import itertools
 import os
 import zlib
@@ -37,7 +38,7 @@ from crescendo.runtimes.segments import (
     unmade_of,
 )
 
-__all__ = ["Cut", "Journal", "JournalDamaged", "JournalFailed", "Record", "read_records", "sync_folder"]
+__all__ = ["Cut", "Journal", "JournalDamaged", "JournalFailed", "Record", "lock_folder", "read_records", "sync_folder"]
 
 GROUP = 20  # records that are synced together, at the most
 GROUP_BYTES = 64 << 20  # and their bytes, so that a line of large models is bounded too
@@ -122,9 +123,9 @@ class Journal:
 
     def sync(self) -> int:
         """Write the line and wait for the disk; how many records are on it."""
+        file = self._alive()
         if not self.pending:
             return self.synced
-        file = self._alive()
         try:
             _write(file, self._line)
             os.fdatasync(file)
@@ -214,6 +215,21 @@ class Journal:
 
 def _failed(folder: Path, error: OSError) -> JournalFailed:
     return JournalFailed(f"the journal in {folder} could not be written ({error.strerror}); stopping, see to the disk")
+
+
+def lock_folder(folder: Path) -> int:
+    """Lock a folder for this process, and make it if it is missing. Closing what is returned, or the end, unlocks it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise UsageError(f"the folder {folder} cannot be written ({error.strerror}); choose another") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(lock)
+        raise UsageError(f"the folder {folder} is in use by another process; stop that one first") from error
+    return lock
 
 
 def sync_folder(folder: Path) -> None:

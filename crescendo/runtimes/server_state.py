@@ -63,7 +63,7 @@ class ServerState:
                 self.server.absent(client)
                 return not known
             case Back(client, last):
-                known = self._present(client) and self._last.get(client, -1) == last
+                known = self._present(client) and self.last(client) == last
                 self.server.back(client, last)
                 self._last[client] = last
                 return not known
@@ -95,9 +95,9 @@ class ServerState:
             beyond.setdefault(c, set()).add(i)
         return {c: Settled(int(b), frozenset(beyond.get(c, ()))) for c, b in enumerate(exported["below"])}
 
-    def start_of(self, client: int) -> int:
-        """The round a client that is here has to go on with."""
-        return max(self.server.k, self._last.get(client, -1) + 1)
+    def last(self, client: int) -> int:
+        """The last round that a client is known to have sent, -1 for none."""
+        return self._last.get(client, -1)
 
     def epoch_after(self, client: int, epoch: int, k: int, acknowledged: Settled) -> int | None:
         """The epoch to begin if a client has seen more of this federation than is here; None if all is well."""
@@ -129,7 +129,7 @@ class ServerState:
     # -- inside --------------------------------------------------------------------------------------------------------
 
     def _sent(self, round: int, client: int) -> None:
-        self._last[client] = max(self._last.get(client, -1), round)
+        self._last[client] = max(self.last(client), round)
 
     def _present(self, client: int) -> bool:
         return 0 <= client < self.terms.clients and bool(self.server.present[client])
