@@ -30,7 +30,8 @@ def least_sigma(epsilon_of: Callable[[float], float], target: float, start: floa
         above = epsilon_of(low)
     while below > target:  # go up for one that is enough
         if high >= MOST:
-            raise UsageError(f"no sigma below {MOST:g} reaches epsilon = {target:g}; ask for a larger epsilon or delta")
+            nearest = f"the nearest epsilon is {1.01 * below:.3g}" if math.isfinite(below) else "ask for a larger delta"
+            raise UsageError(f"no sigma below {MOST:g} reaches epsilon = {target:g} at this delta; {nearest}")
         low, above = high, below
         high = min(MOST, high * max(1.02, min(16.0, 1.05 * below / target)))
         below = epsilon_of(high)

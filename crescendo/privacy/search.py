@@ -38,7 +38,12 @@ class Budget:
         return sigma
 
     def quick_sigma(self, stairs: Staircase) -> float:
-        return least_sigma(lambda s: self._spent(stairs, s, True), self.epsilon, 1.0, 0.02)
+        """The noise under the quick accountant, or, of an epsilon too small for it, what a plain Gaussian would need."""
+        try:
+            return least_sigma(lambda s: self._spent(stairs, s, True), self.epsilon, 1.0, 0.02)
+        except UsageError:
+            energy = sum(rounds * (size / self.records) ** 2 for size, rounds in stairs)
+            return math.sqrt(2 * energy * math.log(1.25 / self.delta)) / self.epsilon
 
     def _spent(self, stairs: Staircase, sigma: float, quick: bool) -> float:
         return account(events_of(stairs, self.records, sigma), self.delta, quick=quick, state_error=False).epsilon

@@ -87,13 +87,21 @@ def events_of(stairs: Staircase, records: int, sigma: float) -> Counted:
 
 
 def fewest_rounds(fits: Callable[[int], bool], least: int, most: int) -> int | None:
-    """The least number of rounds that fits, where more rounds (smaller sizes) fit if fewer do; None if none does."""
-    if least > most or not fits(most):
+    """The least number of rounds that fits, where more rounds (smaller sizes) fit if fewer do; None if none does.
+
+    It doubles from ``least``, so that it never looks at schedules much longer than the answer.
+    """
+    low, high = least, least
+    while high <= most and not fits(high):
+        if high == most:
+            return None
+        low, high = high + 1, min(2 * high, most)
+    if high > most:
         return None
-    while least < most:
-        middle = (least + most) // 2
-        least, most = (least, middle) if fits(middle) else (middle + 1, most)
-    return most
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fits(middle) else (middle + 1, high)
+    return high
 
 
 def _level(gradients: int, rounds: int) -> Staircase:
@@ -118,11 +126,18 @@ def _merged(steps: list[tuple[int, int]]) -> Staircase:
 
 def _shift(first: float, power: float, rounds: int, gradients: int) -> float:
     """m with first * sum ((i+m)/m)^p = gradients: the smaller m, the steeper."""
+    from scipy.optimize import brentq
+
     i = np.arange(rounds)
-    low, high = -60.0, 60.0  # of ln m
-    for _ in range(80):
-        middle = (low + high) / 2
+
+    def over(log_m: float) -> float:
         with np.errstate(over="ignore"):
-            total = first * float((((i + math.exp(middle)) / math.exp(middle)) ** power).sum())
-        low, high = (middle, high) if total > gradients else (low, middle)
-    return math.exp(high)
+            return min(first * float(((i * math.exp(-log_m) + 1) ** power).sum()), 1e300) / gradients - 1
+
+    high = 1.0
+    while over(high) > 0 and high < 60:
+        high += 8
+    low = high - 8
+    while over(low) < 0 and low > -700:
+        low -= 8
+    return math.exp(brentq(over, low, high, xtol=1e-14)) if over(low) * over(high) < 0 else math.exp(high)

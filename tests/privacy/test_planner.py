@@ -37,7 +37,7 @@ def test_the_search_ends_on_the_safe_side_and_wastes_under_one_percent(
 
 
 def test_a_budget_out_of_reach_is_refused() -> None:
-    with pytest.raises(UsageError, match="no sigma below 1e\\+08"):
+    with pytest.raises(UsageError, match=r"no sigma below 1e\+08 .* the nearest epsilon is 1\.01"):
         least_sigma(lambda sigma: 1.0, 0.5, 1.0)
 
 
@@ -159,9 +159,16 @@ def test_a_delay_condition_slows_the_growth() -> None:
     def gentle(sizes: tuple[int, ...]) -> bool:
         return all(size <= 16 + 2 * sum(sizes[:i]) ** 0.5 for i, size in enumerate(sizes))
 
-    request = {"epsilon": 2, "delta": 1e-6, "records": 10_000, "gradients": 8_000, "first_size": 16}
+    request = {"epsilon": 2, "delta": 1e-6, "records": 10_000, "gradients": 8_000, "first_size": 16, "power": 1}
     free, bound = plan(**request, compare=False), plan(**request, delay=gentle, compare=False)  # type: ignore[arg-type]
     assert gentle(bound.per_round) and not gentle(free.per_round) and bound.rounds > free.rounds
+
+
+def test_an_epsilon_too_small_for_renyi_divergence_is_planned_all_the_same() -> None:
+    made = plan(0.002, 1e-9, 10_000, 1000, rounds=10, compare=False)
+    assert 0.0019 < made.epsilon <= 0.002 and 50 < made.sigma < 100
+    with pytest.raises(UsageError, match=r"the nearest epsilon is 0\.00[5-9]"):
+        plan(0.002, 1e-13, 10_000, 1000, rounds=10, compare=False)
 
 
 def test_a_tiny_delta_is_planned_by_renyi_divergence() -> None:
