@@ -79,9 +79,7 @@ class DurableServer:
         self.present: npt.NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)  # whom rounds wait for
         self._changed: dict[int, Settled] = {}
         self._settled: dict[int, Settled] = {}
-        self._snapshot_at = self._snapshot_written = (
-            0  # of the newest: entries before it, bytes this process wrote before it
-        )
+        self._snapshot_at = self._snapshot_written = 0  # of the newest: entries, bytes of this process
         self._since = 0  # bytes of journal after it that were there already
         self._lock: int | None = lock_folder(self.folder)
         self._journal: Journal | None = None
@@ -89,8 +87,8 @@ class DurableServer:
             self._journal = Journal(self.folder, segment_bytes)
             agreed = make(terms)
             if self._journal.end == 0:
-                if model is None:
-                    raise DataError(f"there is no federation in {self.folder} to resume; check the folder")
+                if model is None or snapshots_of(self.folder):
+                    raise DataError(f"there is no journal in {self.folder} to resume; check the folder")
                 everybody = range(agreed.clients) if present is None else present
                 self._state = self._begin(Opened(terms, self.digest, model, tuple(everybody)), agreed)
             else:
@@ -127,18 +125,17 @@ class DurableServer:
                 round = entry.round if isinstance(entry, Received) else entry.pairs[0][0] if entry.pairs else 0
                 entry = replace(entry, low=state.low(round))
             kind, body = to_bytes(entry)
+            taken = False
             try:
-                if not state.apply(entry):
-                    return False
-                journal.append(kind, *body)
-                self._note_changed(entry)
+                taken = state.apply(entry)
+                if taken:
+                    journal.append(kind, *body)
+                    self._note_changed(entry)
             except BaseException as error:
-                if not isinstance(
-                    error, CrescendoError
-                ):  # memory may be ahead of the journal: nothing more may be said
-                    journal.close()
+                if taken or not isinstance(error, CrescendoError):
+                    journal.close()  # memory may be ahead of the journal: nothing more may be said
                 raise
-            return True
+            return taken
 
     def witness(self, client: int, epoch: int, k: int, acknowledged: Settled) -> bool:
         """A client says what it has seen. True if that is more than is here, so that a new epoch begins; commit then."""
