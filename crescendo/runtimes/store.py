@@ -103,6 +103,19 @@ class Ledger:
 
     # -- signing off and releasing -------------------------------------------------------------------------------------
 
+    def quote(
+        self,
+        federation: str,
+        terms: str,
+        client: str,
+        plan: Sequence[PoissonGaussian | None],
+        delta: float,
+        price: Price = tight,
+    ) -> Promise:
+        """What `sign` would promise, or Refused; nothing is written."""
+        with self._guard:
+            return self._book.quote(federation, terms, client, plan, delta, price)
+
     def sign(
         self,
         federation: str,

@@ -1,0 +1,167 @@
+"""`join`: one client of a served federation, from its policy and its records to the last round."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import math
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from crescendo.apps.own_data import Source, own_records
+from crescendo.apps.policy import Policy, check_epsilon, check_policy
+from crescendo.apps.terms import Agreed, build_terms
+from crescendo.errors import CrescendoError, Refused, UsageError
+from crescendo.privacy.ledger import tight
+from crescendo.privacy.mechanisms import Private
+from crescendo.privacy.noise import Source as Randomness
+from crescendo.privacy.noise import SystemSource
+from crescendo.runtimes.network.client import ask, take_part
+from crescendo.runtimes.network.link import Patience, Place
+from crescendo.runtimes.network.logs import Log, quiet
+from crescendo.runtimes.network.member import Contract, Member, Seen
+from crescendo.runtimes.store import Ledger, open_ledger
+from crescendo.worker import Worker
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+@dataclass(frozen=True)
+class Joined:
+    """How it ended: the last model if the run is over, None if it was stopped before."""
+
+    model: Any
+    federation: str | None
+    rounds: int
+    last: int
+
+
+def join(
+    place: Place,
+    name: str,
+    source: Source,
+    state: Path,
+    policy: Policy,
+    *,
+    log: Log = quiet,
+    patience: Patience | None = None,
+    randomness: Callable[[int], Randomness] | None = None,
+) -> Joined:
+    """Take part until the run is over, or until a signal. ``randomness`` is for tests; a real client has the system's."""
+    state.mkdir(parents=True, exist_ok=True)
+    path = Path(policy.ledger).expanduser() if policy.ledger is not None else state / "ledger.sqlite"
+    with open_ledger(path, policy.budget(), dataset=policy.dataset) as ledger:
+        client = _Joining(place, name, source, state, policy, ledger, log, patience or Patience(), randomness)
+        return asyncio.run(client.run())
+
+
+@dataclass
+class _Joining:
+    place: Place
+    name: str
+    source: Source
+    state: Path
+    policy: Policy
+    ledger: Ledger
+    log: Log
+    patience: Patience
+    randomness: Callable[[int], Randomness] | None
+
+    async def run(self) -> Joined:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for one in SIGNALS:
+            loop.add_signal_handler(one, stop.set)
+        try:
+            agreed = await self._agree(stop)
+            if agreed is None:
+                return Joined(None, None, 0, -1)
+            member = await asyncio.to_thread(self._member, agreed)
+            await take_part(self.place, member, self.ledger.instance, stop, self.patience, self.log)
+        finally:
+            for one in SIGNALS:
+                loop.remove_signal_handler(one)
+        if member.final is not None:
+            save_model(self.state / "model.npz", member.final, agreed)
+            self.log("finished", federation=agreed.federation, rounds=agreed.terms.rounds)
+        else:
+            self.log("stopped", federation=agreed.federation, last=member.last)
+        return Joined(member.final, agreed.federation, agreed.terms.rounds, member.last)
+
+    async def _agree(self, stop: asyncio.Event) -> Agreed | None:
+        """The server's terms, checked and signed off; both sides log why if they are not."""
+        async with ask(self.place, self.name, self.ledger.instance, stop, self.patience, self.log) as question:
+            if question is None:
+                return None
+            try:
+                return await asyncio.to_thread(self._accepted, question.welcome.terms, question.welcome.client)
+            except CrescendoError as error:
+                self.log("declined", reason=str(error))
+                await question.decline(str(error))
+                raise
+
+    def _accepted(self, text: str, me: int) -> Agreed:
+        agreed = build_terms(text)
+        if me >= len(agreed.names) or agreed.names[me] != self.name:
+            raise Refused(f'the terms do not name "{self.name}" as client {me}; ask the server\'s operator')
+        check_policy(self.policy, agreed, me)
+        price = functools.cache(tight) if agreed.certificate is not None else _everything
+        delta = agreed.delta if agreed.delta is not None else min(1e-9, self.ledger.budget.delta)
+        asked = agreed.federation, agreed.digest, self.name, agreed.plan(me), delta, price
+        if agreed.certificate is not None:
+            check_epsilon(self.policy, agreed, self.ledger.quote(*asked).epsilon)
+        promise = self.ledger.sign(*asked)
+        epsilon = None if promise.epsilon == math.inf else promise.epsilon
+        self.log("signed", federation=agreed.federation, terms=agreed.digest, epsilon=epsilon, delta=agreed.delta)
+        return agreed
+
+    def _member(self, agreed: Agreed) -> Member:
+        """The records are opened here, after the terms were signed off."""
+        me = agreed.names.index(self.name)
+        records = own_records(self.source, agreed, me)
+        rows, mechanism = np.arange(len(records), dtype=np.int64), None
+        if agreed.certificate is not None:
+            mechanism = Private(agreed.certificate, me, rows, self._randomness(me))
+        worker = Worker(
+            agreed.terms, me, agreed.initial(), agreed.objective, records, rows, agreed.seed, agreed.wire, mechanism
+        )
+        contract = Contract(
+            federation=agreed.federation,
+            digest=agreed.digest,
+            name=self.name,
+            me=me,
+            terms=agreed.terms,
+            wire=agreed.wire,
+            size=agreed.objective.size,
+            plan=agreed.plan(me),
+        )
+        seen = Seen(self.state / f"seen-{agreed.digest[:16]}.json")
+        return Member(contract, worker, self.ledger, seen, self.log)
+
+    def _randomness(self, me: int) -> Randomness:
+        if self.randomness is None:
+            return SystemSource()
+        chosen = self.randomness(me)
+        self.log("simulated_noise", says="this client's noise can be computed again and protects nobody")
+        return chosen
+
+
+def _everything(events: Any, delta: float) -> float:
+    """What releases without noise cost."""
+    return math.inf
+
+
+def save_model(path: Path, model: Any, agreed: Agreed) -> None:
+    """The model as an npz, there whole or not at all."""
+    draft = path.with_suffix(".draft")
+    try:
+        with draft.open("wb") as out:
+            np.savez(out, model=np.asarray(model), federation=agreed.federation, terms=agreed.digest)
+        draft.replace(path)
+    except OSError as error:
+        raise UsageError(f"the model cannot be written to {path}: {(error.strerror or str(error)).lower()}") from None

@@ -1,0 +1,141 @@
+"""The commands of a federation over the network: `serve` on one host, `join` on each client, `status` from anywhere."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+commands = typer.Typer(rich_markup_mode=None)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Overrides = Annotated[
+    list[str] | None, typer.Option("--set", metavar="a.b=c", help="Set a key of the run file; repeat at will.")
+]
+Where = Annotated[str, typer.Argument(metavar="HOST:PORT", help="Where the server is.")]
+
+
+def _one_sentence() -> AbstractContextManager[None]:
+    from crescendo.apps.cli import one_sentence
+
+    return one_sentence()
+
+
+def _checked(address: str) -> str:
+    from crescendo.errors import ConfigError
+
+    host, colon, port = address.rpartition(":")
+    if not colon or not host or not port.isdecimal() or int(port) > 65535:
+        raise ConfigError(f"{address} is not HOST:PORT; write for example 127.0.0.1:7077")
+    return address
+
+
+@commands.command(epilog="Example: crescendo serve federation.toml --listen 127.0.0.1:7077 --state served")
+def serve(
+    file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="The run file, with [serve].")],
+    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where to listen; port 0 takes a free one.")],
+    state: Annotated[Path, typer.Option(metavar="DIR", help="The federation's folder; made, or gone on with.")],
+    overrides: Overrides = None,
+    health: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Answer GET /healthz here.")] = None,
+    linger: Annotated[float, typer.Option(help="Seconds to wait after the end for clients to hear of it.")] = 60.0,
+    as_json: AsJson = False,
+) -> None:
+    """Serve a federation until its last round; stopped or killed, it goes on where it was."""
+    with _one_sentence():
+        from crescendo.apps.terms import read_served
+
+        config = read_served(file, overrides or [])
+        _checked(listen)
+
+        from crescendo.apps.serve import Listening
+        from crescendo.apps.serve import serve as run
+        from crescendo.runtimes.network.logs import JsonLog
+
+        served = run(config, Listening(listen, health=health), state, linger=linger, log=JsonLog())
+        facts: dict[str, object] = {"finished": served.finished, "k": served.k, "rounds": served.rounds, "model": None}
+        if served.finished:
+            facts["model"] = str(state / "model.npz")
+        if as_json:
+            _print_json(facts)
+        else:
+            ended = (
+                f"finished: the model is in {facts['model']}" if served.finished else "stopped: start it again to go on"
+            )
+            typer.echo(f"{served.k} of {served.rounds} rounds, {ended}")
+
+
+@commands.command(
+    epilog="\b\nExample: crescendo join 127.0.0.1:7077 --data mine.csv --as alice --state alice --policy policy.toml"
+)
+def join(
+    address: Where,
+    data: Annotated[str, typer.Option(metavar="SOURCE", help="Your records: a file, or a name.")],
+    name: Annotated[str, typer.Option("--as", metavar="NAME", help="Your name in the federation's terms.")],
+    state: Annotated[Path, typer.Option(metavar="DIR", help="Your folder: ledger, outbox, last model.")],
+    policy: Annotated[Path, typer.Option(metavar="FILE.toml", help="What you allow.")],
+    label: Annotated[str | None, typer.Option(help="The label column of a csv file; else the last.")] = None,
+    folder: Annotated[str | None, typer.Option(help="Where data files looked up by name lie.")] = None,
+    part: Annotated[
+        str | None,
+        typer.Option(metavar="RULE", help="For trials: take your part of the source, as a simulation would."),
+    ] = None,
+    test: Annotated[float, typer.Option(help="With --part: the share kept for testing.")] = 0.0,
+    as_json: AsJson = False,
+) -> None:
+    """Take part in a federation with your own records; stopped or killed, it goes on where it was."""
+    with _one_sentence():
+        from crescendo.apps.policy import read_policy
+
+        allowed = read_policy(policy)
+        _checked(address)
+
+        from crescendo.apps.join import join as run
+        from crescendo.apps.own_data import Source
+        from crescendo.runtimes.network.link import Place
+        from crescendo.runtimes.network.logs import JsonLog
+
+        source = Source(data, folder, label, part, test)
+        joined = run(Place(address), name, source, state, allowed, log=JsonLog())
+        finished = joined.model is not None
+        model = str(state / "model.npz") if finished else None
+        if as_json:
+            facts = {
+                "finished": finished,
+                "federation": joined.federation,
+                "rounds": joined.rounds,
+                "last": joined.last,
+            }
+            _print_json({**facts, "model": model})
+        else:
+            ended = f"finished: the model is in {model}" if finished else "stopped: start it again to go on"
+            typer.echo(f"{name}: {ended}")
+
+
+@commands.command(epilog="Example: crescendo status 127.0.0.1:7077")
+def status(
+    address: Where,
+    watch: Annotated[bool, typer.Option(help="Go on showing it, once a second.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show a served federation: who is there, how far everybody is, what was spent."""
+    with _one_sentence():
+        _checked(address)
+
+        from crescendo.apps.network_show import ask_status, show_status, watch_status
+        from crescendo.runtimes.network.link import Place
+
+        if as_json:
+            _print_json(ask_status(Place(address)))
+        elif watch:
+            watch_status(Place(address))
+        else:
+            show_status(ask_status(Place(address)))
+
+
+def _print_json(value: object) -> None:
+    typer.echo(json.dumps(value, allow_nan=False))
+    sys.stdout.flush()

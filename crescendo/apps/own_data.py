@@ -1,0 +1,80 @@
+"""A client's own records, as the terms want them. Read only after the terms were accepted, and never counted for anybody."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from crescendo.apps.terms import Agreed
+from crescendo.data import Records, as_records, load, readers, split
+from crescendo.data import labels as classes_and_labels
+from crescendo.errors import DataError
+from crescendo.privacy.admission import admitted
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a client's records are. ``part`` is for trials: the part that a simulation would give to this client."""
+
+    name: str
+    folder: str | None = None
+    label: str | None = None
+    part: str | None = None
+    test: float = 0.0
+
+
+def own_records(source: Source, agreed: Agreed, me: int) -> Records:
+    """The records that client ``me`` works on: of the agreed classes, and under privacy shortened to the norm bound.
+
+    Under privacy a record that does not fit is left out by a rule on that record alone; it never stops the run.
+    """
+    records = (
+        _labelled(source, agreed) if agreed.classes is not None and _is_file(source) else _loaded(source, agreed, me)
+    )
+    wanted = agreed.objective.size - agreed.objective.intercept
+    if records.features != wanted:
+        raise DataError(
+            f"{source.name} has {records.features} features and the terms say {wanted}; use the agreed ones"
+        )
+    if agreed.certificate is not None:
+        shortened, sound = admitted(records, agreed.certificate.norm_bound, agreed.objective.intercept)
+        records = shortened.take(np.flatnonzero(sound))
+    if not len(records):
+        raise DataError(f"{source.name} has no record that can be used; check that it is the file that was meant")
+    return records
+
+
+def _is_file(source: Source) -> bool:
+    return source.part is None and Path(source.name).expanduser().exists()
+
+
+def _labelled(source: Source, agreed: Agreed) -> Records:
+    """A file whose labels are read by the agreed classes: one client may well have records of one class only."""
+    assert agreed.classes is not None
+    path = Path(source.name).expanduser()
+    plain = path.with_suffix("") if path.suffix in (".gz", ".xz", ".bz2") else path
+    features = agreed.objective.size - agreed.objective.intercept if plain.suffix not in (".csv", ".npz") else None
+    raw = readers.path(path, source.label, None, features)
+    classes = tuple(sorted(agreed.classes, key=lambda label: (isinstance(label, str), label)))
+    keep = classes_and_labels.kept(raw.y, classes)
+    if not keep.any():
+        raise DataError(f"{source.name} has no record of the agreed classes {list(classes)}; check its labels")
+    return as_records(raw.x[keep], classes_and_labels.encode(raw.y[keep], classes, source.name))
+
+
+def _loaded(source: Source, agreed: Agreed, me: int) -> Records:
+    by = source.part or ""
+    dataset = load(
+        source.name,
+        folder=source.folder,
+        test=source.test,
+        seed=agreed.seed,
+        classes=agreed.classes,
+        label=source.label,
+        column=by.removeprefix("column:") if by.startswith("column:") else None,
+    )
+    if source.part is None:
+        return dataset.train
+    return dataset.train.take(split(dataset, len(agreed.names), source.part, seed=agreed.seed)[me])

@@ -1,0 +1,153 @@
+"""`serve`: a run file and a state folder in, a federation on the network until its last round."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from crescendo.apps.config import Config
+from crescendo.apps.join import SIGNALS, save_model
+from crescendo.apps.runfile import plain
+from crescendo.apps.terms import Agreed, build_terms, terms_text
+from crescendo.errors import UsageError
+from crescendo.runtimes.durable import DurableServer
+from crescendo.runtimes.network.hall import Hall
+from crescendo.runtimes.network.health import serve_health
+from crescendo.runtimes.network.limits import Limits
+from crescendo.runtimes.network.logs import Log, quiet
+from crescendo.runtimes.network.server import Admit, Manners, NetworkServer, everybody
+from crescendo.runtimes.network.status import status_of
+
+
+@dataclass(frozen=True)
+class Listening:
+    """Where and how to listen. Without credentials the bytes are not encrypted."""
+
+    address: str
+    credentials: Any = None
+    admit: Admit = everybody
+    health: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Served:
+    """How it ended."""
+
+    finished: bool
+    k: int
+    rounds: int
+    model: npt.NDArray[np.float64]
+
+
+def serve(config: Config, listening: Listening, state: Path, *, linger: float = 60.0, log: Log = quiet) -> Served:
+    """Serve until every client that is here has heard of the end, ``linger`` seconds after it, or until a signal."""
+    state.mkdir(parents=True, exist_ok=True)
+    agreed = build_terms(remembered_text(config, state))
+    present = [c for c, name in enumerate(agreed.names) if name not in config.serve.late]
+    with DurableServer(state / "journal", agreed.text, lambda text: agreed.terms, agreed.initial(), present) as durable:
+        for note in durable.notes:
+            log("journal", note=note)
+        hall = Hall(
+            durable,
+            agreed.terms,
+            agreed.text,
+            agreed.federation,
+            agreed.digest,
+            agreed.names,
+            agreed.wire,
+            Limits(agreed.certificate, agreed.objective.size, agreed.objective.l2),
+            agreed.delta,
+            log,
+        )
+        manners = Manners(config.serve.absent_after)
+        asyncio.run(_serve(hall, agreed, listening, manners, state, linger, log))
+        durable.snapshot()
+        return Served(hall.finished, durable.k, agreed.terms.rounds, durable.model)
+
+
+async def _serve(
+    hall: Hall, agreed: Agreed, listening: Listening, manners: Manners, state: Path, linger: float, log: Log
+) -> None:
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+    for one in SIGNALS:
+        loop.add_signal_handler(one, stop.set)
+    server = NetworkServer(hall, manners, listening.admit, log)
+    health = None
+    try:
+        try:
+            port = await server.start(listening.address, listening.credentials)
+        except RuntimeError as error:
+            raise UsageError(f"{listening.address} cannot be listened on ({error}); is the port in use?") from None
+        if listening.health is not None:
+            health = await serve_health(listening.health, lambda: _facts(hall, server))
+        log(
+            "serving",
+            federation=agreed.federation,
+            terms=agreed.digest,
+            port=port,
+            k=hall.durable.k,
+            rounds=agreed.terms.rounds,
+            epoch=hall.durable.epoch,
+            clients=len(agreed.names),
+        )
+        await _until_over(server, stop, linger, lambda: save_model(state / "model.npz", hall.durable.model, agreed))
+    finally:
+        if health is not None:
+            health.close()
+        await server.stop()
+        for one in SIGNALS:
+            loop.remove_signal_handler(one)
+        if hall.finished:  # what came late may have moved it
+            save_model(state / "model.npz", hall.durable.model, agreed)
+        log("stopped", k=hall.durable.k, finished=hall.finished)
+
+
+async def _until_over(server: NetworkServer, stop: asyncio.Event, linger: float, save: Any) -> None:
+    stopping, ending = asyncio.create_task(stop.wait()), asyncio.create_task(server.finished.wait())
+    told: asyncio.Task[Any] | None = None
+    try:
+        first: set[asyncio.Future[Any]] = {stopping, ending, server.failed}
+        await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
+        if ending.done() and not stopping.done():
+            save()
+            told = asyncio.create_task(server.all_told.wait())
+            await asyncio.wait({*first - {ending}, told}, timeout=linger, return_when=asyncio.FIRST_COMPLETED)
+        if server.failed.done():
+            server.failed.result()
+    finally:
+        for task in (stopping, ending, told):
+            if task is not None:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+
+
+def _facts(hall: Hall, server: NetworkServer) -> dict[str, Any]:
+    found = status_of(hall, server.peers, {}, 0.0)
+    connected = sum(client["connected"] for client in found["clients"])
+    return {
+        "ok": True,
+        "connected": connected,
+        **{name: found[name] for name in ("federation", "k", "rounds", "epoch", "finished")},
+    }
+
+
+def remembered_text(config: Config, state: Path) -> str:
+    """The terms of the run file; accounting for a private run takes seconds, so they are kept beside the journal."""
+    asked = hashlib.sha256(json.dumps(plain(config), sort_keys=True).encode()).hexdigest()
+    kept = state / "terms.json"
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        found = json.loads(kept.read_text())
+        if found["asked"] == asked:
+            return str(found["terms"])
+    text = terms_text(config)
+    kept.write_text(json.dumps({"asked": asked, "terms": text}))
+    return text

@@ -1,0 +1,309 @@
+"""A client on the network: one long-lived stream, made again whenever it breaks.
+
+First `ask`: what are the terms? The caller checks them, signs them off or declines. Then `take_part`: the stream and the worker
+side by side until the run is over, somebody stops it, or the server refuses for good. Nothing here decides about rounds or
+bytes: that is the `Member`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import hashlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from crescendo.core.messages import Broadcast, Settled
+from crescendo.errors import PeerError, Refused
+from crescendo.runtimes.network.link import Patience, Place, channel_to, join_on
+from crescendo.runtimes.network.logs import Log, quiet
+from crescendo.runtimes.network.member import Member
+from crescendo.runtimes.store import Release
+from crescendo.runtimes.wire import Assembly, decode
+from crescendo.runtimes.wire_messages import (
+    Ack,
+    BroadcastPart,
+    FromClient,
+    Goodbye,
+    Hello,
+    Ping,
+    Pong,
+    Refusal,
+    VoidRound,
+    Welcome,
+    from_server,
+    to_server,
+    update_parts,
+)
+
+
+class Cut(Exception):
+    """The stream broke, or the server asked to come back later; try again."""
+
+
+class Question:
+    """A stream on which the server was asked for its terms; nobody has joined yet."""
+
+    def __init__(self, call: Any, welcome: Welcome) -> None:
+        self._call, self.welcome = call, welcome
+
+    async def decline(self, reason: str) -> None:
+        """Tell the server why its terms are not accepted."""
+        with suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
+            await self._call.write(to_server(Goodbye(reason)))
+            await self._call.done_writing()
+            await self._call.read()
+
+
+@asynccontextmanager
+async def ask(
+    place: Place, name: str, instance: str, stop: asyncio.Event, patience: Patience, log: Log = quiet
+) -> AsyncIterator[Question | None]:
+    """The server's terms, as soon as it can be reached; None if stopped before."""
+    for wait in patience.waits():
+        async with channel_to(place) as channel:
+            call = join_on(channel)
+            try:
+                await call.write(to_server(Hello(name, instance, token=place.token)))
+                answer = await _until(_read(call), stop)
+                if answer is None:
+                    yield None
+                    return
+                if isinstance(answer, Welcome):
+                    yield Question(call, answer)
+                    return
+                _refused(answer, log)
+            except (Cut, grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
+                log("unreachable", server=place.address, reason=_why(error), again_in=round(wait, 2))
+            finally:
+                call.cancel()
+        if await _stopped(stop, wait):
+            yield None
+            return
+
+
+async def take_part(
+    place: Place, member: Member, instance: str, stop: asyncio.Event, patience: Patience, log: Log = quiet
+) -> None:
+    """Take part until the run is over or ``stop`` is set; what is done by then is on disk."""
+    loop, over = asyncio.get_running_loop(), asyncio.Event()
+    talk = _Talk(place, member, instance, log, over)
+
+    def tell(release: Release) -> None:
+        loop.call_soon_threadsafe(talk.released, release)
+
+    with concurrent.futures.ThreadPoolExecutor(1, "worker") as pool:
+        working = loop.run_in_executor(pool, member.work, tell)
+        talking = asyncio.create_task(_keep_talking(talk, patience, log))
+        stopping = asyncio.create_task(stop.wait())
+        try:
+            first: set[asyncio.Future[Any]] = {working, talking, stopping}
+            await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
+            member.stop()
+            await working
+            if member.final is not None:
+                over.set()
+            if not stopping.done() or talking.done():
+                await talking
+        finally:
+            member.stop()
+            for task in (talking, stopping):
+                task.cancel()
+            await asyncio.gather(talking, stopping, return_exceptions=True)
+
+
+async def _keep_talking(talk: _Talk, patience: Patience, log: Log) -> None:
+    """One stream after the other; returns when the run is over."""
+    waits = patience.waits()
+    while not talk.over.is_set():
+        try:
+            await talk.one_stream()
+        except (Cut, grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
+            if talk.over.is_set():
+                return
+            if talk.was_welcome:
+                waits = patience.waits()
+            wait = next(waits)
+            log("disconnected", server=talk.place.address, reason=_why(error), again_in=round(wait, 2))
+            if await _stopped(talk.over, wait):
+                return
+
+
+class _Talk:
+    """The conversation with the server over one stream after the other."""
+
+    def __init__(self, place: Place, member: Member, instance: str, log: Log, over: asyncio.Event) -> None:
+        self.place, self.over, self.was_welcome = place, over, False
+        self._member, self._instance, self._log = member, instance, log
+        self._outgoing: asyncio.Queue[FromClient | Release] | None = None  # of the stream that is up
+        self._sent: set[int] = set()  # rounds that went out on this stream
+
+    def released(self, release: Release) -> None:
+        """A round was released: send it, unless the stream is down; then it goes out with the next."""
+        if self._outgoing is not None and release.round not in self._sent:
+            self._sent.add(release.round)
+            self._outgoing.put_nowait(release)
+
+    async def one_stream(self) -> None:
+        """Talk until the stream breaks (`Cut`) or the run is over."""
+        contract, seen, self.was_welcome = self._member.contract, self._member.seen, False
+        async with channel_to(self.place) as channel:
+            call = join_on(channel)
+            hello = Hello(
+                contract.name,
+                self._instance,
+                contract.federation,
+                contract.digest,
+                self._member.last,
+                seen.epoch,
+                seen.k,
+                seen.settled,
+                self.place.token,
+            )
+            await call.write(to_server(hello))
+            reading = asyncio.create_task(self._read_all(call))
+            ending = asyncio.create_task(self.over.wait())
+            try:
+                await asyncio.wait({reading, ending}, return_when=asyncio.FIRST_COMPLETED)
+                if reading.done():
+                    reading.result()
+                if self.over.is_set():
+                    with suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError, TimeoutError):
+                        await asyncio.wait_for(self._part_well(call), 5)
+            finally:
+                self._outgoing = None
+                for task in (reading, ending):
+                    task.cancel()
+                await asyncio.gather(reading, ending, return_exceptions=True)
+                call.cancel()
+
+    async def _part_well(self, call: Any) -> None:
+        await call.done_writing()
+        while await call.read() is not grpc.aio.EOF:
+            pass
+
+    async def _read_all(self, call: Any) -> None:
+        contract = self._member.contract
+        assembly, yours, epoch = Assembly(contract.size, (contract.wire,)), Settled(0), 0
+        writing: asyncio.Task[None] | None = None
+        try:
+            while True:
+                message = await _read(call)
+                if writing is not None and writing.done():
+                    writing.result()
+                if isinstance(message, Welcome):
+                    if writing is None:
+                        writing = await self._on_welcome(message, call)
+                elif isinstance(message, BroadcastPart):
+                    if message.yours is not None:
+                        yours, epoch = message.yours, message.epoch
+                    data = assembly.add(message.vector)
+                    if data is not None:
+                        model, k = decode(data, contract.wire, contract.size), message.vector.about
+                        self._member.hear(Broadcast(model, k, yours, epoch))
+                        self._member.acknowledged(yours, epoch, k)
+                elif isinstance(message, Ack):
+                    self._member.acknowledged(message.yours, message.epoch)
+                elif isinstance(message, Ping):
+                    self._put(Pong(message.number))
+                else:
+                    _refused(message, self._log)
+        finally:
+            if writing is not None:
+                writing.cancel()
+                await asyncio.gather(writing, return_exceptions=True)
+
+    async def _on_welcome(self, welcome: Welcome, call: Any) -> asyncio.Task[None]:
+        contract, member = self._member.contract, self._member
+        if hashlib.sha256(welcome.terms.encode()).hexdigest() != contract.digest:
+            raise Refused(
+                f"the server has other terms for federation {contract.federation!r} than those that were signed off; nothing "
+                f"more is sent, ask its operator"
+            )
+        if welcome.federation != contract.federation or welcome.client != contract.me:
+            raise Refused(
+                f"the server speaks for federation {welcome.federation!r} now, and this client signed off terms of "
+                f"{contract.federation!r}; nothing more is sent, ask its operator"
+            )
+        self.was_welcome = True
+        self._outgoing, self._sent = asyncio.Queue(), set()
+        releases, lost = await asyncio.to_thread(member.to_send, welcome.received)
+        for i in lost:
+            self._log("void", round=i)
+            self._put(VoidRound(i, contract.federation, contract.digest))
+        for release in releases:
+            self.released(release)
+        member.acknowledged(welcome.received, welcome.epoch)
+        member.welcomed(welcome.start)
+        self._log("joined", federation=contract.federation, start=welcome.start, resent=len(releases), void=len(lost))
+        return asyncio.create_task(self._write_all(call, self._outgoing))
+
+    def _put(self, message: FromClient) -> None:
+        if self._outgoing is not None:
+            self._outgoing.put_nowait(message)
+
+    async def _write_all(self, call: Any, outgoing: asyncio.Queue[FromClient | Release]) -> None:
+        contract = self._member.contract
+        try:
+            while True:
+                message = await outgoing.get()
+                if not isinstance(message, Release):
+                    await call.write(to_server(message))
+                    continue
+                for part in update_parts(
+                    message.round, message.data, contract.wire, contract.federation, contract.digest
+                ):
+                    await call.write(part)
+        except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+            call.cancel()  # wakes the reader, which says why
+
+
+async def _read(call: Any) -> Any:
+    """The next message. What a sound server would not send is refused before anybody looks at it."""
+    raw = await call.read()
+    if raw is grpc.aio.EOF:
+        raise Cut(await call.details() or "the server closed the stream")
+    try:
+        return from_server(raw)
+    except PeerError as error:
+        raise Cut(str(error)) from None
+
+
+def _refused(answer: Any, log: Log) -> None:
+    """A refusal ends the client if it is final, and the stream if it is not about one round."""
+    if not isinstance(answer, Refusal):
+        raise Cut("the server spoke out of turn")
+    log("refused", reason=answer.reason, final=answer.final, round=answer.round)
+    if answer.final:
+        raise Refused(f"the server refuses: {answer.reason}")
+    if answer.round is None:
+        raise Cut(answer.reason)
+
+
+async def _stopped(stop: asyncio.Event, wait: float) -> bool:
+    """Wait; whether ``stop`` was set meanwhile."""
+    with suppress(TimeoutError):
+        await asyncio.wait_for(stop.wait(), wait)
+    return stop.is_set()
+
+
+async def _until(reading: Any, stop: asyncio.Event) -> Any:
+    """What is read, None if ``stop`` comes first."""
+    tasks = asyncio.ensure_future(reading), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        return tasks[0].result() if tasks[0].done() else None
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _why(error: BaseException) -> str:
+    if isinstance(error, grpc.aio.AioRpcError):
+        return f"{error.code().name.lower()}: {error.details()}"[:300]
+    return str(error)[:300] or type(error).__name__

@@ -1,0 +1,238 @@
+"""The server's side of a networked federation, without sockets: what each message does to the durable server, and who is told.
+
+Messages come in batches. `Hall.take` applies a batch and commits it, in a thread of its own, and returns what may be said once
+it is on disk: an answer to each message, the acknowledgements, and the broadcasts that are due. Nothing of a batch is said
+before, and nobody but `take` touches the durable server.
+
+A message that the core refuses changes nothing. If it was an update, its pair becomes void, for good, and both sides log it: a
+round never waits for an update that will not be taken. The same pair with other bytes is an alarm: two instances use one name,
+or somebody forges.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from crescendo.core.messages import Settled
+from crescendo.core.server import ConflictingUpdate, DuplicateUpdate
+from crescendo.core.setup import Terms
+from crescendo.errors import PeerError
+from crescendo.runtimes.durable import DurableServer
+from crescendo.runtimes.entries import Absent, Back, Joined, Left, Received, Voided
+from crescendo.runtimes.network.limits import Limits
+from crescendo.runtimes.network.logs import Log, quiet
+from crescendo.runtimes.server_state import OtherInstance
+from crescendo.runtimes.wire import decode, encode
+from crescendo.runtimes.wire_messages import FromServer, Goodbye, Hello, Refusal, VoidRound, Welcome
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Incoming:
+    """A whole update, put together from its parts."""
+
+    round: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """Nothing was heard of the client for too long."""
+
+
+Message = Hello | Incoming | VoidRound | Goodbye | Silence
+
+
+@dataclass(eq=False, slots=True)
+class Item:
+    """A message of a client, and what becomes of it: the answers to it, and whether it was taken."""
+
+    client: int
+    message: Message
+    answers: list[FromServer] = field(default_factory=list)
+    taken: bool = False
+    useless: bool = False  # it changed nothing
+    peer: Any = None  # the stream of a client that has joined
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class News:
+    """A broadcast as it goes out to one client; all clients share ``data``."""
+
+    k: int
+    epoch: int
+    yours: Settled
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Said:
+    """What may be said after a commit."""
+
+    acks: dict[int, Settled]
+    news: dict[int, News]
+    epoch: int
+    k: int
+
+
+class Hall:
+    """The durable server and the rules for what peers may ask of it."""
+
+    def __init__(
+        self,
+        durable: DurableServer,
+        terms: Terms,
+        text: str,
+        federation: str,
+        digest: str,
+        names: tuple[str, ...],
+        wire: str,
+        limits: Limits,
+        delta: float | None = None,
+        log: Log = quiet,
+    ) -> None:
+        self.durable, self.terms, self.text, self.federation, self.digest = durable, terms, text, federation, digest
+        self.names, self.wire, self.limits, self.delta, self._log = names, wire, limits, delta, log
+        self._index = {name: c for c, name in enumerate(names)}
+        self._encoded: tuple[Any, bytes] | None = None
+        self._longest_model = float(np.linalg.norm(durable.model))
+
+    # -- before anything is journaled ----------------------------------------------------------------------------------
+
+    def index(self, hello: Hello) -> int:
+        """Which client this is, or PeerError for one that is not part of this federation."""
+        c = self._index.get(hello.name)
+        if c is None:
+            raise PeerError(
+                f'"{hello.name}" is not among the clients of this federation; join as one of those it names'
+            )
+        if hello.federation and hello.federation != self.federation:
+            raise PeerError(f'this is federation "{self.federation}", not "{hello.federation}"; check the address')
+        if hello.digest and hello.digest != self.digest:
+            raise PeerError(
+                f'"{hello.name}" signed off other terms of federation "{self.federation}" than the server has; a changed '
+                f"federation needs an id of its own"
+            )
+        return c
+
+    def terms_for(self, c: int) -> Welcome:
+        """The answer to a client that asks for the terms and has not joined."""
+        return Welcome(self.text, self.federation, self.durable.epoch, c, 0, Settled(0))
+
+    def check_about(self, federation: str, digest: str) -> None:
+        """Every message says what it is about."""
+        if federation != self.federation or digest != self.digest:
+            raise PeerError(f'a message is about another federation or other terms than "{self.federation}"; dropped')
+
+    # -- a batch -------------------------------------------------------------------------------------------------------
+
+    def take(self, batch: Sequence[Item], connected: Sequence[int]) -> Said:
+        """Apply the messages and commit. What is returned may be said; the answers stand in the items."""
+        for item in batch:
+            try:
+                self._one(item)
+                item.taken = True
+            except PeerError as error:
+                self._refuse(item, error)
+        published = self.durable.commit()
+        joined = [item for item in batch if item.taken and isinstance(item.message, Hello)]
+        for item in joined:
+            item.answers.append(self._welcome(item.client))
+        newcomers = {item.client for item in joined}
+        told = {*connected, *newcomers} if published.due else newcomers
+        news = self._news(told) if told else {}
+        return Said(dict(published.acks), news, self.durable.epoch, self.durable.k)
+
+    def _one(self, item: Item) -> None:
+        c, message = item.client, item.message
+        match message:
+            case Incoming(round, data):
+                self._update(c, round, data)
+            case Hello():
+                self._join(c, message)
+            case VoidRound(round):
+                self.durable.submit(Voided(round, c, "its bytes are gone"))
+                self._log("void", client=self.names[c], round=round, reason="its bytes are gone")
+            case Silence():
+                self.durable.submit(Absent(c))
+                self._log("absent", client=self.names[c])
+            case Goodbye(reason):
+                self.durable.submit(Left(c))
+                self._log("left", client=self.names[c], reason=reason)
+
+    def _update(self, c: int, round: int, data: bytes) -> None:
+        low, high = self._block(round)
+        delta = decode(data, self.wire, high - low)
+        length = float(np.linalg.norm(delta.astype(np.float64)))
+        longest = self._longest(round, c)
+        if length > longest:
+            raise PeerError(
+                f"the update of round {round} from client {c} has length {length:.4g}, and under the terms a sound one is "
+                f"not longer than {longest:.4g}; refused"
+            )
+        self.durable.submit(Received(round, c, self.wire, data, low))
+
+    def _block(self, round: int) -> tuple[int, int]:
+        if not 0 <= round < self.terms.rounds:
+            raise PeerError(
+                f"there is no round {round} in a run of {self.terms.rounds} rounds; dropped, check the terms"
+            )
+        return self.terms.block(round, len(self.durable.model))
+
+    def _longest(self, i: int, c: int) -> float:
+        """A start model is the newest broadcast less the client's own updates on the way, which are bounded too."""
+        alone = self.limits.longest(i, c, self._longest_model)
+        if alone == math.inf:
+            return alone
+        ahead = max(0, i - self.durable.settled(c).below)
+        return self.limits.longest(i, c, self._longest_model + ahead * alone)
+
+    def _join(self, c: int, hello: Hello) -> None:
+        """Register the instance, learn from what it has seen whether this server is an older copy, and count it as here."""
+        self.durable.submit(Joined(c, hello.instance))
+        if self.durable.witness(c, hello.epoch, hello.k, hello.acknowledged):
+            self._log("new_epoch", client=self.names[c], k=hello.k, epoch=hello.epoch)
+        self.durable.submit(Back(c, hello.last))
+
+    def _welcome(self, c: int) -> Welcome:
+        durable = self.durable
+        start = durable.start_of(c)
+        self._log("joined", client=self.names[c], start=start, epoch=durable.epoch, k=durable.k)
+        return Welcome(self.text, self.federation, durable.epoch, c, start, durable.settled(c))
+
+    def _refuse(self, item: Item, error: PeerError) -> None:
+        c, message = item.client, item.message
+        name = self.names[c]
+        if isinstance(error, DuplicateUpdate):
+            item.useless = True
+            return
+        round = message.round if isinstance(message, Incoming | VoidRound) else None
+        alarm = isinstance(error, ConflictingUpdate | OtherInstance)
+        self._log("alarm" if alarm else "refused", client=name, round=round, reason=str(error))
+        if isinstance(message, Incoming) and not alarm:
+            with suppress(PeerError):  # a pair that cannot even be void: nobody waits for it
+                self.durable.submit(Voided(message.round, c, str(error)))
+        if isinstance(message, Silence):
+            return
+        final = alarm or isinstance(message, Hello)
+        item.answers.append(Refusal(str(error), final, None if final else round))
+
+    # -- what goes out -------------------------------------------------------------------------------------------------
+
+    def _news(self, told: set[int]) -> dict[int, News]:
+        durable = self.durable
+        model = durable.model
+        if self._encoded is None or self._encoded[0] is not model:
+            self._encoded = model, encode(model, self.wire)
+            self._longest_model = max(self._longest_model, float(np.linalg.norm(model)))
+        data, k, epoch = self._encoded[1], durable.k, durable.epoch
+        return {c: News(k, epoch, durable.settled(c), data) for c in told}
+
+    @property
+    def finished(self) -> bool:
+        return self.durable.k == self.terms.rounds

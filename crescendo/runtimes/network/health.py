@@ -1,0 +1,37 @@
+"""``GET /healthz``: one line of JSON for whoever watches the process; nothing else is served there."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+from crescendo.errors import UsageError
+
+LONGEST = 8192
+PATIENCE = 5.0
+
+
+async def serve_health(address: str, facts: Callable[[], dict[str, Any]]) -> asyncio.Server:
+    """Answer on HOST:PORT until the server is closed."""
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isdecimal():
+        raise UsageError(f"{address} is not HOST:PORT; write for example 127.0.0.1:8080")
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            head = await asyncio.wait_for(reader.readuntil(b"\r\n"), PATIENCE)
+            method, _, rest = head.decode("ascii", "replace").partition(" ")
+            found = method == "GET" and rest.split(" ")[0] == "/healthz"
+            body = json.dumps(facts() if found else {"error": "GET /healthz"}).encode() + b"\n"
+            status = b"200 OK" if found else b"404 Not Found"
+            writer.write(b"HTTP/1.1 " + status + b"\r\nContent-Type: application/json\r\nConnection: close\r\n")
+            writer.write(b"Content-Length: %d\r\n\r\n" % len(body) + body)
+            await asyncio.wait_for(writer.drain(), PATIENCE)
+        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass  # whoever asked is gone, or never asked
+        finally:
+            writer.close()
+
+    return await asyncio.start_server(answer, host.strip("[]") or None, int(port), limit=LONGEST)

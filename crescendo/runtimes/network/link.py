@@ -1,0 +1,87 @@
+"""How both sides reach each other: channels, their options, and how long to wait before trying again."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from crescendo.runtimes import wire_pb2 as pb
+from crescendo.runtimes.wire import PART
+from crescendo.runtimes.wire_messages import SERVICE, TERMS
+
+LARGEST_MESSAGE = max(PART, 4 * TERMS) + (64 << 10)
+JOIN, STATUS = f"/{SERVICE}/Join", f"/{SERVICE}/Status"
+
+# A connection whose other end vanished is noticed after 30 s at most. Proxies and keepalive agree on these.
+OPTIONS: list[tuple[str, Any]] = [
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.enable_retries", 0),
+    ("grpc.max_send_message_length", -1),
+]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the server is and how to speak to it. Without credentials the bytes are not encrypted."""
+
+    address: str
+    credentials: Any = None
+    token: str = ""
+
+
+@asynccontextmanager
+async def channel_to(place: Place) -> AsyncIterator[grpc.aio.Channel]:
+    """A new connection: gRPC's own waiting between attempts would add to ours."""
+    options = [*OPTIONS, ("grpc.max_receive_message_length", LARGEST_MESSAGE), ("grpc.use_local_subchannel_pool", 1)]
+    if place.credentials is None:
+        channel = grpc.aio.insecure_channel(place.address, options=options)
+    else:
+        channel = grpc.aio.secure_channel(place.address, place.credentials, options=options)
+    try:
+        yield channel
+    finally:
+        await channel.close()
+
+
+def join_on(channel: grpc.aio.Channel) -> Any:
+    """Open the stream."""
+    return channel.stream_stream(
+        JOIN, request_serializer=pb.ToServer.SerializeToString, response_deserializer=pb.ToClient.FromString
+    )()
+
+
+async def status_of(place: Place, timeout: float) -> str:
+    """What the server says about itself, as JSON."""
+    async with channel_to(place) as channel:
+        ask = channel.unary_unary(
+            STATUS,
+            request_serializer=pb.StatusRequest.SerializeToString,
+            response_deserializer=pb.StatusReply.FromString,
+        )
+        reply = await ask(pb.StatusRequest(token=place.token), timeout=timeout)
+        return str(reply.json)
+
+
+@dataclass(frozen=True)
+class Patience:
+    """Seconds before the next attempt: doubled each time from ``first`` up to ``most``, and spread by half."""
+
+    first: float = 0.2
+    most: float = 30.0
+
+    def waits(self) -> Iterator[float]:
+        wait = self.first
+        while True:
+            yield wait * random.uniform(0.5, 1.5)
+            wait = min(self.most, 2 * wait)

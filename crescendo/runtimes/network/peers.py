@@ -1,0 +1,95 @@
+"""One connected client as the server's loop sees it: what is to be said to it, and how much it may ask."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from typing import Any
+
+from crescendo.core.messages import Settled
+from crescendo.runtimes.network.hall import News
+from crescendo.runtimes.wire_messages import Ack, FromServer, Refusal, broadcast_parts, to_client
+
+PART_OF_THE_TIME = 16  # messages of one client that may wait for the disk at once; a large one waits alone
+LARGE = 256 << 10
+USELESS_BURST, USELESS_RATE = 1000.0, 50.0  # messages that change nothing: at once, and each second
+
+
+class Bucket:
+    """A budget that refills. `take` says how long to wait for what was taken."""
+
+    def __init__(self, burst: float, rate: float) -> None:
+        self._burst, self._rate, self._left, self._at = burst, rate, burst, time.monotonic()
+
+    def take(self, amount: float = 1.0) -> float:
+        now = time.monotonic()
+        self._left = min(self._burst, self._left + (now - self._at) * self._rate) - amount
+        self._at = now
+        return max(0.0, -self._left / self._rate)
+
+
+class Peer:
+    """A stream that has joined. Of broadcasts and acknowledgements only the newest wait, however slowly the client reads."""
+
+    def __init__(self, client: int, wire: str) -> None:
+        self.client, self._wire = client, wire
+        self.heard = time.monotonic()
+        self.closed = asyncio.Event()
+        self.bytes_up = self.bytes_down = 0
+        self.told_k = -1
+        self.line = asyncio.Semaphore(PART_OF_THE_TIME)
+        self.useless = Bucket(USELESS_BURST, USELESS_RATE)
+        self._words: deque[FromServer] = deque()
+        self._ack: tuple[Settled, int] | None = None
+        self._news: News | None = None
+        self._bell = asyncio.Event()
+
+    def say(self, message: FromServer) -> None:
+        """Say something that must not be lost on the way; few of these ever wait."""
+        self._words.append(message)
+        self._bell.set()
+
+    def acknowledge(self, settled: Settled, epoch: int) -> None:
+        self._ack = settled, epoch
+        self._bell.set()
+
+    def tell(self, news: News) -> None:
+        self._news = news
+        self._bell.set()
+
+    def close(self, refusal: Refusal | None = None) -> None:
+        """End the stream, after a last word."""
+        if refusal is not None:
+            self.say(refusal)
+        self.closed.set()
+        self._bell.set()
+
+    async def write_all(self, context: Any) -> None:
+        """Write what there is to say until the stream is closed. A broadcast that was begun is finished, then the newest goes."""
+        while True:
+            await self._bell.wait()
+            self._bell.clear()
+            while await self._write_one(context):
+                pass
+            if self.closed.is_set():
+                return
+
+    async def _write_one(self, context: Any) -> bool:
+        if self._words:
+            await context.write(to_client(self._words.popleft()))
+            return True
+        if self.closed.is_set():
+            return False
+        if self._ack is not None:
+            (settled, epoch), self._ack = self._ack, None
+            await context.write(to_client(Ack(settled, epoch)))
+            return True
+        if self._news is not None:
+            news, self._news = self._news, None
+            for part in broadcast_parts(news.k, news.epoch, news.yours, news.data, self._wire):
+                await context.write(part)
+            self.bytes_down += len(news.data)
+            self.told_k = news.k
+            return True
+        return False

@@ -1,0 +1,322 @@
+"""The federation's server on the network: grpc.aio around a `Hall`.
+
+Every joined client has one stream: a reader, which puts messages in line, and a writer (`Peer`). One task takes the line in
+batches to the hall, in a thread, and then lets the peers know. A client that floods waits for its own messages; one that breaks
+the protocol is told why and its stream is closed, and one that keeps doing so is let in again only after a while. What is held
+for a peer is bounded: one unfinished vector, a few messages in line, the newest broadcast.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from crescendo.errors import PeerError
+from crescendo.runtimes import wire_pb2 as pb
+from crescendo.runtimes.network.hall import Hall, Incoming, Item, Message, Silence
+from crescendo.runtimes.network.link import LARGEST_MESSAGE, OPTIONS
+from crescendo.runtimes.network.logs import Log, quiet
+from crescendo.runtimes.network.peers import LARGE, Bucket, Peer
+from crescendo.runtimes.network.status import status_of
+from crescendo.runtimes.wire import Assembly
+from crescendo.runtimes.wire_messages import (
+    SERVICE,
+    Goodbye,
+    Hello,
+    Ping,
+    Pong,
+    Refusal,
+    UpdatePart,
+    VoidRound,
+    from_client,
+    to_client,
+)
+
+BATCH = 20
+FIRST_WORD = 30.0  # seconds in which a stream has to say who it is
+THINKING = 3600.0  # seconds in which a client that was shown the terms has to decide
+STRIKES, FORGIVEN = 20.0, 0.2  # broken messages of one client: at once, and each second
+
+Admit = Callable[[str, str, Any], None]
+
+
+def everybody(name: str, token: str, context: Any) -> None:
+    """On one machine nobody needs to prove who it is."""
+
+
+@dataclass(frozen=True)
+class Manners:
+    """How long a client may be silent, and how often it is asked."""
+
+    absent_after: float = 60.0
+
+    @property
+    def ping_every(self) -> float:
+        return self.absent_after / 4
+
+
+class NetworkServer:
+    """Serves one hall. `start`, then `finished` or `failed` come to pass; `stop` finishes the write in hand."""
+
+    def __init__(self, hall: Hall, manners: Manners | None = None, admit: Admit = everybody, log: Log = quiet) -> None:
+        self.hall, self._manners, self._admit, self._log = hall, manners or Manners(), admit, log
+        self.peers: dict[int, Peer] = {}
+        self._heard: dict[int, float] = {}
+        self._strikes: dict[int, Bucket] = {}
+        self._told: set[int] = set()  # clients that have heard the end
+        self._line: asyncio.Queue[tuple[Item, asyncio.Future[None]]] = asyncio.Queue()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._server: grpc.aio.Server | None = None
+        self._began = time.monotonic()
+        self._busy = asyncio.Lock()
+        self.finished, self.all_told = asyncio.Event(), asyncio.Event()
+        self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def start(self, address: str, credentials: Any = None) -> int:
+        """Listen; the port."""
+        server = grpc.aio.server(
+            options=[*OPTIONS, ("grpc.max_receive_message_length", LARGEST_MESSAGE), ("grpc.so_reuseport", 0)],
+            maximum_concurrent_rpcs=2 * len(self.hall.names) + 64,
+        )
+        handlers = {
+            "Join": grpc.stream_stream_rpc_method_handler(
+                self._join,
+                request_deserializer=pb.ToServer.FromString,
+                response_serializer=pb.ToClient.SerializeToString,
+            ),
+            "Status": grpc.unary_unary_rpc_method_handler(
+                self._status,
+                request_deserializer=pb.StatusRequest.FromString,
+                response_serializer=pb.StatusReply.SerializeToString,
+            ),
+        }
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
+        secure = credentials is not None
+        port = server.add_secure_port(address, credentials) if secure else server.add_insecure_port(address)
+        self._server = server
+        await server.start()
+        self._tasks = [asyncio.create_task(run()) for run in (self._take_all, self._look_round)]
+        for task in self._tasks:
+            task.add_done_callback(self._on_task_end)
+        if self.hall.finished:
+            self.finished.set()
+        return int(port)
+
+    async def stop(self) -> None:
+        """Finish the write in hand, and close every stream."""
+        for peer in list(self.peers.values()):
+            peer.close(Refusal("the server stops; come back later"))
+        async with self._busy:
+            for task in self._tasks:
+                task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._server is not None:
+            await self._server.stop(1.0)
+
+    def _on_task_end(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and task.exception() is not None and not self.failed.done():
+            self.failed.set_exception(task.exception() or RuntimeError())
+
+    # -- the line ------------------------------------------------------------------------------------------------------
+
+    async def _put(self, c: int, message: Message) -> Item:
+        """Put a message in line and wait until it is on disk or refused."""
+        item, done = Item(c, message), asyncio.get_running_loop().create_future()
+        self._line.put_nowait((item, done))
+        await done
+        return item
+
+    async def _take_all(self) -> None:
+        while True:
+            batch = [await self._line.get()]
+            while len(batch) < BATCH and not self._line.empty():
+                batch.append(self._line.get_nowait())
+            async with self._busy:
+                items = [item for item, _ in batch]
+                said = await asyncio.shield(asyncio.to_thread(self.hall.take, items, list(self.peers)))
+                for item, done in batch:
+                    if done.cancelled():
+                        continue
+                    if item.taken and isinstance(item.message, Hello):
+                        item.peer = self._enter(item)  # now, or a broadcast of the next batch would pass it by
+                    done.set_result(None)
+                for c, settled in said.acks.items():
+                    if c in self.peers:
+                        self.peers[c].acknowledge(settled, said.epoch)
+                for c, news in said.news.items():
+                    if c in self.peers:
+                        self.peers[c].tell(news)
+                if said.k == self.hall.terms.rounds and not self.finished.is_set():
+                    self._log("finished", rounds=said.k, late=self.hall.durable.late)
+                    self.finished.set()
+                self._look_who_knows()
+
+    async def _look_round(self) -> None:
+        """Ask who is there, and declare absent whoever was silent for too long."""
+        number = 0
+        while True:
+            await asyncio.sleep(self._manners.ping_every)
+            number += 1
+            now = time.monotonic()
+            for peer in self.peers.values():
+                peer.say(Ping(number))
+            present = self.hall.durable.present
+            for c in range(len(self.hall.names)):
+                if present[c] and now - self._heard.get(c, self._began) > self._manners.absent_after:
+                    await self._put(c, Silence())
+                    if (
+                        c in self.peers
+                    ):  # a stream that nobody answers on; a client that lives comes back with a new one
+                        self.peers[c].close(Refusal("nothing was heard for too long; come back"))
+            self._look_who_knows()
+
+    def _look_who_knows(self) -> None:
+        """After the last round: has every client that is here heard of it?"""
+        if self.finished.is_set():
+            present = self.hall.durable.present
+            if all(c in self._told or not present[c] for c in range(len(self.hall.names))):
+                self.all_told.set()
+
+    # -- a stream ------------------------------------------------------------------------------------------------------
+
+    async def _join(self, requests: Any, context: Any) -> None:
+        try:
+            hello = await self._first_word(context)
+            if hello is not None:
+                await self._serve(hello, context)
+        except PeerError as error:
+            self._log("refused", peer=context.peer(), reason=str(error))
+            with suppress(grpc.aio.BaseError, asyncio.InvalidStateError):
+                await context.write(to_client(Refusal(str(error), final=True)))
+
+    async def _first_word(self, context: Any) -> Hello | None:
+        try:
+            raw = await asyncio.wait_for(context.read(), FIRST_WORD)
+        except TimeoutError:
+            return None
+        if raw is grpc.aio.EOF:
+            return None
+        hello = from_client(raw)
+        if not isinstance(hello, Hello):
+            raise PeerError("a stream begins with a hello; refused, check the client's version")
+        self._admit(hello.name, hello.token, context)
+        return hello
+
+    async def _serve(self, hello: Hello, context: Any) -> None:
+        c = self.hall.index(hello)
+        if not hello.digest:
+            await self._show_terms(c, context)
+            return
+        strikes = self._strikes.setdefault(c, Bucket(STRIKES, FORGIVEN))
+        if strikes.take(0) > 0:
+            await context.write(to_client(Refusal("too many broken messages came under this name; come back later")))
+            return
+        item = await self._put(c, hello)
+        if item.peer is None:
+            for answer in item.answers:
+                await context.write(to_client(answer))
+            return
+        peer: Peer = item.peer
+        writing = asyncio.create_task(peer.write_all(context))
+        reading = asyncio.create_task(self._read_all(peer, context))
+        closing = asyncio.create_task(peer.closed.wait())
+        try:
+            await asyncio.wait({writing, reading, closing}, return_when=asyncio.FIRST_COMPLETED)
+            if reading.done() and reading.exception() is None and peer.told_k == self.hall.terms.rounds:
+                self._told.add(c)
+            if reading.done() and isinstance(error := reading.exception(), PeerError):
+                strikes.take(1)
+                self._log("refused", client=self.hall.names[c], reason=str(error))
+                peer.close(Refusal(str(error)))
+            peer.close()
+            with suppress(TimeoutError, asyncio.CancelledError):
+                await asyncio.wait_for(asyncio.shield(writing), 2.0)
+        finally:
+            if self.peers.get(c) is peer:
+                del self.peers[c]
+                self._log("disconnected", client=self.hall.names[c])
+            for task in (writing, reading, closing):
+                task.cancel()
+            await asyncio.gather(writing, reading, closing, return_exceptions=True)
+            self._look_who_knows()
+
+    async def _show_terms(self, c: int, context: Any) -> None:
+        """A client asks what it would agree to. It declines with a reason, or comes again and joins."""
+        await context.write(to_client(self.hall.terms_for(c)))
+        with suppress(TimeoutError):
+            raw = await asyncio.wait_for(context.read(), THINKING)
+            message = None if raw is grpc.aio.EOF else from_client(raw)
+            if isinstance(message, Goodbye):
+                self._log("declined", client=self.hall.names[c], reason=message.reason)
+
+    def _enter(self, item: Item) -> Peer:
+        """The newest stream of a client is the one that counts."""
+        c = item.client
+        older = self.peers.get(c)
+        if older is not None:
+            older.close(Refusal("this client has joined again from elsewhere; if these are two copies, stop one", True))
+        peer = Peer(c, self.hall.wire)
+        self.peers[c] = peer
+        self._heard[c] = time.monotonic()
+        for answer in item.answers:
+            peer.say(answer)
+        return peer
+
+    async def _read_all(self, peer: Peer, context: Any) -> None:
+        """Read until the client has nothing more to say. What breaks the protocol is raised."""
+        hall, c = self.hall, peer.client
+        assembly = Assembly(len(hall.durable.model), (hall.wire,))
+        while (raw := await context.read()) is not grpc.aio.EOF:
+            peer.heard = self._heard[c] = time.monotonic()
+            message = from_client(raw)
+            if isinstance(message, UpdatePart):
+                hall.check_about(message.federation, message.digest)
+                data = assembly.add(message.vector)
+                if data is not None:
+                    peer.bytes_up += len(data)
+                    await self._pass_on(peer, Incoming(message.vector.about, data), large=len(data) > LARGE)
+            elif isinstance(message, VoidRound):
+                hall.check_about(message.federation, message.digest)
+                await self._pass_on(peer, message)
+            elif isinstance(message, Goodbye):
+                await self._put(c, message)
+                return
+            elif isinstance(message, Pong):
+                await asyncio.sleep(peer.useless.take())
+            else:
+                raise PeerError("a client says hello twice on one stream; refused, check its version")
+
+    async def _pass_on(self, peer: Peer, message: Message, large: bool = False) -> None:
+        """Put a message in line without waiting for it, as long as not too many of this client are waiting."""
+        await peer.line.acquire()
+        task = asyncio.ensure_future(self._through(peer, message))
+        if large:
+            await task
+
+    async def _through(self, peer: Peer, message: Message) -> None:
+        try:
+            item = await self._put(peer.client, message)
+            for answer in item.answers:
+                if isinstance(answer, Refusal) and answer.final:
+                    peer.close(answer)
+                else:
+                    peer.say(answer)
+            if item.useless:
+                peer.acknowledge(self.hall.durable.settled(peer.client), self.hall.durable.epoch)
+                await asyncio.sleep(peer.useless.take())
+        finally:
+            peer.line.release()
+
+    # -- for people ----------------------------------------------------------------------------------------------------
+
+    async def _status(self, request: pb.StatusRequest, context: Any) -> pb.StatusReply:
+        self._admit("", request.token, context)
+        return pb.StatusReply(json=json.dumps(status_of(self.hall, self.peers, self._heard, self._began)))
