@@ -169,9 +169,8 @@ def test_a_suggested_delay_is_not_higher_than_needed(sizes: ListedSizes, tau: fl
         certify(sizes, rounds, d=d, tau=ConstantDelay(tau))
     except ScheduleRefused as error:
         assert isinstance(error.delay, ConstantDelay)
-        needed = (
-            max(sizes.values) - 1 if d is None else max(sum(sizes.values[max(0, i - d) : i + 1]) for i in range(rounds))
-        )
+        each = [sizes(i) for i in range(rounds)]
+        needed = max(each) - 1 if d is None else max(sum(each[max(0, i - d) : i + 1]) for i in range(rounds))
         assert needed <= error.delay.tau <= needed + 0.01
 
 
