@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import crescendo
-from crescendo.apps.accounting import by_theorems, envelope
+from crescendo.apps.accounting import Releases, accounts_of, by_theorems, envelope
 from crescendo.apps.cli import app
 from crescendo.apps.plan_file import plan_text
 from crescendo.apps.run import simulate
@@ -23,6 +23,7 @@ from crescendo.privacy.audit import Finding, Report
 from crescendo.privacy.budget import Budget
 from crescendo.privacy.events import PoissonGaussian, from_json, tally
 from crescendo.privacy.noise import Source
+from crescendo.privacy.theorems import theorem_one
 from crescendo.runtimes.store import open_ledger
 
 runner = CliRunner()
@@ -228,6 +229,23 @@ def test_no_theorem_proves_less_than_the_tight_accountant(
     for verdict in by_theorems(events, 10_000, delta):
         assert verdict.applies == verdict.why.startswith("applies")
         assert verdict.epsilon is None or verdict.epsilon >= tight.epsilon - tight.error
+
+
+def test_the_theorems_are_asked_about_the_least_noise_and_answer_as_they_do_by_name() -> None:
+    rates = [(1.2e-4 * (i + 16 / 1.2), 1) for i in range(192)]
+    first, main = by_theorems(tally((PoissonGaussian(rate, 9.0), n) for rate, n in rates), 10_000, 5.5e-8)
+    assert first == theorem_one(rates, 9.0, 5.5e-8)
+    assert main.theorem == "thm-mainp" and main.epsilon == pytest.approx(0.8358, rel=1e-3)
+    mixed = tally((PoissonGaussian(rate, 9.0 + (rate < 0.01)), n) for rate, n in rates)
+    assert by_theorems(mixed, 10_000, 5.5e-8)[0].epsilon == first.epsilon
+
+
+def test_of_many_plans_the_costliest_is_accounted_tightly_and_the_others_never_too_low() -> None:
+    plans = [((PoissonGaussian(0.01 * (j + 1), 2.0), 3),) for j in range(10)]
+    found = accounts_of([Releases(f"client {j}", 100, plan) for j, plan in enumerate(plans)], 1e-5)
+    assert [one.spent.method for one in found] == ["rdp"] * 9 + ["pld"]
+    assert [len(one.theorems) for one in found] == [0] * 9 + [2]
+    assert found[0].spent.epsilon >= account(plans[0], 1e-5).epsilon
 
 
 # -- audit ------------------------------------------------------------------------------------------------------------
