@@ -5,9 +5,10 @@ The number reported is an upper bound, for these reasons.
 1. *One round.* Removing a record from, or adding one to, a Poisson-sampled round whose sum moves by at most the sensitivity
    costs at most what it costs between N(0, sigma^2) and the mixture with N(1, sigma^2), in that direction (Zhu, Dong,
    Wang 2022). `loss` puts the privacy loss of this pair on a grid so that it can only overstate.
-2. *Many rounds.* Losses of one direction add up, so their distributions convolve (dp-accounting's `DensePLDPmf`), though
-   later rounds depend on earlier ones. Each direction is composed by itself; epsilon is the larger.
-3. *Tails.* What dp-accounting cuts off (1e-15 a convolution) it counts as a loss of everything, or moves up.
+2. *Many rounds.* Losses of one direction add up, so their distributions convolve, though later rounds depend on earlier
+   ones: alike rounds by dp-accounting, which also reads epsilon off, then distinct ones as a balanced tree. Each
+   direction is composed by itself; epsilon is the larger.
+3. *Tails.* What is cut off (1e-15 a convolution) counts as a loss of everything at the upper end, and moves up at the lower.
 4. *Rounding.* This is not in dp-accounting: its n-fold convolution by a power of an FFT has an error in delta of about 1.6e-17 n
    of either sign (measured against the exact Gaussian; with 100,000 rounds it returns 3.4e-12 where the truth is 5.2e-12). So
    2.2e-16 n is taken off delta before epsilon is read. Where that is half of delta or more, and where delta is below 1e-12,
@@ -136,36 +137,42 @@ def _by_pld(
     counted: Counted, delta: float, interval: float, twice: bool, progress: Progress | None
 ) -> tuple[float, float]:
     """Epsilon on the grid, and on one twice as coarse if ``twice``."""
-    leaves: tuple[list[tuple[Any, Any]], ...] = ([], []) if twice else ([],)
+    leaves: tuple[list[loss.Losses], ...] = ([], []) if twice else ([],)
     for done, (event, count) in enumerate(counted):
         both = _cache.losses(event, interval)
-        leaves[0].append((_repeated(both.remove, count), _repeated(both.add, count)))
+        leaves[0].append(loss.Losses(*(_repeated(grid, count) for grid in both)))
         if twice:
-            leaves[1].append((_repeated(loss.coarser(both.remove), count), _repeated(loss.coarser(both.add), count)))
+            leaves[1].append(loss.Losses(*(_repeated(loss.coarser(grid), count) for grid in both)))
         if progress is not None:
             progress(done + 1, len(counted) + 1)
-    found = [max(float(pmf.get_epsilon_for_delta(delta)) for pmf in _tree(grid, _composed)) for grid in leaves]
+    found = [max(_epsilon(grid, delta) for grid in _tree(level, _composed)) for level in leaves]
     if progress is not None:
         progress(len(counted) + 1, len(counted) + 1)
     return found[0], found[-1]
 
 
-def _repeated(grid: loss.Grid, count: int) -> Any:
-    pmf = _pld_pmf().DensePLDPmf(grid.interval, grid.lowest, grid.probs, grid.infinite, True)
+def _repeated(grid: loss.Grid, count: int) -> loss.Grid:
+    """``count`` rounds alike: many by the power of an FFT, few by squaring, as the power first spends long on its tails."""
     if count > 64:
-        return pmf.self_compose(count, _TRUNCATED)
-    result = None  # squaring is faster for few: the power of an FFT first spends long on finding the tails
+        many = _pmf(grid).self_compose(count, _TRUNCATED)
+        return loss.Grid(many._lower_loss, many._probs, many._infinity_mass, grid.interval)
+    result = None
     while True:
         if count % 2:
-            result = pmf if result is None else result.compose(pmf, _TRUNCATED)
+            result = grid if result is None else loss.composed(result, grid, _TRUNCATED)
         count //= 2
         if not count:
+            assert result is not None
             return result
-        pmf = pmf.compose(pmf, _TRUNCATED)
+        grid = loss.composed(grid, grid, _TRUNCATED)
 
 
-def _composed(left: tuple[Any, Any], right: tuple[Any, Any]) -> tuple[Any, Any]:
-    return left[0].compose(right[0], _TRUNCATED), left[1].compose(right[1], _TRUNCATED)
+def _composed(left: loss.Losses, right: loss.Losses) -> loss.Losses:
+    return loss.Losses(*(loss.composed(one, other, _TRUNCATED) for one, other in zip(left, right, strict=True)))
+
+
+def _epsilon(grid: loss.Grid, delta: float) -> float:
+    return float(_pmf(grid).get_epsilon_for_delta(delta))
 
 
 def _tree(leaves: Sequence[Thing], join: Callable[[Thing, Thing], Thing]) -> Thing:
@@ -176,8 +183,9 @@ def _tree(leaves: Sequence[Thing], join: Callable[[Thing, Thing], Thing]) -> Thi
     return leaves[0]
 
 
-def _pld_pmf() -> Any:
-    return import_module("dp_accounting.pld.pld_pmf")  # loaded on first use: it takes a second
+def _pmf(grid: loss.Grid) -> Any:
+    pld_pmf = import_module("dp_accounting.pld.pld_pmf")  # loaded on first use: it takes a second
+    return pld_pmf.DensePLDPmf(grid.interval, grid.lowest, grid.probs, grid.infinite, True)
 
 
 class _Cache:

@@ -88,6 +88,28 @@ def coarser(grid: Grid) -> Grid:
     return Grid((grid.lowest - start) // 2, even, grid.infinite, 2 * grid.interval)
 
 
+def composed(left: Grid, right: Grid, truncated: float) -> Grid:
+    """The sum of two independent losses. Of tails up to ``truncated`` in all, the upper loses everything, the lower moves up.
+
+    dp-accounting's `DensePLDPmf.compose` is the same, but finds the tails in a Python loop that takes longer than all the rest.
+
+    >>> one = losses(0.1, 1.0, 1e-3).remove
+    >>> both = composed(one, one, 1e-15)
+    >>> round(float(both.probs.sum()) + both.infinite, 12), len(both.probs) < 2 * len(one.probs)
+    (1.0, True)
+    """
+    from scipy.signal import fftconvolve
+
+    probs = fftconvolve(left.probs, right.probs)
+    infinite = left.infinite + right.infinite - left.infinite * right.infinite
+    low = int(np.argmax(np.cumsum(probs) > truncated / 2))
+    high = len(probs) - int(np.argmax(np.cumsum(probs[::-1]) > truncated / 2))
+    kept = probs[low:high].copy()
+    kept[0] += probs[:low].sum()
+    infinite += max(0.0, float(probs[high:].sum()))
+    return Grid(left.lowest + right.lowest + low, kept, infinite, left.interval)
+
+
 def _loss(x: float, rate: float, sigma: float) -> float:
     exponent = (2 * x - 1) / (2 * sigma * sigma)
     if exponent > 30:

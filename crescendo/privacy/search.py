@@ -137,13 +137,16 @@ def _why_none(
         count = math.ceil(budget.gradients / first)
         return f"constant rounds of {first:,} take {count:,} rounds for {budget.gradients:,} gradients; ask for {count:,} rounds"
     assert rounds is not None  # without a number of rounds the constant schedule always fits
-    last = min(
-        Curve.through(first, p, rounds, budget.gradients).steps(budget.gradients)[-1][0]
-        for p in (POWERS if power is None else (power,))
+    last, p = min(
+        (Curve.through(first, p, rounds, budget.gradients).steps(budget.gradients)[-1][0], p)
+        for p in _powers(first, power)
     )
-    return (
-        f"{rounds:,} rounds would end with {last:,} of {budget.records:,} records, over the {cap:,} allowed; "
-        f"allow a share of {math.ceil(last / budget.records * 1e4) / 1e4:g} or take more rounds"
+    share = math.ceil(last / budget.records * 1e4) / 1e4
+    more = _fit(budget, first, p, None, cap, delay)
+    ways = [f"allow a share of {share:g}"] if share <= 1 else []
+    ways += [f"take {more[0].rounds:,} rounds"] if more is not None else []
+    return f"{rounds:,} rounds would end with {last:,} of {budget.records:,} records, over the {cap:,} allowed; " + (
+        " or ".join(ways) or "start with a smaller first size"
     )
 
 

@@ -56,7 +56,9 @@ class Curve:
         if self.p == 0:
             return _level(gradients, self.rounds)
         sizes = self.scale * (np.arange(self.rounds) + self.m) ** self.p
-        levels = np.linspace(sizes[0], sizes[-1], MOST_STEPS - 2)  # the first round and the last step may add one each
+        # The first round and the last step may add one step each. No step begins at the very last size: a lone round
+        # there would have to take up what rounding left over.
+        levels = np.linspace(sizes[0], sizes[-1], MOST_STEPS - 1)[:-1]
         ends = np.unique(np.append(np.searchsorted(sizes, levels, side="left"), 1))
         ends = np.append(ends[(ends > 0) & (ends < self.rounds)], self.rounds)
         sums = np.concatenate([[0.0], np.cumsum(sizes)]) * (gradients / sizes.sum())
