@@ -158,9 +158,9 @@ def hello(**changed: Any) -> pb.ToServer:
 
 
 def part(**changed: Any) -> pb.Part:
-    return pb.Part(
-        **{"about": 0, "part": 0, "parts": 1, "floats": pb.FLOAT32, "numbers": 1, "data": bytes(4)} | changed
-    )
+    fields: dict[str, Any] = {"about": 0, "part": 0, "parts": 1, "floats": pb.FLOAT32, "numbers": 1, "data": bytes(4)}
+    fields.update(changed)
+    return pb.Part(**fields)
 
 
 def update(**changed: Any) -> pb.ToServer:
