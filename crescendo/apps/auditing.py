@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from crescendo.apps.build import prepare
 from crescendo.apps.config import Config
 from crescendo.errors import ConfigError
@@ -21,17 +19,16 @@ def attack(config: Config, name: str, runs: int) -> Report:
     assert found is not None
     me = max(range(len(found.spent)), key=lambda c: found.spent[c].epsilon)
     classes = len(prepared.dataset.classes)
-    with np.errstate(all="ignore"):  # broken and endless records are part of the attack
-        return audit(
-            found.certificate,
-            prepared.objective,
-            claimed=found.spent[me].epsilon,
-            delta=found.delta,
-            me=me,
-            features=prepared.dataset.features,
-            labels=(-1.0, 1.0) if classes == 2 else tuple(float(label) for label in range(max(classes, 1))),
-            wire=config.run.wire,
-            runs=runs,
-            threshold_runs=THRESHOLD_RUNS * runs,
-            seed=config.run.seed,
-        )
+    return audit(
+        found.certificate,
+        prepared.objective,
+        claimed=found.spent[me].epsilon,
+        delta=found.delta,
+        me=me,
+        features=prepared.dataset.features,
+        labels=(-1.0, 1.0) if classes == 2 else tuple(float(label) for label in range(max(classes, 1))),
+        wire=config.run.wire,
+        runs=runs,
+        threshold_runs=THRESHOLD_RUNS * runs,
+        seed=config.run.seed,
+    )
