@@ -117,7 +117,7 @@ def test_the_general_recipe_keeps_its_delay_in_every_round(
 def test_certify_agrees_with_the_conditions_written_out_and_names_the_first_round_that_fails(
     sizes: ListedSizes, tau: Delay, d: int | None
 ) -> None:
-    values = list(sizes.values)
+    values = [sizes(i) for i in range(len(sizes.values))]
     checks = [live(values, tau)] + ([] if d is None else [ahead(values, tau, d)])
     failing = next((check for check in checks if not all(check)), None)
     if failing is None:
@@ -134,7 +134,8 @@ def test_certify_agrees_with_the_conditions_written_out_and_names_the_first_roun
 def test_every_suggestion_of_a_refusal_passes_and_the_next_size_or_d_does_not(
     sizes: ListedSizes, tau: Delay, d: int | None
 ) -> None:
-    values, rounds = list(sizes.values), len(sizes.values)
+    rounds = len(sizes.values)
+    values = [sizes(i) for i in range(rounds)]
     try:
         certify(sizes, rounds, d=d, tau=tau)
         return
