@@ -203,10 +203,9 @@ class DurableServer:
         """
         with self._guard:
             journal = self._open()
-            journal.sync()
             journal.roll()
             write_snapshot(self.folder, Snapshot(journal.end, journal.check, self._state.export()))
-            self._snapshot_at, self._snapshot_written, self._since = journal.end, journal.written, 0
+            self._count_from_here()
             if prune:
                 journal.prune(min(number_of(path) for path in snapshots_of(self.folder)))
 
@@ -289,7 +288,15 @@ class DurableServer:
         journal = self._open()
         written = self._since + journal.written - self._snapshot_written
         if written >= self._snapshot_bytes or journal.end - self._snapshot_at >= SNAPSHOT_ENTRIES:
-            self.snapshot()
+            try:
+                self.snapshot()
+            except OSError as error:  # it would only have been a shortcut; try again after as much more
+                self.notes.append(f"a snapshot could not be written ({error.strerror}); see to the disk")
+                self._count_from_here()
+
+    def _count_from_here(self) -> None:
+        journal = self._open()
+        self._snapshot_at, self._snapshot_written, self._since = journal.end, journal.written, 0
 
 
 def replay(folder: str | Path) -> npt.NDArray[np.float64]:

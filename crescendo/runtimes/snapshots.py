@@ -45,7 +45,7 @@ def write_snapshot(folder: Path, snapshot: Snapshot) -> None:
         os.fsync(file.fileno())
     beside.replace(path)
     sync_folder(folder)
-    for old in snapshots_of(folder)[KEPT:]:
+    for old in [*snapshots_of(folder)[KEPT:], *folder.glob("snapshot-*.new")]:  # the latter a crash left behind
         old.unlink()
 
 
