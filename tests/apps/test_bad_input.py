@@ -26,7 +26,7 @@ WRONG_VALUES = [
     (
         "nonsense=1",
         "there is no key nonsense; a run file has the sections run, data, clients, objective, schedule, timing, "
-        "privacy, evaluate",
+        "privacy, evaluate, serve",
     ),
     # values of the wrong type or size
     ("run.seed=-1", "run.seed must be a whole number of at least 0, not -1"),
