@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 Vector = npt.NDArray[np.floating[Any]]
+Pair = tuple[int, int]  # (round, client)
 
 
 class Settled(NamedTuple):
@@ -40,6 +43,37 @@ class Update:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Sum:
+    """Several updates added up: ``delta`` is what all the ``pairs`` (round, client) moved the model by.
+
+    A sum is taken whole or not at all. Its ``id`` follows from its content, so that a sum sent again is known to be the
+    same, and one with another member or another bit has another id. All pairs of a sum move the same block.
+
+    >>> Sum.of(Update(2, 0, np.ones(3))).pairs, Sum(((2, 1), (0, 0)), np.ones(3)).pairs
+    (((2, 0),), ((0, 0), (2, 1)))
+    """
+
+    pairs: tuple[Pair, ...]
+    delta: Vector
+    id: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "pairs", tuple(sorted(self.pairs)))
+        hashed = hashlib.blake2b(repr((self.pairs, self.delta.dtype.str)).encode(), digest_size=16)
+        hashed.update(np.ascontiguousarray(self.delta).data)
+        object.__setattr__(self, "id", hashed.hexdigest())
+
+    @staticmethod
+    def of(update: Update) -> Sum:
+        """An update as the sum of itself alone."""
+        return Sum(((update.round, update.client),), update.delta)
+
+    @property
+    def clients(self) -> frozenset[int]:
+        return frozenset(c for _, c in self.pairs)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Broadcast:
     """The global model at a moment when every update of every round before ``k`` was in it, or was declared void or absent.
 
@@ -52,6 +86,29 @@ class Broadcast:
     k: int
     yours: Settled
     epoch: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Word:
+    """The server's word to a whole subtree: which rounds of each client are settled, taken at one instant.
+
+    With a ``model`` it is everybody's broadcast in one message, and the model contains exactly the rounds that ``yours``
+    says: the two are never parted or paired anew. Without one it only acknowledges.
+    """
+
+    yours: Mapping[int, Settled]
+    k: int
+    epoch: int = 0
+    model: Vector | None = None
+
+    def among(self, clients: Iterable[int]) -> Word:
+        """The part of it that concerns ``clients``."""
+        return Word({c: self.yours[c] for c in clients if c in self.yours}, self.k, self.epoch, self.model)
+
+    def to(self, c: int) -> Broadcast:
+        """Client c's broadcast."""
+        assert self.model is not None
+        return Broadcast(self.model, self.k, self.yours[c], self.epoch)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,10 @@ is what a broadcast tells each client as ``yours``, so it doubles as the acknowl
 An absent client holds up nothing: k passes its open rounds. What it sends later is still applied, once, and counted as
 late. With nobody present k stands still, since a broadcast would then contain nothing new.
 
+A sum from an aggregator is taken only if none of its pairs is settled, else not at all: so a sum that was sent again,
+or that shares a member with another one, can never be applied twice. The answer names what the server has, and the
+aggregator, which kept the members, sends the rest as a new sum.
+
 A message is checked wholly before anything changes, so a refused one leaves no trace; and every new model is a new
 array, so a Broadcast once made stays true. Nothing here grows with what a peer sends: rounds beyond `Terms.furthest`
 are refused, and a client's settled rounds are at most the rounds of the run.
@@ -27,19 +31,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from crescendo.core.messages import Broadcast, Settled, Update, Vector
+from crescendo.core.messages import Broadcast, Pair, Settled, Sum, Update, Vector, Word
+from crescendo.core.refusals import ConflictingUpdate, DuplicateUpdate, RefusedSum, SumOverlaps
 from crescendo.core.setup import Terms
 from crescendo.errors import PeerError, UsageError
 
+__all__ = ["ConflictingUpdate", "DuplicateUpdate", "RefusedSum", "Server", "SumOverlaps"]
+
 REMEMBERED_ROUNDS = 64  # how long after its round an update's fingerprint is kept, to tell a repeat from a forgery
-
-
-class DuplicateUpdate(PeerError):
-    """The pair (round, client) is settled already; the network repeated a message. Drop it."""
-
-
-class ConflictingUpdate(PeerError):
-    """The pair (round, client) came before with other bytes: two instances of one client, or a forgery. Raise an alarm."""
 
 
 class Server:
@@ -86,21 +85,38 @@ class Server:
         self._check_pair(i, c)
         if self._settled(i, c):
             raise self._repeat(i, c, delta)
-        low, high = self._check_delta(i, c, delta)
-        with np.errstate(over="ignore"):
-            moved = self.model[low:high] - delta
-        if not np.isfinite(moved).all():  # a NaN or infinity in delta shows here too
-            raise PeerError(
-                f"the update of round {i} from client {c} is not finite; dropped, check that client's data and step size"
-            )
-        if len(moved) < len(self.model):
-            moved = np.concatenate([self.model[:low], moved, self.model[high:]])
-        moved.flags.writeable = False
-        self.model = moved
+        self.model = self._moved(i, delta, f"the update of round {i} from client {c}")
         self._last[c] = max(self._last[c], i)
         self._fingerprints.setdefault(i, {})[c] = _fingerprint(delta)
         self.late += i < self.k
         return self._settle(i, c)
+
+    def receive_sum(self, total: Sum) -> bool:
+        """Apply a sum of updates, all of it or, if any pair is settled or faulty, nothing. True if k rose."""
+        if len(total.pairs) == 1:
+            return self._receive_sum_of_one(total)
+        self._check_sum(total)
+        try:
+            self.model = self._moved(total.pairs[0][0], np.asarray(total.delta), f"a sum of {len(total.pairs)} updates")
+        except PeerError as error:
+            raise RefusedSum(str(error)) from None
+        before = self.k
+        self.late += sum(i < before for i, _ in total.pairs)
+        for i, c in total.pairs:
+            self._last[c] = max(self._last[c], i)
+            self._settle(i, c)
+        return self.k > before
+
+    def _receive_sum_of_one(self, total: Sum) -> bool:
+        [(i, c)] = total.pairs
+        try:
+            return self.receive(Update(i, c, total.delta))
+        except DuplicateUpdate:
+            raise SumOverlaps(total.pairs, 1) from None
+        except ConflictingUpdate:
+            raise
+        except PeerError as error:
+            raise RefusedSum(str(error), total.pairs) from None
 
     def void(self, i: int, c: int) -> bool:
         """The pair (i, c) will never come: count it as arrived. True if k rose. Saying it again changes nothing."""
@@ -172,6 +188,11 @@ class Server:
         """What to tell client c now."""
         return Broadcast(self.model, self.k, self.settled(c), self.epoch)
 
+    def word(self, clients: Iterable[int], model: bool = True) -> Word:
+        """What to tell an aggregator now, for these clients below it; without the model, only what is settled."""
+        yours = {c: Settled(int(self._below[c]), frozenset(self._beyond.get(c, ()))) for c in clients}
+        return Word(yours, self.k, self.epoch, self.model if model else None)
+
     # -- state ---------------------------------------------------------------------------------------------------------
 
     def export(self) -> dict[str, Any]:
@@ -235,14 +256,38 @@ class Server:
         if not self.terms.share(i, c):
             raise PeerError(f"client {c} has no share in round {i} and nothing to say about it; check its terms")
 
-    def _check_delta(self, i: int, c: int, delta: Vector) -> tuple[int, int]:
+    def _check_sum(self, total: Sum) -> None:
+        if not total.pairs or len(set(total.pairs)) < len(total.pairs):
+            raise RefusedSum("a sum must name its updates, each once; nothing was applied, check the aggregator")
+        faults: dict[Pair, str] = {}
+        for pair in total.pairs:
+            try:
+                self._check_pair(*pair)
+            except PeerError as error:
+                faults[pair] = str(error)
+        if faults:
+            raise RefusedSum(next(iter(faults.values())), tuple(faults))
+        if settled := tuple(pair for pair in total.pairs if self._settled(*pair)):
+            raise SumOverlaps(settled, len(total.pairs))
+        if len({self.terms.block(i, len(self.model)) for i, _ in total.pairs}) > 1:
+            raise RefusedSum("a sum mixes rounds that move different blocks; nothing was applied, check the aggregator")
+
+    def _moved(self, i: int, delta: Vector, what: str) -> npt.NDArray[np.float64]:
+        """The model after ``delta``, the displacement of round i's block; refused if it is not finite numbers that fit."""
         low, high = self.terms.block(i, len(self.model))
         if delta.dtype.kind != "f" or delta.shape != (high - low,):
             raise PeerError(
-                f"the update of round {i} from client {c} has shape {delta.shape} of {delta.dtype}, "
+                f"{what} has shape {delta.shape} of {delta.dtype}, "
                 f"expected {high - low} floats; check that both sides use the same model"
             )
-        return low, high
+        with np.errstate(over="ignore"):
+            moved = self.model[low:high] - delta
+        if not np.isfinite(moved).all():  # a NaN or infinity in delta shows here too
+            raise PeerError(f"{what} is not finite; dropped, check that client's data and step size")
+        if len(moved) < len(self.model):
+            moved = np.concatenate([self.model[:low], moved, self.model[high:]])
+        moved.flags.writeable = False
+        return moved
 
     def _repeat(self, i: int, c: int, delta: Vector) -> PeerError:
         known = self._fingerprints.get(i, {}).get(c)
