@@ -37,11 +37,12 @@ class Worker:
         wire: str = "float32",
         mechanism: Mechanism | None = None,
     ) -> None:
-        if not len(rows):
+        if mechanism is None and not len(rows):  # a private client without records sends noise like any other
             raise UsageError(f"client {me} has no records; give every client at least one")
         self.client = Client(terms, me, model)
         self._terms, self._size, self._wire = terms, objective.size, np.dtype(wire)
         self._mechanism = Plain(terms, me, rows, seed) if mechanism is None else mechanism
+        self._mechanism.check(terms, objective)
         self._stepper = self._mechanism.stepper(objective, data)
         self._slots: Slots | None = None
 
@@ -49,11 +50,16 @@ class Worker:
         """What the delay bound allows now."""
         return self.client.next()
 
-    def run(self, slots: int) -> None:
-        """Run ``slots`` slots of the round in hand; begins the round if need be."""
+    def begin(self) -> None:
+        """Begin the round in hand, unless it has begun: lay it out, from the model as the client has it now."""
         if self._slots is None:
             self._slots = self._mechanism.draw(self.client.round, self._size)
             self._stepper.load(self.client.start())
+
+    def run(self, slots: int) -> None:
+        """Run ``slots`` slots of the round in hand; begins the round if need be."""
+        self.begin()
+        assert self._slots is not None
         first = self.client.h
         self.client.advance(slots)
         self._stepper.advance(self._slots, first, first + slots)

@@ -1,17 +1,20 @@
 """The drift attack: one record moves the paper's literal private client by a hundred times what its theorem assumes.
 
-The paper clips every gradient to C and adds noise N(0, C^2 sigma^2) to a round's sum U, as if one record changed U by C. But
-within a round the model moves with gradients that have no noise. One ReLU unit relu(w . x) with squared loss is enough:
+The paper clips every gradient to C and adds noise N(0, C^2 sigma^2) to a round's sum U, as if one record changed U by
+C. But within a round the model moves with gradients that have no noise. One ReLU unit relu(w . x) with squared loss is
+enough:
 
-- All records but one are x = (1, 0) with a target far away. The round begins just where their unit is off: their gradients are 0.
-- One record, x = (1, 1), is on. Its clipped step switches the unit on for all that come after it in the round, and each of them
+- All records but one are x = (1, 0) with a target far away. The round begins just where their unit is off: their
+gradients are 0. - One record, x = (1, 1), is on. Its clipped step switches the unit on for all that come after it in
+the round, and each of them
   then adds C to U.
 
-The rounds are those of the paper's Example 3 (N = 10,000, K = 25,000, first size 16, sigma = 8), for which it claims epsilon = 1
-at delta = 5.5e-8. Every round begins at that point: other participants, who see every broadcast, can put the model back there.
-What is measured is a lower bound with 99% confidence: a threshold on the largest first coordinate of U over the rounds, chosen on
-one half of the runs and counted on the other (Clopper and Pearson). The same attack is then made on `minibatch` with the same
-model, and on `local` with logistic regression, where all records stand at the edge of the clip.
+The rounds are those of the paper's Example 3 (N = 10,000, K = 25,000, first size 16, sigma = 8), for which it claims
+epsilon = 1 at delta = 5.5e-8. Every round begins at that point: other participants, who see every broadcast, can put
+the model back there. What is measured is a lower bound with 99% confidence: a threshold on the largest first coordinate
+of U over the rounds, chosen on one half of the runs and counted on the other (Clopper and Pearson). The same attack is
+then made on `minibatch` with the same model, and on `local` with logistic regression, where all records stand at the
+edge of the clip.
 
     python experiments/drift_attack.py --out runs/drift
 """
@@ -142,7 +145,7 @@ def attack_ours(mechanism: str, rounds: int, runs: int, seed: int) -> Attacked:
     certified = certify(
         mechanism, schedule(rounds), objective, clip=CLIP, sigma=SIGMA, records=(RECORDS,), norm_bound=bound
     )
-    subject = Subject(certified, objective, 0, data.features, (-1.0, 1.0), "float32", build)
+    subject = Subject(certified, objective, 0, data.features, tuple(np.unique(data.y).tolist()), "float32", build)
     moved, along = _moved(subject, data, start, rounds // 2)
     scores = np.array([[_score(subject, data, start, along, n, seed + run) for run in range(runs)] for n in (1, 0)])
     measured = best_bound(scores[0], scores[1], 1 - CONFIDENCE, DELTA)

@@ -205,10 +205,10 @@ def _nearest(word: str, words: Sequence[str]) -> str:
 def _unknown(path: Sequence[str], model: type[Section]) -> str:
     *parents, name = path
     dotted, known = ".".join(path), list(model.model_fields)
-    close = difflib.get_close_matches(name, known, 1)
-    if close:
-        return f"there is no key {dotted}; did you mean {'.'.join([*parents, close[0]])}?"
     elsewhere = [place for place in keys() if place.rpartition(".")[2] == name and place.count(".") == 1]
+    close = difflib.get_close_matches(name, known, 1)
+    if close and not (elsewhere and not parents):  # a key without its section is likelier than a misspelt section
+        return f"there is no key {dotted}; did you mean {'.'.join([*parents, close[0]])}?"
     if elsewhere:
         return f"there is no key {dotted}; did you mean {elsewhere[0]}?"
     where = f"[{'.'.join(parents)}] has" if parents else "a run file has the sections"

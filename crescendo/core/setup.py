@@ -66,6 +66,7 @@ class Terms:
     whole_rounds: bool = False
     _cumulative: Floats = field(init=False, repr=False, compare=False)
     _cache: dict[int, Ints] = field(init=False, repr=False, compare=False, default_factory=dict)
+    _blocks: dict[int, int] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.weights or any(not (math.isfinite(p) and p > 0) for p in self.weights):
@@ -157,7 +158,10 @@ class Terms:
             return 0, size
         if self.blocks > size:
             raise UsageError(f"a model of {size} numbers cannot be cut into {self.blocks} blocks; use at most {size}")
-        chosen = int(stream(self.seed, Purpose.MASK, 0, i).integers(self.blocks))
+        chosen = self._blocks.get(i)
+        if chosen is None:
+            chosen = int(stream(self.seed, Purpose.MASK, 0, i).integers(self.blocks))
+            self._blocks[i] = chosen
         return chosen * size // self.blocks, (chosen + 1) * size // self.blocks
 
     # -- the wait rule -------------------------------------------------------------------------------------------------

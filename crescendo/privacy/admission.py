@@ -9,49 +9,65 @@ import numpy.typing as npt
 
 from crescendo.data.records import Records
 
+LABELS = (-1.0, 1.0)
 
-def admitted(records: Records, norm_bound: float | None, intercept: bool) -> tuple[Records, npt.NDArray[np.bool_]]:
-    """The records with their features scaled down to the bound, and which of them are sound.
 
-    A record is sound if its label and features are finite; the others are left out, silently: to stop for one would
-    tell that it is there. A record whose (x, 1) is longer than ``norm_bound`` (x alone, without an intercept) keeps its
-    direction and gets shorter.
+def admitted(
+    records: Records, norm_bound: float | None, intercept: bool, labels: tuple[float, ...] = LABELS
+) -> tuple[Records, npt.NDArray[np.bool_]]:
+    """The records with their features scaled down to the bound, and which of them are sound; leave the others out.
 
-    >>> sound = Records(np.array([[3.0, 4.0], [0.3, 0.4], [np.nan, 0.0]]), np.array([1.0, -1.0, 1.0]))
-    >>> bounded, keep = admitted(sound, norm_bound=1.0, intercept=False)
-    >>> bounded.x[:2], keep
+    A record is sound if its features are finite and its label is one of ``labels``; the others are left out, silently: to stop
+    for one would tell that it is there. A record whose (x, 1) is longer than ``norm_bound`` (x alone, without an intercept) keeps
+    its direction and gets shorter.
+
+    >>> some = Records(np.array([[3.0, 4.0], [0.3, 0.4], [np.nan, 0.0], [0.0, 1.0]]), np.array([1.0, -1.0, 1.0, 7.0]))
+    >>> bounded, sound = admitted(some, norm_bound=1.0, intercept=False)
+    >>> bounded.x[:2], sound
     (array([[0.6, 0.8],
-           [0.3, 0.4]]), array([ True,  True, False]))
+           [0.3, 0.4]]), array([ True,  True, False, False]))
     """
     x = records.x
     values = x if isinstance(x, np.ndarray) else x.data
-    finite_values = np.where(np.isfinite(values), values, 0.0)
+    finite = np.where(np.isfinite(values), values, 0.0).astype(np.float64)
     if isinstance(x, np.ndarray):
-        sound = np.isfinite(x).all(axis=1)
-        lengths = _lengths(finite_values)
+        sound, lengths = np.isfinite(x).all(axis=1), _lengths(finite)
     else:
         rows = np.repeat(np.arange(len(records)), np.diff(x.indptr))
         sound = np.bincount(rows, ~np.isfinite(values), minlength=len(records)) == 0
-        largest = np.zeros(len(records))
-        np.maximum.at(largest, rows, np.abs(finite_values))
-        unit = np.where(largest > 0, largest, 1.0)
-        lengths = unit * np.sqrt(np.bincount(rows, (finite_values / unit[rows]) ** 2, minlength=len(records)))
-    sound &= np.isfinite(records.y)
+        lengths = _sparse_lengths(finite, rows, len(records))
+    sound &= np.isin(records.y, labels)
     if norm_bound is None:
         return records, sound
     room = math.sqrt(norm_bound**2 - 1.0) if intercept else norm_bound
     # rounded down a little, so that no rounding below lifts a record over the bound again
-    factors = np.where(lengths > room, room / np.where(lengths > 0, lengths, 1.0) * (1 - 1e-12), 1.0)
+    room *= 1 - (1e-12 if values.dtype == np.float64 else 1e-6)
+    with np.errstate(over="ignore"):
+        factors = np.where(lengths > room, room / np.where(lengths > 0, lengths, 1.0), 1.0)
     if isinstance(x, np.ndarray):
-        return Records(finite_values * factors[:, None], records.y), sound
+        return Records((finite * factors[:, None]).astype(x.dtype), records.y), sound
     shorter = x.copy()
-    shorter.data = finite_values * factors[rows]
+    shorter.data = (finite * factors[rows]).astype(values.dtype)
     return Records(shorter, records.y), sound
 
 
+def _sparse_lengths(
+    values: npt.NDArray[np.float64], rows: npt.NDArray[np.int64], count: int
+) -> npt.NDArray[np.float64]:
+    largest = np.zeros(count)
+    np.maximum.at(largest, rows, np.abs(values))
+    unit = np.where(largest > 0, largest, 1.0)
+    with np.errstate(over="ignore"):  # a length that overflows is infinite: the record becomes 0
+        lengths: npt.NDArray[np.float64] = unit * np.sqrt(
+            np.bincount(rows, (values / unit[rows]) ** 2, minlength=count)
+        )
+    return lengths
+
+
 def _lengths(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Row lengths without overflow."""
+    """Row lengths; squares do not overflow."""
     largest = np.abs(x).max(axis=1, initial=0.0)
     unit = np.where(largest > 0, largest, 1.0)
-    lengths: npt.NDArray[np.float64] = unit * np.sqrt(((x / unit[:, None]) ** 2).sum(axis=1))
+    with np.errstate(over="ignore"):
+        lengths: npt.NDArray[np.float64] = unit * np.sqrt(((x / unit[:, None]) ** 2).sum(axis=1))
     return lengths

@@ -51,6 +51,7 @@ class Certificate:
 
     mechanism: Literal["minibatch", "local"]
     terms: Terms
+    objective: Any
     clip: float
     sigma: float
     records: tuple[int, ...]
@@ -85,8 +86,8 @@ class Certificate:
 
 
 def largest_step(terms: Terms, i: int, c: int) -> float:
-    """The largest step size of client c in round i, 0 without a share."""
-    return float(np.max(terms.etas(i, c), initial=0.0))
+    """The largest step size of client c in round i, whatever its sign; 0 without a share."""
+    return float(np.max(np.abs(terms.etas(i, c)), initial=0.0))
 
 
 def certify(
@@ -108,7 +109,7 @@ def certify(
         found.append(_one_step_a_round(terms))
     else:
         found += _non_expansive(terms, objective, clip, norm_bound)
-    slack, bound = _rounding(mechanism, terms, clip, records)
+    slack, bound = _rounding(mechanism, terms, objective.size, clip, records)
     found.append(
         Condition(
             "rounding",
@@ -123,7 +124,7 @@ def certify(
         if not condition.holds:
             raise Refused(f"the {mechanism} mechanism cannot be certified: {condition.says}")
     kind: Literal["minibatch", "local"] = "minibatch" if mechanism == "minibatch" else "local"
-    return Certificate(kind, terms, clip, sigma, records, norm_bound, tuple(found), slack, bound)
+    return Certificate(kind, terms, objective, clip, sigma, records, norm_bound, tuple(found), slack, bound)
 
 
 def _check_numbers(terms: Terms, clip: float, sigma: float, records: tuple[int, ...]) -> None:
@@ -199,33 +200,36 @@ def _non_expansive(terms: Terms, objective: Any, clip: float, norm_bound: float 
     return found
 
 
-def _rounding(mechanism: str, terms: Terms, clip: float, records: tuple[int, ...]) -> tuple[float, float]:
+def _rounding(mechanism: str, terms: Terms, size: int, clip: float, records: tuple[int, ...]) -> tuple[float, float]:
     """The slack, for the widest of the lengths of a start model that keeps it a tenth of what is allowed, or else the least."""
     for bound in MODEL_BOUNDS:
-        slack = rounding_slack(mechanism, terms, clip, records, bound)
+        slack = rounding_slack(mechanism, terms, size, clip, records, bound)
         if slack <= MOST_SLACK / 10:
             break
     return slack, bound
 
 
-def rounding_slack(mechanism: str, terms: Terms, clip: float, records: tuple[int, ...], model_bound: float) -> float:
+def rounding_slack(
+    mechanism: str, terms: Terms, size: int, clip: float, records: tuple[int, ...], model_bound: float
+) -> float:
     """How much float64 rounding can enlarge what one record changes, as a share of the exact bound.
 
-    `minibatch`: a sum of m terms of length C is off by at most m u (m C), u = 2^-53, on either side of the comparison.
-    `local`: each of the m steps and s shrinks rounds every coordinate of a model of length at most W = ``model_bound``
-    + m eta C a few times, and non-expansive steps enlarge none of it: 8 (m + s) u W, on either side. The displacement
-    itself is rounded once more.
+    u = 2^-53, d = ``size``, and m is twice the declared records, in case there are more. A clipped gradient is longer than C by
+    at most (d + 8) u of it. `minibatch`: a sum of m terms of length C is off by at most m u (m C), on either side of the
+    comparison. `local`: each of the m steps and s shrinks rounds a margin of d terms and every coordinate of a model of length at
+    most W = ``model_bound`` + m eta C, and non-expansive steps enlarge none of it: (2 d + 8) (m + s) u W, on either side. The
+    displacement itself is rounded once more.
     """
     worst = 0.0
     for c in range(terms.clients):
-        m = records[c]
+        m = 2 * records[c]
         for i in _extreme_rounds(terms, c):
             eta, s = largest_step(terms, i, c) * terms.blocks, terms.share(i, c)
             if not eta:
                 continue
-            length = model_bound + m * eta * clip
-            own = 2.0 * m * m * UNIT if mechanism == "minibatch" else 16.0 * (m + s) * UNIT * length / (eta * clip)
-            worst = max(worst, own + 4.0 * UNIT * length / (eta * clip))
+            length = (model_bound + m * eta * clip) / (eta * clip)
+            own = 2.0 * m * m * UNIT if mechanism == "minibatch" else 2.0 * (2 * size + 8) * (m + s) * UNIT * length
+            worst = max(worst, own + 4.0 * UNIT * length + (size + 8) * UNIT)
     return worst
 
 

@@ -59,6 +59,13 @@ class FrozenStepper:
             return np.asarray(self._objective.gradient(self._start, self._data, rows, slots.clip), dtype=np.float64)
         total = np.zeros_like(self._start)
         for r in range(len(rows)):
-            gradient = np.asarray(self._objective.gradient(self._start, self._data, rows[r : r + 1]), dtype=np.float64)
+            try:
+                gradient = np.asarray(
+                    self._objective.gradient(self._start, self._data, rows[r : r + 1]), dtype=np.float64
+                )
+            except (
+                Exception
+            ):  # to stop for one record would tell that it is there; it counts as 0, like one that is not finite
+                continue
             total += gradient if slots.clip is None else clipped(gradient, slots.clip)
         return total

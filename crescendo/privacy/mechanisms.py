@@ -33,6 +33,10 @@ Ints = npt.NDArray[np.int64]
 class Mechanism(Protocol):
     """One client's way from records to releases."""
 
+    def check(self, terms: Terms, objective: Any) -> None:
+        """Refuse terms and an objective that this mechanism was not made for."""
+        ...
+
     def stepper(self, objective: Any, data: Records) -> Stepper:
         """What computes a round."""
         ...
@@ -53,6 +57,9 @@ class Plain:
         self._terms, self._me, self._rows, self._seed = terms, me, rows, seed
         self._generator = stream(seed, Purpose.SAMPLE)
 
+    def check(self, terms: Terms, objective: Any) -> None:
+        pass
+
     def stepper(self, objective: Any, data: Records) -> Stepper:
         return stepper_for(objective, data)
 
@@ -71,6 +78,13 @@ class Private:
     def __init__(self, certificate: Certificate, me: int, rows: Ints, source: Source) -> None:
         self._certificate, self._terms, self._me = certificate, certificate.terms, me
         self._rows, self._source = rows, source
+
+    def check(self, terms: Terms, objective: Any) -> None:
+        """What was certified is what runs, or the epsilon would be about something else."""
+        if terms != self._terms or objective != self._certificate.objective:
+            raise UsageError(
+                "these are not the terms and the objective that the mechanism was certified for; certify again"
+            )
 
     def stepper(self, objective: Any, data: Records) -> Stepper:
         if self._certificate.mechanism == "minibatch":

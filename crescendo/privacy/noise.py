@@ -53,13 +53,21 @@ class SystemSource:
     def normals(self, i: int, draws: int, size: int) -> Floats:
         from scipy.special import ndtri
 
-        return np.asarray(ndtri(_uniform(draws * size) + 2.0**-54), dtype=np.float64).reshape(draws, size)
+        words = _words(draws * size)
+        lower = ndtri(
+            ((words >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-54
+        )  # the lower half: its tail has every bit
+        sign = np.where(words & np.uint64(1), 1.0, -1.0)
+        return np.asarray(sign * lower, dtype=np.float64).reshape(draws, size)
 
 
 def _uniform(count: int) -> Floats:
     """Multiples of 2^-53 in [0, 1)."""
-    words = np.frombuffer(os.urandom(8 * count), dtype=np.uint64) >> np.uint64(11)
-    return words.astype(np.float64) * 2.0**-53
+    return (_words(count) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def _words(count: int) -> npt.NDArray[np.uint64]:
+    return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
 
 
 class SeededSource:

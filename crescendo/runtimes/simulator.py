@@ -234,8 +234,11 @@ class Simulation:
         runner, (index, broadcast) = self._runners[c], what
         if runner.state == "down" or broadcast.k <= runner.worker.client.k:
             return
-        if runner.state == "busy" and not self.terms.whole_rounds:
-            self._run_to(runner, c, runner.begun_before(self.now))
+        if runner.state == "busy" and runner.begun_before(self.now):
+            if self.terms.whole_rounds:
+                runner.worker.begin()  # the round has a start model already; the news has to wait for the next one
+            else:
+                self._run_to(runner, c, runner.begun_before(self.now))
         self._hear(runner, index, broadcast)
         if runner.state == "waiting":
             self._record.add("waits", c, runner.since, self.now)

@@ -166,8 +166,10 @@ def test_a_record_that_is_not_finite_is_left_out_and_the_run_goes_on() -> None:
 
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(100, 3)), np.where(rng.random(100) < 0.5, -1.0, 1.0)
-    x[7, 1] = np.inf
+    x[7, 1], y[8], y[9] = np.inf, np.nan, 0.0
     data = Dataset("made", as_records(x, y), None, (-1, 1))
-    config = small(PRIVACY)
-    found = simulate(config, data=data)
-    assert np.isfinite(found.model).all() and all(7 not in part for part in found.prepared.parts)
+    found = simulate(small(PRIVACY), data=data)
+    assert np.isfinite(found.model).all()
+    assert len(found.prepared.dataset.train) == 97 == sum(len(part) for part in found.prepared.parts)
+    kept = np.delete(np.arange(100), [7, 8, 9])
+    np.testing.assert_array_equal(found.prepared.dataset.train.y, y[kept])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -215,10 +216,27 @@ def test_unsound_records_are_left_out_one_by_one() -> None:
     assert sound.tolist() == [True, False, False, False]
 
 
-@pytest.mark.xfail(strict=True, reason="a client whose last record was removed must send noise, not refuse to start")
 def test_a_client_without_records_sends_as_any_other_does() -> None:
     certified, records = certificate(), as_records(np.ones((1, FEATURES)), np.ones(1))
     made = Private(certified, 0, np.arange(0), SystemSource())
-    worker = Worker(certified.terms, 0, np.zeros(4), Logistic(FEATURES), records, np.arange(0), 0, mechanism=made)
+    worker = Worker(certified.terms, 0, np.zeros(4), certified.objective, records, np.arange(0), 0, mechanism=made)
     worker.run(4)
     assert np.isfinite(worker.finish().delta).all()
+
+
+def test_what_was_certified_is_what_runs() -> None:
+    certified, records = certificate("local"), as_records(np.ones((1, FEATURES)), np.ones(1))
+    made = Private(certified, 0, np.arange(1), SystemSource())
+    refresh = replace(certified.terms, whole_rounds=False)
+    for its_terms, objective in ((certified.terms, Logistic(FEATURES, l2=50.0)), (refresh, certified.objective)):
+        with pytest.raises(UsageError, match="not the terms and the objective that the mechanism was certified for"):
+            Worker(its_terms, 0, np.zeros(4), objective, records, np.arange(1), 0, mechanism=made)
+
+
+def test_a_step_uphill_costs_as_much_as_one_downhill() -> None:
+    class Uphill(ConstantSteps):
+        def at(self, t: Any) -> Any:
+            return -super().at(t)
+
+    made = certificate(made=replace(terms(), steps=Uphill(0.5)))
+    assert made.sensitivity(0, 0) == pytest.approx(0.25, rel=1e-3)

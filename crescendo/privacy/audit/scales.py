@@ -59,7 +59,8 @@ def widened(subject: Subject) -> Subject:
         return subject
     if "features" not in (f.name for f in fields(objective)):
         return subject
-    return replace(subject, objective=replace(objective, features=WIDE), features=WIDE)
+    wide = replace(objective, features=WIDE)
+    return replace(subject, objective=wide, features=WIDE, certificate=replace(subject.certificate, objective=wide))
 
 
 def _noise(

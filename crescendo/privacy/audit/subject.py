@@ -27,7 +27,7 @@ Maker = Callable[["Subject", Records, Ints, Source, Floats], Worker]
 def build(subject: Subject, data: Records, rows: Ints, source: Source, model: Floats) -> Worker:
     """A client as a private run makes it: records are looked at one by one before anything else touches them."""
     intercept = bool(getattr(subject.objective, "intercept", False))
-    data, sound = admitted(data, subject.certificate.norm_bound, intercept)
+    data, sound = admitted(data, subject.certificate.norm_bound, intercept, subject.labels)
     kept = rows[sound[rows]]
     data, rows = data.take(kept), np.arange(len(kept))  # the rest of the run never sees the others
     mechanism = Private(subject.certificate, subject.me, rows, source)
