@@ -1,0 +1,222 @@
+"""Who is who on the network: TLS, mutual TLS, and tokens that belong to one name.
+
+Each party has a folder of its own, made by `crescendo certs` or by hand:
+
+    ca.pem       the authority that this federation trusts, and no other
+    cert.pem     this party's certificate, and key.pem its key (a client that shows a token needs neither)
+    token        a client's secret (instead of a certificate)
+    tokens.json  at the server: who has which token, as SHA-256. If it is there clients show tokens, else certificates
+
+A certificate says what its owner is and how it is called in a URI, ``urn:crescendo:client:NAME``, and what it may be used for:
+a client's can not stand in for the server. Tokens are 256 random bits, so their plain SHA-256 gives nothing away; they are
+compared in constant time. No secret is ever part of an error or a log.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+import json
+import secrets
+import ssl
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+from urllib.parse import quote, unquote
+
+from crescendo.errors import DataError, PeerError, UsageError
+
+Role = Literal["server", "client", "aggregator"]
+URN = "urn:crescendo:"
+CA, CERTIFICATE, KEY, TOKEN, TOKENS = "ca.pem", "cert.pem", "key.pem", "token", "tokens.json"
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a peer has proved to be."""
+
+    role: Role
+    name: str
+
+    @property
+    def uri(self) -> str:
+        """As it stands in a certificate."""
+        return f"{URN}{self.role}:{quote(self.name, safe='')}"
+
+    @staticmethod
+    def of(uri: str) -> Identity | None:
+        """
+        >>> Identity.of(Identity("client", "Blue Airways").uri)
+        Identity(role='client', name='Blue Airways')
+        """
+        role, colon, name = uri.removeprefix(URN).partition(":")
+        if not uri.startswith(URN) or not colon or role not in get_args(Role):
+            return None
+        return Identity(role, unquote(name))  # type: ignore[arg-type]  # checked above
+
+
+# -- addresses ---------------------------------------------------------------------------------------------------------
+
+
+def is_loopback(address: str) -> bool:
+    """Does ``HOST:PORT`` never leave this machine? Names other than localhost are not looked up: an answer can be forged.
+
+    >>> [is_loopback(a) for a in ("127.0.0.1:7077", "[::1]:7077", "localhost:7077", "0.0.0.0:7077", "example.org:7077")]
+    [True, True, True, False, False]
+    """
+    if address.startswith("unix:"):
+        return True
+    host = address.rpartition(":")[0].strip("[]").partition("%")[0]
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def check_address(address: str, folder: Path | None) -> None:
+    """Refuse to speak in the clear to, or listen in the clear on, anything but this machine."""
+    if folder is None and not is_loopback(address):
+        raise UsageError(
+            f"{address} is not on this machine, so TLS is needed; make certificates with `crescendo certs` and name the "
+            f"folder of this party with --certs"
+        )
+
+
+# -- a party's folder --------------------------------------------------------------------------------------------------
+
+
+def server_credentials(folder: Path) -> Any:
+    """What a server (or aggregator) listens with: its certificate; clients must show one of the same authority, or tokens."""
+    import grpc
+
+    pair = _secret(folder / KEY), _read(folder / CERTIFICATE)
+    mutual = not (folder / TOKENS).exists()
+    return grpc.ssl_server_credentials([pair], _read(folder / CA), require_client_auth=mutual)
+
+
+def client_credentials(folder: Path, pinned: bytes | None = None) -> Any:
+    """What a client (or aggregator) connects with. ``pinned`` (DER) is the only server certificate that will do."""
+    import grpc
+
+    roots = _read(folder / CA) if pinned is None else ssl.DER_cert_to_PEM_cert(pinned).encode()
+    own = (folder / CERTIFICATE).exists()
+    pair = (_secret(folder / KEY), _read(folder / CERTIFICATE)) if own else (None, None)
+    return grpc.ssl_channel_credentials(roots, *pair)
+
+
+def client_token(folder: Path) -> str:
+    """The token in a party's folder; empty if it has none."""
+    return _secret(folder / TOKEN).decode().strip() if (folder / TOKEN).exists() else ""
+
+
+def shown_certificate(address: str, timeout: float = 10.0) -> bytes:
+    """The certificate (DER) that a server shows, unchecked: hold it against a fingerprint, then pin it."""
+    import socket
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_alpn_protocols(["h2"])
+    host, _, port = address.rpartition(":")
+    with (
+        socket.create_connection((host.strip("[]"), int(port)), timeout) as raw,
+        context.wrap_socket(raw, server_hostname=host.strip("[]")) as secured,
+    ):
+        return secured.getpeercert(binary_form=True) or b""
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise DataError(f"{path} cannot be read ({reason}); make it with `crescendo certs`") from None
+
+
+def _secret(path: Path) -> bytes:
+    content = _read(path)
+    if path.stat().st_mode & (stat.S_IROTH | stat.S_IWOTH):
+        raise DataError(f"{path} is a secret and everybody on this machine may read it; run: chmod 600 {path}")
+    return content
+
+
+# -- tokens ------------------------------------------------------------------------------------------------------------
+
+
+def new_token() -> str:
+    """256 random bits."""
+    return secrets.token_urlsafe(32)
+
+
+def token_hash(token: str) -> str:
+    """What is stored of a token."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def owner_of(token: str, book: Mapping[str, Identity]) -> Identity | None:
+    """Whose token this is. ``book`` has hashes; all are compared, in constant time each, whatever is found."""
+    shown, found = token_hash(token), None
+    for stored, identity in book.items():
+        if hmac.compare_digest(shown, stored):
+            found = identity
+    return found
+
+
+def read_tokens(path: Path) -> dict[str, Identity]:
+    """tokens.json: a list of ``{"name": .., "role": .., "sha256": ..}``."""
+    try:
+        entries: list[dict[str, str]] = json.loads(_read(path))
+        book = {entry["sha256"]: Identity(entry["role"], entry["name"]) for entry in entries}  # type: ignore[arg-type]
+        if not isinstance(entries, list) or any(known.role not in get_args(Role) for known in book.values()):
+            raise ValueError
+        return book
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise DataError(f"{path} is not a list of name, role and sha256; make it with `crescendo certs`") from None
+
+
+# -- at the door -------------------------------------------------------------------------------------------------------
+
+
+def who(context: Any, token: str, tokens: Mapping[str, Identity] | None) -> Identity | None:
+    """What the other end of a gRPC call has proved to be: by its token if there are ``tokens``, else by its certificate."""
+    if tokens is not None:
+        return owner_of(token, tokens)
+    for uri in context.auth_context().get("peer_uri", ()):
+        identity = Identity.of(uri.decode(errors="replace"))
+        if identity is not None:
+            return identity
+    return None
+
+
+@dataclass(frozen=True)
+class Doorkeeper:
+    """Lets a peer in under its own name only. The token list is read anew each time, so that a name can be struck off."""
+
+    tokens: Path | None = None
+
+    @staticmethod
+    def of(folder: Path) -> Doorkeeper:
+        """The doorkeeper of a server's folder."""
+        tokens = folder / TOKENS
+        if tokens.exists():
+            read_tokens(tokens)
+        return Doorkeeper(tokens if tokens.exists() else None)
+
+    def __call__(self, name: str, token: str, context: Any) -> None:
+        """Admit ``name``, or (if empty) anybody who is known; PeerError otherwise."""
+        identity = self.identify(token, context)
+        if identity is None or (name and identity != Identity("client", name)):
+            raise PeerError(_stranger(name or "this peer"))
+
+    def identify(self, token: str, context: Any) -> Identity | None:
+        """Who this is; None for a stranger."""
+        return who(context, token, None if self.tokens is None else read_tokens(self.tokens))
+
+
+def _stranger(name: str) -> str:
+    """The same words for a wrong secret, another's, and a name that does not exist."""
+    return f"{name} has not shown a certificate or token that belongs to it; refused, ask the server's operator for one"
