@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import math
-import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ import numpy as np
 
 from crescendo.apps.own_data import Source, own_records
 from crescendo.apps.policy import Policy, check_epsilon, check_policy
+from crescendo.apps.stopping import Wish, stoppable
 from crescendo.apps.terms import Agreed, build_terms
 from crescendo.errors import CrescendoError, Refused, UsageError
 from crescendo.privacy.ledger import tight
@@ -27,8 +27,6 @@ from crescendo.runtimes.network.logs import Log, quiet
 from crescendo.runtimes.network.member import Contract, Member, Seen
 from crescendo.runtimes.store import Ledger, open_ledger
 from crescendo.worker import Worker
-
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 @dataclass(frozen=True)
@@ -55,9 +53,9 @@ def join(
     """Take part until the run is over, or until a signal. ``randomness`` is for tests; a real client has the system's."""
     state.mkdir(parents=True, exist_ok=True)
     path = Path(policy.ledger).expanduser() if policy.ledger is not None else state / "ledger.sqlite"
-    with open_ledger(path, policy.budget(), dataset=policy.dataset) as ledger:
+    with stoppable() as wish, open_ledger(path, policy.budget(), dataset=policy.dataset) as ledger:
         client = _Joining(place, name, source, state, policy, ledger, log, patience or Patience(), randomness)
-        return asyncio.run(client.run())
+        return asyncio.run(client.run(wish))
 
 
 @dataclass
@@ -72,20 +70,13 @@ class _Joining:
     patience: Patience
     randomness: Callable[[int], Randomness] | None
 
-    async def run(self) -> Joined:
-        stop = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        for one in SIGNALS:
-            loop.add_signal_handler(one, stop.set)
-        try:
-            agreed = await self._agree(stop)
-            if agreed is None:
-                return Joined(None, None, 0, -1)
-            member = await asyncio.to_thread(self._member, agreed)
-            await take_part(self.place, member, self.ledger.instance, stop, self.patience, self.log)
-        finally:
-            for one in SIGNALS:
-                loop.remove_signal_handler(one)
+    async def run(self, wish: Wish) -> Joined:
+        stop = wish.event()
+        agreed = await self._agree(stop)
+        if agreed is None:
+            return Joined(None, None, 0, -1)
+        member = await asyncio.to_thread(self._member, agreed)
+        await take_part(self.place, member, self.ledger.instance, stop, self.patience, self.log)
         if member.final is not None:
             save_model(self.state / "model.npz", member.final, agreed)
             self.log("finished", federation=agreed.federation, rounds=agreed.terms.rounds)

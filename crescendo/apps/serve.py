@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from crescendo.apps.config import Config
-from crescendo.apps.join import SIGNALS, save_model
+from crescendo.apps.join import save_model
 from crescendo.apps.runfile import plain
+from crescendo.apps.stopping import Wish, stoppable
 from crescendo.apps.terms import Agreed, build_terms, terms_text
 from crescendo.errors import UsageError
 from crescendo.runtimes.durable import DurableServer
@@ -52,7 +53,11 @@ def serve(config: Config, listening: Listening, state: Path, *, linger: float = 
     state.mkdir(parents=True, exist_ok=True)
     agreed = build_terms(remembered_text(config, state))
     present = [c for c, name in enumerate(agreed.names) if name not in config.serve.late]
-    with DurableServer(state / "journal", agreed.text, lambda text: agreed.terms, agreed.initial(), present) as durable:
+    journal = state / "journal"
+    with (
+        stoppable() as wish,
+        DurableServer(journal, agreed.text, lambda text: agreed.terms, agreed.initial(), present) as durable,
+    ):
         for note in durable.notes:
             log("journal", note=note)
         hall = Hall(
@@ -68,17 +73,15 @@ def serve(config: Config, listening: Listening, state: Path, *, linger: float = 
             log,
         )
         manners = Manners(config.serve.absent_after)
-        asyncio.run(_serve(hall, agreed, listening, manners, state, linger, log))
+        asyncio.run(_serve(hall, agreed, listening, manners, state, linger, log, wish))
         durable.snapshot()
         return Served(hall.finished, durable.k, agreed.terms.rounds, durable.model)
 
 
 async def _serve(
-    hall: Hall, agreed: Agreed, listening: Listening, manners: Manners, state: Path, linger: float, log: Log
+    hall: Hall, agreed: Agreed, listening: Listening, manners: Manners, state: Path, linger: float, log: Log, wish: Wish
 ) -> None:
-    loop, stop = asyncio.get_running_loop(), asyncio.Event()
-    for one in SIGNALS:
-        loop.add_signal_handler(one, stop.set)
+    stop = wish.event()
     server = NetworkServer(hall, manners, listening.admit, log)
     health = None
     try:
@@ -103,8 +106,6 @@ async def _serve(
         if health is not None:
             health.close()
         await server.stop()
-        for one in SIGNALS:
-            loop.remove_signal_handler(one)
         if hall.finished:  # what came late may have moved it
             save_model(state / "model.npz", hall.durable.model, agreed)
         log("stopped", k=hall.durable.k, finished=hall.finished)

@@ -1,0 +1,45 @@
+"""The runs that every runtime is held to: small, and each with something of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+BASE: dict[str, Any] = {
+    "run": {"seed": 7, "wire": "float64"},
+    "data": {"source": "synthetic:rows=500,features=4", "classes": None},
+    "clients": {"count": 5, "weights": "uniform"},
+    "objective": {"l2": 0.01},
+    "schedule": {
+        "rounds": 6,
+        "sizes": {"kind": "power", "scale": 30},
+        "steps": {"kind": "diminishing", "eta0": 0.05, "beta": 0.01},
+        "wait": {"rounds": 1},
+    },
+    "serve": {"federation": "conformance", "features": 4, "absent_after": 30.0},
+}
+PRIVATE: dict[str, Any] = {"delta": 1e-6, "sigma": 2.0, "clip": 0.5, "norm_bound": 3.0, "records": 80}
+
+
+def case(**changes: dict[str, Any]) -> dict[str, Any]:
+    """The base with some keys of its sections changed."""
+    raw = {section: {k: v for k, v in values.items() if v is not None} for section, values in BASE.items()}
+    for section, values in changes.items():
+        raw[section] = {**raw.get(section, {}), **values}
+    return raw
+
+
+CASES: dict[str, dict[str, Any]] = {
+    "in step": case(schedule={"wait": {"rounds": 0}}),
+    "one round ahead": case(run={"wire": "float32"}),
+    "by delay": case(schedule={"wait": {"tau": 400.0}}),
+    "masks": case(schedule={"blocks": 2}),
+    "coins": case(clients={"shares": "coin"}, schedule={"sizes": {"kind": "constant", "size": 4}, "rounds": 12}),
+    "minibatch": case(privacy={"mechanism": "minibatch", **PRIVATE}),
+    "local": case(privacy={"mechanism": "local", **PRIVATE}),
+}
+IN_STEP: dict[str, dict[str, Any]] = {
+    "plain": CASES["in step"],
+    "masks": case(schedule={"wait": {"rounds": 0}, "blocks": 2}),
+    "minibatch": case(schedule={"wait": {"rounds": 0}}, privacy={"mechanism": "minibatch", **PRIVATE}),
+    "local": case(schedule={"wait": {"rounds": 0}}, privacy={"mechanism": "local", **PRIVATE}),
+}

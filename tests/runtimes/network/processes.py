@@ -1,0 +1,239 @@
+"""A federation of real processes on loopback: a server and its clients, which may be killed at any instant.
+
+The processes are forked from one that has loaded everything, so that starting one takes a fraction of a second.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import random
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from multiprocessing.connection import wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from crescendo.apps.config import Config
+from crescendo.apps.runfile import read, write
+
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload(["tests.runtimes.network.warm"])
+FINE = (None, 0, -signal.SIGTERM, -signal.SIGKILL)  # how a process may have ended
+DEADLINE = 60.0  # seconds after which a run that should have ended counts as stuck
+
+
+@dataclass(frozen=True)
+class Client:
+    """What a client process is told."""
+
+    port: int
+    name: str
+    data: str
+    state: str
+    policy: dict[str, Any]
+    seed: int | None
+    log: str
+
+
+def run_server(run_file: str, port: int, state: str, log: str, linger: float) -> None:
+    """The body of a server process."""
+    from crescendo.apps.serve import Listening, serve
+    from crescendo.apps.terms import read_served
+    from crescendo.errors import CrescendoError
+    from crescendo.runtimes.network.logs import JsonLog
+
+    with Path(log).open("a") as out:
+        try:
+            serve(
+                read_served(Path(run_file)),
+                Listening(f"127.0.0.1:{port}"),
+                Path(state),
+                linger=linger,
+                log=JsonLog(out),
+            )
+        except CrescendoError as error:
+            JsonLog(out)("ended", reason=str(error))
+            sys.exit(1)
+
+
+def run_client(client: Client) -> None:
+    """The body of a client process."""
+    from crescendo.apps.join import join
+    from crescendo.apps.own_data import Source
+    from crescendo.apps.policy import Policy
+    from crescendo.errors import CrescendoError
+    from crescendo.privacy.noise import SeededSource
+    from crescendo.runtimes.network.link import Patience, Place
+    from crescendo.runtimes.network.logs import JsonLog
+
+    seed = client.seed
+    with Path(client.log).open("a") as out:
+        try:
+            join(
+                Place(f"127.0.0.1:{client.port}"),
+                client.name,
+                Source(client.data),
+                Path(client.state),
+                Policy.model_validate(client.policy),
+                log=JsonLog(out),
+                patience=Patience(0.05, 0.5),
+                randomness=None if seed is None else lambda me: SeededSource(seed, me),
+            )
+        except CrescendoError as error:
+            JsonLog(out)("ended", reason=str(error))
+            sys.exit(1)
+
+
+@dataclass
+class Federation:
+    """The folder of a federation, and its processes. Use it in ``with``: nothing outlives it."""
+
+    folder: Path
+    config: Config
+    names: list[str]
+    port: int
+    policy: dict[str, Any]
+    seed: int | None = None
+    linger: float = 600.0
+    server: BaseProcess | None = None
+    clients: dict[int, BaseProcess] = field(default_factory=dict)
+
+    def __enter__(self) -> Federation:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for process in [self.server, *self.clients.values()]:
+            if process is not None and process.is_alive():
+                process.kill()
+        for process in [self.server, *self.clients.values()]:
+            if process is not None:
+                process.join()
+
+    def start_server(self) -> None:
+        state, log = str(self.folder / "served"), str(self.folder / "server.log")
+        run_file = str(self.folder / "federation.toml")
+        self.server = CONTEXT.Process(target=run_server, args=(run_file, self.port, state, log, self.linger))
+        self.server.start()
+
+    def start_client(self, c: int, **changes: Any) -> None:
+        told: dict[str, Any] = {
+            "port": self.port,
+            "name": self.names[c],
+            "data": str(self.folder / f"part{c}.npz"),
+            "state": str(self.folder / f"client{c}"),
+            "policy": self.policy,
+            "seed": self.seed,
+            "log": str(self.folder / f"client{c}.log"),
+        }
+        self.clients[c] = CONTEXT.Process(target=run_client, args=(Client(**{**told, **changes}),))
+        self.clients[c].start()
+
+    def start(self) -> None:
+        self.start_server()
+        for c in range(len(self.names)):
+            self.start_client(c)
+
+    def wait(self) -> None:
+        """Until every client has ended by itself, well; then stop the server."""
+        self.join(*self.clients.values())
+        assert [process.exitcode for process in self.clients.values()] == [0] * len(self.clients), self.logs()
+        self.stop_server()
+
+    def stop_server(self) -> None:
+        assert self.server is not None
+        if self.server.is_alive() and self.server.pid is not None:
+            os.kill(self.server.pid, signal.SIGTERM)
+        self.join(self.server)
+        # once everything is written and the handlers are gone a signal may still end it
+        assert self.server.exitcode in (0, -signal.SIGTERM), self.logs()
+        assert self.events("server.log")[-1]["event"] == "stopped", self.logs()
+
+    def join(self, *processes: BaseProcess) -> None:
+        end, waiting = time.monotonic() + DEADLINE, list(processes)
+        while waiting:
+            watched = {*waiting, *([self.server] if self.server is not None and self.server.is_alive() else [])}
+            wait([process.sentinel for process in watched], timeout=max(0.0, end - time.monotonic()))
+            assert self.server is None or self.server.exitcode in FINE, self.logs()
+            assert time.monotonic() < end, f"stuck after {DEADLINE} s:\n{self.logs()}"
+            for process in [one for one in waiting if not one.is_alive()]:
+                process.join()
+                waiting.remove(process)
+                assert process.exitcode in FINE, self.logs()
+
+    def until(self, true: Callable[[], bool], what: str) -> None:
+        """Look again and again, for as long as a run may take. The processes give no other sign."""
+        end, pause = time.monotonic() + DEADLINE, CONTEXT.Event()
+        while not true():
+            assert time.monotonic() < end, f"never happened: {what}\n{self.logs()}"
+            pause.wait(0.005)
+
+    def events(self, log: str) -> list[dict[str, Any]]:
+        """What a process logged; its last line may be cut by a kill."""
+        path, found = self.folder / log, []
+        for line in path.read_text().splitlines() if path.exists() else []:
+            try:
+                found.append(json.loads(line))
+            except ValueError:
+                continue
+        return found
+
+    def logs(self) -> str:
+        return "\n".join(f"== {path.name}\n{path.read_text()[-3000:]}" for path in sorted(self.folder.glob("*.log")))
+
+    @property
+    def journal(self) -> Path:
+        return self.folder / "served" / "journal"
+
+    def model(self) -> np.ndarray[Any, np.dtype[np.float64]]:
+        with np.load(self.folder / "served" / "model.npz", allow_pickle=False) as file:
+            return np.asarray(file["model"])
+
+
+def federation(folder: Path, raw: dict[str, Any], *, seeded: bool = False, linger: float = 600.0) -> Federation:
+    """Cut the data of a run file for the clients, and lay everything out. Nothing is started."""
+    config = read(raw)
+    dataset, parts = _cut(config)
+    for c, part in enumerate(parts):
+        np.savez(folder / f"part{c}.npz", x=dataset.x[part], y=dataset.y[part])
+    (folder / "federation.toml").write_text(write(config))
+    policy: dict[str, Any] = {"mechanisms": ["none"]}
+    if config.privacy.mechanism != "none":
+        policy = {"epsilon": 100.0, "delta": 1e-5}
+    return Federation(
+        folder=folder,
+        config=config,
+        names=[f"client {c}" for c in range(len(parts))],
+        port=free_port(),
+        policy=policy,
+        seed=config.run.seed if seeded else None,
+        linger=linger,
+    )
+
+
+def _cut(config: Config) -> tuple[Any, list[Any]]:
+    from crescendo.apps.build import load_data, split_data
+
+    dataset = load_data(config)
+    return dataset.train, split_data(config, dataset)
+
+
+def free_port() -> int:
+    """Below the ports that the system gives to outgoing connections: one of those could take it while the server is down."""
+    while True:
+        port = random.SystemRandom().randrange(20_000, 32_000)
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
