@@ -173,7 +173,8 @@ def test_what_changes_nothing_is_not_written(tmp_path: Path) -> None:
         assert server.submit(Back(0, 0)) and not server.submit(Back(0, 0))
         assert server.submit(Voided(0, 0, "lost")) and not server.submit(Voided(0, 0))
         assert server.submit(Absent(0)) and not server.submit(Absent(0))
-        assert server.submit(Back(0, 0)) and server.pending == 5
+        assert server.submit(Back(0, 0)) and server.submit(Absent(1)) and server.pending == 6
+        assert server.commit().acks == {0: Settled(1)}  # and only whose rounds changed is told
 
 
 def test_a_client_that_left_keeps_its_acknowledgements_and_is_refused(tmp_path: Path) -> None:
@@ -364,6 +365,16 @@ def test_another_instance_is_refused_before_and_after_a_restart(tmp_path: Path) 
         again.submit(Joined(1, "cd" * 16))
 
 
+def test_the_last_round_that_a_client_spoke_of_outlives_a_snapshot(tmp_path: Path) -> None:
+    with opened(tmp_path) as server:
+        server.submit(Back(0, 1))
+        server.snapshot()
+    with opened(tmp_path) as again:
+        assert again.start_of(0) == 2 and not again.submit(Back(0, 1))
+        with pytest.raises(PeerError, match="older than what it sent"):
+            again.submit(Back(0, 0))
+
+
 def test_a_client_with_an_older_state_than_it_sent_is_refused(tmp_path: Path) -> None:
     with opened(tmp_path) as server:
         server.submit(update(0, 0))
@@ -464,6 +475,7 @@ def test_a_start_reads_the_journal_from_the_newest_snapshot_on(tmp_path: Path, m
         server.snapshot()
         run_some(server, 5, 6)
         before = state_of(server)
+        starts = [server.start_of(c) for c in range(CLIENTS)]
     read: list[int] = []
 
     def counted(kind: int, body: bytes) -> Entry:
@@ -473,6 +485,7 @@ def test_a_start_reads_the_journal_from_the_newest_snapshot_on(tmp_path: Path, m
     monkeypatch.setattr(durable_module, "from_bytes", counted)
     with opened(tmp_path) as again:
         assert state_of(again) == before and len(read) == CLIENTS
+        assert [again.start_of(c) for c in range(CLIENTS)] == starts == [6] * CLIENTS
         assert same(again.model, replay(tmp_path))
 
 

@@ -6,6 +6,7 @@ then held against what is on disk. Then it goes on, is killed again, and so to t
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
 import os
@@ -21,8 +22,10 @@ import pytest
 
 from crescendo.core.messages import Settled
 from crescendo.core.server import DuplicateUpdate
-from crescendo.runtimes.durable import DurableServer, replay
+from crescendo.runtimes.durable import DurableServer, JournalFailed, replay
 from crescendo.runtimes.entries import Received
+from crescendo.runtimes.journal import Journal
+from crescendo.runtimes.segments import segments_of
 from crescendo.runtimes.wire import encode
 from tests.runtimes.durable_play import CLIENTS, ROUNDS, SIZE, START, TERMS, make, same
 
@@ -222,6 +225,44 @@ def test_after_a_power_cut_everything_that_was_told_is_there(
     with opened(folder) as server:
         train(server, cut, rng)
     assert len(heard) >= 5
+
+
+def test_what_a_server_finds_when_it_opens_is_on_disk_before_it_tells_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(file: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    folder = tmp_path / "state"
+    with opened(folder) as server, monkeypatch.context() as patch:
+        patch.setattr(os, "fdatasync", fail)
+        server.submit(Received(0, 0, "float32", encode(delta(0, 0))))
+        with pytest.raises(JournalFailed):  # written, not synced: it may be there, and it may vanish
+            server.commit()
+    disk = Disk(monkeypatch)
+    with opened(folder) as again:
+        assert 0 in again.settled(0)
+        disk.after_a_power_cut(folder, tmp_path / "left", random.Random(0))
+    with opened(tmp_path / "left") as left:
+        assert 0 in left.settled(0)
+
+
+def test_segments_are_removed_only_when_the_snapshot_that_replaces_them_is_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk, folder = Disk(monkeypatch), tmp_path / "state"
+    with DurableServer(folder, TERMS, make, WHOLE) as server:
+        train(server, lambda told: None, random.Random(0), rounds=3)
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                Journal, "prune", lambda *_: disk.after_a_power_cut(folder, tmp_path / "left", random.Random(0))
+            )
+            server.snapshot(prune=True)
+        before = server.k, server.model
+    for segment in segments_of(tmp_path / "left")[:-1]:
+        segment.unlink()
+    with DurableServer(tmp_path / "left", TERMS, make) as left:
+        assert left.k == before[0] and same(left.model, before[1])
 
 
 def test_the_checks_here_would_notice(tmp_path: Path) -> None:

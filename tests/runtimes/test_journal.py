@@ -221,6 +221,18 @@ def test_a_segment_that_is_missing_or_of_another_history_is_refused(tmp_path: Pa
         bodies(copy)
 
 
+def test_a_record_that_followed_on_another_one_is_not_taken(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    written(one, [b"first"])
+    shutil.copytree(one, two)  # a backup, put back: the same segment with two histories
+    written(one, [b"second"])
+    start = (one / FIRST).stat().st_size
+    written(one, [b"third"])
+    written(two, [b"SECOND"], [b"THIRD"])
+    mixed = (one / FIRST).read_bytes()[:start] + (two / FIRST).read_bytes()[-HEAD.size - 5 :]
+    assert reopened(copy_of(one, FIRST, mixed)) == ([b"first", b"second"], True)
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_waiting")
 def test_a_segment_whose_making_was_cut_short_is_made_again(tmp_path: Path) -> None:
