@@ -1,6 +1,7 @@
 # make run    set up and train the example federation      make test   set up and run every check
 # make quick  the checks under a quarter of a second        make bench  the benchmarks
 # make setup  only make .venv                               make clean  remove .venv, caches and runs
+# make soak   the checks that take minutes: a federation whose processes are killed again and again
 #
 # Everything lives in .venv. A stamp says what is installed there; it is older than pyproject.toml or
 # constraints.txt when the installation must be looked at again.
@@ -11,7 +12,7 @@ STAMPS  := .venv/stamps
 PINS    := pyproject.toml constraints.txt
 INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt -e
 
-.PHONY: run test quick bench setup clean
+.PHONY: run test quick soak bench setup clean
 .DELETE_ON_ERROR:
 
 run: $(STAMPS)/demo
@@ -24,7 +25,10 @@ test: $(STAMPS)/test
 	$(BIN)/pytest -n 2
 
 quick: $(STAMPS)/test
-	$(BIN)/pytest -n 2 -m "not slow"
+	$(BIN)/pytest -n 2 -m "not slow and not soak"
+
+soak: $(STAMPS)/test
+	$(BIN)/pytest -n 2 -m soak
 
 bench: $(STAMPS)/test
 	@set -e; for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file; done
