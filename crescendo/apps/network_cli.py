@@ -17,6 +17,10 @@ Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="a.b=c", help="Set a key of the run file; repeat at will.")
 ]
 Where = Annotated[str, typer.Argument(metavar="HOST:PORT", help="Where the server is.")]
+Certs = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Your folder from `crescendo certs`; needed beyond this machine."),
+]
 
 
 def _one_sentence() -> AbstractContextManager[None]:
@@ -40,6 +44,7 @@ def serve(
     listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where to listen; port 0 takes a free one.")],
     state: Annotated[Path, typer.Option(metavar="DIR", help="The federation's folder; made, or gone on with.")],
     overrides: Overrides = None,
+    certs: Certs = None,
     health: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Answer GET /healthz here.")] = None,
     linger: Annotated[float, typer.Option(help="Seconds to wait after the end for clients to hear of it.")] = 60.0,
     as_json: AsJson = False,
@@ -49,13 +54,12 @@ def serve(
         from crescendo.apps.terms import read_served
 
         config = read_served(file, overrides or [])
-        _checked(listen)
 
-        from crescendo.apps.serve import Listening
+        from crescendo.apps.places import listening
         from crescendo.apps.serve import serve as run
         from crescendo.runtimes.network.logs import JsonLog
 
-        served = run(config, Listening(listen, health=health), state, linger=linger, log=JsonLog())
+        served = run(config, listening(_checked(listen), certs, health), state, linger=linger, log=JsonLog())
         facts: dict[str, object] = {"finished": served.finished, "k": served.k, "rounds": served.rounds, "model": None}
         if served.finished:
             facts["model"] = str(state / "model.npz")
@@ -77,6 +81,7 @@ def join(
     name: Annotated[str, typer.Option("--as", metavar="NAME", help="Your name in the federation's terms.")],
     state: Annotated[Path, typer.Option(metavar="DIR", help="Your folder: ledger, outbox, last model.")],
     policy: Annotated[Path, typer.Option(metavar="FILE.toml", help="What you allow.")],
+    certs: Certs = None,
     label: Annotated[str | None, typer.Option(help="The label column of a csv file; else the last.")] = None,
     folder: Annotated[str | None, typer.Option(help="Where data files looked up by name lie.")] = None,
     part: Annotated[
@@ -91,15 +96,14 @@ def join(
         from crescendo.apps.policy import read_policy
 
         allowed = read_policy(policy)
-        _checked(address)
 
         from crescendo.apps.join import join as run
         from crescendo.apps.own_data import Source
-        from crescendo.runtimes.network.link import Place
+        from crescendo.apps.places import place
         from crescendo.runtimes.network.logs import JsonLog
 
-        source = Source(data, folder, label, part, test)
-        joined = run(Place(address), name, source, state, allowed, log=JsonLog())
+        source, log = Source(data, folder, label, part, test), JsonLog()
+        joined = run(place(_checked(address), certs, allowed), name, source, state, allowed, log=log)
         finished = joined.model is not None
         model = str(state / "model.npz") if finished else None
         if as_json:
@@ -118,22 +122,22 @@ def join(
 @commands.command(epilog="Example: crescendo status 127.0.0.1:7077")
 def status(
     address: Where,
+    certs: Certs = None,
     watch: Annotated[bool, typer.Option(help="Go on showing it, once a second.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show a served federation: who is there, how far everybody is, what was spent."""
     with _one_sentence():
-        _checked(address)
-
         from crescendo.apps.network_show import ask_status, show_status, watch_status
-        from crescendo.runtimes.network.link import Place
+        from crescendo.apps.places import place
 
+        there = place(_checked(address), certs)
         if as_json:
-            _print_json(ask_status(Place(address)))
+            _print_json(ask_status(there))
         elif watch:
-            watch_status(Place(address))
+            watch_status(there)
         else:
-            show_status(ask_status(Place(address)))
+            show_status(ask_status(there))
 
 
 def _print_json(value: object) -> None:

@@ -318,5 +318,8 @@ class NetworkServer:
     # -- for people ----------------------------------------------------------------------------------------------------
 
     async def _status(self, request: pb.StatusRequest, context: Any) -> pb.StatusReply:
-        self._admit("", request.token, context)
+        try:
+            self._admit("", request.token, context)
+        except PeerError as error:
+            await context.abort(grpc.StatusCode.UNAUTHENTICATED, str(error))
         return pb.StatusReply(json=json.dumps(status_of(self.hall, self.peers, self._heard, self._began)))
