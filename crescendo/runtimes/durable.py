@@ -12,7 +12,7 @@ Opened from an older state (a tail that had to be cut, a folder put back from a 
 It sees the first when it opens, the second from what a client has seen (`witness`); either begins a new epoch, in which clients
 accept a smaller k and send again what is missing.
 
-Any thread may call. One that submits waits while a commit is under way; one that reads does not.
+Any thread may call. While one commits, others go on reading and submitting: the disk and the arithmetic run side by side.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ import numpy.typing as npt
 from crescendo.core.messages import Broadcast, Settled, Vector, Word
 from crescendo.core.setup import Terms
 from crescendo.errors import CrescendoError, DataError, Refused, UsageError
-from crescendo.runtimes.entries import Entry, Left, NewEpoch, Opened, Received, Summed, delta_of, from_bytes, to_bytes
-from crescendo.runtimes.journal import SEGMENT_BYTES, Journal, JournalFailed, lock_folder, read_records
+from crescendo.runtimes.entries import Entry, Left, NewEpoch, Opened, Received, Summed, from_bytes, to_bytes
+from crescendo.runtimes.journal import SEGMENT_BYTES, Journal, JournalFailed, lock_folder
+from crescendo.runtimes.replay import replay
 from crescendo.runtimes.server_state import OtherInstance, ServerState
 from crescendo.runtimes.snapshots import Snapshot, number_of, read_snapshot, snapshots_of, write_snapshot
 
@@ -47,6 +48,15 @@ class Published(NamedTuple):
 
     due: bool
     acks: dict[int, Settled]
+
+
+class _News(NamedTuple):
+    model: npt.NDArray[np.float64]
+    k: int
+    epoch: int
+    late: int
+    present: npt.NDArray[np.bool_]
+    changed: dict[int, Settled]
 
 
 def digest_of(terms: str) -> str:
@@ -73,7 +83,8 @@ class DurableServer:
         segment_bytes: int = SEGMENT_BYTES,
     ) -> None:
         self.folder, self.digest, self.notes = Path(folder), digest_of(terms), list[str]()
-        self._guard, self._publishing = threading.RLock(), threading.Lock()
+        # Taken in this order: one commit at a time; the state and the line; what is published.
+        self._commits, self._guard, self._publishing = threading.RLock(), threading.RLock(), threading.Lock()
         self.model: npt.NDArray[np.float64] = np.zeros(0)
         self.k = self.epoch = self.late = 0  # late: updates applied after their round was complete without them
         self.present: npt.NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)  # whom rounds wait for
@@ -95,7 +106,7 @@ class DurableServer:
                 self._state = self._resume(agreed)
             self._snapshot_bytes = snapshot_bytes or max(SNAPSHOT_BYTES, 16 * self._state.server.model.nbytes)
             self._settled = self._state.all_settled()
-            self._publish()
+            self._publish(self._news())
         except BaseException:
             self.close()
             raise
@@ -108,7 +119,7 @@ class DurableServer:
 
     def close(self) -> None:
         """Let go of the folder. What was not committed is forgotten; nobody was told of it."""
-        with self._guard:
+        with self._commits, self._guard:
             if self._journal is not None:
                 self._journal.close()
             lock, self._lock = self._lock, None
@@ -156,10 +167,13 @@ class DurableServer:
         return self._open().full
 
     def commit(self) -> Published:
-        """Wait until all that was submitted is on disk, and publish it."""
-        with self._guard:
-            self._open().sync()
-            published = self._publish()
+        """Wait until all that was submitted before is on disk, and publish it."""
+        with self._commits:
+            with self._guard:
+                journal = self._open()
+                line, news = journal.take(), self._news()
+            journal.write(line)
+            published = self._publish(news)
             self._snapshot_if_due()
             return published
 
@@ -201,7 +215,7 @@ class DurableServer:
 
         A pruned journal can no longer be replayed from its beginning.
         """
-        with self._guard:
+        with self._commits, self._guard:
             journal = self._open()
             journal.roll()
             write_snapshot(self.folder, Snapshot(journal.end, journal.check, self._state.export()))
@@ -273,16 +287,18 @@ class DurableServer:
             if client is not None and not isinstance(entry, Left):  # nothing of a client that left changes any more
                 self._changed[client] = self._state.settled(client)
 
-    def _publish(self) -> Published:
+    def _news(self) -> _News:
+        """The state as it is now in memory, to be published once it is on disk."""
+        server, changed, self._changed = self._state.server, self._changed, {}
+        return _News(server.model, server.k, server.epoch, server.late, server.present, changed)
+
+    def _publish(self, news: _News) -> Published:
         with self._publishing:
-            known = self.k, self.epoch
-            acks = {c: settled for c, settled in self._changed.items() if settled != self._settled[c]}
+            due = (self.k, self.epoch) != (news.k, news.epoch)
+            self.model, self.k, self.epoch, self.late, self.present, changed = news
+            acks = {c: settled for c, settled in changed.items() if settled != self._settled[c]}
             self._settled.update(acks)
-            self._changed.clear()
-            server = self._state.server
-            self.model, self.k, self.epoch = server.model, server.k, server.epoch
-            self.late, self.present = server.late, server.present
-            return Published((self.k, self.epoch) != known, acks)
+            return Published(due, acks)
 
     def _snapshot_if_due(self) -> None:
         journal = self._open()
@@ -297,19 +313,3 @@ class DurableServer:
     def _count_from_here(self) -> None:
         journal = self._open()
         self._snapshot_at, self._snapshot_written, self._since = journal.end, journal.written, 0
-
-
-def replay(folder: str | Path) -> npt.NDArray[np.float64]:
-    """The model that the journal adds up to, from its first entry on, in its order; the folder may be in use."""
-    model: npt.NDArray[np.float64] | None = None
-    for record in read_records(Path(folder)):
-        entry = from_bytes(record.kind, record.body)
-        if isinstance(entry, Opened):
-            model = np.array(entry.model, dtype=np.float64)
-        elif isinstance(entry, Received | Summed):
-            assert model is not None
-            delta = delta_of(entry)
-            model[entry.low : entry.low + len(delta)] -= delta
-    if model is None:
-        raise DataError(f"there is no federation in {folder}; check the folder")
-    return model

@@ -1,7 +1,8 @@
 """The server's journal: a list of records on disk that only grows, and that decides what happened.
 
-`append` puts a record in line; `sync` writes the line and returns when the disk has it (group commit). Nobody may be told of a
-record before that. A sync that fails leaves it open what is on disk, and the operating system may forget that it failed: the
+`append` puts a record in line; `sync` writes the line and returns when the disk has it (group commit). `sync` is `take`, which
+is quick, and `write`, which is not and may run in another thread while records are appended. Nobody may be told of a record
+before that. A sync that fails leaves it open what is on disk, and the operating system may forget that it failed: the
 journal is dead then (`JournalFailed`), the process has to end, and the next one reads what is there.
 
 Records lie in *segments*, files named by the number of their first record. All but the last were complete and synced before
@@ -16,7 +17,7 @@ import fcntl
 import itertools
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -45,6 +46,9 @@ GROUP_BYTES = 64 << 20  # and their bytes, so that a line of large models is bou
 SEGMENT_BYTES = 256 << 20
 
 
+Line = list[tuple[int, int, tuple[bytes | memoryview, ...]]]  # kind, length and body of each record
+
+
 class JournalFailed(CrescendoError):
     """A write or sync failed, so what is on disk is not known: end the process; the next one reads what is there."""
 
@@ -64,8 +68,8 @@ class Journal:
         self.end = self.synced = 0  # how many records there are, and how many of them are on disk
         self.check = 0  # checksum of the last record
         self.written = 0  # bytes, since it was opened
-        self._line: list[bytes | memoryview] = []
-        self._line_bytes = 0
+        self._line: Line = []
+        self._line_bytes = self._taken = 0
         self._size, self._marker = 0, b""
         self._file: int | None = None
         self.cut: Cut | None = None
@@ -79,13 +83,13 @@ class Journal:
 
     @property
     def pending(self) -> int:
-        """Records in line that are not on disk yet."""
+        """Records that are not on disk yet."""
         return self.end - self.synced
 
     @property
     def full(self) -> bool:
         """The line is as long as it may be: sync."""
-        return self.pending >= GROUP or self._line_bytes >= GROUP_BYTES
+        return len(self._line) >= GROUP or self._line_bytes >= GROUP_BYTES
 
     def read(self, start: int = 0) -> Iterator[Record]:
         """The records on disk from number ``start`` on, one at a time; `JournalDamaged` where they do not add up."""
@@ -96,7 +100,7 @@ class Journal:
 
     def check_before(self, number: int) -> int | None:
         """The checksum of the record before ``number``, if a segment begins there or it is the end; else None."""
-        if number == self.end:
+        if number == self.synced:
             return self.check
         path = segment_path(self.folder, number)
         if not path.exists():
@@ -109,51 +113,52 @@ class Journal:
     def append(self, kind: int, *body: bytes | memoryview) -> int:
         """Put a record in line, given in pieces; its number. It is not on disk before `sync`."""
         self._alive()
-        length, check = sum(len(piece) for piece in body), 0
+        length = sum(len(piece) for piece in body)
         if length > LONGEST:
             raise UsageError(f"a record of {length} bytes is more than the journal takes ({LONGEST})")
-        for piece in body:
-            check = zlib.crc32(piece, check)
-        first = head(self._marker, length, kind, self.end, self.synced, self.check, check)
-        self.check = int.from_bytes(first[-4:], "little")
-        self._line += (first, *body)
+        self._line.append((kind, length, body))
         self._line_bytes += HEAD.size + length
         self.end += 1
         return self.end - 1
 
     def sync(self) -> int:
         """Write the line and wait for the disk; how many records are on it."""
+        return self.write(self.take())
+
+    def take(self) -> Line:
+        """The line, for `write`; a new one begins. What was taken must be written before the next is."""
+        self._alive()
+        line, self._line, self._line_bytes, self._taken = self._line, [], 0, self.end
+        return line
+
+    def write(self, line: Line) -> int:
+        """Write what was taken and wait for the disk; how many records are on it."""
         file = self._alive()
-        if not self.pending:
+        if self.synced + len(line) != self._taken:  # an interrupt came between: a record would be lost without a trace
+            self.close()
+            raise JournalFailed(f"records of the journal in {self.folder} were taken and not written; stopping")
+        if not line:
             return self.synced
         try:
-            _write(file, self._line)
+            size = _write(file, self._pieces(line))
             os.fdatasync(file)
         except BaseException as error:  # an interrupt too: what is on disk is not known
             self.close()
             if not isinstance(error, OSError):
                 raise
             raise _failed(self.folder, error) from error
-        self._size += self._line_bytes
-        self.written += self._line_bytes
-        self._line, self._line_bytes, self.synced = [], 0, self.end
+        self._size += size
+        self.written += size
+        self.synced += len(line)
         if self._size >= self._segment_bytes:
-            self.roll()
+            self._next_segment()
         return self.synced
 
     def roll(self) -> None:
-        """Go on in a new segment, which makes all that is there so far read-only history."""
+        """Sync, and go on in a new segment, which makes all that is there so far read-only history."""
         self.sync()
-        file = self._alive()
-        if self._size == OPENING.size:
-            return
-        try:
-            os.close(file)
-            self._file = None
-            self._begin(self.end, self.check)
-        except OSError as error:
-            self.close()
-            raise _failed(self.folder, error) from error
+        if self._size > OPENING.size:
+            self._next_segment()
 
     def prune(self, number: int) -> None:
         """Remove the segments that only have records before ``number``. What they had cannot be replayed any more."""
@@ -177,6 +182,27 @@ class Journal:
             raise JournalFailed(f"the journal in {self.folder} is closed, by itself if a write failed; open it again")
         return self._file
 
+    def _pieces(self, line: Line) -> Iterator[bytes | memoryview]:
+        """The bytes of records. They are made here, not when appended: each says how many are synced before it is written."""
+        for number, (kind, length, body) in enumerate(line, self.synced):
+            checked = 0
+            for piece in body:
+                checked = zlib.crc32(piece, checked)
+            first = head(self._marker, length, kind, number, self.synced, self.check, checked)
+            self.check = int.from_bytes(first[-4:], "little")
+            yield first
+            yield from body
+
+    def _next_segment(self) -> None:
+        file = self._alive()
+        try:
+            os.close(file)
+            self._file = None
+            self._begin(self.synced, self.check)
+        except OSError as error:
+            self.close()
+            raise _failed(self.folder, error) from error
+
     def _begin(self, number: int, check: int) -> None:
         """Make the segment that begins with record ``number``, and be sure that it is there."""
         self._marker = os.urandom(8)
@@ -185,7 +211,7 @@ class Journal:
         _write(self._file, [opening(self._marker, number, check)])
         os.fsync(self._file)
         sync_folder(self.folder)
-        self._size, self.end, self.synced, self.check = OPENING.size, number, number, check
+        self._size, self.synced, self.check = OPENING.size, number, check
 
     def _open_last(self) -> None:
         segments = segments_of(self.folder)
@@ -247,10 +273,11 @@ def _forget_cached(path: Path) -> None:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def _write(file: int, pieces: list[bytes | memoryview]) -> None:
-    """Write all, small pieces joined."""
-    small: list[bytes | memoryview] = []
+def _write(file: int, pieces: Iterable[bytes | memoryview]) -> int:
+    """Write all, small pieces joined; how many bytes."""
+    size, small = 0, list[bytes | memoryview]()
     for piece in pieces:
+        size += len(piece)
         if len(piece) < 1 << 16:
             small.append(piece)
             continue
@@ -258,6 +285,7 @@ def _write(file: int, pieces: list[bytes | memoryview]) -> None:
         _write_all(file, piece)
         small = []
     _write_all(file, b"".join(small))
+    return size
 
 
 def _write_all(file: int, data: bytes | memoryview) -> None:

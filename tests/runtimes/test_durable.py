@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +36,7 @@ from crescendo.runtimes.entries import (
     from_bytes,
     to_bytes,
 )
-from crescendo.runtimes.journal import Journal
+from crescendo.runtimes.journal import Journal, Record, read_records
 from crescendo.runtimes.segments import segments_of
 from crescendo.runtimes.snapshots import snapshots_of
 from crescendo.runtimes.wire import WIRES, encode
@@ -118,6 +121,41 @@ def test_an_entry_that_could_not_be_put_in_line_ends_the_server(
         with pytest.raises(JournalFailed):
             server.commit()
         assert state_of(server)[:5] == before[:5]
+
+
+@pytest.mark.slow
+def test_submitting_and_reading_go_on_while_another_thread_commits(tmp_path: Path) -> None:
+    """What a commit published is on disk at that moment; what was submitted meanwhile is kept for the next."""
+    over = threading.Event()
+
+    def commit_all_the_time(server: DurableServer) -> None:
+        while not (over.is_set() and server.pending == 0):
+            for c, settled in server.commit().acks.items():
+                on_disk = {
+                    (e.round, e.client) for e in map(entry_of, read_records(tmp_path)) if isinstance(e, Received)
+                }
+                assert all((i, c) in on_disk for i in range(ROUNDS) if i in settled)
+
+    with opened(tmp_path, snapshot_bytes=600) as server, ThreadPoolExecutor(1) as pool:
+        committing = pool.submit(commit_all_the_time, server)
+        try:
+            while not server.finished:
+                assert not committing.done(), committing.result()
+                for c in range(CLIENTS):
+                    for i in range(server.k, min(server.k + 2, ROUNDS)):
+                        with contextlib.suppress(DuplicateUpdate):
+                            server.submit(update(i, c))
+                broadcast = server.broadcast(0)
+                word = server.word([0])
+                assert (broadcast.epoch, broadcast.k) <= (word.epoch, word.k)
+        finally:
+            over.set()
+        committing.result()
+        assert same(server.model, replay(tmp_path))
+
+
+def entry_of(record: Record) -> Entry:
+    return from_bytes(record.kind, record.body)
 
 
 REFUSED: dict[str, Entry] = {

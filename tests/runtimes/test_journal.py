@@ -291,6 +291,31 @@ def test_after_a_failed_write_or_sync_the_journal_is_dead(
     assert journal.synced == 1
 
 
+def test_records_that_were_taken_and_not_written_end_the_journal(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    journal.append(1, b"a")
+    journal.take()  # and an interrupt comes
+    journal.append(1, b"b")
+    with pytest.raises(JournalFailed, match="taken and not written"):
+        journal.sync()
+    assert reopened(tmp_path) == ([], False)
+
+
+def test_a_record_appended_while_others_are_written_says_that_those_are_synced(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    journal.append(1, b"first")
+    line = journal.take()
+    journal.append(1, b"second")
+    assert (journal.write(line), journal.pending) == (1, 1)
+    journal.sync()
+    journal.close()
+    data = bytearray((tmp_path / FIRST).read_bytes())
+    data[OPENING.size + HEAD.size] ^= 1
+    (tmp_path / FIRST).write_bytes(data)
+    with pytest.raises(JournalDamaged, match="damaged at record 0"):
+        Journal(tmp_path)
+
+
 def test_a_disk_that_takes_only_a_few_bytes_at_a_time_gets_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write = os.write
     monkeypatch.setattr(os, "write", lambda file, data: write(file, bytes(data[:7])))
