@@ -2,8 +2,9 @@
 
 All take the same updates. The models are compared with a replay of the journal, bit for bit, before anything is timed; then
 each way is timed in turn, three times, in one run. Two cores, Python 3.11, November 2026, in three runs: a sync for 20 messages
-ran at 12 to 14 times the speed of a sync for each with 123 floats (4,600 to 12,000 a second) and at 1.6 to 5 times with 61,706
-(720 to 1,240 a second; the slower the disk, the more). The disk decides: set TMPDIR to the one that matters.
+ran at 4.5 to 4.9 times the speed of a sync for each with 123 floats on a quiet disk and at 12.5 times on a busy one (12,000 to
+13,000 a second in all), and at 1.5 to 1.6 times with 61,706 (1,240 to 1,260 a second). Side by side was no faster: at 61,706
+floats the server's arithmetic takes longer than the disk. The disk decides: set TMPDIR to the one that matters.
 """
 
 from __future__ import annotations
