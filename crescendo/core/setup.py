@@ -66,6 +66,8 @@ class Terms:
     whole_rounds: bool = False
     _cumulative: Floats = field(init=False, repr=False, compare=False)
     _cache: dict[int, Ints] = field(init=False, repr=False, compare=False, default_factory=dict)
+    _listed: dict[int, list[int]] = field(init=False, repr=False, compare=False, default_factory=dict)
+    _etas: dict[int, float] = field(init=False, repr=False, compare=False, default_factory=dict)
     _blocks: dict[int, int] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -116,7 +118,12 @@ class Terms:
 
     def share(self, i: int, c: int) -> int:
         """s_{i,c}: the slots of client c in round i."""
-        return int(self.shares(i)[c])
+        known = self._listed.get(i)
+        if known is None:
+            if len(self._listed) * self.clients > CACHED_NUMBERS:
+                self._listed.clear()
+            known = self._listed[i] = self.shares(i).tolist()
+        return known[c]
 
     def _shares(self, i: int) -> Ints:
         if i >= self.rounds:
@@ -147,10 +154,13 @@ class Terms:
 
     def etas(self, i: int, c: int) -> Floats:
         """The step size of each slot of client c in round i: once a round (t = s_0+..+s_{i-1}), or at every slot (+ n h)."""
-        start, slots = self.before(i), self.share(i, c)
+        slots = self.share(i, c)
         if self.steps.per == "round":
-            return np.full(slots, float(self.steps.at(start)))
-        return np.asarray(self.steps.at(start + self.clients * np.arange(slots)), dtype=np.float64)
+            eta = self._etas.get(i)
+            if eta is None:
+                eta = self._etas[i] = float(self.steps.at(self.before(i)))
+            return np.full(slots, eta)
+        return np.asarray(self.steps.at(self.before(i) + self.clients * np.arange(slots)), dtype=np.float64)
 
     def block(self, i: int, size: int) -> tuple[int, int]:
         """Paper [app-rec]: the coordinates lo..hi-1 of a model of ``size`` numbers that move in round i, the same for all."""
