@@ -12,6 +12,7 @@ from crescendo.data.records import Records
 from crescendo.errors import UsageError
 from crescendo.objectives.base import Objective, Slots
 from crescendo.privacy.mechanisms import Mechanism, Plain
+from crescendo.runtimes.wire import rounded
 
 Ints = npt.NDArray[np.int64]
 
@@ -40,7 +41,7 @@ class Worker:
         if mechanism is None and not len(rows):  # a private client without records sends noise like any other
             raise UsageError(f"client {me} has no records; give every client at least one")
         self.client = Client(terms, me, model)
-        self._terms, self._size, self._wire = terms, objective.size, np.dtype(wire)
+        self._terms, self._size, self._wire = terms, objective.size, wire
         self._mechanism = Plain(terms, me, rows, seed) if mechanism is None else mechanism
         self._mechanism.check(terms, objective)
         self._stepper = self._mechanism.stepper(objective, data)
@@ -74,8 +75,7 @@ class Worker:
         i, start = self.client.round, self.client.frame
         low, high = self._terms.block(i, self._size)
         released = self._mechanism.release(i, start, start[low:high] - self._stepper.read()[low:high])
-        with np.errstate(over="ignore"):  # what does not fit the wire becomes infinite and is refused by finish()
-            update = self.client.finish(released.astype(self._wire))
+        update = self.client.finish(rounded(released, self._wire))
         self._slots = None
         return update
 

@@ -30,8 +30,8 @@ Numbers = Annotated[tuple[Annotated[float, Field(gt=0)], ...], BeforeValidator(a
 
 class Run(Section):
     seed: int = key(0, WHOLE, "the one source of all randomness", ge=0, lt=2**63)
-    wire: Literal["float64", "float32", "float16"] = key(
-        "float32", one_of("float64", "float32", "float16"), "how a vector's numbers travel"
+    wire: Literal["float64", "float32", "float16", "bfloat16"] = key(
+        "float32", one_of("float64", "float32", "float16", "bfloat16"), "how a vector's numbers travel"
     )
 
 

@@ -31,7 +31,7 @@ from crescendo.core.setup import Terms
 from crescendo.errors import UsageError
 from crescendo.runtimes.timing import Timing
 from crescendo.runtimes.trace import Recorder, Trace
-from crescendo.runtimes.wire import message_bytes
+from crescendo.runtimes.wire import message_bytes, rounded
 from crescendo.worker import Worker
 
 MOST_RESENDS = 10_000  # of one message: a bound that no sensible loss rate reaches
@@ -228,7 +228,7 @@ class Simulation:
 
     def _rounded_model(self) -> Vector:
         """The server's model as it travels."""
-        return self.server.model if self._wire == "float64" else self.server.model.astype(self._wire)
+        return rounded(self.server.model, self._wire)
 
     def _on_broadcast(self, c: int, what: tuple[int, Broadcast]) -> None:
         runner, (index, broadcast) = self._runners[c], what
