@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from crescendo.apps import certs, network_cli, privacy_cli
+from crescendo.apps import aggregate, certs, network_cli, privacy_cli
 from crescendo.errors import CrescendoError
 
 app = typer.Typer(
@@ -138,6 +138,7 @@ def data_list(as_json: AsJson = False) -> None:
 
 app.add_typer(privacy_cli.commands)  # plan, account, audit
 app.add_typer(network_cli.commands)  # serve, join, status
+app.add_typer(aggregate.commands)
 app.add_typer(certs.commands)
 
 

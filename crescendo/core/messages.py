@@ -59,9 +59,9 @@ class Sum:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "pairs", tuple(sorted(self.pairs)))
-        hashed = hashlib.blake2b(repr((self.pairs, self.delta.dtype.str)).encode(), digest_size=16)
+        hashed = hashlib.sha256(repr((self.pairs, self.delta.dtype.str)).encode())
         hashed.update(np.ascontiguousarray(self.delta).data)
-        object.__setattr__(self, "id", hashed.hexdigest())
+        object.__setattr__(self, "id", hashed.hexdigest()[:32])
 
     @staticmethod
     def of(update: Update) -> Sum:

@@ -91,7 +91,8 @@ class Aggregator:
         self._route.update(dict.fromkeys(clients, child))
 
     def part(self, child: Child) -> None:
-        """``child`` is not connected any more. What it handed in is kept and sent all the same."""
+        """``child`` is not connected any more, and has to join again. What it handed in is kept and sent all the same."""
+        self._below.pop(child, None)
         self._route = {c: other for c, other in self._route.items() if other != child}
 
     @property

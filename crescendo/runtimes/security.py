@@ -212,6 +212,11 @@ class Doorkeeper:
         if identity is None or (name and identity != Identity("client", name)):
             raise PeerError(_stranger(name or "this peer"))
 
+    def aggregator(self, name: str, token: str, context: Any) -> None:
+        """Admit an aggregator, which is believed about the names of the clients below it."""
+        if self.identify(token, context) != Identity("aggregator", name):
+            raise PeerError(_stranger(name))
+
     def identify(self, token: str, context: Any) -> Identity | None:
         """Who this is; None for a stranger."""
         return who(context, token, None if self.tokens is None else read_tokens(self.tokens))

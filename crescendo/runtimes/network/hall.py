@@ -19,17 +19,18 @@ from typing import Any
 
 import numpy as np
 
-from crescendo.core.messages import Settled
-from crescendo.core.server import ConflictingUpdate, DuplicateUpdate
+from crescendo.core.messages import Pair, Settled
+from crescendo.core.server import ConflictingUpdate, DuplicateUpdate, RefusedSum
 from crescendo.core.setup import Terms
 from crescendo.errors import PeerError
 from crescendo.runtimes.durable import DurableServer
-from crescendo.runtimes.entries import Absent, Back, Joined, Left, Received, Voided
+from crescendo.runtimes.entries import Absent, Back, Joined, Left, Received, Summed, Voided
 from crescendo.runtimes.network.limits import Limits
 from crescendo.runtimes.network.logs import Log, quiet
 from crescendo.runtimes.server_state import OtherInstance
+from crescendo.runtimes.tree_messages import SumRefusal
 from crescendo.runtimes.wire import decode, encode
-from crescendo.runtimes.wire_messages import FromServer, Goodbye, Hello, Refusal, VoidRound, Welcome
+from crescendo.runtimes.wire_messages import Goodbye, Hello, Refusal, VoidRound, Welcome
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,24 +41,35 @@ class Incoming:
     data: bytes
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class IncomingSum:
+    """A whole sum of updates from an aggregator, put together from its parts."""
+
+    id: str
+    pairs: tuple[Pair, ...]
+    wire: str
+    data: bytes
+
+
 @dataclass(frozen=True, slots=True)
 class Silence:
     """Nothing was heard of the client for too long."""
 
 
-Message = Hello | Incoming | VoidRound | Goodbye | Silence
+Message = Hello | Incoming | IncomingSum | VoidRound | Goodbye | Silence
 
 
 @dataclass(eq=False, slots=True)
 class Item:
-    """A message of a client, and what becomes of it: the answers to it, and whether it was taken."""
+    """A message of a client (-1: of an aggregator), and what becomes of it: the answers to it, and whether it was taken."""
 
     client: int
     message: Message
-    answers: list[FromServer] = field(default_factory=list)
+    answers: list[Any] = field(default_factory=list)
     taken: bool = False
     useless: bool = False  # it changed nothing
     peer: Any = None  # the stream of a client that has joined
+    make: Any = None  # makes it, for a client that comes by way of an aggregator
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,6 +165,8 @@ class Hall:
         match message:
             case Incoming(round, data):
                 self._update(c, round, data)
+            case IncomingSum():
+                self._sum(message)
             case Hello():
                 self._join(c, message)
             case VoidRound(round):
@@ -176,6 +190,20 @@ class Hall:
                 f"not longer than {longest:.4g}; refused"
             )
         self.durable.submit(Received(round, c, self.wire, data, low))
+
+    def _sum(self, total: IncomingSum) -> None:
+        if any(c >= len(self.names) for _, c in total.pairs):
+            raise RefusedSum("a sum has updates of clients that are not part of this federation; refused")
+        low, high = self._block(total.pairs[0][0])
+        delta = decode(total.data, total.wire, high - low)
+        length = float(np.linalg.norm(delta.astype(np.float64)))
+        longest = sum(self._longest(i, c) for i, c in total.pairs if i < self.terms.rounds)
+        if length > longest:
+            raise RefusedSum(
+                f"a sum of {len(total.pairs)} updates has length {length:.4g}, and under the terms a sound one is not longer "
+                f"than {longest:.4g}; refused"
+            )
+        self.durable.submit(Summed(total.pairs, total.wire, total.data, low))
 
     def _block(self, round: int) -> tuple[int, int]:
         if not 0 <= round < self.terms.rounds:
@@ -207,10 +235,13 @@ class Hall:
 
     def _refuse(self, item: Item, error: PeerError) -> None:
         c, message = item.client, item.message
-        name = self.names[c]
         if isinstance(error, DuplicateUpdate):
             item.useless = True
             return
+        if isinstance(message, IncomingSum):
+            self._refuse_sum(item, message, error)
+            return
+        name = self.names[c]
         round = message.round if isinstance(message, Incoming | VoidRound) else None
         alarm = isinstance(error, ConflictingUpdate | OtherInstance)
         self._log("alarm" if alarm else "refused", client=name, round=round, reason=str(error))
@@ -221,6 +252,18 @@ class Hall:
             return
         final = alarm or isinstance(message, Hello)
         item.answers.append(Refusal(str(error), final, None if final else round))
+
+    def _refuse_sum(self, item: Item, total: IncomingSum, error: PeerError) -> None:
+        """Pairs at fault are final, as for an update; if nobody knows whose fault it is, the aggregator finds out."""
+        alarm = isinstance(error, ConflictingUpdate)
+        self._log("alarm" if alarm else "refused", pairs=[list(pair) for pair in total.pairs[:20]], reason=str(error))
+        pairs = error.pairs if isinstance(error, RefusedSum) else ()
+        if len(total.pairs) == 1:
+            pairs = total.pairs
+        for i, c in pairs if not alarm else ():
+            with suppress(PeerError):  # a pair that cannot even be void: nobody waits for it
+                self.durable.submit(Voided(i, c, str(error)))
+        item.answers.append(SumRefusal(total.id, pairs, str(error)))
 
     # -- what goes out -------------------------------------------------------------------------------------------------
 

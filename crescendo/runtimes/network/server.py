@@ -25,6 +25,7 @@ from crescendo.runtimes.network.hall import Hall, Incoming, Item, Message, Silen
 from crescendo.runtimes.network.link import LARGEST_MESSAGE, OPTIONS
 from crescendo.runtimes.network.logs import Log, quiet
 from crescendo.runtimes.network.peers import LARGE, Bucket, Peer
+from crescendo.runtimes.network.relay import RelayDoor, ServerHouse
 from crescendo.runtimes.network.status import status_of
 from crescendo.runtimes.wire import Assembly
 from crescendo.runtimes.wire_messages import (
@@ -75,6 +76,7 @@ class NetworkServer:
         self._line: asyncio.Queue[tuple[Item, asyncio.Future[None]]] = asyncio.Queue()
         self._tasks: list[asyncio.Task[None]] = []
         self._server: grpc.aio.Server | None = None
+        self._relays: RelayDoor | None = None
         self._began = time.monotonic()
         self._busy = asyncio.Lock()
         self.finished, self.all_told = asyncio.Event(), asyncio.Event()
@@ -98,7 +100,8 @@ class NetworkServer:
                 response_serializer=pb.StatusReply.SerializeToString,
             ),
         }
-        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
+        relays = self._relays = RelayDoor(ServerHouse(self), self._log)
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers), relays.handlers))
         secure = credentials is not None
         port = server.add_secure_port(address, credentials) if secure else server.add_insecure_port(address)
         self._server = server
@@ -114,6 +117,8 @@ class NetworkServer:
         """Finish the write in hand, and close every stream."""
         for peer in list(self.peers.values()):
             peer.close(Refusal("the server stops; come back later"))
+        if self._relays is not None:
+            await self._relays.close("the server stops; come back later")
         async with self._busy:
             for task in self._tasks:
                 task.cancel()
@@ -127,9 +132,9 @@ class NetworkServer:
 
     # -- the line ------------------------------------------------------------------------------------------------------
 
-    async def _put(self, c: int, message: Message) -> Item:
-        """Put a message in line and wait until it is on disk or refused."""
-        item, done = Item(c, message), asyncio.get_running_loop().create_future()
+    async def _put(self, c: int, message: Message, make: Callable[[], Peer] | None = None) -> Item:
+        """Put a message in line and wait until it is on disk or refused. ``make`` makes the stream of one that joins."""
+        item, done = Item(c, message, make=make), asyncio.get_running_loop().create_future()
         self._line.put_nowait((item, done))
         await done
         return item
@@ -263,7 +268,7 @@ class NetworkServer:
         older = self.peers.get(c)
         if older is not None:
             older.close(Refusal("this client has joined again from elsewhere; if these are two copies, stop one", True))
-        peer = Peer(c, self.hall.wire)
+        peer = Peer(c, self.hall.wire) if item.make is None else item.make()
         self.peers[c] = peer
         self._heard[c] = time.monotonic()
         for answer in item.answers:

@@ -1,0 +1,81 @@
+"""`aggregate`: a node of the tree between clients and a served federation. It keeps nothing on disk and may die at any time."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from crescendo.apps.certs import _one_sentence
+from crescendo.apps.stopping import Wish, stoppable
+from crescendo.errors import UsageError
+
+commands = typer.Typer(rich_markup_mode=None)
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Where an aggregator stands: its parent, its own address, and the folder of its certificates."""
+
+    parent: str
+    listen: str
+    name: str = "aggregator"
+    certs: Path | None = None
+
+
+def aggregate(tree: Tree, *, log: object = None, patience: object = None) -> bool:
+    """Aggregate until the run is over (True) or a signal comes."""
+    with stoppable() as wish:
+        return asyncio.run(_aggregate(tree, wish, log, patience))
+
+
+async def _aggregate(tree: Tree, wish: Wish, log: object, patience: object) -> bool:
+    from crescendo.apps.places import listening, place
+    from crescendo.apps.terms import build_terms
+    from crescendo.runtimes.network.aggregator import Node, Work
+    from crescendo.runtimes.network.link import Patience
+    from crescendo.runtimes.network.logs import JsonLog
+
+    def build(text: str) -> Work:
+        agreed = build_terms(text)
+        return Work(
+            agreed.terms,
+            text,
+            agreed.federation,
+            agreed.digest,
+            tuple(agreed.names),
+            agreed.wire,
+            agreed.objective.size,
+        )
+
+    there, here = place(tree.parent, tree.certs), listening(tree.listen, tree.certs)
+    said = log if callable(log) else JsonLog()
+    node = Node(tree.name, there, build, here.admit, patience if isinstance(patience, Patience) else None, said)
+    try:
+        return await node.run(here.address, wish.event(), here.credentials)
+    except RuntimeError as error:
+        raise UsageError(f"{tree.listen} cannot be listened on ({error}); is the port in use?") from None
+
+
+@commands.command("aggregate", epilog="Example: crescendo aggregate 127.0.0.1:7077 --listen 127.0.0.1:7078")
+def command(
+    parent: Annotated[str, typer.Argument(metavar="HOST:PORT", help="The server, or another aggregator.")],
+    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where clients join; port 0 takes a free one.")],
+    name: Annotated[str, typer.Option("--as", metavar="NAME", help="Its name in its certificate.")] = "aggregator",
+    certs: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Its folder from `crescendo certs`; needed off this machine.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+) -> None:
+    """Stand between some clients and the server, and add up what they send; it may die at any time."""
+    with _one_sentence():
+        import json
+
+        from crescendo.apps.network_cli import _checked
+
+        finished = aggregate(Tree(_checked(parent), _checked(listen), name, certs))
+        ended = "finished" if finished else "stopped: start it again to go on"
+        typer.echo(json.dumps({"finished": finished}) if as_json else f"{name}: {ended}")

@@ -1,0 +1,144 @@
+"""Clients at an aggregator's door: the same streams as at the server's, so that a client cannot tell the difference."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import grpc.aio
+
+from crescendo.core.messages import Settled
+from crescendo.core.server import ConflictingUpdate
+from crescendo.errors import PeerError
+from crescendo.runtimes import wire_pb2 as wire_pb
+from crescendo.runtimes.network.peers import Peer
+from crescendo.runtimes.network.relay import NotNow
+from crescendo.runtimes.tree_messages import Below
+from crescendo.runtimes.wire import Assembly
+from crescendo.runtimes.wire_messages import (
+    SERVICE,
+    Goodbye,
+    Hello,
+    Pong,
+    Refusal,
+    UpdatePart,
+    VoidRound,
+    Welcome,
+    from_client,
+    to_client,
+)
+
+if TYPE_CHECKING:
+    from crescendo.runtimes.network.aggregator import Node
+
+FIRST_WORD = 30.0  # seconds in which a stream has to say who it is
+THINKING = 3600.0  # seconds in which a client that was shown the terms has to decide
+
+
+class ClientDoor:
+    """Serves the streams of clients for a node."""
+
+    def __init__(self, node: Node, admit: Any) -> None:
+        self._node, self._admit = node, admit
+
+    @property
+    def handlers(self) -> Any:
+        """To be added to a gRPC server."""
+        join = grpc.stream_stream_rpc_method_handler(
+            self._join,
+            request_deserializer=wire_pb.ToServer.FromString,
+            response_serializer=wire_pb.ToClient.SerializeToString,
+        )
+        return grpc.method_handlers_generic_handler(SERVICE, {"Join": join})
+
+    async def _join(self, requests: Any, context: Any) -> None:
+        refusal: Refusal | None = None
+        try:
+            with suppress(TimeoutError):
+                raw = await asyncio.wait_for(context.read(), FIRST_WORD)
+                if raw is not grpc.aio.EOF:
+                    refusal = await self._first_word(from_client(raw), context)
+        except PeerError as error:
+            self._node.log("refused", peer=context.peer(), reason=str(error))
+            refusal = Refusal(str(error), final=not isinstance(error, NotNow))
+        if refusal is not None:
+            with suppress(grpc.aio.BaseError, asyncio.InvalidStateError):
+                await context.write(to_client(refusal))
+
+    async def _first_word(self, hello: Any, context: Any) -> Refusal | None:
+        if not isinstance(hello, Hello):
+            raise PeerError("a stream begins with a hello; refused, check the client's version")
+        self._admit(hello.name, hello.token, context)
+        work = self._node.work
+        if work is None or not self._node.up:
+            raise NotNow("the aggregator has no way to the server now; come back")
+        if hello.name not in work.names:
+            raise PeerError(f'"{hello.name}" is not part of federation "{work.federation}"; check the name')
+        if not hello.digest:
+            await self._show_terms(hello.name, context)
+            return None
+        answer = await self._node.introduce(hello)
+        if isinstance(answer, Refusal):
+            return answer
+        await self._serve(answer, context)
+        return None
+
+    async def _show_terms(self, name: str, context: Any) -> None:
+        work = self._node.work
+        assert work is not None
+        welcome = Welcome(work.text, work.federation, 0, work.names.index(name), 0, Settled(0))
+        await context.write(to_client(welcome))
+        with suppress(TimeoutError):
+            raw = await asyncio.wait_for(context.read(), THINKING)
+            message = None if raw is grpc.aio.EOF else from_client(raw)
+            if isinstance(message, Goodbye):
+                self._node.log("declined", client=name, reason=message.reason)
+                self._node.send(Below(name, message))
+
+    async def _serve(self, peer: Peer, context: Any) -> None:
+        tasks = [
+            asyncio.create_task(run)
+            for run in (self._read_all(peer, context), peer.write_all(context), peer.closed.wait())
+        ]
+        reading, writing = tasks[:2]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if reading.done() and isinstance(error := reading.exception(), PeerError):
+                self._node.log("refused", client=peer.client, reason=str(error))
+                peer.close(Refusal(str(error), isinstance(error, ConflictingUpdate)))
+            peer.close()
+            with suppress(TimeoutError, asyncio.CancelledError):
+                await asyncio.wait_for(asyncio.shield(writing), 2.0)
+        finally:
+            self._node.left(peer)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _read_all(self, peer: Peer, context: Any) -> None:
+        node, work = self._node, self._node.work
+        assert work is not None
+        name, about = work.names[peer.client], (work.federation, work.digest)
+        assembly = Assembly(work.size, (work.wire,))
+        while (raw := await context.read()) is not grpc.aio.EOF:
+            node.heard(peer.client)
+            message = from_client(raw)
+            if isinstance(message, UpdatePart | VoidRound) and (message.federation, message.digest) != about:
+                raise PeerError(
+                    f'a message is about another federation or other terms than "{work.federation}"; dropped'
+                )
+            if isinstance(message, UpdatePart):
+                data = assembly.add(message.vector)
+                if data is not None:
+                    node.take(peer, message.vector.about, data)
+            elif isinstance(message, VoidRound):
+                node.send(Below(name, message))
+            elif isinstance(message, Goodbye):
+                node.send(Below(name, message))
+                return
+            elif isinstance(message, Pong):
+                await asyncio.sleep(peer.useless.take())
+            else:
+                raise PeerError("a client says hello twice on one stream; refused, check its version")
