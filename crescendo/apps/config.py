@@ -243,6 +243,9 @@ class Serve(Section):
     absent_after: float = key(
         60.0, POSITIVE, "seconds of silence after which nobody waits for a client until it is back", gt=0
     )
+    gather: float = key(
+        3600.0, POSITIVE, "seconds for which a client that has never come is waited for, unless it is late", gt=0
+    )
 
     @model_validator(mode="after")
     def _names_are_apart(self) -> Self:

@@ -72,7 +72,7 @@ def serve(config: Config, listening: Listening, state: Path, *, linger: float = 
             agreed.delta,
             log,
         )
-        manners = Manners(config.serve.absent_after)
+        manners = Manners(config.serve.absent_after, config.serve.gather)
         asyncio.run(_serve(hall, agreed, listening, manners, state, linger, log, wish))
         durable.snapshot()
         return Served(hall.finished, durable.k, agreed.terms.rounds, durable.model)

@@ -55,9 +55,10 @@ def everybody(name: str, token: str, context: Any) -> None:
 
 @dataclass(frozen=True)
 class Manners:
-    """How long a client may be silent, and how often it is asked."""
+    """How long a client may be silent, how long one that never came is waited for, and how often one is asked."""
 
     absent_after: float = 60.0
+    gather: float = 3600.0
 
     @property
     def ping_every(self) -> float:
@@ -173,9 +174,10 @@ class NetworkServer:
             now = time.monotonic()
             for peer in self.peers.values():
                 peer.say(Ping(number))
-            present = self.hall.durable.present
+            present, known = self.hall.durable.present, self.hall.durable.instances
             for c in range(len(self.hall.names)):
-                if present[c] and now - self._heard.get(c, self._began) > self._manners.absent_after:
+                patience = self._manners.absent_after if c in known else self._manners.gather
+                if present[c] and now - self._heard.get(c, self._began) > patience:
                     await self._put(c, Silence())
                     if (
                         c in self.peers

@@ -1,0 +1,145 @@
+"""A server in this process, and clients that say whatever a test wants them to say."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import grpc.aio
+import numpy as np
+
+from crescendo.apps.runfile import read
+from crescendo.apps.terms import Agreed, build_terms, terms_text
+from crescendo.core.messages import Settled
+from crescendo.runtimes.durable import DurableServer
+from crescendo.runtimes.network.hall import Hall
+from crescendo.runtimes.network.limits import Limits
+from crescendo.runtimes.network.link import Place, channel_to, join_on
+from crescendo.runtimes.network.server import Manners, NetworkServer
+from crescendo.runtimes.wire import encode
+from crescendo.runtimes.wire_messages import (
+    BroadcastPart,
+    FromClient,
+    Hello,
+    Refusal,
+    Welcome,
+    from_server,
+    to_server,
+    update_parts,
+)
+
+SOON = 20.0  # seconds that a test waits for what should happen at once
+
+
+class Fake:
+    """One stream to the server."""
+
+    def __init__(self, call: Any, agreed: Agreed) -> None:
+        self.call, self.agreed = call, agreed
+
+    async def say(self, message: FromClient) -> None:
+        await self.call.write(to_server(message))
+
+    async def send(self, round: int, delta: Any, wire: str | None = None) -> None:
+        agreed = self.agreed
+        data = delta if isinstance(delta, bytes) else encode(np.asarray(delta), agreed.wire)
+        for part in update_parts(round, data, wire or agreed.wire, agreed.federation, agreed.digest):
+            await self.call.write(part)
+
+    async def hear(self) -> Any:
+        """The next message, None at the end of the stream."""
+        raw = await asyncio.wait_for(self.call.read(), SOON)
+        return None if raw is grpc.aio.EOF else from_server(raw)
+
+    async def hear_until(self, kind: type[Any], true: Any = lambda message: True) -> Any:
+        while True:
+            message = await self.hear()
+            assert message is not None, f"the stream ended before a {kind.__name__}"
+            if isinstance(message, kind) and true(message):
+                return message
+
+    async def k(self, k: int) -> BroadcastPart:
+        found: BroadcastPart = await self.hear_until(BroadcastPart, lambda message: message.vector.about >= k)
+        return found
+
+
+class Stage:
+    """A server and the fakes that talk to it."""
+
+    def __init__(self, agreed: Agreed, hall: Hall, server: NetworkServer, port: int, log: list[dict[str, Any]]) -> None:
+        self.agreed, self.hall, self.server, self.port, self.log = agreed, hall, server, port, log
+        self._open: list[Any] = []
+
+    async def fake(self) -> Fake:
+        manager = channel_to(Place(f"127.0.0.1:{self.port}"))
+        channel = await manager.__aenter__()
+        self._open.append(manager)
+        return Fake(join_on(channel), self.agreed)
+
+    async def say_hello(self, c: int, **changes: Any) -> tuple[Fake, Any]:
+        """A client that joins, and the answer it gets."""
+        fake = await self.fake()
+        said: dict[str, Any] = {
+            "name": self.agreed.names[c],
+            "instance": f"{c:032x}",
+            "federation": self.agreed.federation,
+            "digest": self.agreed.digest,
+        }
+        await fake.say(Hello(**{**said, **changes}))
+        return fake, await fake.hear()
+
+    async def join(self, c: int, **changes: Any) -> Fake:
+        fake, answer = await self.say_hello(c, **changes)
+        assert isinstance(answer, Welcome), answer
+        return fake
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        return [facts for facts in self.log if facts["event"] == name]
+
+    async def close(self) -> None:
+        for manager in self._open:
+            await manager.__aexit__(None, None, None)
+
+
+@asynccontextmanager
+async def stage(folder: Path, raw: dict[str, Any], manners: Manners | None = None) -> AsyncIterator[Stage]:
+    """A server over ``folder``; opened again with the same folder it goes on."""
+    agreed = build_terms(terms_text(read(raw)))
+    log: list[dict[str, Any]] = []
+
+    def note(event: str, **facts: Any) -> None:
+        log.append({"event": event, **facts})
+
+    with DurableServer(folder, agreed.text, lambda text: agreed.terms, agreed.initial()) as durable:
+        limits = Limits(agreed.certificate, agreed.objective.size, agreed.objective.l2)
+        hall = Hall(
+            durable,
+            agreed.terms,
+            agreed.text,
+            agreed.federation,
+            agreed.digest,
+            agreed.names,
+            agreed.wire,
+            limits,
+            agreed.delta,
+            note,
+        )
+        server = NetworkServer(hall, manners or Manners(600.0), log=note)
+        port = await server.start("127.0.0.1:0")
+        made = Stage(agreed, hall, server, port, log)
+        try:
+            yield made
+        finally:
+            await made.close()
+            await server.stop()
+
+
+def below(number: int) -> Settled:
+    return Settled(number)
+
+
+__all__ = ["Fake", "Refusal", "Stage", "below", "stage"]
