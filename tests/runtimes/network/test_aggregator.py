@@ -164,3 +164,65 @@ def test_killing_aggregators_or_anybody_loses_nothing(whom: str, tmp_path: Path)
         assert any(isinstance(entry, Summed) and len(entry.pairs) > 1 for entry in grove.entries()), (
             "nothing was added up"
         )
+
+
+# -- with certificates, or tokens
+
+
+def run_secured(what: str, folder: Path, port: int, certs: Path, log: Path) -> None:
+    """The body of a server's or client's process that proves who it is."""
+    from crescendo.apps.join import join
+    from crescendo.apps.own_data import Source
+    from crescendo.apps.places import listening, place
+    from crescendo.apps.policy import Policy
+    from crescendo.apps.serve import serve
+    from crescendo.apps.terms import read_served
+    from crescendo.runtimes.network.link import Patience
+    from crescendo.runtimes.network.logs import JsonLog
+
+    address = f"127.0.0.1:{port}"
+    with log.open("a") as out:
+        if what == "server":
+            config = read_served(folder / "federation.toml")
+            serve(config, listening(address, certs), folder / "served", linger=600.0, log=JsonLog(out))
+        else:
+            c, policy = int(what), Policy.model_validate({"mechanisms": ["none"]})
+            source, state = Source(str(folder / f"part{c}.npz")), folder / f"client{c}"
+            patience = Patience(0.05, 0.5)
+            join(place(address, certs), f"client {c}", source, state, policy, log=JsonLog(out), patience=patience)
+
+
+@pytest.mark.parametrize("tokens", [False, True], ids=["certificates", "tokens"])
+def test_a_tree_with_tls_lets_in_who_proves_to_be_part_of_it_and_nobody_else(tokens: bool, tmp_path: Path) -> None:
+    from crescendo.apps.certs import make_certificates
+
+    keys, raw = tmp_path / "keys", case(clients={"count": 2}, schedule={"wait": {"rounds": 0}})
+    make_certificates(keys, clients=["client 0", "client 1"], aggregators=["node"], tokens=tokens)
+    with Grove(federation(tmp_path, raw), {"node": "server"}, ["node"] * 2) as grove:
+        made, port = grove.made, grove.ports["node"]
+
+        def secured(what: str, at: int, certs: Path) -> BaseProcess:
+            log = made.folder / ("server.log" if what == "server" else f"client{what}.log")
+            process = CONTEXT.Process(target=run_secured, args=(what, made.folder, at, certs, log))
+            process.start()
+            return process
+
+        made.server = secured("server", made.port, keys / "server")
+        asked = (made.port, free_port(), "client 0", str(made.folder / "false.log"), keys / "clients" / "client 0")
+        if not tokens:  # a client with a token has no certificate to listen with
+            grove.nodes["false"] = CONTEXT.Process(target=run_aggregator, args=asked)
+            grove.nodes["false"].start()
+            made.until(lambda: not grove.nodes["false"].is_alive(), "the false aggregator ends")
+            assert grove.nodes["false"].exitcode == 1
+            assert "has not shown a certificate" in made.events("false.log")[-1]["reason"]
+        log = str(made.folder / "node.log")
+        grove.nodes["node"] = CONTEXT.Process(
+            target=run_aggregator, args=(made.port, port, "node", log, keys / "aggregators" / "node")
+        )
+        grove.nodes["node"].start()
+        for c in range(2):
+            made.clients[c] = secured(str(c), port, keys / "clients" / f"client {c}")
+        made.wait()
+        grove.check()
+        secrets = [path.read_text().strip() for path in [*keys.rglob("key.pem"), *keys.rglob("token")]]
+        assert not any(secret in path.read_text() for path in made.folder.glob("*.log") for secret in secrets)

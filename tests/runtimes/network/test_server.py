@@ -165,6 +165,7 @@ def test_an_update_that_is_not_finite_becomes_void_and_nobody_waits_for_it(delta
     played(play)
 
 
+@pytest.mark.slow
 def test_an_update_longer_than_the_terms_allow_becomes_void(tmp_path: Path) -> None:
     private = case(
         clients={"count": 2}, schedule=TWO["schedule"], privacy={"mechanism": "minibatch", **PRIVATE, "records": 200}
@@ -226,6 +227,7 @@ def test_a_client_that_keeps_breaking_the_protocol_is_asked_to_come_later(tmp_pa
     played(play)
 
 
+@pytest.mark.slow
 def test_a_silent_client_is_absent_and_on_its_return_goes_on_where_the_others_are(tmp_path: Path) -> None:
     async def play() -> None:
         async with stage(tmp_path, TWO, Manners(absent_after=0.4)) as on:

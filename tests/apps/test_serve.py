@@ -1,0 +1,283 @@
+"""`serve`, `join` and `status` as a user meets them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import sqlite3
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from crescendo.apps.cli import app
+from crescendo.apps.join import Joined, join
+from crescendo.apps.own_data import Source
+from crescendo.apps.policy import Policy
+from crescendo.apps.runfile import read, write
+from crescendo.errors import CrescendoError, Refused
+from crescendo.runtimes.network.link import Patience, Place
+from crescendo.runtimes.network.server import Manners
+from tests.conformance.cases import PRIVATE, case
+from tests.runtimes.network.processes import free_port
+from tests.runtimes.network.stage import Stage, stage
+
+ONE: dict[str, Any] = case(clients={"count": 1}, schedule={"rounds": 4, "sizes": {"kind": "constant", "size": 50}})
+OPEN: dict[str, Any] = {"mechanisms": ["none"]}
+
+
+def played(play: Callable[[], Awaitable[None]]) -> None:
+    asyncio.run(asyncio.wait_for(play(), 120))
+
+
+async def joined(on: Stage, folder: Path, policy: dict[str, Any], name: str = "client 0", log: Any = None) -> Joined:
+    """A client in a thread of this process, until it ends."""
+    noted: list[dict[str, Any]] = log if log is not None else []
+    return await asyncio.to_thread(
+        join,
+        Place(f"127.0.0.1:{on.port}"),
+        name,
+        Source(str(records(folder))),
+        folder / "client",
+        Policy.model_validate(policy),
+        log=lambda event, **facts: noted.append({"event": event, **facts}),
+        patience=Patience(0.02, 0.2),
+    )
+
+
+def records(folder: Path) -> Path:
+    path = folder / "mine.npz"
+    if not path.exists():
+        rng = np.random.default_rng(0)
+        x = rng.normal(size=(200, 4))
+        np.savez(path, x=x, y=np.sign(x[:, 0] + 0.1))
+    return path
+
+
+def test_a_client_takes_part_to_the_end_and_keeps_the_last_model(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with stage(tmp_path / "served", ONE) as on:
+            result = await joined(on, tmp_path, OPEN)
+            assert result.last == 3 and on.hall.finished
+            np.testing.assert_allclose(result.model, on.hall.durable.model)
+            with np.load(tmp_path / "client" / "model.npz", allow_pickle=False) as saved:
+                assert saved["model"].tobytes() == np.asarray(result.model).tobytes()
+            again = await joined(on, tmp_path, OPEN)  # it is over: nothing is computed any more
+            assert again.last == 3
+
+    played(play)
+
+
+@pytest.mark.slow
+def test_terms_that_the_policy_does_not_allow_are_declined_and_both_sides_log_why(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with stage(tmp_path / "served", ONE) as on:
+            log: list[dict[str, Any]] = []
+            with pytest.raises(Refused, match="policy allows"):
+                await joined(on, tmp_path, {"epsilon": 1.0, "delta": 1e-6}, log=log)
+            assert [facts["event"] for facts in log] == ["declined"]
+            assert on.events("declined")[0]["reason"] == log[0]["reason"]
+
+    played(play)
+
+
+@pytest.mark.slow
+def test_a_federation_that_would_overspend_the_data_set_is_declined(tmp_path: Path) -> None:
+    private = {**ONE, "privacy": {"mechanism": "minibatch", **PRIVATE, "records": 200}}
+
+    async def play() -> None:
+        async with stage(tmp_path / "served", private) as on:
+            with pytest.raises(Refused, match="left"):
+                await joined(on, tmp_path, {"epsilon": 0.01, "delta": 1e-5})
+            assert on.events("declined") and not on.hall.durable.instances
+
+    played(play)
+
+
+def test_changed_terms_are_refused(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with stage(tmp_path / "served", ONE) as on:
+            await joined(on, tmp_path, OPEN)
+        changed = {**ONE, "schedule": {**ONE["schedule"], "rounds": 5}}
+        async with stage(tmp_path / "another", changed) as on:
+            with pytest.raises(Refused, match="cannot change them"):
+                await joined(on, tmp_path, OPEN)
+
+    played(play)
+
+
+def test_a_name_that_is_not_in_the_terms_is_refused(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with stage(tmp_path / "served", ONE) as on:
+            with pytest.raises(Refused, match="not among the clients"):
+                await joined(on, tmp_path, OPEN, name="mallory")
+
+    played(play)
+
+
+def test_a_client_put_back_from_a_backup_refuses_to_go_on(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with stage(tmp_path / "served", ONE) as on:
+            shutil.copytree(await begun(on, tmp_path), tmp_path / "backup")
+            await joined(on, tmp_path, OPEN)
+            shutil.rmtree(tmp_path / "client")
+            (tmp_path / "backup").rename(tmp_path / "client")
+            with pytest.raises(CrescendoError, match="older than what it sent"):
+                await joined(on, tmp_path, OPEN)
+
+    played(play)
+
+
+async def begun(on: Stage, folder: Path) -> Path:
+    """A client's folder after it has signed the terms off and sent nothing."""
+    from crescendo.apps.terms import NOTHING_HIDDEN
+    from crescendo.runtimes.store import open_ledger
+
+    policy = Policy.model_validate(OPEN)
+    (folder / "client").mkdir()
+    with open_ledger(folder / "client" / "ledger.sqlite", policy.budget()) as ledger:
+        agreed = on.agreed
+        plan = [NOTHING_HIDDEN] * agreed.terms.rounds
+        ledger.sign(agreed.federation, agreed.digest, "client 0", plan, 1e-9, lambda events, delta: float("inf"))
+    return folder / "client"
+
+
+def test_a_round_whose_bytes_are_gone_is_void_and_never_computed_again(tmp_path: Path) -> None:
+    """It was charged, the client was killed before it could send, and then the outbox was lost."""
+    from crescendo.apps.terms import NOTHING_HIDDEN
+    from crescendo.runtimes.store import open_ledger
+
+    async def play() -> None:
+        async with stage(tmp_path / "served", ONE) as on:
+            path = await begun(on, tmp_path) / "ledger.sqlite"
+            with open_ledger(path) as ledger:
+                ledger.release(on.agreed.federation, 0, NOTHING_HIDDEN, b"\0" * 40)
+            with sqlite3.connect(path) as db:
+                db.execute("delete from outbox")
+            db.close()
+            log: list[dict[str, Any]] = []
+            result = await joined(on, tmp_path, OPEN, log=log)
+            assert result.last == 3 and on.hall.finished
+            assert [facts["round"] for facts in on.events("void")] == [0]
+
+    played(play)
+
+
+def test_what_was_charged_and_not_sent_is_sent_byte_for_byte(tmp_path: Path) -> None:
+    from crescendo.apps.terms import NOTHING_HIDDEN
+    from crescendo.runtimes.entries import Received, from_bytes
+    from crescendo.runtimes.journal import read_records
+    from crescendo.runtimes.store import open_ledger
+
+    data = np.arange(5.0).tobytes()
+
+    async def play() -> None:
+        async with stage(tmp_path / "served", ONE) as on:
+            path = await begun(on, tmp_path) / "ledger.sqlite"
+            with open_ledger(path) as ledger:
+                ledger.release(on.agreed.federation, 0, NOTHING_HIDDEN, data)
+            await joined(on, tmp_path, OPEN)
+        entries = [from_bytes(record.kind, record.body) for record in read_records(tmp_path / "served")]
+        sent = {entry.round: entry.data for entry in entries if isinstance(entry, Received)}
+        assert sorted(sent) == [0, 1, 2, 3] and sent[0] == data
+
+    played(play)
+
+
+def test_a_client_that_lost_its_folder_cannot_take_its_name_again(tmp_path: Path) -> None:
+    async def play() -> None:
+        two = case(clients={"count": 2}, schedule=ONE["schedule"])
+        async with stage(tmp_path / "served", two, Manners(600.0)) as on:
+            fake = await on.join(0)
+            await fake.send(0, np.ones(5))
+            with pytest.raises(Refused, match="another instance"):
+                await joined(on, tmp_path, OPEN)
+
+    played(play)
+
+
+# -- the command line
+
+
+def crescendo(*words: str) -> Any:
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("serve", "missing.toml", "--listen", "127.0.0.1:0", "--state", "x"), "there is no run file"),
+        (("serve", "ok.toml", "--listen", "nowhere", "--state", "x"), "is not HOST:PORT"),
+        (("serve", "ok.toml", "--listen", "0.0.0.0:7077", "--state", "x"), "TLS is needed"),
+        (("serve", "bare.toml", "--listen", "127.0.0.1:0", "--state", "x"), "serve.federation is missing"),
+        (("join", "127.0.0.1:1", "--data", "a", "--as", "b", "--state", "x", "--policy", "none"), "no policy file"),
+        (("join", "10.1.2.3:1", "--data", "a", "--as", "b", "--state", "x", "--policy", "p.toml"), "TLS is needed"),
+        (("join", "127.0.0.1:1", "--data", "a", "--as", "b", "--state", "x", "--policy", "bad.toml"), "did you mean"),
+        (("status", "127.0.0.1:1"), "does not answer"),
+        (("status", "127.0.0.1"), "is not HOST:PORT"),
+    ],
+)
+def test_a_mistake_is_one_sentence(
+    words: tuple[str, ...], reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("ok.toml").write_text(write(read(ONE)))
+    Path("bare.toml").write_text(write(read({k: v for k, v in ONE.items() if k != "serve"})))
+    Path("p.toml").write_text('mechanisms = ["none"]')
+    Path("bad.toml").write_text("epsilonn = 1.0")
+    found = crescendo(*words)
+    assert found.exit_code == 1
+    assert found.stderr.startswith("crescendo: ") and found.stderr.count("\n") == 1 and reason in found.stderr
+
+
+@pytest.mark.slow
+def test_serve_join_status_and_health_on_the_command_line(tmp_path: Path) -> None:
+    """Two clients; the second one comes after everybody has looked at the federation."""
+    two = case(clients={"count": 2}, schedule=ONE["schedule"], serve={"names": ["alice", "bob"]})
+    (tmp_path / "federation.toml").write_text(write(read(two)))
+    (tmp_path / "policy.toml").write_text('mechanisms = ["none"]')
+    records(tmp_path)
+    port, health = free_port(), free_port()
+    where = f"127.0.0.1:{port}"
+
+    def start(*words: str, **how: Any) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "crescendo.apps.cli", *words]
+        return subprocess.Popen(command, cwd=tmp_path, text=True, **how)
+
+    def member(name: str) -> subprocess.Popen[str]:
+        words = ["--data", "mine.npz", "--as", name, "--state", name, "--policy", "policy.toml", "--json"]
+        return start("join", where, *words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+
+    served = ["federation.toml", "--listen", where, "--state", "served", "--health", f"127.0.0.1:{health}", "--json"]
+    server = start("serve", *served, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    processes = [server]
+    try:
+        assert server.stderr is not None
+        for line in server.stderr:
+            if json.loads(line)["event"] == "serving":
+                break
+        processes.append(member("alice"))
+        for line in server.stderr:
+            if json.loads(line)["event"] == "joined":
+                break
+        found = json.loads(crescendo("status", where, "--json").stdout)
+        assert [client["connected"] for client in found["clients"]] == [True, False]
+        assert "alice" in crescendo("status", where).stdout
+        with urllib.request.urlopen(f"http://127.0.0.1:{health}/healthz", timeout=20) as answer:
+            assert json.load(answer)["ok"] is True
+        processes.append(member("bob"))
+        outputs = [process.communicate(timeout=100) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    assert [process.returncode for process in processes] == [0, 0, 0], outputs
+    assert all(json.loads(out)["finished"] for out, _ in outputs)
+    assert (tmp_path / "served" / "model.npz").exists() and (tmp_path / "bob" / "model.npz").exists()
