@@ -47,6 +47,8 @@ class Meter:
         if self._last is not None and self._last.k % self._every:
             self._kept.append(self._last)
         self._flush()
+        if self._best is not None:
+            _average(self.rows)
         test = self._prepared.dataset.test
         if self._prepared.config.evaluate.auc and test is not None and self._last is not None:
             scores = self._scores(self._last.model[None, :], test, "auc")
@@ -103,6 +105,19 @@ class Meter:
             return dict(goal.evaluate(models, data, weights, metrics=metrics))
         each = [goal.evaluate(model, data, weights) for model in models]
         return {name: np.array([scores[name] for scores in each], dtype=np.float64) for name in each[0]}
+
+
+def _average(rows: list[Row]) -> None:
+    """Beside each row what the theory of convex and of non-convex problems speaks of (Paper [app-nonconvex]).
+
+    ``averaged_excess_loss`` is the mean of F - F* over the models from half of the row's gradients to the row's own;
+    ``averaged_squared_gradient`` the mean of |grad F|^2 over all models so far.
+    """
+    for j, row in enumerate(rows):
+        late = [other["excess_loss"] for other in rows[: j + 1] if 2 * other["gradients"] >= row["gradients"]]
+        squares = [other["gradient_norm"] for other in rows[: j + 1]]
+        row["averaged_excess_loss"] = None if None in late else float(np.mean(late))
+        row["averaged_squared_gradient"] = None if None in squares else float(np.mean(np.square(squares)))
 
 
 def _best(prepared: Prepared, weights: Floats | None) -> Optimum:

@@ -62,8 +62,13 @@ def test_without_a_test_part_there_is_no_accuracy() -> None:
 
 
 def test_the_distance_to_the_optimum_is_recorded_when_asked_for() -> None:
-    last = simulate(small("evaluate.optimum=true", "schedule.rounds=60")).metrics[-1]
+    rows = simulate(small("evaluate.optimum=true", "schedule.rounds=60")).metrics
+    last = rows[-1]
     assert last["distance"] > 0 and last["excess_loss"] > 0 and last["gradient_norm"] > 0 and last["lower_bound"] > 0
+    late = [row["excess_loss"] for row in rows if 2 * row["gradients"] >= last["gradients"]]
+    assert 1 < len(late) < len(rows) and last["averaged_excess_loss"] == pytest.approx(np.mean(late), rel=1e-12)
+    squares = [row["gradient_norm"] ** 2 for row in rows]
+    assert last["averaged_squared_gradient"] == pytest.approx(np.mean(squares), rel=1e-12)
 
 
 def test_an_objective_and_data_of_the_program_stand_in_for_those_of_the_file() -> None:

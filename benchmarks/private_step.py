@@ -1,0 +1,93 @@
+"""What privacy costs in computing: a private round against a plain one of the same size, without and with drawing and noise.
+
+Steps are timed in the compiled loops alone, and then as a worker's whole round (draw, steps, noise, release).
+"""
+
+from __future__ import annotations
+
+import timeit
+from collections.abc import Callable
+
+import numpy as np
+
+from crescendo.core.setup import Terms
+from crescendo.data import Records, load
+from crescendo.objectives.base import Slots
+from crescendo.objectives.logistic import Logistic
+from crescendo.privacy.certificates import certify
+from crescendo.privacy.frozen import FrozenStepper
+from crescendo.privacy.mechanisms import Plain, Private
+from crescendo.privacy.noise import SeededSource
+from crescendo.schedules import ConstantSizes, ConstantSteps
+from crescendo.worker import Worker
+
+SLOTS, CLIP = 1000, 0.5
+
+
+def fastest(action: Callable[[], object], repeat: int = 40) -> float:
+    return min(timeit.repeat(action, number=1, repeat=repeat))
+
+
+def steps(data: Records, model: Logistic) -> None:
+    """The loops alone, on the same rows."""
+    rows = np.random.default_rng(0).integers(0, len(data), SLOTS)
+    etas, ends, start = np.full(SLOTS, 0.01), np.arange(1, SLOTS + 1), np.zeros(model.size)
+    plain, private = Slots(rows, etas), Slots(rows, etas, ends=ends, clip=CLIP)
+    moving, frozen = model.stepper(data), FrozenStepper(model, data)
+
+    def round_of(stepper: object, slots: Slots) -> Callable[[], None]:
+        def run() -> None:
+            stepper.load(start)  # type: ignore[attr-defined]
+            stepper.advance(slots, 0, SLOTS)  # type: ignore[attr-defined]
+
+        return run
+
+    round_of(frozen, private)()
+    expected = start - 0.01 * model.gradient(start, data, rows, CLIP)
+    np.testing.assert_allclose(frozen.read(), expected, rtol=1e-12, atol=1e-15)
+    base = fastest(round_of(moving, plain))
+    for name, stepper in (("local", moving), ("minibatch", frozen)):
+        ratio = fastest(round_of(stepper, private)) / base
+        print(f"steps, {name}: {ratio:.2f} times a plain step of {1e9 * base / SLOTS:.0f} ns")
+
+
+def rounds(data: Records, model: Logistic) -> None:
+    """A worker's whole round."""
+    rows, start = np.arange(10_000), np.zeros(model.size)
+    times = {}
+    for name in ("plain", "local", "minibatch"):
+        terms = Terms(
+            ConstantSizes(SLOTS), ConstantSteps(0.01), (1.0,), 10**6, ahead=10**6, whole_rounds=name != "plain"
+        )
+        mechanism: Plain | Private = Plain(terms, 0, rows, 0)
+        if name != "plain":
+            made = certify(name, _short(terms), model, clip=CLIP, sigma=2.0, records=(len(rows),), norm_bound=8.0)
+            terms, mechanism = made.terms, Private(made, 0, rows, SeededSource(0, 0))
+        worker = Worker(terms, 0, start, model, data, rows, 0, mechanism=mechanism)
+
+        def whole(worker: Worker = worker) -> None:
+            worker.run(SLOTS)
+            worker.finish()
+
+        whole()
+        times[name] = fastest(whole)
+    for name in ("local", "minibatch"):
+        print(
+            f"whole round of {SLOTS} slots, {name}: {times[name] / times['plain']:.2f} times a plain one "
+            f"of {1e6 * times['plain']:.0f} us"
+        )
+
+
+def _short(terms: Terms) -> Terms:
+    return Terms(terms.sizes, terms.steps, terms.weights, 100, ahead=100, whole_rounds=True)
+
+
+def main() -> None:
+    data = load("synthetic:rows=20000,features=100").train
+    model = Logistic(data.features, l2=1e-4)
+    steps(data, model)
+    rounds(data, model)
+
+
+if __name__ == "__main__":
+    main()
