@@ -22,7 +22,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from crescendo.core.client import Client, Work
 from crescendo.core.messages import Broadcast, Settled, Vector
@@ -94,7 +93,7 @@ class Member:
         self._news: Broadcast | None = None
         self._acked: Settled | None = None
         self._start = 0
-        self._heard = self._stopped = False
+        self._heard = self._stopped = self._noted = False
         self._slots = 64
         self._open = {release.round for release in ledger.unacknowledged(contract.federation)}
         self._final: Vector | None = None
@@ -128,6 +127,7 @@ class Member:
         """The server waits for nothing of this client before round ``start``: rounds between are void, not computed."""
         with self._bell:
             self._start = max(self._start, start)
+            self._noted = True
             self._bell.notify()
 
     def hear(self, broadcast: Broadcast) -> None:
@@ -135,6 +135,7 @@ class Member:
         with self._bell:
             if self._news is None or (broadcast.epoch, broadcast.k) >= (self._news.epoch, self._news.k):
                 self._news = broadcast
+            self._noted = True
             self._bell.notify()
 
     def acknowledged(self, settled: Settled, epoch: int, k: int | None = None) -> None:
@@ -142,12 +143,14 @@ class Member:
         with self._bell:
             self._acked = settled
             self.seen.note(epoch, k, settled)
+            self._noted = True
             self._bell.notify()
 
     def stop(self) -> None:
         """Finish the piece and the write in hand, and no more."""
         with self._bell:
             self._stopped = True
+            self._noted = True
             self._bell.notify()
 
     @property
@@ -171,30 +174,34 @@ class Member:
 
     def _next(self) -> Work | None:
         """The next thing to do, once there is one; None when there is nothing more."""
-        with self._bell:
-            while True:
-                self._take_up_notes()
-                if self._stopped or self._final is not None:
-                    return None
-                todo = self._worker.next() if self._heard else None
-                if isinstance(todo, Work):
-                    return todo
-                self._bell.wait()
+        while True:
+            self._take_up_notes()
+            if self._stopped or self._final is not None:
+                return None
+            todo = self._worker.next() if self._heard else None
+            if isinstance(todo, Work):
+                return todo
+            with self._bell:
+                while not self._noted:
+                    self._bell.wait()
 
     def _take_up_notes(self) -> None:
+        """What the loop has left. It is only fetched under the lock: the loop never waits for work on a large model."""
+        with self._bell:
+            start, news, acked = self._start, self._news, self._acked
+            self._news = self._acked = None
+            self._noted = False
         client = self._worker.client
-        if self._start > client.round:
-            self._log("rounds_void", first=client.round, next=self._start)
+        if start > client.round:
+            self._log("rounds_void", first=client.round, next=start)
             self._worker.restart_round()
-            client.resume(self._start)
-        news, self._news = self._news, None
+            client.resume(start)
         if news is not None:
             try:
                 self._worker.receive(news)
                 self._heard = True
             except PeerError as error:
                 self._log("refused_broadcast", k=news.k, reason=str(error))
-        acked, self._acked = self._acked, None
         if acked is not None:
             self._ledger.acknowledge(self.contract.federation, acked)
             self._open = {i for i in self._open if i not in acked}
@@ -217,13 +224,6 @@ class Member:
         event = contract.plan[update.round]
         assert event is not None, "a round without a share has no update"
         data = self._ledger.release(contract.federation, update.round, event, encode(update.delta, contract.wire))
-        with self._bell:
-            self._open.add(update.round)
-            self.last = update.round
+        self._open.add(update.round)
+        self.last = update.round
         return Release(update.round, data)
-
-
-def ledger_facts(ledger: Ledger) -> dict[str, Any]:
-    """What may be said about a ledger in a log."""
-    count, head = ledger.head
-    return {"entries": count, "head": head[:16], "instance": ledger.instance[:8]}
