@@ -104,6 +104,7 @@ class Federation:
     policy: dict[str, Any]
     seed: int | None = None
     linger: float = 600.0
+    client_port: int | None = None  # if it is not the server's
     server: BaseProcess | None = None
     clients: dict[int, BaseProcess] = field(default_factory=dict)
 
@@ -126,7 +127,7 @@ class Federation:
 
     def start_client(self, c: int, **changes: Any) -> None:
         told: dict[str, Any] = {
-            "port": self.port,
+            "port": self.client_port or self.port,
             "name": self.names[c],
             "data": str(self.folder / f"part{c}.npz"),
             "state": str(self.folder / f"client{c}"),

@@ -21,6 +21,7 @@ from crescendo.runtimes.ledger_file import LedgerFile
 from crescendo.runtimes.store import open_ledger
 from tests.conformance.cases import PRIVATE, case
 from tests.runtimes.network.processes import CONTEXT, Federation, federation
+from tests.runtimes.network.proxy import BadNetwork
 
 LONG: dict[str, Any] = {"rounds": 40, "sizes": {"kind": "constant", "size": 500}}
 
@@ -100,6 +101,29 @@ def check(made: Federation) -> None:
 def test_a_few_kills_of_anybody_lose_nothing(mechanism: str, tmp_path: Path) -> None:
     with federation(tmp_path, long_case(mechanism, rounds=60)) as made:
         kill_at_random(made, random.Random(f"quick {mechanism}"), kills=8, whom="both")
+        made.wait()
+        check(made)
+
+
+@pytest.mark.slow
+def test_a_network_that_cuts_and_delays_loses_nothing(tmp_path: Path) -> None:
+    rng = random.Random("bad network")
+    with federation(tmp_path, long_case("none", rounds=60)) as made, BadNetwork(made.port, rng) as network:
+        made.start_server()
+        for c in range(len(made.names)):
+            made.start_client(c, port=network.port)
+        made.wait()
+        check(made)
+        assert network.cuts > 10
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("mechanism", ["none", "minibatch"])
+def test_kills_on_a_network_that_cuts_and_delays_lose_nothing(mechanism: str, tmp_path: Path) -> None:
+    rng = random.Random(random.SystemRandom().getrandbits(64))
+    with federation(tmp_path, long_case(mechanism, rounds=400)) as made, BadNetwork(made.port, rng) as network:
+        made.client_port = network.port
+        kill_at_random(made, rng, kills=50, whom="both")
         made.wait()
         check(made)
 
