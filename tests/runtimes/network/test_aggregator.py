@@ -127,6 +127,14 @@ LONG = case(
 )
 
 
+@pytest.mark.parametrize("wire", ["float16", "bfloat16"])
+def test_narrow_floats_go_through_a_tree(wire: str, tmp_path: Path) -> None:
+    with Grove(federation(tmp_path, case(run={"wire": wire})), *ONE) as grove:
+        grove.start()
+        grove.made.wait()
+        grove.check()
+
+
 def entries_in(grove: Grove) -> int:
     try:
         return len(grove.entries())
