@@ -6,7 +6,9 @@ The quick version is part of every test run; `make soak` runs the long one.
 from __future__ import annotations
 
 import hashlib
+import os
 import random
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +105,23 @@ def test_a_few_kills_of_anybody_lose_nothing(mechanism: str, tmp_path: Path) -> 
         kill_at_random(made, random.Random(f"quick {mechanism}"), kills=8, whom="both")
         made.wait()
         check(made)
+
+
+@pytest.mark.slow
+def test_everybody_stops_well_when_asked_and_goes_on_later(tmp_path: Path) -> None:
+    with federation(tmp_path, long_case("none", rounds=150)) as made:
+        made.start()
+        made.until(lambda: entries_in(made) > 100, "100 entries")
+        for process in [*made.clients.values(), made.server]:
+            assert process is not None and process.pid is not None
+            os.kill(process.pid, signal.SIGTERM)
+        made.join(*made.clients.values())
+        made.stop_server()
+        assert [made.events(f"client{c}.log")[-1]["event"] for c in range(5)] == ["stopped"] * 5
+        made.start()
+        made.wait()
+        check(made)
+        assert not [facts for facts in made.events("server.log") if facts["event"] in ("alarm", "refused", "void")]
 
 
 @pytest.mark.slow

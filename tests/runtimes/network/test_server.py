@@ -18,6 +18,7 @@ from crescendo.runtimes.durable import replay
 from crescendo.runtimes.network.hall import News
 from crescendo.runtimes.network.peers import Bucket, Peer
 from crescendo.runtimes.network.server import Manners
+from crescendo.runtimes.wire import Assembly
 from crescendo.runtimes.wire_messages import (
     Ack,
     BroadcastPart,
@@ -293,6 +294,35 @@ def test_a_server_that_is_opened_again_goes_on_bit_for_bit(tmp_path: Path) -> No
             assert on.hall.durable.model.tobytes() == model.tobytes() == replay(tmp_path).tobytes()
             _, answer = await on.say_hello(0, last=0)
             assert isinstance(answer, Welcome) and (answer.epoch, answer.received) == (0, Settled(1))
+
+    played(play)
+
+
+@pytest.mark.slow
+def test_a_model_of_many_parts_travels_both_ways(tmp_path: Path) -> None:
+    """Ten million numbers: 40 MB, ten times what gRPC takes in one message."""
+    large = case(
+        run={"wire": "float32"},
+        clients={"count": 1},
+        schedule={**TWO["schedule"], "rounds": 2},
+        serve={"features": 9_999_999},
+    )
+    numbers = 10_000_000
+    delta = np.arange(numbers, dtype=np.float32) % 1000
+
+    async def play() -> None:
+        async with stage(tmp_path, large) as on:
+            fake = await on.join(0)
+            await fake.k(0)
+            await fake.send(0, delta)
+            assembly = Assembly(numbers, ("float32",))
+            while True:
+                message = await fake.hear()
+                if isinstance(message, BroadcastPart) and message.vector.about == 1:
+                    data = assembly.add(message.vector)
+                    if data is not None:
+                        break
+            assert np.array_equal(np.frombuffer(data, dtype="<f4"), -delta)
 
     played(play)
 
