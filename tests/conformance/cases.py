@@ -31,6 +31,7 @@ def case(**changes: dict[str, Any]) -> dict[str, Any]:
 CASES: dict[str, dict[str, Any]] = {
     "in step": case(schedule={"wait": {"rounds": 0}}),
     "one round ahead": case(run={"wire": "float32"}),
+    "narrow floats": case(run={"wire": "bfloat16"}),
     "by delay": case(schedule={"wait": {"tau": 400.0}}),
     "masks": case(schedule={"blocks": 2}),
     "coins": case(clients={"shares": "coin"}, schedule={"sizes": {"kind": "constant", "size": 4}, "rounds": 12}),
