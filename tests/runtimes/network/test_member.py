@@ -164,6 +164,19 @@ def test_it_resumes_after_its_own_last_round_and_sends_again_what_the_server_lac
         assert goal.models[0][0] == 7.0 - 2.0  # the newest model less its own update that is on the way
 
 
+def test_after_a_restart_even_the_first_model_is_news(tmp_path: Path) -> None:
+    """At k = 0 the server may have this client's first update already; the outbox no longer has it."""
+    goal, agreed = Steady(), terms()
+    with opened(tmp_path, agreed) as ledger:
+        ledger.release("f", 0, EVENT, np.ones(2).tobytes())
+        ledger.acknowledge("f", Settled(1))
+        one = member(ledger, agreed, goal)
+        one.hear(Broadcast(np.full(2, -1.0), 0, Settled(1)))
+        with Working(one) as at_work:
+            at_work.until(1)
+        assert at_work.released[0].round == 1 and goal.models[0][0] == -1.0
+
+
 def test_rounds_that_passed_while_it_was_away_are_void_and_not_charged(tmp_path: Path) -> None:
     goal, agreed = Steady(), terms()
     with opened(tmp_path, agreed) as ledger:
