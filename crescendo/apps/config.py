@@ -17,7 +17,6 @@ from crescendo.apps.sections import (
     FLAG,
     NOT_NEGATIVE,
     POSITIVE,
-    WHOLE,
     Section,
     as_tuple,
     key,
@@ -29,7 +28,7 @@ Numbers = Annotated[tuple[Annotated[float, Field(gt=0)], ...], BeforeValidator(a
 
 
 class Run(Section):
-    seed: int = key(0, WHOLE, "the one source of all randomness", ge=0, lt=2**63)
+    seed: int = key(0, "a whole number from 0 to 2^63 - 1", "the one source of all randomness", ge=0, lt=2**63)
     wire: Literal["float64", "float32", "float16", "bfloat16"] = key(
         "float32", one_of("float64", "float32", "float16", "bfloat16"), "how a vector's numbers travel"
     )
