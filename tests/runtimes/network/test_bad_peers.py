@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import os
 import random
 import socket
@@ -17,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from crescendo.apps.terms import Agreed, build_terms, terms_text
+from crescendo.apps.terms import Agreed, build_terms
 from crescendo.runtimes import wire_pb2 as pb
 from crescendo.runtimes.durable import replay
 from crescendo.runtimes.entries import Received, from_bytes
@@ -181,7 +182,8 @@ def check_after(made: Federation, agreed: Agreed) -> None:
 
 def play(folder: Path, count: int, rounds: int, seed: int) -> Counter[str]:
     with open_to_attack(folder, rounds) as made:
-        agreed = build_terms(terms_text(made.config))
+        made.until(lambda: bool(made.events("server.log")), "the server serves")
+        agreed = build_terms(json.loads((folder / "served" / "terms.json").read_text())["terms"])
         assert made.server is not None and made.server.pid is not None
         try:
             seen = asyncio.run(attack(made.port, agreed, made.server.pid, random.Random(seed), count))
