@@ -133,7 +133,13 @@ def senders(case: Case, folder: Path, server: Running, port: int, digest: str = 
         running = []
         for p in range(case.processes):
             first, last = (case.clients * n // case.processes for n in (p, p + 1))
-            job = {"port": port, "echo": not digest, "numbers": case.numbers, "first": first, "last": last}
+            job: dict[str, Any] = {
+                "port": port,
+                "echo": not digest,
+                "numbers": case.numbers,
+                "first": first,
+                "last": last,
+            }
             job |= {"rounds": case.rounds, "window": case.window, "federation": "benchmark", "digest": digest}
             command = sys.executable, LOAD, "send", json.dumps({**job, "vectors": str(vectors)})
             running.append(stack.enter_context(started(*command)))

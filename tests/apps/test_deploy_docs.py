@@ -1,0 +1,78 @@
+"""The commands in docs/deploy.md are what the command line takes, and its files are what the readers take."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tomllib
+from pathlib import Path
+
+import pytest
+import typer
+
+from crescendo.apps.cli import app
+from crescendo.apps.policy import Policy, read_policy
+from crescendo.apps.terms import read_served
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "deploy.md").read_text()
+TOML = re.findall(r"^```toml\n(.*?)^```", PAGE, re.M | re.S)
+
+
+def commands(page: str) -> list[list[str]]:
+    """Every command line: in a block of its own, in a unit (ExecStart=), in a service (command:), or in backquotes."""
+    found = re.findall(r"^(?:ExecStart=\S*/)?crescendo (.+)$", page, re.M)
+    found += re.findall(r"^ +command: (.+)$", page, re.M)
+    found += re.findall(r"`crescendo (\S+ [^`]+)`", page)
+    return [shlex.split(line) for line in found]
+
+
+def parse(words: list[str]) -> dict[str, object]:
+    """The parameters that the command would be called with; it is not called. Wrong use raises."""
+    group = typer.main.get_command(app)
+    assert isinstance(group, typer.core.TyperGroup)
+    with group.make_context("crescendo", list(words)) as above:
+        _, command, rest = group.resolve_command(above, list(words))
+        assert command is not None
+        return dict(command.make_context(command.name, rest, parent=above).params)
+
+
+@pytest.mark.parametrize("words", commands(PAGE), ids=" ".join)
+def test_every_command_in_the_page_parses(words: list[str]) -> None:
+    parse(words)
+
+
+def test_the_page_shows_every_command_of_a_federation() -> None:
+    assert {words[0] for words in commands(PAGE)} >= {"certs", "serve", "join", "status", "account"}
+    assert len(commands(PAGE)) >= 12
+
+
+def test_an_option_that_does_not_exist_would_be_noticed() -> None:
+    with pytest.raises(Exception, match="No such option"):
+        parse(["status", "10.77.0.1:7077", "--cert", "keys"])
+    with pytest.raises(Exception, match="Missing"):
+        parse(["join", "10.77.0.1:7077", "--data", "a.csv"])
+
+
+def test_the_run_file_in_the_page_can_be_served_to_the_clients_in_the_page(tmp_path: Path) -> None:
+    file = tmp_path / "federation.toml"
+    file.write_text(next(text for text in TOML if "[serve]" in text))
+    config = read_served(file)
+    joined = {str(parse(words)["name"]) for words in commands(PAGE) if words[0] == "join"}
+    assert config.serve.names is not None
+    assert joined <= set(config.serve.names)
+    certified = parse(next(words for words in commands(PAGE) if words[0] == "certs"))["client"]
+    assert isinstance(certified, list | tuple)
+    assert set(config.serve.names) <= set(certified)
+
+
+def test_the_policy_in_the_page_allows_the_run_file_in_the_page(tmp_path: Path) -> None:
+    run_text, policy_text = (next(text for text in TOML if mark in text) for mark in ("[serve]", "max_epsilon"))
+    file = tmp_path / "policy.toml"
+    file.write_text(policy_text)
+    policy, run = read_policy(file), tomllib.loads(run_text)
+    assert isinstance(policy, Policy)
+    assert policy.federations == (run["serve"]["federation"],)
+    assert run["privacy"]["mechanism"] in policy.mechanisms
+    assert policy.max_epsilon is not None
+    assert run["privacy"]["epsilon"] <= policy.max_epsilon <= (policy.epsilon or 0)
+    assert run["privacy"]["delta"] <= (policy.delta or 0)
