@@ -260,14 +260,12 @@ def test_serve_join_status_and_health_on_the_command_line(tmp_path: Path) -> Non
     processes = [server]
     try:
         assert server.stderr is not None
-        for line in server.stderr:
-            if json.loads(line)["event"] == "serving":
-                break
+        assert any('"event": "serving"' in line for line in server.stderr), "the server ended at once"
         processes.append(member("alice"))
-        for line in server.stderr:
-            if json.loads(line)["event"] == "joined":
-                break
-        found = json.loads(crescendo("status", where, "--json").stdout)
+        assert any('"event": "joined"' in line for line in server.stderr), "the server ended before anybody came"
+        shown = crescendo("status", where, "--json")
+        assert shown.exit_code == 0, shown.stderr
+        found = json.loads(shown.stdout)
         assert [client["connected"] for client in found["clients"]] == [True, False]
         assert "alice" in crescendo("status", where).stdout
         with urllib.request.urlopen(f"http://127.0.0.1:{health}/healthz", timeout=20) as answer:
