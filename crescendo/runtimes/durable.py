@@ -157,6 +157,12 @@ class DurableServer:
             return after is not None
 
     @property
+    def model_in_hand(self) -> Vector:
+        """The model with everything that was submitted, on disk or not: to look at, not to tell."""
+        with self._guard:
+            return self._state.server.model
+
+    @property
     def pending(self) -> int:
         """Entries that wait for a commit."""
         return self._open().pending

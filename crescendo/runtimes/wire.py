@@ -99,6 +99,13 @@ def rounded(vector: Vector, wire: str) -> Vector:
     return decode(encode(vector, wire), wire, len(vector))
 
 
+def largest(wire: str) -> float:
+    """The largest number that ``wire`` can carry."""
+    if wire == "bfloat16":
+        return float.fromhex("0x1.fep127")
+    return float(np.finfo(_STORED[wire]).max)
+
+
 def _to_bfloat16(vector: Vector) -> npt.NDArray[np.uint16]:
     """Round once: to a float32 that remembers by its last bit that something was cut, then to its upper half."""
     with np.errstate(over="ignore"):

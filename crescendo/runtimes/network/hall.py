@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from crescendo.core.messages import Pair, Settled
+from crescendo.core.messages import Pair, Settled, Vector
 from crescendo.core.server import ConflictingUpdate, DuplicateUpdate, RefusedSum
 from crescendo.core.setup import Terms
 from crescendo.errors import PeerError
@@ -29,7 +29,7 @@ from crescendo.runtimes.network.limits import Limits
 from crescendo.runtimes.network.logs import Log, quiet
 from crescendo.runtimes.server_state import OtherInstance
 from crescendo.runtimes.tree_messages import SumRefusal
-from crescendo.runtimes.wire import decode, encode
+from crescendo.runtimes.wire import decode, encode, largest
 from crescendo.runtimes.wire_messages import Goodbye, Hello, Refusal, VoidRound, Welcome
 
 
@@ -68,6 +68,7 @@ class Item:
     answers: list[Any] = field(default_factory=list)
     taken: bool = False
     useless: bool = False  # it changed nothing
+    costly: bool = False  # it made the server begin a new epoch
     peer: Any = None  # the stream of a client that has joined
     make: Any = None  # makes it, for a client that comes by way of an aggregator
 
@@ -168,7 +169,7 @@ class Hall:
             case IncomingSum():
                 self._sum(message)
             case Hello():
-                self._join(c, message)
+                item.costly = self._join(c, message)
             case VoidRound(round):
                 self.durable.submit(Voided(round, c, "its bytes are gone"))
                 self._log("void", client=self.names[c], round=round, reason="its bytes are gone")
@@ -189,6 +190,7 @@ class Hall:
                 f"the update of round {round} from client {c} has length {length:.4g}, and under the terms a sound one is "
                 f"not longer than {longest:.4g}; refused"
             )
+        self._check_fits(delta, low, high, f"the update of round {round} from client {c}")
         self.durable.submit(Received(round, c, self.wire, data, low))
 
     def _sum(self, total: IncomingSum) -> None:
@@ -203,7 +205,17 @@ class Hall:
                 f"a sum of {len(total.pairs)} updates has length {length:.4g}, and under the terms a sound one is not longer "
                 f"than {longest:.4g}; refused"
             )
+        self._check_fits(delta, low, high, f"a sum of {len(total.pairs)} updates")
         self.durable.submit(Summed(total.pairs, total.wire, total.data, low))
+
+    def _check_fits(self, delta: Vector, low: int, high: int, what: str) -> None:
+        """A model that the wire cannot carry could be told to nobody."""
+        with np.errstate(over="ignore"):
+            moved = np.abs(self.durable.model_in_hand[low:high] - delta)
+        if not (moved <= largest(self.wire) / 2).all():
+            raise PeerError(
+                f"{what} would move the model beyond what {self.wire} carries; refused, check that client's step size"
+            )
 
     def _block(self, round: int) -> tuple[int, int]:
         if not 0 <= round < self.terms.rounds:
@@ -220,12 +232,17 @@ class Hall:
         ahead = max(0, i - self.durable.settled(c).below)
         return self.limits.longest(i, c, self._longest_model + ahead * alone)
 
-    def _join(self, c: int, hello: Hello) -> None:
-        """Register the instance, learn from what it has seen whether this server is an older copy, and count it as here."""
+    def _join(self, c: int, hello: Hello) -> bool:
+        """Register the instance, learn from what it has seen whether this server is an older copy, and count it as here.
+
+        True if a new epoch begins.
+        """
         self.durable.submit(Joined(c, hello.instance))
-        if self.durable.witness(c, hello.epoch, hello.k, hello.acknowledged):
+        begun = self.durable.witness(c, hello.epoch, hello.k, hello.acknowledged)
+        if begun:
             self._log("new_epoch", client=self.names[c], k=hello.k, epoch=hello.epoch)
         self.durable.submit(Back(c, hello.last))
+        return begun
 
     def _welcome(self, c: int) -> Welcome:
         durable = self.durable
@@ -271,7 +288,10 @@ class Hall:
         durable = self.durable
         model = durable.model
         if self._encoded is None or self._encoded[0] is not model:
-            self._encoded = model, encode(model, self.wire)
+            most = largest(
+                self.wire
+            )  # only a journal of an older version can hold more; such a run is lost, the server is not
+            self._encoded = model, encode(np.clip(model, -most, most), self.wire)
             self._longest_model = max(self._longest_model, float(np.linalg.norm(model)))
         data, k, epoch = self._encoded[1], durable.k, durable.epoch
         return {c: News(k, epoch, durable.settled(c), data) for c in told}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import grpc
 import grpc.aio
+from google.protobuf.message import DecodeError
 
 from crescendo.runtimes import wire_pb2 as pb
 from crescendo.runtimes.wire import PART
@@ -29,6 +30,18 @@ OPTIONS: list[tuple[str, Any]] = [
     ("grpc.enable_retries", 0),
     ("grpc.max_send_message_length", -1),
 ]
+
+
+def parsed(kind: Any) -> Callable[[bytes], Any]:
+    """A parser that takes bytes which are no message for an empty one, so that they are refused in a sentence and counted."""
+
+    def parse(raw: bytes) -> Any:
+        try:
+            return kind.FromString(raw)
+        except DecodeError:
+            return kind()
+
+    return parse
 
 
 @dataclass(frozen=True)

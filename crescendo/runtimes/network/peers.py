@@ -13,6 +13,7 @@ from crescendo.runtimes.wire_messages import Ack, FromServer, Refusal, broadcast
 
 PART_OF_THE_TIME = 16  # messages of one client that may wait for the disk at once; a large one waits alone
 LARGE = 256 << 10
+MOST_WORDS = 500  # that wait for a client to read them; then its stream is closed
 USELESS_BURST, USELESS_RATE = 1000.0, 50.0  # messages that change nothing: at once, and each second
 
 
@@ -46,8 +47,11 @@ class Peer:
         self._bell = asyncio.Event()
 
     def say(self, message: FromServer) -> None:
-        """Say something that must not be lost on the way; few of these ever wait."""
-        self._words.append(message)
+        """Say something that must not be lost on the way; few of these ever wait, or the client does not read."""
+        if len(self._words) >= MOST_WORDS:
+            self.closed.set()
+        else:
+            self._words.append(message)
         self._bell.set()
 
     def acknowledge(self, settled: Settled, epoch: int) -> None:

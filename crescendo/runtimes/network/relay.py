@@ -20,6 +20,7 @@ from crescendo.core.messages import Pair, Settled
 from crescendo.errors import PeerError
 from crescendo.runtimes import tree_pb2 as pb
 from crescendo.runtimes.network.hall import IncomingSum, News
+from crescendo.runtimes.network.link import parsed
 from crescendo.runtimes.network.logs import Log
 from crescendo.runtimes.network.peers import Bucket, Peer
 from crescendo.runtimes.security import Doorkeeper
@@ -188,7 +189,7 @@ class RelayDoor:
     def handlers(self) -> Any:
         """To be added to a gRPC server."""
         relay = grpc.stream_stream_rpc_method_handler(
-            self._relay, request_deserializer=pb.Up.FromString, response_serializer=pb.Down.SerializeToString
+            self._relay, request_deserializer=parsed(pb.Up), response_serializer=pb.Down.SerializeToString
         )
         return grpc.method_handlers_generic_handler(SERVICE, {"Relay": relay})
 

@@ -22,7 +22,7 @@ import grpc.aio
 from crescendo.errors import PeerError
 from crescendo.runtimes import wire_pb2 as pb
 from crescendo.runtimes.network.hall import Hall, Incoming, Item, Message, Silence
-from crescendo.runtimes.network.link import LARGEST_MESSAGE, OPTIONS
+from crescendo.runtimes.network.link import LARGEST_MESSAGE, OPTIONS, parsed
 from crescendo.runtimes.network.logs import Log, quiet
 from crescendo.runtimes.network.peers import LARGE, Bucket, Peer
 from crescendo.runtimes.network.relay import RelayDoor, ServerHouse
@@ -42,8 +42,8 @@ from crescendo.runtimes.wire_messages import (
 )
 
 BATCH = 20
-FIRST_WORD = 30.0  # seconds in which a stream has to say who it is
-THINKING = 3600.0  # seconds in which a client that was shown the terms has to decide
+FIRST_WORD = 10.0  # seconds in which a stream has to say who it is
+THINKING = 600.0  # seconds in which a client that was shown the terms has to decide
 STRIKES, FORGIVEN = 20.0, 0.2  # broken messages of one client: at once, and each second
 
 Admit = Callable[[str, str, Any], None]
@@ -73,6 +73,9 @@ class NetworkServer:
         self.peers: dict[int, Peer] = {}
         self._heard: dict[int, float] = {}
         self._strikes: dict[int, Bucket] = {}
+        self._asking: dict[
+            int, asyncio.Event
+        ] = {}  # clients that look at the terms: one stream each, a newer ends the older
         self._told: set[int] = set()  # clients that have heard the end
         self._line: asyncio.Queue[tuple[Item, asyncio.Future[None]]] = asyncio.Queue()
         self._tasks: list[asyncio.Task[None]] = []
@@ -92,7 +95,7 @@ class NetworkServer:
         handlers = {
             "Join": grpc.stream_stream_rpc_method_handler(
                 self._join,
-                request_deserializer=pb.ToServer.FromString,
+                request_deserializer=parsed(pb.ToServer),
                 response_serializer=pb.ToClient.SerializeToString,
             ),
             "Status": grpc.unary_unary_rpc_method_handler(
@@ -227,6 +230,8 @@ class NetworkServer:
             await context.write(to_client(Refusal("too many broken messages came under this name; come back later")))
             return
         item = await self._put(c, hello)
+        if item.costly:  # once in a while a server is an older copy; a client that says so again and again lies
+            strikes.take(1)
         if item.peer is None:
             for answer in item.answers:
                 await context.write(to_client(answer))
@@ -257,12 +262,22 @@ class NetworkServer:
 
     async def _show_terms(self, c: int, context: Any) -> None:
         """A client asks what it would agree to. It declines with a reason, or comes again and joins."""
+        if c in self._asking:
+            self._asking[c].set()
+        enough = self._asking[c] = asyncio.Event()
         await context.write(to_client(self.hall.terms_for(c)))
-        with suppress(TimeoutError):
-            raw = await asyncio.wait_for(context.read(), THINKING)
-            message = None if raw is grpc.aio.EOF else from_client(raw)
+        answer, superseded = asyncio.create_task(context.read()), asyncio.create_task(enough.wait())
+        try:
+            await asyncio.wait({answer, superseded}, timeout=THINKING, return_when=asyncio.FIRST_COMPLETED)
+            message = from_client(answer.result()) if answer.done() and answer.result() is not grpc.aio.EOF else None
             if isinstance(message, Goodbye):
                 self._log("declined", client=self.hall.names[c], reason=message.reason)
+        finally:
+            if self._asking.get(c) is enough:
+                del self._asking[c]
+            for task in (answer, superseded):
+                task.cancel()
+            await asyncio.gather(answer, superseded, return_exceptions=True)
 
     def _enter(self, item: Item) -> Peer:
         """The newest stream of a client is the one that counts."""
@@ -318,6 +333,7 @@ class NetworkServer:
                     peer.say(answer)
             if item.useless:
                 peer.acknowledge(self.hall.durable.settled(peer.client), self.hall.durable.epoch)
+            if item.useless or item.answers:  # nobody may ask for the same refusal without end
                 await asyncio.sleep(peer.useless.take())
         finally:
             peer.line.release()

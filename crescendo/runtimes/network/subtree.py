@@ -13,6 +13,7 @@ from crescendo.core.messages import Settled
 from crescendo.core.server import ConflictingUpdate
 from crescendo.errors import PeerError
 from crescendo.runtimes import wire_pb2 as wire_pb
+from crescendo.runtimes.network.link import parsed
 from crescendo.runtimes.network.peers import Peer
 from crescendo.runtimes.network.relay import NotNow
 from crescendo.runtimes.tree_messages import Below
@@ -48,7 +49,7 @@ class ClientDoor:
         """To be added to a gRPC server."""
         join = grpc.stream_stream_rpc_method_handler(
             self._join,
-            request_deserializer=wire_pb.ToServer.FromString,
+            request_deserializer=parsed(wire_pb.ToServer),
             response_serializer=wire_pb.ToClient.SerializeToString,
         )
         return grpc.method_handlers_generic_handler(SERVICE, {"Join": join})
