@@ -44,6 +44,14 @@ Overrides = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 
+EXTRAS = {
+    "grpc": "network",
+    "google": "network",
+    "cryptography": "network",
+    "pandas": "demo",
+}  # package -> what brings it
+
+
 @contextlib.contextmanager
 def one_sentence() -> Iterator[None]:
     """What we raise on purpose, and what the system refuses, ends as one sentence on stderr and exit code 1."""
@@ -56,7 +64,14 @@ def one_sentence() -> Iterator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(141) from None
     except KeyboardInterrupt:
-        raise _fail("stopped; nothing was written", 130) from None
+        raise _fail("stopped", 130) from None
+    except ModuleNotFoundError as error:
+        extra = EXTRAS.get((error.name or "").partition(".")[0])
+        if extra is None:
+            raise
+        raise _fail(
+            f"this needs the package {error.name}; install it with pip install 'crescendo-fl[{extra}]'"
+        ) from None
     except MemoryError:
         raise _fail("out of memory; use fewer clients or records, or a larger evaluate.every") from None
     except OSError as error:

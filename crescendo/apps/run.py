@@ -73,7 +73,11 @@ class Result:
 
     def as_json(self) -> Row:
         names = list(Result.__dataclass_fields__)
-        return {name: getattr(self, name) for name in names[: names.index("model")]}
+        found = {name: getattr(self, name) for name in names[: names.index("model")]}
+        if self.privacy is not None:
+            cost = {"noise_free_accuracy": self.noise_free["accuracy"]} if self.noise_free is not None else {}
+            found["privacy"] = {**self.privacy, **cost}
+        return found
 
 
 def simulate(
@@ -183,6 +187,8 @@ def save(result: Result, folder: Path) -> None:
     result.trace.save(folder / "trace.npz")
     guarantee = result.prepared.privacy
     spent = guarantee.to_json(result.prepared.names, events=True) if guarantee is not None else None
+    if spent is not None and result.noise_free is not None:
+        spent["noise_free_accuracy"] = result.noise_free["accuracy"]
     (folder / "privacy.json").write_text(json.dumps(spent) + "\n", encoding="utf-8")
     np.savez(folder / "model.npz", model=result.model)
     (folder / "report.html").write_text(page(story_of(result)), encoding="utf-8")

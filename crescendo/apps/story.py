@@ -50,12 +50,14 @@ def story_of(result: Any) -> Story:
         ],
         notes=list(certificate.notes),
         config=write(config),
-        privacy=_spending(prepared.privacy, prepared.names) if prepared.privacy is not None else None,
+        privacy=_spending(result) if prepared.privacy is not None else None,
     )
 
 
-def _spending(made: Guarantee, names: tuple[str, ...]) -> Spending:
-    """Epsilon by round, who spends what, and the noise that other schedules would take."""
+def _spending(result: Any) -> Spending:
+    """Epsilon by round, who spends what, what the noise cost, and the noise that other schedules would take."""
+    made: Guarantee = result.prepared.privacy
+    names: tuple[str, ...] = result.prepared.names
     shown = range(min(len(names), MOST_COURSES))
     courses = {names[c]: made.course(c) for c in shown}
     certificate, others = made.certificate, made.compared_to()
@@ -63,7 +65,7 @@ def _spending(made: Guarantee, names: tuple[str, ...]) -> Spending:
     noise = [[name, f"{rounds:,}", f"{sigma:.3g}", f"{total:.3g}"] for name, rounds, sigma, total in rows]
     constant, paper = others["constant"], others["paper"]
     form = (f"{constant['rounds']:,}", f"{constant['sigma']:.3g}", f"{constant['aggregated_noise']:.3g}")
-    noise.append([f"constant rounds of {constant['size']:,}", *form])
+    noise.append([f"constant rounds of {constant['size']:,} per client", *form])
     if "why" in paper:
         noise.append([f"the paper's recipe: {paper['why']}", "", "", ""])
     else:
@@ -83,8 +85,18 @@ def _spending(made: Guarantee, names: tuple[str, ...]) -> Spending:
         ],
         noise=noise,
         conditions=[[one.name, f"{one.left:.4g}", f"{one.right:.4g}", "holds"] for one in certificate.conditions],
-        notes=[made.disclaimer],
+        notes=[*_cost_of_noise(result), made.disclaimer],
     )
+
+
+def _cost_of_noise(result: Any) -> list[str]:
+    twin = result.noise_free
+    if twin is None or result.accuracy is None:
+        return []
+    auc = f" (AUC {number(result.metrics[-1]['auc'])} and {number(twin['auc'])})" if "auc" in twin else ""
+    return [
+        f"Accuracy {number(result.accuracy)} with the noise, {number(twin['accuracy'])} in the same run without it{auc}."
+    ]
 
 
 def _split(rule: str) -> str:

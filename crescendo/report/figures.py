@@ -74,7 +74,7 @@ def steps(story: Story) -> Figure:
 
 def spending(found: Spending) -> Figure:
     """Epsilon of every client as the rounds go by, and what was stated."""
-    colours = ["@accent", "@second", "@wait", "@soft", "@ink"]
+    colours = ["@accent", "@second", "@third", "@fourth", "@fifth"]
     lines: list[Figure] = [
         {
             "type": "scatter", "mode": "lines", "x": found.rounds, "y": course, "name": name,

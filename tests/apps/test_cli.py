@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
+from crescendo.apps import cli
 from crescendo.apps.cli import app
 from tests.apps.small import TOML
 
@@ -72,6 +74,13 @@ def test_schedule_writes_nothing(run_file: str) -> None:
     assert [path.name for path in Path.cwd().iterdir()] == ["small.toml"]
 
 
+@pytest.mark.slow
+def test_data_list_can_be_printed_where_only_ascii_can() -> None:
+    ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii", "LC_ALL": "C", "COLUMNS": "60"}
+    found = crescendo("data", "list", env=ascii_only)
+    assert found.returncode == 0 and "a9a" in found.stdout, found.stderr
+
+
 def test_data_list_names_every_source() -> None:
     found = json_of("data", "list")
     names = {source["name"] for source in found["sources"]}
@@ -85,6 +94,7 @@ def test_data_list_names_every_source() -> None:
     [
         ["run", "none.toml"],
         ["run", "small.toml", "--set", "clients.cuont=3"],
+        ["run", "small.toml", "--set", "timing.speed=1e-320"],
         ["run", "small.toml", "--set", "schedule.wait={tau = 5}"],
         ["run", "small.toml", "--out", "small.toml"],
         ["run", "small.toml", "--out", "small.toml/inside"],
@@ -107,7 +117,7 @@ def test_a_run_that_is_interrupted_says_so_and_leaves_nothing(run_file: str, mon
 
     monkeypatch.setattr("crescendo.runtimes.simulator.Simulation.run", interrupted)
     found = runner.invoke(app, ["run", run_file])
-    assert (found.exit_code, found.stderr) == (130, "crescendo: stopped; nothing was written\n")
+    assert (found.exit_code, found.stderr) == (130, "crescendo: stopped\n")
     assert not Path("runs").exists()
 
 
@@ -146,3 +156,13 @@ def test_a_reader_that_goes_away_is_no_error(run_file: str) -> None:
     with os.fdopen(writing, "w") as closed:
         found = subprocess.run(command, stdout=closed, stderr=subprocess.PIPE, text=True)
     assert found.stderr == "" and found.returncode == 141
+
+
+@pytest.mark.parametrize(("module", "extra"), [("grpc", "network"), ("cryptography", "network"), ("pandas", "demo")])
+def test_a_package_that_is_not_installed_is_named_with_what_brings_it(
+    module: str, extra: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(typer.Exit) as ended, cli.one_sentence():
+        raise ModuleNotFoundError(f"No module named {module!r}", name=f"{module}.part")
+    assert ended.value.exit_code == 1
+    assert f"install it with pip install 'crescendo-fl[{extra}]'" in capsys.readouterr().err

@@ -158,6 +158,7 @@ def test_the_noise_free_twin_draws_the_same_and_gets_no_epsilon() -> None:
     found = simulate(small(PRIVACY, "evaluate.without_noise=true"))
     assert found.noise_free is not None and found.noise_free["k"] == found.rounds
     assert found.noise_free["loss"] != found.loss and "epsilon" not in found.noise_free
+    assert found.as_json()["privacy"]["noise_free_accuracy"] == found.noise_free["accuracy"]
 
 
 def test_a_record_that_is_not_finite_is_left_out_and_the_run_goes_on() -> None:
