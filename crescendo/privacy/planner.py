@@ -116,7 +116,9 @@ def plan(
     """
     budget = checked(epsilon, delta, records, gradients, first_size, power, rounds, max_share)
     if method not in ("tight", "paper"):
-        raise UsageError(f"method must be 'tight' or 'paper', got {method!r}")
+        raise UsageError(f"the method must be 'tight' or 'paper', got {method!r}")
+    if r0 is not None and not 0 < r0 <= 1 / math.e:
+        raise UsageError(f"r0 must lie above 0 and at most 1/e = {1 / math.e:.6f}, got {r0:g}")
     share = max_share if max_share is not None else (MAX_SHARE if rounds is None else 1.0)
     steps = _Steps(progress, 3 + _CURVE_POINTS if compare else 1)
     if method == "paper":

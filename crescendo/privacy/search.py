@@ -43,7 +43,7 @@ class Budget:
             return least_sigma(lambda s: self._spent(stairs, s, True), self.epsilon, 1.0, 0.02)
         except UsageError:
             energy = sum(rounds * (size / self.records) ** 2 for size, rounds in stairs)
-            return math.sqrt(2 * energy * math.log(1.25 / self.delta)) / self.epsilon
+            return math.sqrt(2 * energy * (math.log(1.25) - math.log(self.delta))) / self.epsilon
 
     def _spent(self, stairs: Staircase, sigma: float, quick: bool) -> float:
         return account(events_of(stairs, self.records, sigma), self.delta, quick=quick, state_error=False).epsilon
@@ -54,13 +54,13 @@ def checked(epsilon: float, delta: float, records: int, gradients: int, *rest: f
     if not 0 < epsilon <= MOST_EPSILON:
         raise UsageError(f"epsilon must lie above 0 and at most {MOST_EPSILON:g}, got {epsilon:g}")
     first_size, power, rounds, max_share = rest
-    for name, value in (("records", records), ("gradients", gradients), ("first_size", first_size), ("rounds", rounds)):
-        if value is not None and (isinstance(value, bool) or value != int(value) or value < 1):
-            raise UsageError(f"{name} must be a whole number, 1 or more, got {value}")
+    for name, value in (("records", records), ("gradients", gradients), ("first size", first_size), ("rounds", rounds)):
+        if value is not None and (isinstance(value, bool) or not 1 <= value < math.inf or value != int(value)):
+            raise UsageError(f"the {name} must be a whole number, 1 or more, got {value}")
     if power is not None and not 0 <= power <= 8:
-        raise UsageError(f"power must lie between 0 and 8, got {power:g}")
+        raise UsageError(f"the power must lie between 0 and 8, got {power:g}")
     if max_share is not None and not 0 < max_share <= 1:
-        raise UsageError(f"max_share must lie above 0 and at most 1, got {max_share:g}")
+        raise UsageError(f"the largest share of a round must lie above 0 and at most 1, got {max_share:g}")
     return Budget(float(epsilon), float(delta), int(records), int(gradients))
 
 

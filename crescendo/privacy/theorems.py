@@ -67,12 +67,13 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Condition:
-    """``left relation right``, with its name."""
+    """``left relation right``: what the left side is called, and the right side where it is more than a number."""
 
     name: str
     left: float
     relation: str
     right: float
+    bound: str = ""
 
     @property
     def holds(self) -> bool:
@@ -81,7 +82,8 @@ class Condition:
         ]
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.left:.6g} {self.relation} {self.right:.6g}"
+        bound = f"{self.bound} = " if self.bound else ""
+        return f"needs {self.name} {self.relation} {bound}{self.right:.6g}, has {self.left:.6g}"
 
 
 @dataclass(frozen=True)
@@ -103,16 +105,16 @@ def moment(rate: float, sigma: float, order: int) -> Verdict:
     """Paper [lemthree]: a bound on the ``order``-th log moment alpha(lambda) of one round, in place of an epsilon.
 
     >>> round(moment(0.01, 4.0, 8).epsilon, 6), moment(0.01, 0.9, 1).why
-    (0.000589, 'does not apply: sigma, where the lemma fails below 1: 0.9 >= 1')
+    (0.000589, 'does not apply: needs sigma >= 1, has 0.9')
     """
     share = rate * sigma
     reach = sigma**2 * math.log(1 / share) if share > 0 else math.inf
     scale = math.sqrt(order) / sigma  # U(lambda) = u sqrt(lambda) / sigma
     conditions = (
-        Condition("sigma, where the lemma fails below 1", sigma, ">=", 1),
-        Condition("lambda, a positive integer", float(order), ">=", 1),
+        Condition("sigma", sigma, ">=", 1),
+        Condition("lambda", float(order), ">=", 1),
         Condition("r0 = q sigma", share, "<", 1),
-        Condition("lambda against sigma^2 ln(1/(q sigma))", order, "<=", reach),
+        Condition("lambda", order, "<=", reach, "sigma^2 ln(1/(q sigma))"),
         Condition("U0(lambda)", u0(share, sigma) * scale, "<", 1),
         Condition("U1(lambda)", u1(share, sigma) * scale, "<", 1),
     )
@@ -130,8 +132,8 @@ def theorem_one(rates: Iterable[tuple[float, int]], sigma: float, delta: float, 
     With epsilon = c1 T S1^2, it asks sigma >= 2 sqrt(S2 T ln(1/delta)) / (sqrt(c(c1)) epsilon). In each whole lambda,
     epsilon = 2 ln(1/delta) / lambda; the largest lambda that satisfies it is the best. r0 defaults to the least, sigma max q.
 
-    >>> theorem_one([(0.0016, 1563)], 5.78, 5.5e-8).epsilon
-    1.0130868273766023
+    >>> round(theorem_one([(0.0016, 1563)], 5.78, 5.5e-8).epsilon, 9)
+    1.013086827
     """
     check_delta(delta)
     pairs = [(rate, count) for rate, count in rates if rate > 0 and count > 0]
@@ -140,8 +142,8 @@ def theorem_one(rates: Iterable[tuple[float, int]], sigma: float, delta: float, 
     top = max(rate for rate, _ in pairs)
     share = top * sigma if r0 is None else r0
     conditions = [
-        Condition("sigma, where its lemma fails below 1", sigma, ">=", 1),
-        Condition("largest rate against r0/sigma", top, "<=", share / sigma * (1 + 1e-12) if sigma else 0.0),
+        Condition("sigma", sigma, ">=", 1),
+        Condition("the largest rate", top, "<=", share / sigma * (1 + 1e-12) if sigma else 0.0, "r0/sigma"),
         Condition("r0", share, "<=", 1 / E),
         Condition("u0", u0(share, sigma), "<", 1),
         Condition("u1", u1(share, sigma), "<", 1),
@@ -150,13 +152,10 @@ def theorem_one(rates: Iterable[tuple[float, int]], sigma: float, delta: float, 
     if all(condition.holds for condition in conditions):
         wholes = np.arange(1.0, min(sigma**2, 1e6) + 1e-9)
         meets = [float(x) for x in wholes if sigma >= needed_sigma(pairs, sigma, delta, float(x), share)]
-        best = 2 * math.log(1 / delta) / meets[-1] if meets else None
+        best = 2 * -math.log(delta) / meets[-1] if meets else None
         if best is None:
-            conditions.append(
-                Condition(
-                    "sigma against the bound at lambda = 1", sigma, ">=", needed_sigma(pairs, sigma, delta, 1.0, share)
-                )
-            )
+            needed = needed_sigma(pairs, sigma, delta, 1.0, share)
+            conditions.append(Condition("sigma", sigma, ">=", needed, "the bound at lambda 1"))
     return _verdict("thm1", best, delta, tuple(conditions))
 
 
@@ -164,9 +163,9 @@ def needed_sigma(rates: list[tuple[float, int]], sigma: float, delta: float, ord
     """The right side of Paper [thm1] where epsilon = 2 ln(1/delta) / lambda, lambda = ``order``."""
     rounds = sum(count for _, count in rates)
     s1, s2, s3 = (sum(n * q**j / (1 - q) ** (j - 1) for q, n in rates) / rounds for j in (1, 2, 3))
-    epsilon = 2 * math.log(1 / delta) / order
+    epsilon = 2 * -math.log(delta) / order
     c0 = c(epsilon / (rounds * s1**2), r(r0, sigma), s1 * s3 / s2**2, s1**2 / s2)
-    return 2 / math.sqrt(c0) * math.sqrt(s2 * rounds * math.log(1 / delta)) / epsilon
+    return 2 / math.sqrt(c0) * math.sqrt(s2 * rounds * -math.log(delta)) / epsilon
 
 
 def whole_lambda(epsilon: float, delta: float) -> int:
@@ -175,7 +174,7 @@ def whole_lambda(epsilon: float, delta: float) -> int:
     >>> whole_lambda(1, 5.5e-8)
     34
     """
-    return max(1, math.ceil(2 * math.log(1 / delta) / epsilon * (1 - 1e-12)))
+    return max(1, math.ceil(2 * -math.log(delta) / epsilon * (1 - 1e-12)))
 
 
 def main_theorem(
@@ -195,7 +194,7 @@ def main_theorem(
 
     >>> example = dict(records=10_000, gradients=25_000, q=1.2e-4, m=16 / 1.2, p=1, rounds=192)
     >>> main_theorem(1, 5.5e-8, 9.0, r0=1 / E, **example).applies, main_theorem(1, 5.5e-8, 9.0, **example).why
-    (True, 'does not apply: K against K*: 25000 <= 291.579')
+    (True, 'does not apply: needs K <= K* = 291.579, has 25000')
     """
     check_delta(delta)
     name = "thmmain" if r0 is None else "thm-mainp"
@@ -211,19 +210,23 @@ def main_theorem(
     if not all(condition.holds for condition in conditions):
         return _verdict(name, None, delta, tuple(conditions))
     if p > 0:
-        conditions.append(Condition("K against K*", gradients, "<=", K_star(D(p, share, sigma, gamma), q, p, records)))
+        conditions.append(Condition("K", gradients, "<=", K_star(D(p, share, sigma, gamma), q, p, records), "K*"))
     else:
-        conditions.append(Condition("rate against r0/sigma", q, "<=", share / sigma))
+        conditions.append(Condition("the rate", q, "<=", share / sigma, "r0/sigma"))
     budget = math.sqrt(whole_lambda(epsilon, delta))
     low = K_minus(B(p, share, sigma, gamma), epsilon, q, p, records)
     high = K_plus(A(p, share, sigma, gamma), epsilon, q, p, records)
     if gradients < high:
-        conditions.append(Condition("K against K- (case 1)", gradients, "<=", low))
-        conditions.append(Condition("sigma (case 1)", sigma, ">=", budget * case_one(p, share / sigma, gamma)))
+        conditions.append(Condition("K", gradients, "<=", low, "K-"))
+        conditions.append(
+            Condition("sigma", sigma, ">=", budget * case_one(p, share / sigma, gamma), "the bound of case 1")
+        )
     else:
-        conditions.append(Condition("r (case 2)", r(share, sigma), ">=", least_r(p, share / sigma, gamma)))
+        conditions.append(
+            Condition("r", r(share, sigma), ">=", least_r(p, share / sigma, gamma), "the bound of case 2")
+        )
         factor = case_two(p, share, sigma, gamma, gradients / high)
-        conditions.append(Condition("sigma (case 2)", sigma, ">=", budget * factor))
+        conditions.append(Condition("sigma", sigma, ">=", budget * factor, "the bound of case 2"))
     met = all(condition.holds for condition in conditions)
     return _verdict(name, epsilon if met else None, delta, tuple(conditions))
 

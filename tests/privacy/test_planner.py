@@ -199,14 +199,19 @@ def test_a_tiny_delta_is_planned_by_renyi_divergence() -> None:
         ({"first_size": 16, "power": 0, "rounds": 100}, "ask for 1,563 rounds"),
         ({"first_size": 16, "delay": lambda sizes: False}, "delay condition"),
         ({"max_share": 1e-5}, "at least 0.0001"),
-        ({"max_share": 1.5}, "max_share must lie"),
+        ({"max_share": 1.5}, "the largest share of a round must lie"),
         ({"epsilon": 0}, "epsilon must lie above 0"),
         ({"epsilon": 1e6}, "at most 100"),
         ({"epsilon": math.nan}, "epsilon must lie"),
         ({"delta": 0.0}, "delta must lie"),
         ({"records": 0}, "records must be a whole number"),
         ({"gradients": 2.5}, "gradients must be a whole number"),
-        ({"power": -1}, "power must lie"),
+        ({"power": -1}, "the power must lie"),
+        ({"first_size": 0}, "the first size must be a whole number"),
+        ({"records": math.inf}, "the records must be a whole number"),
+        ({"rounds": math.nan}, "the rounds must be a whole number"),
+        ({"r0": -1}, "r0 must lie above 0"),
+        ({"method": "paper", "first_size": 16, "r0": 0.5}, "r0 must lie above 0 and at most 1/e"),
         ({"method": "magic"}, "'tight' or 'paper'"),
         ({"method": "paper"}, "starts from a first size"),
         ({"method": "paper", "first_size": 9000, "epsilon": 0.01}, "finds no setting"),
@@ -216,6 +221,12 @@ def test_what_cannot_be_is_refused_in_one_sentence_with_what_could(options: dict
     with pytest.raises(UsageError, match=message) as refused:
         plan(**{**EXAMPLE_3, **options})
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.slow
+def test_a_plan_is_made_for_a_delta_whose_inverse_overflows() -> None:
+    made = plan(1, 1e-320, 1000, 2500)
+    assert made.epsilon <= 1 and made.delta == 1e-320 and "finds no setting" in made.compared_to["paper"]["why"]
 
 
 @pytest.mark.slow

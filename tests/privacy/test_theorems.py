@@ -36,7 +36,7 @@ def test_the_moment_lemma_would_fail_below_sigma_1_and_does_not_apply() -> None:
     leading = rate**2 * order * (order + 1) / ((1 - rate) * sigma**2)
     assert true_moment(rate, sigma, order) > 2.9 * leading
     verdict = of.moment(rate, sigma, order)
-    assert not verdict.applies and verdict.why.startswith("does not apply: sigma")
+    assert not verdict.applies and verdict.why.startswith("does not apply: needs sigma >= 1, ")
 
 
 def random_rounds(rng: random.Random) -> tuple[float, float, int, float]:
@@ -71,10 +71,10 @@ def test_theorem_one_gives_a_delta_that_is_exp_of_a_whole_lambda() -> None:
 @pytest.mark.parametrize(
     ("rates", "sigma", "why"),
     [
-        ([(0.01, 10)], 0.8, "sigma, where its lemma fails below 1"),
-        ([(0.5, 10)], 1.5, "r0: "),
-        ([(0.08, 10)], 1.2, "u1: "),
-        ([(0.05, 80_000)], 2.0, "sigma against the bound at lambda = 1"),
+        ([(0.01, 10)], 0.8, "needs sigma >= 1, has 0.8"),
+        ([(0.5, 10)], 1.5, "needs r0 <= 0.367879, has 0.75"),
+        ([(0.08, 10)], 1.2, "needs u1 < 1, has "),
+        ([(0.05, 80_000)], 2.0, "needs sigma >= the bound at lambda 1 = "),
     ],
 )
 def test_theorem_one_says_why_it_does_not_apply(rates: list[tuple[float, int]], sigma: float, why: str) -> None:
@@ -106,7 +106,7 @@ def test_below_its_smallest_sigma_r0_is_refused() -> None:
     with pytest.raises(UsageError, match="power"):
         of.r0(3, -1)
     assert of.main_theorem(1, 1e-5, 1.1, records=100, gradients=10, q=1e-3, m=1, p=1, rounds=5).why.endswith(
-        "1.1 >= 1.13654"
+        "needs sigma >= 1.13654, has 1.1"
     )
 
 
@@ -124,7 +124,7 @@ def test_k_star_corrected_keeps_the_last_rate_under_the_limit_and_as_printed_doe
 
 def test_where_case_one_has_no_setting_case_two_finds_one_and_it_is_true() -> None:
     found = paper_recipe(Request(1, 1e-5, 10_000, 10_000_000, first_size=16, power=0.5, r0=R0))
-    assert found.factor is not None and found.verdict.conditions[-1].name == "sigma (case 2)"
+    assert found.factor is not None and found.verdict.conditions[-1].bound == "the bound of case 2"
     assert found.sigma > 1.21 * math.sqrt(2 * math.log(1e5))
     counts = np.histogram(found.q * (np.arange(found.rounds) + found.m) ** 0.5, bins=40)
     steps = [
@@ -136,11 +136,16 @@ def test_where_case_one_has_no_setting_case_two_finds_one_and_it_is_true() -> No
 def test_between_the_two_cases_it_does_not_apply() -> None:
     shape = {"records": 10_000, "gradients": 25_000, "m": 8.0, "p": 1.0, "rounds": 160.0}
     names = {
-        condition.name: condition.holds
+        (condition.name, condition.bound): condition.holds
         for condition in of.main_theorem(1, 5.5e-8, 9.0, q=2e-4, r0=R0, **shape).conditions
     }
-    assert names == {"sigma": True, "r0": True, "u0": True, "u1": True, "K against K*": True,
-                     "K against K- (case 1)": False, "sigma (case 1)": True}  # fmt: skip
+    assert names == {("sigma", ""): True, ("r0", ""): True, ("u0", ""): True, ("u1", ""): True, ("K", "K*"): True,
+                     ("K", "K-"): False, ("sigma", "the bound of case 1"): True}  # fmt: skip
+
+
+def test_a_delta_whose_inverse_overflows_is_a_number_like_any_other() -> None:
+    assert of.whole_lambda(1, 1e-320) == math.ceil(2 * 320 * math.log(10))
+    assert of.theorem_one([(0.001, 10)], 4.0, 1e-320).epsilon == pytest.approx(2 * 320 * math.log(10) / 16, rel=1e-4)
 
 
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0, 2.0])
