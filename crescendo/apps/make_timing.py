@@ -37,11 +37,11 @@ def _speeds(asked: Any, seed: int, clients: int) -> tuple[float, ...] | None:
     if isinstance(asked, Constant):
         return (asked.value,) * clients
     drawn = _distribution(asked)
-    return tuple(max(drawn.draw(stream(seed, Purpose.TIMING, c, SPEED_ROUND)), SLOWEST) for c in range(clients))
+    draws = (drawn.draw(stream(seed, Purpose.TIMING, c, SPEED_ROUND)) for c in range(clients))
+    return tuple(min(max(draw, clocks.SLOWEST), clocks.FASTEST) for draw in draws)  # a speed of 0 would never end
 
 
 SPEED_ROUND = 2**62  # a counter no round reaches: a client's speed has a stream of its own
-SLOWEST = 1e-9  # a drawn speed of 0 would never end
 
 
 def _distribution(asked: Any) -> clocks.Distribution:

@@ -11,6 +11,10 @@ import numpy as np
 from crescendo.core.setup import Terms
 from crescendo.errors import UsageError
 
+SLOWEST, FASTEST = 1e-9, 1e9  # slots per second
+LONGEST = 1e12  # seconds; with these bounds no sum of times of a run overflows
+WIDEST = 20.0  # sigma of a log-normal time: its most extreme draws stay far below the largest float
+
 
 class Distribution(Protocol):
     """A random time, zero or more."""
@@ -22,6 +26,8 @@ def _at_least_zero(what: str, *values: float) -> None:
     for value in values:
         if not (math.isfinite(value) and value >= 0):
             raise UsageError(f"{what} must be a finite number, zero or more; got {value}")
+        if value > LONGEST:
+            raise UsageError(f"{what} must be at most {LONGEST:g} seconds; got {value:g}")
 
 
 @dataclass(frozen=True)
@@ -71,6 +77,8 @@ class LogNormal:
         _at_least_zero("the median and sigma of a log-normal time", self.median, self.sigma)
         if self.median == 0:
             raise UsageError("the median of a log-normal time must be above zero; use a constant 0 for no delay")
+        if self.sigma > WIDEST:
+            raise UsageError(f"the sigma of a log-normal time must be at most {WIDEST:g}; got {self.sigma:g}")
 
     def draw(self, rng: np.random.Generator) -> float:
         return float(rng.lognormal(math.log(self.median), self.sigma))
@@ -114,6 +122,9 @@ class Timing:
             )
         if any(not (math.isfinite(speed) and speed > 0) for speed in self.speeds):
             raise UsageError(f"every speed must be above zero, in slots per second; got {min(self.speeds)}")
+        for speed in (min(self.speeds), max(self.speeds)):
+            if not SLOWEST <= speed <= FASTEST:
+                raise UsageError(f"every speed must be from {SLOWEST:g} to {FASTEST:g} slots per second; got {speed:g}")
         _at_least_zero("a client's start", *self.starts)
         if not (0 <= self.duplicate <= 1 and 0 <= self.lose < 1):
             raise UsageError(

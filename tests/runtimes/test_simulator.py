@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -219,6 +220,10 @@ def test_a_schedule_that_is_not_live_is_reported_not_waited_for() -> None:
         {"speeds": (1.0, -1.0)},
         {"speeds": (1.0, math.nan)},
         {"speeds": (1.0, math.inf)},
+        {"speeds": (1.0, 1e-320)},
+        {"speeds": (1.0, 1e300)},
+        {"starts": (0.0, 1e300)},
+        {"resend": 1e300},
         {"starts": (0.0,)},
         {"starts": (0.0, -1.0)},
         {"duplicate": 1.5},
@@ -235,6 +240,14 @@ def test_impossible_timings_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(CrescendoError) as caught:
         simulate(PARTS, Case(TWO, Timing(**{**right, **wrong}), 0))
     assert len(str(caught.value)) > 20
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: Constant(1e300), lambda: Crashes(1.0, 1e300), lambda: LogNormal(1.0, 1e3)], ids=range(3)
+)
+def test_times_whose_sum_would_overflow_are_refused(make: Callable[[], object]) -> None:
+    with pytest.raises(UsageError, match="must be at most"):
+        make()
 
 
 def test_as_many_workers_as_clients() -> None:
