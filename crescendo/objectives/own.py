@@ -52,7 +52,7 @@ class OwnModel:
             return getattr(self._model, method)(*arguments)
         except CrescendoError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise ConfigError(f"{self.name}.{method} failed with {type(error).__name__}: {error}") from error
 
     def initial(self, rng: np.random.Generator) -> Vector:
@@ -131,7 +131,7 @@ def _module(path: Path) -> ModuleType:
     sys.modules[path.stem] = module  # dataclasses look their own module up here while it is being read
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a script that ends itself would end the run without a word
         raise ConfigError(f"{path} could not be read as Python: {type(error).__name__}: {error}") from error
     finally:
         if before is None:
@@ -152,5 +152,5 @@ def _made(make: Any, name: str, features: int, options: dict[str, Any]) -> Any:
         return make(features, **options) if any(p not in options for p in known) else make(**options)
     except CrescendoError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ConfigError(f"{name} could not be made: {type(error).__name__}: {error}") from error

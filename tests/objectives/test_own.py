@@ -68,6 +68,7 @@ def test_the_example_may_be_an_object_or_take_no_argument(tmp_path: Path) -> Non
         ({"initial": "np.zeros((2, 2))"}, r"initial returned shape \(2, 2\)"),
         ({"initial": "np.zeros(0)"}, "initial returned shape"),
         ({"initial": "nothing"}, "Squares.initial failed with NameError"),
+        ({"initial": "exit(3)"}, "Squares.initial failed with SystemExit: 3"),
         ({"gradient": "np.zeros(3)"}, r"gradient returned shape \(3,\) where \(2,\) was due"),
         ({"gradient": "data.x @ np.ones(5)"}, "Squares.gradient failed with ValueError"),
         ({"evaluate": "0.5"}, 'must return a dictionary of numbers with "loss", got 0.5'),
@@ -92,12 +93,14 @@ def test_a_slip_in_an_own_model_shows_at_set_up(tmp_path: Path, change: dict[str
         ("own.py:Square", "has no Square; did you mean Squares?"),
         ("own.py:Whatever", "has no Whatever; check the name"),
         ("broken.py:Squares", "could not be read as Python: SyntaxError"),
+        ("leaves.py:Squares", "could not be read as Python: SystemExit: 3"),
         ("poor.py:Poor", "Poor has no method gradient"),
     ],
 )
 def test_a_file_or_name_that_is_not_there_is_named(tmp_path: Path, kind: str, says: str) -> None:
     written(tmp_path)
     (tmp_path / "broken.py").write_text("class Squares\n")
+    (tmp_path / "leaves.py").write_text("import sys\nsys.exit(3)\n")
     (tmp_path / "poor.py").write_text("class Poor:\n    def initial(self, rng):\n        return [0.0]\n")
     with pytest.raises(ConfigError, match=says):
         load_objective(kind, DATA, tmp_path)
