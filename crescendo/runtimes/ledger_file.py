@@ -161,9 +161,14 @@ class LedgerFile:
             raise
 
     def _take_lock(self, read_only: bool) -> bool:
-        """Whether this process may write. A reader takes the lock only if it is free, to finish what a killed writer left."""
+        """Whether this process may write.
+
+        A reader takes the lock only if it is there and free, to finish what a killed writer left: the file it was told to
+        read may be no ledger, and nothing is left beside that.
+        """
+        make = 0 if read_only else os.O_CREAT
         try:
-            self._lock = os.open(_beside(self.path, ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._lock = os.open(_beside(self.path, ".lock"), os.O_RDWR | make | os.O_CLOEXEC, 0o600)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return True
         except OSError as error:

@@ -43,6 +43,24 @@ def test_what_is_not_there_or_not_a_ledger_is_said_in_a_sentence(path: Path) -> 
         open_ledger(path, BUDGET)
 
 
+def test_to_look_at_what_is_no_ledger_leaves_nothing_beside_it(path: Path) -> None:
+    path.write_bytes(b"some text that is no data base at all, long enough to have a header " * 20)
+    with pytest.raises(DataError, match="is not a ledger"):
+        open_ledger(path, read_only=True)
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_reader_sees_what_a_killed_writer_left_also_without_the_lock_file(path: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy" / path.name
+    copy.parent.mkdir()
+    with begun(path) as ledger:
+        store(ledger, 0, b"zero")
+        for suffix in ("", "-wal"):
+            shutil.copy(f"{path}{suffix}", f"{copy}{suffix}")
+    with open_ledger(copy, read_only=True) as reader:
+        assert reader.last_round("f") == 0
+
+
 def test_another_version_another_budget_and_another_data_set_are_refused(path: Path) -> None:
     open_ledger(path, BUDGET, dataset="ward 7").close()
     open_ledger(path, BUDGET, dataset="ward 7").close()
