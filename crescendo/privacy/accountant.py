@@ -38,6 +38,7 @@ Progress: TypeAlias = Callable[[int, int], None]
 
 INTERVAL = 1e-3
 LEAST_PLD_DELTA = 1e-12
+MOST_SIGMA = 1e8
 _ROUNDING = 2.2e-16
 _TRUNCATED = 1e-15
 _ERROR = 0.0025  # the share of epsilon that the interval is chosen for
@@ -85,7 +86,7 @@ def account(
     (0.0, inf)
     """
     check_delta(delta)
-    counted = tuple((event, count) for event, count in tally(events) if event.rate > 0)
+    counted = tally((_enough(event), count) for event, count in tally(events) if event.rate > 0)
     if not counted:
         return Spent(0.0, delta, "none", 0.0, 0.0, None, "nothing was released about any record")
     if any(event.sigma == 0 for event, _ in counted):
@@ -108,6 +109,11 @@ def account(
         return Spent(bound, delta, "rdp", bound, 0.0, None, f"{by_rdp}, which is below the {found:.6g} of PLD")
     why = f"by privacy loss distributions of {len(counted)} distinct rounds at interval {interval:g}, add and remove"
     return Spent(found, delta, "pld", bound, max(0.0, coarse - found), interval, why)
+
+
+def _enough(event: PoissonGaussian) -> PoissonGaussian:
+    """Counted with less noise where there is so much that numbers underflow: an upper bound, as more noise costs no more."""
+    return event if event.sigma <= MOST_SIGMA else PoissonGaussian(event.rate, MOST_SIGMA)
 
 
 def check_delta(delta: float) -> None:

@@ -27,6 +27,7 @@ from crescendo.privacy.events import PoissonGaussian
 
 MODEL_BOUNDS = (1e6, 1e5, 1e4, 1e3, 1e2, 1e1)  # lengths of a start model for which rounding is looked at, widest first
 MOST_SLACK = 1e-3  # rounding may enlarge what a record changes by this share, and the noise is enlarged along with it
+MOST_SIGMA = 1e6
 UNIT = 2.0**-53
 
 
@@ -134,6 +135,10 @@ def _check_numbers(terms: Terms, clip: float, sigma: float, records: tuple[int, 
         raise UsageError(f"privacy.clip must be above 0, got {clip}")
     if not (0 < sigma < math.inf):
         raise UsageError(f"privacy.sigma must be above 0, or no epsilon holds; got {sigma}")
+    if sigma > MOST_SIGMA:
+        raise UsageError(
+            f"privacy.sigma must be at most 1e6, got {sigma:g}; so much noise leaves nothing to learn from"
+        )
     if len(records) != terms.clients or min(records) < 1:
         raise UsageError(
             f"{terms.clients} clients have to declare how many records they have, each at least 1; got {records}"

@@ -26,6 +26,7 @@ FloatArray: TypeAlias = npt.NDArray[np.floating[Any]]
 
 _WHOLE = np.unique(np.concatenate([np.arange(1, 49), np.round(48 * 1.15 ** np.arange(1, 33)).astype(int)]))
 _FINE = np.concatenate([np.arange(1.1, 11, 0.1), np.arange(11.5, 33, 0.5)])
+_MOST_SIGMA = 1e100  # far above it, squares overflow
 
 ORDERS: FloatArray = np.unique(np.concatenate([_WHOLE[1:], np.round(_FINE, 6)]))
 """The orders kept by a ledger: the divergences of two sets of releases add up order by order."""
@@ -54,7 +55,7 @@ def _terms(sigma: float) -> tuple[FloatArray, FloatArray, FloatArray, npt.NDArra
 @lru_cache(maxsize=4096)
 def _log_moments(rate: float, sigma: float) -> FloatArray:
     """(a - 1) D_a at the whole orders 1, 2, ..., infinite without noise."""
-    whole = _WHOLE.astype(float)
+    whole, sigma = _WHOLE.astype(float), min(sigma, _MOST_SIGMA)  # more noise costs no more
     if rate == 0:
         return np.zeros_like(whole)
     laid = _terms(sigma) if sigma * sigma > 0 else None

@@ -234,3 +234,10 @@ def test_the_same_rounds_are_not_computed_twice(monkeypatch: pytest.MonkeyPatch)
 def test_importing_privacy_loads_neither_dp_accounting_nor_scipy() -> None:
     code = "import sys, crescendo.privacy; sys.exit(bool({'dp_accounting', 'scipy'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("rate", [1e-9, 0.01, 1.0])
+def test_noise_without_measure_costs_next_to_nothing(rate: float) -> None:
+    for sigma in (1e6, 1e9, 1e160, 1e300):
+        spent = account([(PoissonGaussian(rate, sigma), 1000)], 1e-5)
+        assert 0 <= spent.epsilon < 1e-3 and spent.rdp_epsilon < 0.01

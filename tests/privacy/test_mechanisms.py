@@ -112,6 +112,7 @@ def test_a_rate_above_one_is_refused_and_the_suggested_size_passes() -> None:
         ({"clip": math.nan}, "clip must be above 0"),
         ({"sigma": 0.0}, "sigma must be above 0"),
         ({"sigma": math.inf}, "sigma must be above 0"),
+        ({"sigma": 1e300}, "privacy.sigma must be at most 1e6"),
         ({"records": (20, 20)}, "declare how many records"),
         ({"records": (0,)}, "declare how many records"),
         ({"made": terms(whole_rounds=False)}, "whole_rounds=True"),
