@@ -71,8 +71,9 @@ def write(config: Config) -> str:
 
 
 def _load(path: Path) -> Raw:
+    """UTF-8, with the byte order mark that some editors put first or without."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise ConfigError(f"there is no run file {path}; check the path") from None
     except IsADirectoryError:

@@ -38,6 +38,12 @@ def test_a_file_a_dict_and_a_config_say_the_same(tmp_path: Path) -> None:
     assert read(tmp_path / "run.toml") == small() == read(small())
 
 
+def test_a_byte_order_mark_is_no_part_of_a_run_file(tmp_path: Path) -> None:
+    file = tmp_path / "run.toml"
+    file.write_bytes(b"\xef\xbb\xbf" + TOML.encode())
+    assert read(file) == small()
+
+
 def test_a_bare_number_is_short_for_a_constant_table() -> None:
     assert small("timing.latency=3") == small("timing.latency={kind = 'constant', value = 3}")
 
