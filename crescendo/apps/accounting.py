@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from crescendo.apps.config import Config
+from crescendo.apps.guarantee import REMINDER
 from crescendo.errors import DataError, UsageError
 from crescendo.privacy.accountant import Progress, Spent, account, check_delta
 from crescendo.privacy.events import Counted, from_json, tally, to_json
@@ -87,6 +88,7 @@ class Statement:
     stated: float | None = None
     sigma: float | None = None
     clients: tuple[Account, ...] = ()
+    simulated: bool | None = None  # whether the run was; None of a run file, which is a plan
 
     @property
     def epsilon(self) -> float | None:
@@ -98,6 +100,7 @@ class Statement:
             "what": self.what,
             "mechanism": self.mechanism,
             "says": self.says,
+            "simulated": self.simulated,
             "epsilon": self.epsilon,
             "delta": self.delta,
             "stated_epsilon": self.stated,
@@ -107,6 +110,10 @@ class Statement:
 
 
 SPENDS = "this is what one run spends; other runs on the same records add to it"
+PLANNED = (
+    "this is what the plan guarantees in a real federation, whose noise comes from the operating system; the noise of a "
+    "simulation comes from the seed and protects nobody"
+)
 NOTHING = "no privacy is claimed: privacy.mechanism is none, so that what clients send may tell everything"
 
 
@@ -124,7 +131,7 @@ def statement_of_file(config: Config, what: str, delta: float | None, progress: 
     at = found.delta if delta is None else delta
     accounts = accounts_of(clients, at, progress)
     stated = found.stated if at == found.delta else None
-    return Statement(what, made.mechanism, SPENDS, at, stated, made.sigma, tuple(accounts))
+    return Statement(what, made.mechanism, f"{PLANNED}; {SPENDS}", at, stated, made.sigma, tuple(accounts))
 
 
 def statement_of_run(folder: Path, delta: float | None, progress: Progress | None = None) -> Statement:
@@ -152,9 +159,10 @@ def statement_of_run(folder: Path, delta: float | None, progress: Progress | Non
         ) from None
     at = found["delta"] if delta is None else delta
     accounts = accounts_of(clients, at, progress)
-    return Statement(
-        str(folder), mechanism, SPENDS, at, stated if at == found["delta"] else None, sigma, tuple(accounts)
-    )
+    simulated = bool(found.get("simulated", True))  # what does not say that its noise was real is not taken for it
+    says = f"{REMINDER[1]}; {SPENDS}" if simulated else SPENDS
+    stated = stated if at == found["delta"] else None
+    return Statement(str(folder), mechanism, says, at, stated, sigma, tuple(accounts), simulated)
 
 
 # -- the paper's theorems ---------------------------------------------------------------------------------------------
@@ -221,7 +229,7 @@ def _main(events: Counted, records: int, sigma: float, delta: float) -> Verdict:
 
     def verdict(order: int, r0: float | None) -> Verdict:
         return main_theorem(
-            2 * math.log(1 / delta) / order,
+            -2 * math.log(delta) / order,
             delta,
             sigma,
             records=records,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from crescendo.apps.build import prepare
 from crescendo.apps.config import Config
 from crescendo.errors import ConfigError
@@ -19,7 +21,7 @@ def attack(config: Config, name: str, runs: int) -> Report:
     assert found is not None
     me = max(range(len(found.spent)), key=lambda c: found.spent[c].epsilon)
     classes = len(prepared.dataset.classes)
-    return audit(
+    report = audit(
         found.certificate,
         prepared.objective,
         claimed=found.spent[me].epsilon,
@@ -32,3 +34,4 @@ def attack(config: Config, name: str, runs: int) -> Report:
         threshold_runs=THRESHOLD_RUNS * runs,
         seed=config.run.seed,
     )
+    return dataclasses.replace(report, name=prepared.names[me])

@@ -13,6 +13,7 @@ import typer
 
 commands = typer.Typer(rich_markup_mode=None)
 MOST_ROUNDS = 2**20  # that a plan is searched in; as many rounds of the first size would cost more than any run does
+MOST_RUNS = 10**6  # of an audit
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Overrides = Annotated[
@@ -122,7 +123,10 @@ def audit(
     """Attack the mechanism of a run file as it is implemented; exit code 1 if epsilon is not true."""
     with _one_sentence():
         from crescendo.apps.runfile import read
+        from crescendo.errors import ConfigError
 
+        if runs > MOST_RUNS:
+            raise ConfigError(f"--runs must be at most {MOST_RUNS:,}, not {runs:,}")
         config = read(file, overrides or ())
 
         from crescendo.apps import privacy_show as show

@@ -15,12 +15,18 @@ from rich.table import Table
 from rich.text import Text
 
 from crescendo.apps.accounting import Account, Statement
+from crescendo.apps.show import printer
 from crescendo.privacy import accountant
 from crescendo.privacy.audit import Report
 from crescendo.privacy.planner import Plan
 from crescendo.privacy.theorems import Verdict
 
 MOST_CLIENTS = 20
+TITLES = {
+    None: "What each client would spend in a real federation",
+    True: "What each client would have spent in a real federation",
+    False: "What each client spends",
+}
 THEOREMS = {"thm1": "Theorem 1", "thmmain": "main theorem", "thm-mainp": "main theorem"}
 
 
@@ -61,7 +67,7 @@ def _say(console: Console, sentence: str) -> None:
 
 def plan(found: Plan, asked: float, written: Path | None) -> None:
     """The plan, what it is compared to, the curve, and what to expect of it."""
-    console, sizes = Console(), found.sizes
+    console, sizes = printer(), found.sizes
     grows = f"N q (i+m)^p with q = {sizes.q:.4g}, m = {sizes.m:.4g}, p = {sizes.p:g}" if sizes.p else "constant"
     table = _table(f"A plan for one client of {found.records:,} records, by the {found.method} method", "what", "value")
     table.add_column("")
@@ -108,14 +114,15 @@ def _compared(found: Plan) -> Table:
 
 def statement(found: Statement) -> None:
     """A row for each client, those that spend most first, and why a theorem says nothing."""
-    console = Console()
+    console = printer()
     if not found.clients:
-        _say(console, f"{found.what}: {found.says}")
+        console.print(Text(f"{found.what}: {found.says}."), soft_wrap=True)  # a path keeps its letters
         return
-    head = f"{found.what}: {found.mechanism}, delta {found.delta:g}, sigma {found.sigma:g}"
-    console.print(head + ("" if found.stated is None else f", epsilon {found.stated:g} stated"), highlight=False)
+    head = [f"{found.what}: {found.mechanism}", f"delta {found.delta:g}", f"sigma {found.sigma:g}"]
+    head += [] if found.stated is None else [f"epsilon {found.stated:g} stated"]
+    console.print(Text(", ".join([*head, *(["simulated"] if found.simulated else [])])), soft_wrap=True)
     names = ("client", "records", "rounds", "epsilon", "by", "RDP", "Thm 1", "main thm")
-    table = _table("What each client spends", *names)
+    table = _table(TITLES[found.simulated], *names)
     shown = sorted(found.clients, key=lambda client: client.spent.epsilon, reverse=True)
     for client in shown[:MOST_CLIENTS]:
         table.add_row(*_account_row(client))
@@ -156,7 +163,7 @@ def _sentences(clients: list[Account]) -> list[str]:
 
 def ledger(summary: dict[str, Any]) -> None:
     """What a data set's budget has, and each federation."""
-    console = Console()
+    console = printer()
 
     def epsilon(value: float | None) -> str:  # a ledger's None is an infinite epsilon
         return number(math.inf if value is None else value)
@@ -187,9 +194,9 @@ def ledger(summary: dict[str, Any]) -> None:
 
 def audited(found: Report) -> None:
     """What is claimed, what was measured, and the verdict."""
-    console = Console()
+    console = printer()
     sure = f"with {found.confidence:.0%} confidence"
-    table = _table(f"Audit of {found.mechanism}, client {found.client}", "what", "value")
+    table = _table(f"Audit of {found.mechanism}, {found.name or f'client {found.client}'}", "what", "value")
     table.add_column("")
     rows = [
         ("claimed epsilon", number(found.claimed), f"at delta {found.delta:g}: an upper bound"),

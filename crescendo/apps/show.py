@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import io
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,6 +21,13 @@ from crescendo.data import SourceInfo
 from crescendo.runtimes.simulator import Moment
 
 FIRST_ROUNDS = 12
+
+
+def printer() -> Console:
+    """To stdout. What its encoding cannot write (a name, a cut-off word's dots) becomes a question mark, not an error."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+    return Console()
 
 
 @contextlib.contextmanager
@@ -73,7 +82,7 @@ def times(more: float, less: float) -> str:
 
 def result(found: Result) -> None:
     """The headline, what was saved, and where the rest lies."""
-    console, prepared = Console(), found.prepared
+    console, prepared = printer(), found.prepared
     table = Table(
         box=box.SIMPLE_HEAD, title=f"{prepared.dataset.name}, {prepared.terms.clients} clients", title_justify="left"
     )
@@ -152,7 +161,7 @@ def _savings(console: Console, found: Result) -> None:
 
 def schedule(prepared: Prepared) -> None:
     """The certificate, with both sides of every condition, and the first rounds."""
-    console, found = Console(), prepared.certificate
+    console, found = printer(), prepared.certificate
     console.print(
         f"{found.rounds:,} rounds, {found.gradients:,} gradients, {prepared.terms.clients} clients, "
         f"waiting by {'rounds' if found.rule == 'd' else 'tau'}",
@@ -212,12 +221,12 @@ def sources(found: list[SourceInfo]) -> None:
     table.add_column("name", no_wrap=True)
     for name in ("records", "features"):
         table.add_column(name, justify="right", no_wrap=True)
-    for name in ("here", "what it is"):
-        table.add_column(name)
+    table.add_column("here")
+    table.add_column("what it is", overflow="fold")
     for one in found:
         rows, features = (f"{count:,}" if count is not None else "" for count in (one.rows, one.features))
         table.add_row(one.name, rows, features, "yes" if one.here else "no", Text(one.about))
-    Console().print(table)
+    printer().print(table)
 
 
 def sources_as_json(found: list[SourceInfo]) -> Row:

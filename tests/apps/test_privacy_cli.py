@@ -158,11 +158,14 @@ def test_account_says_the_same_of_a_run_file_and_of_its_run() -> None:
     simulate("private.toml", out=Path("here"))
     after = json_of("account", "here")
     assert (after.pop("what"), before.pop("what")) == ("here", "private.toml")
+    assert (after.pop("simulated"), before.pop("simulated")) == (True, None)
+    assert "the run was simulated" in after.pop("says") and "guarantees in a real federation" in before.pop("says")
     assert before == after and before["mechanism"] == "minibatch" and len(before["clients"]) == 2
     one = before["clients"][0]
     assert one["epsilon"] == one["pld_epsilon"] < one["rdp_epsilon"] and before["epsilon"] == one["epsilon"]
     assert one["theorems"][0]["theorem"] == "thm1" and len(one["theorems"]) == 2
     text = shown("account", "here")
+    assert ", simulated\n" in text and "protects nobody" in text
     assert "client 1" in text and f"{one['epsilon']:.4g}" in text and f"{one['rdp_epsilon']:.4g}" in text
 
 
@@ -174,8 +177,9 @@ def test_account_takes_another_delta_and_falls_back_below_what_pld_can_do() -> N
 
 def test_account_says_why_a_theorem_does_not_apply() -> None:
     text = shown("account", "private.toml", "--set", "privacy.sigma=0.9")
-    assert re.search(r"Theorem 1, .*does not apply: sigma, where its lemma fails below 1: 0.9 >= 1", text)
-    assert re.search(r"main theorem, .*does not apply: ", text)
+    assert re.search(r"Theorem 1, .*does not apply: needs sigma >= 1, has 0.9\.", text)
+    assert re.search(r"main theorem, .*does not apply: needs ", text)
+    assert "This is what the plan guarantees in a real federation" in text
 
 
 @pytest.mark.parametrize("what", ["plain.toml", "here"])
@@ -183,7 +187,7 @@ def test_account_of_a_run_without_privacy_is_one_sentence(what: str) -> None:
     Path("here").mkdir()
     Path("here/privacy.json").write_text("null\n")
     text = shown("account", what)
-    assert text.count("\n") == 1 and "no privacy is claimed" in text
+    assert text.count("\n") == 1 and text.startswith(f"{what}: no privacy is claimed")
     found = json_of("account", what)
     assert (found["mechanism"], found["epsilon"], found["clients"]) == ("none", None, [])
 
@@ -295,6 +299,23 @@ def test_audit_passes_on_the_mechanisms_as_they_are(mechanism: str) -> None:
     assert found["lower"] <= found["claimed"] and found["worst_ratio"] > 0.99
 
 
+def test_audit_names_the_client_as_account_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("crescendo.apps.auditing.audit", lambda *_, **__: Report(**REPORT, findings=()))
+    names = [client["name"] for client in json_of("account", "private.toml")["clients"]]
+    assert json_of("audit", "private.toml")["name"] in names
+    assert f"Audit of minibatch, {names[0]}" in shown("audit", "private.toml")
+
+
+def test_a_run_that_says_that_its_noise_was_real_is_not_called_simulated() -> None:
+    client = {"name": "AA", "records": 80, "events": [{"rate": 0.1, "sigma": 2.0, "count": 4}]}
+    said = {"mechanism": "minibatch", "sigma": 2.0, "stated_epsilon": None, "delta": 1e-5, "clients": [client]}
+    Path("here").mkdir()
+    for simulated in (False, True):
+        Path("here/privacy.json").write_text(json.dumps({**said, "simulated": simulated}))
+        assert json_of("account", "here")["simulated"] is simulated
+        assert ("simulated" in shown("account", "here")) is simulated
+
+
 @pytest.mark.slow
 def test_audit_fails_on_half_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     from crescendo.privacy.noise import gaussian
@@ -334,6 +355,9 @@ def test_audit_fails_on_half_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
         ["account", "--ledger", "my.ledger"],
         ["audit", "none.toml"],
         ["audit", "plain.toml"],
+        ["audit", "private.toml", "--runs", "1000001"],
+        ["account", "--ledger", "plain.toml"],
+        ["account", "private.toml", "--set", "privacy.sigma=1e300"],
         ["audit", "private.toml", "--set", "privacy.epsilon=0.1"],
     ],
     ids=" ".join,

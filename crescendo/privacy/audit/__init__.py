@@ -73,6 +73,7 @@ class Report:
     tries: int
     runs: int
     findings: tuple[Finding, ...]
+    name: str | None = None  # of the client, where it has one
 
     @property
     def passed(self) -> bool:
