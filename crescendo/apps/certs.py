@@ -11,17 +11,26 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
-from urllib.parse import quote
 
 import typer
 
+from crescendo.apps.certs_check import THIS_MACHINE, check_days, check_folder, check_host, check_name, file_name
 from crescendo.errors import DataError, UsageError
-from crescendo.runtimes.security import CA, CERTIFICATE, KEY, TOKEN, TOKENS, Identity, Role, new_token, token_hash
+from crescendo.runtimes.security import (
+    CA,
+    CERTIFICATE,
+    KEY,
+    TOKEN,
+    TOKENS,
+    Identity,
+    Role,
+    new_token,
+    token_hash,
+)
 
 if TYPE_CHECKING:
     from cryptography import x509
 
-LONGEST_NAME = 128  # as on the wire
 
 commands = typer.Typer(rich_markup_mode=None)
 
@@ -37,7 +46,7 @@ class Made:
 def make_certificates(
     folder: Path,
     *,
-    hosts: Sequence[str] = ("localhost", "127.0.0.1"),
+    hosts: Sequence[str] = THIS_MACHINE,
     clients: Iterable[str] = (),
     aggregators: Iterable[str] = (),
     tokens: bool = False,
@@ -50,13 +59,12 @@ def make_certificates(
     """
     clients, aggregators = list(clients), list(aggregators)
     for name in [*clients, *aggregators]:
-        if not name or len(name) > LONGEST_NAME or not name.isprintable():
-            raise UsageError(f"{name!r} cannot be a name; use up to {LONGEST_NAME} printable characters")
-    if days < 1:
-        raise UsageError(f"certificates must last at least a day, got {days}")
+        check_name(name)
+    for host in hosts:
+        check_host(host)
+    check_days(days)
     book = folder / "server" / TOKENS
-    if tokens and (folder / "server" / CA).exists() and not book.exists():
-        raise UsageError(f"{folder} was made for certificates; use another folder for a federation with tokens")
+    check_folder(folder, [folder / "aggregators" / file_name(name) for name in aggregators], hosts, tokens)
     authority = _Authority(folder / "authority", datetime.timedelta(days=days))
     made = Made()
     listening = [(Identity("server", "server"), folder / "server")]
@@ -76,16 +84,6 @@ def make_certificates(
     if book.exists():
         _arm_aggregators(folder, aggregators)
     return made
-
-
-def file_name(name: str) -> str:
-    """A folder's name for any client's name.
-
-    >>> file_name("Blue Airways"), file_name("../a/b")
-    ('Blue Airways', '%2E%2E%2Fa%2Fb')
-    """
-    quoted = quote(name, safe=" ")
-    return quoted.replace(".", "%2E") if name.startswith(".") else quoted
 
 
 def write_secret(path: Path, content: bytes) -> None:
@@ -231,7 +229,7 @@ def _one_sentence() -> AbstractContextManager[None]:
 
 @commands.command(epilog="Example: crescendo certs keys --host server.example.org --client alice --client bob")
 def certs(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the folders go; run again to add parties.")],
+    where: Annotated[str, typer.Argument(metavar="DIR", help="Where the folders go; run again to add parties.")],
     host: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="A name or address of the server; repeat at will.")
     ] = None,
@@ -243,7 +241,9 @@ def certs(
 ) -> None:
     """Make an authority and a folder of certificates, or tokens, for each party of a trial."""
     with _one_sentence():
-        hosts = ["localhost", "127.0.0.1", *(host or ())]
+        if not where.strip():
+            raise UsageError("the folder has no name; write for example crescendo certs keys")
+        folder, hosts = Path(where), [*THIS_MACHINE, *(host or ())]
         found = make_certificates(
             folder, hosts=hosts, clients=client or (), aggregators=aggregator or (), tokens=tokens, days=days
         )
