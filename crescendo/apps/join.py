@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from crescendo.apps.own_data import Source, own_records
+from crescendo.apps.own_data import Source, check_source, own_records
 from crescendo.apps.policy import Policy, check_epsilon, check_policy
 from crescendo.apps.stopping import Wish, stoppable
 from crescendo.apps.terms import Agreed, build_terms
@@ -51,11 +51,19 @@ def join(
     randomness: Callable[[int], Randomness] | None = None,
 ) -> Joined:
     """Take part until the run is over, or until a signal. ``randomness`` is for tests; a real client has the system's."""
+    check_name(name)
+    check_source(source)
     state.mkdir(parents=True, exist_ok=True)
     path = Path(policy.ledger).expanduser() if policy.ledger is not None else state / "ledger.sqlite"
     with stoppable() as wish, open_ledger(path, policy.budget(), dataset=policy.dataset) as ledger:
         client = _Joining(place, name, source, state, policy, ledger, log, patience or Patience(), randomness)
         return asyncio.run(client.run(wish))
+
+
+def check_name(name: str) -> None:
+    """Refuse what no terms can name."""
+    if not name.strip() or not name.isprintable():
+        raise UsageError(f"{name!r} is not a client's name; give the one that the terms have for you with --as")
 
 
 @dataclass
@@ -79,6 +87,7 @@ class _Joining:
         await take_part(self.place, member, self.ledger.instance, stop, self.patience, self.log)
         if member.final is not None:
             save_model(self.state / "model.npz", member.final, agreed)
+            self.ledger.close_federation(agreed.federation)  # what was promised and never sent is free again
             self.log("finished", federation=agreed.federation, rounds=agreed.terms.rounds)
         else:
             self.log("stopped", federation=agreed.federation, last=member.last)

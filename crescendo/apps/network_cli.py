@@ -30,11 +30,9 @@ def _one_sentence() -> AbstractContextManager[None]:
 
 
 def _checked(address: str) -> str:
-    from crescendo.errors import ConfigError
+    from crescendo.runtimes.security import host_and_port
 
-    host, colon, port = address.rpartition(":")
-    if not colon or not host or not port.isdecimal() or int(port) > 65535:
-        raise ConfigError(f"{address} is not HOST:PORT; write for example 127.0.0.1:7077")
+    host_and_port(address)
     return address
 
 
@@ -97,13 +95,18 @@ def join(
 
         allowed = read_policy(policy)
 
+        from crescendo.apps.join import check_name
         from crescendo.apps.join import join as run
-        from crescendo.apps.own_data import Source
+        from crescendo.apps.own_data import Source, check_source
         from crescendo.apps.places import place
         from crescendo.runtimes.network.logs import JsonLog
+        from crescendo.runtimes.security import check_address
 
+        check_address(_checked(address), certs)
         source, log = Source(data, folder, label, part, test), JsonLog()
-        joined = run(place(_checked(address), certs, allowed), name, source, state, allowed, log=log)
+        check_name(name)
+        check_source(source)  # before `place`, which may already talk to the server
+        joined = run(place(address, certs, allowed), name, source, state, allowed, log=log)
         finished = joined.model is not None
         model = str(state / "model.npz") if finished else None
         if as_json:

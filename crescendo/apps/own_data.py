@@ -10,7 +10,9 @@ import numpy as np
 from crescendo.apps.terms import Agreed
 from crescendo.data import Records, as_records, load, readers, split
 from crescendo.data import labels as classes_and_labels
-from crescendo.errors import DataError
+from crescendo.data.partition import RULES
+from crescendo.data.sources import check_here
+from crescendo.errors import DataError, UsageError
 from crescendo.privacy.admission import admitted
 
 
@@ -23,6 +25,22 @@ class Source:
     label: str | None = None
     part: str | None = None
     test: float = 0.0
+
+
+def check_source(source: Source) -> None:
+    """Refuse a mistake in how the records are named, before anybody is asked for terms; no record is read."""
+    if not source.name.strip():
+        raise UsageError("the records have no name; give a file, or a name of `crescendo data list`, with --data")
+    rule = source.part
+    if rule is not None and rule not in RULES and not rule.startswith("column:"):
+        raise UsageError(f"--part {rule!r} is unknown; it is one of {', '.join(RULES)}")
+    if rule == "column:":
+        raise UsageError("--part column: names no column; write for example column:carrier")
+    if not 0 <= source.test < 1:
+        raise UsageError(f"--test must be a share from 0 to less than 1, got {source.test:g}")
+    if source.test and rule is None:
+        raise UsageError("--test goes with --part; without it all the records are worked on, so leave it out")
+    check_here(source.name, source.folder)
 
 
 def own_records(source: Source, agreed: Agreed, me: int) -> Records:

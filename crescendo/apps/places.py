@@ -7,6 +7,7 @@ from pathlib import Path
 from crescendo.apps.policy import Policy, check_certificate
 from crescendo.apps.serve import Listening
 from crescendo.errors import UsageError
+from crescendo.runtimes.network.health import check_health
 from crescendo.runtimes.network.link import Place
 from crescendo.runtimes.network.server import everybody
 from crescendo.runtimes.security import (
@@ -22,6 +23,8 @@ from crescendo.runtimes.security import (
 def listening(address: str, certs: Path | None, health: str | None = None) -> Listening:
     """Where to listen, and who is let in."""
     check_address(address, certs)
+    if health is not None:
+        check_health(health)
     if certs is None:
         return Listening(address, None, everybody, health)
     return Listening(address, server_credentials(certs), Doorkeeper.of(certs), health)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from contextlib import suppress
+import math
+import socket
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,7 @@ from crescendo.runtimes.network.limits import Limits
 from crescendo.runtimes.network.logs import Log, quiet
 from crescendo.runtimes.network.server import Admit, Manners, NetworkServer, everybody
 from crescendo.runtimes.network.status import status_of
+from crescendo.runtimes.security import host_and_port
 
 
 @dataclass(frozen=True)
@@ -50,14 +53,20 @@ class Served:
 
 def serve(config: Config, listening: Listening, state: Path, *, linger: float = 60.0, log: Log = quiet) -> Served:
     """Serve until every client that is here has heard of the end, ``linger`` seconds after it, or until a signal."""
+    if not 0 <= linger < math.inf:
+        raise UsageError(f"--linger must be a number of seconds from 0 on, got {linger:g}")
+    _check_folder(state)
+    asked, text = remembered_text(config, state)
+    agreed = build_terms(text)
+    _check_free(listening)
     state.mkdir(parents=True, exist_ok=True)
-    agreed = build_terms(remembered_text(config, state))
     present = [c for c, name in enumerate(agreed.names) if name not in config.serve.late]
     journal = state / "journal"
     with (
         stoppable() as wish,
         DurableServer(journal, agreed.text, lambda text: agreed.terms, agreed.initial(), present) as durable,
     ):
+        (state / "terms.json").write_text(json.dumps({"asked": asked, "terms": text}))
         for note in durable.notes:
             log("journal", note=note)
         hall = Hall(
@@ -141,14 +150,49 @@ def _facts(hall: Hall, server: NetworkServer) -> dict[str, Any]:
     }
 
 
-def remembered_text(config: Config, state: Path) -> str:
-    """The terms of the run file; accounting for a private run takes seconds, so they are kept beside the journal."""
+def _check_folder(state: Path) -> None:
+    """Refuse a folder that holds something else: a mistyped --state must not mix a federation with other files."""
+    if state.exists() and not state.is_dir():
+        raise UsageError(f"{state} is not a folder; name a new or empty one with --state")
+    ours = (state / "journal").is_dir() or (state / "terms.json").exists()
+    if state.is_dir() and not ours and any(found.name != "lost+found" for found in state.iterdir()):
+        raise UsageError(f"{state} has files that are not a federation's; name a new or empty folder with --state")
+
+
+def _check_free(listening: Listening) -> None:
+    """Refuse addresses that are taken before anything is written; nobody is let in yet."""
+    with ExitStack() as held:
+        for address in (listening.address, listening.health):
+            if address is not None:
+                _listen(address, held)
+
+
+def _listen(address: str, held: ExitStack) -> None:
+    """Listen for a moment on one of the host's addresses at least, as gRPC will."""
+    host, port = host_and_port(address)
+    refused: OSError | None = None
+    try:
+        for family, kind, protocol, _, place in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+            try:
+                taken = held.enter_context(socket.socket(family, kind, protocol))
+                taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # or a restart would have to wait
+                taken.bind(place)
+                taken.listen(1)
+                return
+            except OSError as error:
+                refused = error
+    except (OSError, UnicodeError) as error:  # the name is not known, or none
+        refused = error if isinstance(error, OSError) else None
+    reason = "no such host" if refused is None else (refused.strerror or str(refused)).lower()
+    raise UsageError(f"{address} cannot be listened on ({reason}); is it this machine's, and the port free?")
+
+
+def remembered_text(config: Config, state: Path) -> tuple[str, str]:
+    """The run file's fingerprint and terms; accounting for a private run takes seconds, so they are kept by the journal."""
     asked = hashlib.sha256(json.dumps(plain(config), sort_keys=True).encode()).hexdigest()
     kept = state / "terms.json"
     with suppress(OSError, ValueError, KeyError, TypeError):
         found = json.loads(kept.read_text())
         if found["asked"] == asked:
-            return str(found["terms"])
-    text = terms_text(config)
-    kept.write_text(json.dumps({"asked": asked, "terms": text}))
-    return text
+            return asked, str(found["terms"])
+    return asked, terms_text(config)

@@ -70,8 +70,7 @@ def load(
 def _read(
     source: str, folder: Path | None, test: float, label: str | None, column: str | None, features: int | None
 ) -> Raw:
-    named = source in (*known.SETS, *bundled.SETS, "mnist", "flights")
-    if not named:
+    if not _named(source):
         return readers.path(_path(source, folder), label, column, features)
     _only_for_files(source, label=label, features=features)
     if source in known.SETS:
@@ -79,6 +78,21 @@ def _read(
     if source == "mnist":
         return readers.mnist(folder)
     return flights.load(test) if source == "flights" else bundled.load(source)
+
+
+def check_here(source: str, folder: Path | str | None = None) -> None:
+    """DataError if there is no such name and no such file. Nothing is read.
+
+    >>> check_here("wine")
+    """
+    if source.partition(":")[0] == "synthetic":
+        synthetic.options(source.partition(":")[2])
+    elif not _named(source) and _path(source, files.data_folder(folder)).is_dir():
+        raise DataError(f"{source} is a folder; name a file, or a name of `crescendo data list`")
+
+
+def _named(source: str) -> bool:
+    return source in (*known.SETS, *bundled.SETS, "mnist", "flights")
 
 
 def _only_for_files(source: str, **options: object) -> None:

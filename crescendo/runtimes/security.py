@@ -61,6 +61,20 @@ class Identity:
 # -- addresses ---------------------------------------------------------------------------------------------------------
 
 
+def host_and_port(address: str) -> tuple[str, int]:
+    """The two parts of ``HOST:PORT``.
+
+    >>> host_and_port("[::1]:7077"), host_and_port("example.org:0")
+    (('::1', 7077), ('example.org', 0))
+    """
+    host, _, port = address.rpartition(":")
+    host = host.strip("[]")
+    short = len(port) <= 5 and port.isascii() and port.isdecimal()
+    if not host or any(letter.isspace() for letter in host) or not short or int(port) > 65535:
+        raise UsageError(f"{address} is not HOST:PORT; write for example 127.0.0.1:7077")
+    return host, int(port)
+
+
 def is_loopback(address: str) -> bool:
     """Does ``HOST:PORT`` never leave this machine? Names other than localhost are not looked up: an answer can be forged.
 

@@ -8,16 +8,25 @@ from collections.abc import Callable
 from typing import Any
 
 from crescendo.errors import UsageError
+from crescendo.runtimes.security import host_and_port, is_loopback
 
 LONGEST = 8192
 PATIENCE = 5.0
 
 
+def check_health(address: str) -> None:
+    """Whoever reaches it may ask, in the clear: so it stays on this machine, with certificates too."""
+    host_and_port(address)
+    if address.startswith("unix:") or not is_loopback(address):
+        raise UsageError(
+            f"{address} is not on this machine, and /healthz has no lock; write for example 127.0.0.1:8080"
+        )
+
+
 async def serve_health(address: str, facts: Callable[[], dict[str, Any]]) -> asyncio.Server:
     """Answer on HOST:PORT until the server is closed."""
-    host, colon, port = address.rpartition(":")
-    if not colon or not port.isdecimal():
-        raise UsageError(f"{address} is not HOST:PORT; write for example 127.0.0.1:8080")
+    check_health(address)
+    host, port = host_and_port(address)
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -34,4 +43,8 @@ async def serve_health(address: str, facts: Callable[[], dict[str, Any]]) -> asy
         finally:
             writer.close()
 
-    return await asyncio.start_server(answer, host.strip("[]") or None, int(port), limit=LONGEST)
+    try:
+        return await asyncio.start_server(answer, host, port, limit=LONGEST)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise UsageError(f"{address} cannot be listened on ({reason}); is the port in use?") from None
