@@ -9,9 +9,11 @@ from typing import Any
 
 import grpc
 import grpc.aio
+from rich import box
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
 from crescendo.errors import UsageError
 from crescendo.runtimes.network.link import Place
@@ -46,21 +48,45 @@ def watch_status(place: Place) -> None:
 def _table(found: dict[str, Any]) -> Table:
     state = "finished" if found["finished"] else f"round {found['k']} of {found['rounds']}"
     epoch = f", epoch {found['epoch']}" if found["epoch"] else ""
-    table = Table(title=f"{found['federation']}: {state}{epoch}", title_justify="left")
-    for column in ("client", "here", "round", "lag", "waited for", "silent s", "bytes up", "bytes down", "epsilon"):
-        table.add_column(column, justify="left" if column in ("client", "here", "waited for") else "right")
+    title = Text(f"{found['federation']}: {state}{epoch}")  # names are others' words, not markup
+    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False, collapse_padding=True)
+    table.add_column("client", overflow="fold", min_width=8)  # alone gives way: a long name takes several lines
+    for column in ("here", "round", "lag", "waited", "silent", "up", "down", "epsilon"):
+        table.add_column(column, justify="left" if column in ("here", "waited") else "right", no_wrap=True)
     for client in found["clients"]:
         here = "yes" if client["connected"] else "away" if client["present"] else "absent"
-        epsilon = "-" if client["epsilon"] is None else f"{client['epsilon']:.3g}"
         table.add_row(
-            client["name"],
+            Text(client["name"]),
             here,
             str(client["round"]),
             str(client["lag"]),
             "yes" if client["waited_for"] else "",
-            f"{client['silent_seconds']:.0f}",
-            f"{client['bytes_up']:,}",
-            f"{client['bytes_down']:,}",
-            epsilon,
+            span(client["silent_seconds"]),
+            size(client["bytes_up"]),
+            size(client["bytes_down"]),
+            "-" if client["epsilon"] is None else f"{client['epsilon']:.3g}",
         )
     return table
+
+
+def size(many: int) -> str:
+    """
+    >>> size(999), size(1_000), size(45_600_000), size(999_999_999)
+    ('999 B', '1.0 kB', '46 MB', '1.0 GB')
+    """
+    value, units = float(many), iter(("B", "kB", "MB", "GB", "TB", "PB"))
+    unit = next(units)
+    while value >= 999.5 and unit != "PB":
+        value, unit = value / 1000, next(units)
+    return f"{value:.1f} {unit}" if value < 9.95 and unit != "B" else f"{value:.0f} {unit}"
+
+
+def span(seconds: float) -> str:
+    """
+    >>> span(4.2), span(150), span(10_000), span(1_000_000)
+    ('4 s', '2 min', '3 h', '12 d')
+    """
+    for most, length, unit in ((120, 1, "s"), (7200, 60, "min"), (172_800, 3600, "h")):
+        if seconds < most:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds / 86400:.0f} d"
