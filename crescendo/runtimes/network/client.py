@@ -229,6 +229,7 @@ class _Talk:
                 f"the server speaks for federation {welcome.federation!r} now, and this client signed off terms of "
                 f"{contract.federation!r}; nothing more is sent, ask its operator"
             )
+        await asyncio.to_thread(member.check_not_behind, welcome.start, welcome.received)
         self.was_welcome = True
         self._outgoing, self._sent = asyncio.Queue(), set()
         releases, lost = await asyncio.to_thread(member.to_send, welcome.received)

@@ -117,6 +117,16 @@ class Member:
 
     # -- for the loop --------------------------------------------------------------------------------------------------
 
+    def check_not_behind(self, start: int, received: Settled) -> None:
+        """Refuse to go on with a ledger that lacks rounds which the server has of this client: it is an older copy.
+
+        Before ``start`` rounds are settled without an update too, those that nobody waited for, so they show nothing.
+        """
+        plan = self.contract.plan
+        ahead = min(max(received.below, max(received.beyond, default=-1) + 1), len(plan))
+        sent = [i for i in range(start, ahead) if i in received and plan[i] is not None]
+        self._ledger.check_not_behind(self.contract.federation, sent)
+
     def to_send(self, received: Settled) -> tuple[list[Release], list[int]]:
         """What the server lacks: the outbox's bytes, and the rounds whose bytes are gone, to be declared void."""
         federation = self.contract.federation
