@@ -2,7 +2,11 @@
 
 Server and senders are processes of their own on loopback, without TLS. The server is the real one: an update is acknowledged
 when it is on disk, and every round's model is broadcast to all. Its final model is compared with what was sent, bit for bit,
-before a ratio is printed.
+before a ratio is printed. Senders and echo are Python as well: near 1.00 busy senders, the echo is held back by them.
+
+Two cores with other work on them (load 4 to 6), Python 3.11, November 2026, two runs: 1,400 to 1,900 durable updates a second of 123
+floats, 270 to 300 of 61,706 and 1.4 to 1.6 of 10 million; 0.36 to 0.44, 0.22 to 0.26 and 0.11 to 0.14 of the echo. A
+stream took 49 KiB, and 53 after a round.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -24,7 +29,7 @@ import numpy as np
 LOAD = str(Path(__file__).with_name("network_load.py"))
 CRESCENDO = (sys.executable, "-c", "from crescendo.apps.cli import main; main()")
 TICKS = os.sysconf("SC_CLK_TCK")
-REPEATS = 3
+REPEATS = 2
 
 
 @dataclass(frozen=True)
@@ -58,7 +63,7 @@ class Case:
         """
 
 
-CASES = (Case(123, 8, 1500, 16), Case(61_706, 8, 100, 4), Case(10_000_000, 2, 6, 2))
+CASES = (Case(123, 8, 1000, 16), Case(61_706, 8, 80, 4), Case(10_000_000, 2, 4, 2))
 MANY = Case(123, 1000, 1, 1)
 
 
@@ -68,13 +73,21 @@ class Running:
     def __init__(self, *command: str, errors: Any = None) -> None:
         self._pipes = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True)
 
-    def line(self, of_errors: bool = False) -> str:
-        out = self._pipes.stderr if of_errors else self._pipes.stdout
-        assert out is not None
-        found = out.readline()
+    def line(self) -> str:
+        assert self._pipes.stdout is not None
+        found = self._pipes.stdout.readline()
         if not found:
             raise SystemExit(f"{self._pipes.args!r} ended")
         return found
+
+    def first_line_in(self, log: Path) -> str:
+        """What it first wrote to a file: a pipe that nobody empties would stop it."""
+        while self._pipes.poll() is None:
+            found, end, _ = log.read_text().partition("\n")
+            if end:
+                return found
+            time.sleep(0.02)
+        raise SystemExit(f"{self._pipes.args!r} ended: {log.read_text()}")
 
     def go(self) -> None:
         assert self._pipes.stdin is not None
@@ -168,11 +181,11 @@ def echoed(case: Case, folder: Path) -> Measured:
 def served(case: Case, folder: Path) -> Iterator[tuple[Running, int, str]]:
     """The real server, its port and the digest of its terms. In the end its model is held against what was sent."""
     with tempfile.TemporaryDirectory(dir=folder) as place:
-        file, state = Path(place, "federation.toml"), Path(place, "state")
+        file, state, log = (Path(place, name) for name in ("federation.toml", "state", "log"))
         file.write_text(case.run_file())
         command = *CRESCENDO, "serve", str(file), "--listen", "127.0.0.1:0", "--state", str(state), "--json"
-        with started(*command, errors=subprocess.PIPE) as server:
-            serving = json.loads(server.line(of_errors=True))
+        with log.open("w") as errors, started(*command, errors=errors) as server:
+            serving = json.loads(server.first_line_in(log))
             assert serving["event"] == "serving", serving
             yield server, serving["port"], serving["terms"]
             server.stop()
