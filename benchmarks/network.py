@@ -1,12 +1,13 @@
 """Durable updates a second through `crescendo serve`, against a bare gRPC echo of the same bytes; and 1,000 streams at once.
 
-Server and senders are processes of their own on loopback, without TLS. The server is the real one: an update is acknowledged
-when it is on disk, and every round's model is broadcast to all. Its final model is compared with what was sent, bit for bit,
-before a ratio is printed. Senders and echo are Python as well: near 1.00 busy senders, the echo is held back by them.
+Server and senders are processes of their own on loopback, without TLS. The server is the real one: an update is
+acknowledged when it is on disk, and every round's model is broadcast to all. Its final model is compared with what was
+sent, bit for bit, before a ratio is printed. Senders and echo are Python as well: near 1.00 busy senders, the echo is
+held back by them.
 
-Two cores with other work on them (load 4 to 6), Python 3.11, November 2026, two runs: 1,400 to 1,900 durable updates a second of 123
-floats, 270 to 300 of 61,706 and 1.4 to 1.6 of 10 million; 0.36 to 0.44, 0.22 to 0.26 and 0.11 to 0.14 of the echo. A
-stream took 49 KiB, and 53 after a round.
+Two cores with other work on them (load 4 to 6), Python 3.11, November 2026, two runs: 1,400 to 1,900 durable updates a
+second of 123 floats, 270 to 300 of 61,706 and 1.4 to 1.6 of 10 million; 0.36 to 0.44, 0.22 to 0.26 and 0.11 to 0.14 of
+the echo. A stream took 49 KiB, and 53 after a round.
 """
 
 from __future__ import annotations
