@@ -2,12 +2,14 @@
 
 Server and senders are processes of their own on loopback, without TLS. The server is the real one: an update is
 acknowledged when it is on disk, and every round's model is broadcast to all. Its final model is compared with what was
-sent, bit for bit, before a ratio is printed. Senders and echo are Python as well: near 1.00 busy senders, the echo is
-held back by them.
+sent, bit for bit, before a ratio is printed.
 
-Two cores with other work on them (load 4 to 6), Python 3.11, November 2026, two runs: 1,400 to 1,900 durable updates a
-second of 123 floats, 270 to 300 of 61,706 and 1.4 to 1.6 of 10 million; 0.36 to 0.44, 0.22 to 0.26 and 0.11 to 0.14 of
-the echo. A stream took 49 KiB, and 53 after a round.
+The senders are Python too. At about 1.0 busy they, and not the echo's server, are the limit: the echo could be faster than it is
+measured here, and the true ratio lower. Beside the durable server they are mostly idle.
+
+Two cores with other work on them (load 3 to 6), Python 3.11, November 2026, best of two in each of four runs: 1,400 to 1,900 durable
+updates a second of 123 floats, 270 to 480 of 61,706, 1.4 to 2.0 of 10 million; 0.30 to 0.44, 0.22 to 0.31 and 0.11 to 0.18 of the
+echo. A stream took 49 KiB, and 53 after a round.
 """
 
 from __future__ import annotations
