@@ -7,9 +7,9 @@ sent, bit for bit, before a ratio is printed.
 The senders are Python too. At about 1.0 busy they, and not the echo's server, are the limit: the echo could be faster than it is
 measured here, and the true ratio lower. Beside the durable server they are mostly idle.
 
-Two cores with other work on them (load 3 to 6), Python 3.11, November 2026, best of two in each of four runs: 1,400 to 1,900 durable
-updates a second of 123 floats, 270 to 480 of 61,706, 1.4 to 2.0 of 10 million; 0.30 to 0.44, 0.22 to 0.31 and 0.11 to 0.18 of the
-echo. A stream took 49 KiB, and 53 after a round.
+Two cores with other work on them (load 3 to 6), Python 3.11, November 2026, best of two in each of four runs: 1,400 to 1,900
+durable updates a second of 123 floats, 270 to 480 of 61,706, 1.4 to 2.0 of 10 million; 0.30 to 0.44, 0.22 to 0.31 and
+0.11 to 0.18 of the echo. A stream took 49 KiB, and 53 after a round.
 """
 
 from __future__ import annotations
