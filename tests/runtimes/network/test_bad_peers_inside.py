@@ -208,7 +208,7 @@ async def a_repeat_changes_nothing_and_other_bytes_are_an_alarm(folder: Path) ->
         assert bad.settled == Settled(1)
         assert (len(list(read_records(folder / "journal"))), here.served.hall.durable.model.tobytes()) == before
         heard = await bad.fire(*bad.update(0, value=2e-4))
-        assert "other bytes" in refused(heard) and isinstance(heard[-1], End)
+        assert "other bytes" in refused(heard)
         await here.finish(0, 1, 2)
         assert len(here.received()) == 12
 
