@@ -149,7 +149,7 @@ def largest_constant_step(L: float, mu: float, tau: float, Delta: float = 1.0) -
     L, mu = real("L", L, above=0), real("mu", mu, above=0, most=real("L", L, above=0))
     tau, root = real("tau", tau, least=0), math.sqrt(real("Delta", Delta, above=0, most=1))
     a = 1 / (5 * (1 + 2 * tau * root) * math.sqrt(1 + mu / (2 * L) * min(1 / root, tau)))
-    return min(a / L, 1 / (mu * tau) if tau else math.inf)
+    return min(a / L, 1 / (mu * tau) if mu * tau else math.inf)
 
 
 def largest_constant_size(eta: float, mu: float, d: int) -> int:

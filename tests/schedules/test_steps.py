@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from crescendo.errors import UsageError
@@ -80,6 +80,7 @@ def test_round_steps_are_slot_steps_with_alpha_between_12_and_36(d: int, extra: 
 
 
 @quick
+@example(L=1.0, share=0.5, tau=5e-324, sparsity=1.0)  # mu tau is 0 in floats
 @given(st.floats(1e-2, 1e3), st.floats(1e-3, 1), st.floats(0, 1e6), st.floats(1e-3, 1))
 def test_the_largest_constant_step_meets_both_of_its_bounds_and_one_with_equality(
     L: float, share: float, tau: float, sparsity: float
