@@ -25,6 +25,7 @@ are refused, and a client's settled rounds are at most the rounds of the run.
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -38,6 +39,7 @@ from crescendo.errors import PeerError, UsageError
 
 __all__ = ["ConflictingUpdate", "DuplicateUpdate", "RefusedSum", "Server", "SumOverlaps"]
 
+PIECE = 1 << 15
 REMEMBERED_ROUNDS = 64  # how long after its round an update's fingerprint is kept, to tell a repeat from a forgery
 
 
@@ -57,6 +59,8 @@ class Server:
     def __init__(self, terms: Terms, model: Vector, present: Iterable[int] | None = None) -> None:
         self.terms, self.k, self.epoch, self.late = terms, 0, 0, 0
         self.model = _frozen(model)
+        self._spare: npt.NDArray[np.float64] | None = None
+        self.largest = float(np.finfo(np.float64).max)  # the largest number the model may hold; a runtime may lower it
         self._present = np.zeros(terms.clients, dtype=np.bool_)
         self._present[list(range(terms.clients) if present is None else present)] = True
         self._gone = np.zeros(terms.clients, dtype=np.bool_)
@@ -280,14 +284,26 @@ class Server:
                 f"{what} has shape {delta.shape} of {delta.dtype}, "
                 f"expected {high - low} floats; check that both sides use the same model"
             )
-        with np.errstate(over="ignore"):
-            moved = self.model[low:high] - delta
-        if not np.isfinite(moved).all():  # a NaN or infinity in delta shows here too
+        moved = self._room()
+        moved[:low], moved[high:] = self.model[:low], self.model[high:]
+        if not _subtract(self.model[low:high], delta, moved[low:high], self.largest):
+            if np.isfinite(delta).all():
+                raise PeerError(
+                    f"{what} would move the model beyond {self.largest:.3g}, the largest number it may hold; refused, check "
+                    f"that client's step size"
+                )
             raise PeerError(f"{what} is not finite; dropped, check that client's data and step size")
-        if len(moved) < len(self.model):
-            moved = np.concatenate([self.model[:low], moved, self.model[high:]])
         moved.flags.writeable = False
+        self._spare = self.model
         return moved
+
+    def _room(self) -> npt.NDArray[np.float64]:
+        """Room for a new model: the one before last, if nobody holds it any more, as new memory costs more than the sum."""
+        spare, self._spare = self._spare, None
+        if spare is None or sys.getrefcount(spare) > 2:  # this name, and the argument
+            return np.empty_like(self.model)
+        spare.flags.writeable = True
+        return spare
 
     def _repeat(self, i: int, c: int, delta: Vector) -> PeerError:
         known = self._fingerprints.get(i, {}).get(c)
@@ -346,6 +362,17 @@ def _frozen(vector: Vector) -> npt.NDArray[np.float64]:
         )
     own.flags.writeable = False
     return own
+
+
+def _subtract(model: Vector, delta: Vector, result: Vector, largest: float) -> bool:
+    """Write model - delta to ``result``, and say whether all of it is within +-largest. In pieces that fit the cache."""
+    with np.errstate(over="ignore"):
+        for low in range(0, len(model), PIECE):
+            piece = result[low : low + PIECE]
+            np.subtract(model[low : low + PIECE], delta[low : low + PIECE], out=piece)
+            if not (-largest <= piece.min() and piece.max() <= largest):  # a NaN or infinity in delta shows here too
+                return False
+    return True
 
 
 def _fingerprint(delta: Vector) -> bytes:

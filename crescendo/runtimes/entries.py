@@ -15,7 +15,7 @@ import numpy as np
 
 from crescendo.core.messages import Vector
 from crescendo.errors import DataError
-from crescendo.runtimes.wire import WIRES, decode, item_bytes
+from crescendo.runtimes.wire import WIRES, Raw, decode, item_bytes
 
 Pair = tuple[int, int]  # (round, client)
 
@@ -45,7 +45,7 @@ class Received:
     round: int
     client: int
     wire: str
-    data: bytes
+    data: Raw
     low: int = 0
 
 
@@ -55,7 +55,7 @@ class Summed:
 
     pairs: tuple[Pair, ...]
     wire: str
-    data: bytes
+    data: Raw
     low: int = 0
 
 

@@ -41,9 +41,10 @@ from crescendo.runtimes.segments import (
 
 __all__ = ["Cut", "Journal", "JournalDamaged", "JournalFailed", "Record", "lock_folder", "read_records", "sync_folder"]
 
-GROUP = 20  # records that are synced together, at the most
+GROUP = 64  # records that are synced together, at the most; why not 20: docs/decisions.md
 GROUP_BYTES = 64 << 20  # and their bytes, so that a line of large models is bounded too
 SEGMENT_BYTES = 256 << 20
+LARGE = 1 << 20  # bytes that were synced together, from which on they need not stay in memory
 
 
 Line = list[tuple[int, int, tuple[bytes | memoryview, ...]]]  # kind, length and body of each record
@@ -142,6 +143,8 @@ class Journal:
         try:
             size = _write(file, self._pieces(line))
             os.fdatasync(file)
+            if size >= LARGE:  # nobody reads it soon, and new pages for the next write cost more than the write
+                os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
         except BaseException as error:  # an interrupt too: what is on disk is not known
             self.close()
             if not isinstance(error, OSError):

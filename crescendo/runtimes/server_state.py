@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from crescendo.core.messages import Settled, Sum, Update
+from crescendo.core.messages import Settled, Sum, Update, Vector
 from crescendo.core.server import Server
 from crescendo.core.setup import Terms
 from crescendo.errors import PeerError, UsageError
@@ -44,14 +44,14 @@ class ServerState:
         """The state after the first entry."""
         return cls(entry.digest, Server(terms, entry.model, entry.present))
 
-    def apply(self, entry: Entry) -> bool:
-        """What an entry means. False if it changes nothing, so that it need not be kept."""
+    def apply(self, entry: Entry, delta: Vector | None = None) -> bool:
+        """What an entry means. False if it changes nothing, so that it need not be kept. ``delta``: its numbers, if known."""
         match entry:
             case Received(round, client):
-                self.server.receive(Update(round, client, delta_of(entry)))
+                self.server.receive(Update(round, client, delta_of(entry) if delta is None else delta))
                 self._sent(round, client)
             case Summed(pairs):
-                self.server.receive_sum(Sum(pairs, delta_of(entry)))
+                self.server.receive_sum(Sum(pairs, delta_of(entry) if delta is None else delta))
                 for round, client in pairs:
                     self._sent(round, client)
             case Voided(round, client):

@@ -9,7 +9,7 @@ from crescendo.core.messages import Pair, Settled
 from crescendo.errors import PeerError
 from crescendo.runtimes import tree_pb2 as pb
 from crescendo.runtimes import wire_pb2 as wire_pb
-from crescendo.runtimes.wire import Part, split
+from crescendo.runtimes.wire import Part, Raw, split
 from crescendo.runtimes.wire_messages import (
     LARGEST,
     NAME,
@@ -155,15 +155,13 @@ def to_node(message: FromParent) -> pb.Down:
             return pb.Down(ping=wire_pb.Ping(number=number))
 
 
-def sum_parts(
-    id: str, pairs: tuple[Pair, ...], data: bytes, wire: str, federation: str, digest: str
-) -> Iterator[pb.Up]:
+def sum_parts(id: str, pairs: tuple[Pair, ...], data: Raw, wire: str, federation: str, digest: str) -> Iterator[pb.Up]:
     """The messages that carry a sum whose wire bytes are ``data``."""
     for part in split(pairs[0][0], data, wire):
         yield to_parent(SumPart(id, None if part.part else pairs, federation, digest, part))
 
 
-def word_parts(k: int, epoch: int, yours: Mapping[int, Settled], data: bytes, wire: str) -> Iterator[pb.Down]:
+def word_parts(k: int, epoch: int, yours: Mapping[int, Settled], data: Raw, wire: str) -> Iterator[pb.Down]:
     """The messages that carry a broadcast to several clients."""
     for part in split(k, data, wire):
         yield to_node(WordPart(None if part.part else yours, epoch, part))

@@ -21,6 +21,7 @@ from crescendo.core.messages import Vector
 from crescendo.errors import PeerError, UsageError
 
 OVERHEAD = 32  # bytes of a message that are not its vector: round, client, k, hash of the terms
+PIECE = 1 << 15  # numbers that are looked at together
 PART = 1 << 20  # bytes of a vector in one message; gRPC's limit is 4 MiB
 
 # Name -> how the bytes are stored. NumPy has no bfloat16: it is the upper half of a float32, kept as an integer.
@@ -31,6 +32,8 @@ _STORED: dict[str, np.dtype[Any]] = {
     "bfloat16": np.dtype("<u2"),
 }
 WIRES = tuple(_STORED)
+
+Raw = bytes | memoryview  # what is large is passed on as a view of where it lies: copies cost more than sums
 
 
 def item_bytes(wire: str) -> int:
@@ -62,17 +65,22 @@ def encode(vector: Vector, wire: str = "float32") -> bytes:
     >>> encode(np.array([1.0, -2.0]), "bfloat16").hex()
     '803f00c0'
     """
+    return bytes(encoded(vector, wire))
+
+
+def encoded(vector: Vector, wire: str = "float32") -> memoryview:
+    """The same as a view of the rounded numbers."""
     item_bytes(wire)
     if wire == "bfloat16":
-        return _to_bfloat16(np.asarray(vector)).tobytes()
+        return _to_bfloat16(np.asarray(vector)).data.cast("B")
     with np.errstate(over="ignore"):
         narrow = np.asarray(vector).astype(_STORED[wire])
-    if not np.isfinite(narrow).all():
+    if not _finite(narrow):
         raise _does_not_fit(wire)
-    return narrow.tobytes()
+    return narrow.data.cast("B")
 
 
-def decode(data: bytes | memoryview, wire: str, numbers: int) -> Vector:
+def decode(data: Raw, wire: str, numbers: int) -> Vector:
     """The vector of exactly ``numbers`` finite floats in ``data``; read-only, and a view of ``data`` where it can be.
 
     bfloat16 comes out as float32, which has all its values.
@@ -86,7 +94,7 @@ def decode(data: bytes | memoryview, wire: str, numbers: int) -> Vector:
         raise PeerError(f"a vector came with {len(data)} bytes, expected {numbers} numbers of {wire}; dropped")
     stored: npt.NDArray[Any] = np.frombuffer(data, dtype=_STORED[wire])
     vector: Vector = (stored.astype(np.uint32) << 16).view(np.float32) if wire == "bfloat16" else stored
-    if not np.isfinite(vector).all():
+    if not _finite(vector):
         raise PeerError(
             "a vector came with numbers that are not finite; dropped, check the sender's data and step size"
         )
@@ -101,7 +109,7 @@ def rounded(vector: Vector, wire: str) -> Vector:
     item_bytes(wire)
     with np.errstate(over="ignore"):
         narrow: Vector = np.array(vector, dtype=_STORED[wire])
-    if not np.isfinite(narrow).all():
+    if not _finite(narrow):
         raise _does_not_fit(wire)
     narrow.flags.writeable = False
     return narrow
@@ -130,6 +138,11 @@ def _to_bfloat16(vector: Vector) -> npt.NDArray[np.uint16]:
     return upper
 
 
+def _finite(vector: Vector) -> bool:
+    """Are all numbers finite? In pieces that fit the cache."""
+    return all(np.isfinite(vector[low : low + PIECE]).all() for low in range(0, len(vector), PIECE))
+
+
 def _does_not_fit(wire: str) -> UsageError:
     return UsageError(
         f"a vector has numbers that are not finite in {wire}: the run diverged or does not fit the wire's floats; "
@@ -149,7 +162,7 @@ class Part:
     parts: int
     wire: str
     numbers: int
-    data: bytes | memoryview
+    data: Raw
 
 
 def parts_of(size: int) -> int:
@@ -157,7 +170,7 @@ def parts_of(size: int) -> int:
     return max(1, -(-size // PART))
 
 
-def split(about: int, data: bytes, wire: str) -> Iterator[Part]:
+def split(about: int, data: Raw, wire: str) -> Iterator[Part]:
     """The parts of a vector; they are views, the bytes are not copied."""
     numbers, parts, view = len(data) // item_bytes(wire), parts_of(len(data)), memoryview(data)
     for part in range(parts):
@@ -174,14 +187,10 @@ class Assembly:
     def __init__(self, longest: int, wires: tuple[str, ...] = WIRES) -> None:
         self._longest, self._wires = longest, wires
         self._first: Part | None = None
-        self._pieces: list[bytes | memoryview] = []
+        self._next = self.held = 0  # the part that is due, and the bytes of the unfinished vector that are held now
+        self._whole = memoryview(b"")
 
-    @property
-    def held(self) -> int:
-        """Bytes of the unfinished vector that are held now."""
-        return sum(len(piece) for piece in self._pieces)
-
-    def add(self, part: Part) -> bytes | None:
+    def add(self, part: Part) -> Raw | None:
         """The bytes of the whole vector, once its last part is there; else None."""
         try:
             return self._add(part)
@@ -191,15 +200,15 @@ class Assembly:
 
     def drop(self) -> None:
         """Forget the unfinished vector."""
-        self._first, self._pieces = None, []
+        self._first, self._next, self.held, self._whole = None, 0, 0, memoryview(b"")
 
-    def _add(self, part: Part) -> bytes | None:
+    def _add(self, part: Part) -> Raw | None:
         if part.part == 0:
             self.drop()
             self._check_first(part)
             self._first = part
         first = self._first
-        if first is None or part.part != len(self._pieces) or _header(part) != _header(first):
+        if first is None or part.part != self._next or _header(part) != _header(first):
             raise PeerError(
                 f"part {part.part} of {part.parts} about {part.about} came out of turn; dropped, begin again with part 0"
             )
@@ -209,12 +218,18 @@ class Assembly:
                 f"part {part.part} of {part.parts} about {part.about} came with {len(part.data)} bytes, which is not its "
                 f"length; dropped, send parts of {PART} bytes and a shorter last one"
             )
-        self._pieces.append(part.data)
-        if len(self._pieces) < part.parts:
+        if part.parts == 1:
+            self.drop()
+            return part.data
+        if part.part == 0:  # room for all of it; the system gives memory only for what is written there
+            self._whole = np.empty(size, dtype=np.uint8).data
+        self._whole[self.held : self.held + len(part.data)] = part.data
+        self._next, self.held = part.part + 1, self.held + len(part.data)
+        if self._next < part.parts:
             return None
-        pieces = self._pieces
+        whole = self._whole.toreadonly()
         self.drop()
-        return bytes(pieces[0]) if len(pieces) == 1 else b"".join(pieces)
+        return whole
 
     def _check_first(self, part: Part) -> None:
         if part.wire not in self._wires:

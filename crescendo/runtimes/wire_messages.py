@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from crescendo.core.messages import Settled
 from crescendo.errors import PeerError, UsageError
 from crescendo.runtimes import wire_pb2 as pb
-from crescendo.runtimes.wire import PART, WIRES, Part, split
+from crescendo.runtimes.wire import PART, WIRES, Part, Raw, split
 
 SERVICE = "crescendo.v1.Federation"
 LARGEST = 2**53  # rounds, k, epochs, lengths: exact in every language's numbers
@@ -192,16 +192,21 @@ def to_client(message: FromServer) -> pb.ToClient:
             return pb.ToClient(ping=pb.Ping(number=number))
 
 
-def update_parts(round: int, data: bytes, wire: str, federation: str, digest: str) -> Iterator[pb.ToServer]:
+def update_parts(round: int, data: Raw, wire: str, federation: str, digest: str) -> Iterator[pb.ToServer]:
     """The messages that carry an update whose wire bytes are ``data``."""
     for part in split(round, data, wire):
         yield to_server(UpdatePart(federation, digest, part))
 
 
-def broadcast_parts(k: int, epoch: int, yours: Settled, data: bytes, wire: str) -> Iterator[pb.ToClient]:
-    """The messages that carry a broadcast whose model is ``data`` on the wire."""
+def broadcast_parts(k: int, epoch: int, yours: Settled | None, data: Raw, wire: str) -> Iterator[pb.ToClient]:
+    """The messages that carry a broadcast whose model is ``data`` on the wire; `with_yours` can add ``yours`` to the first."""
     for part in split(k, data, wire):
         yield to_client(BroadcastPart(epoch, None if part.part else yours, part))
+
+
+def with_yours(first: bytes, yours: Settled) -> bytes:
+    """The first part of a broadcast to many, as bytes, with the rounds of one of them: a parser merges the two halves."""
+    return first + pb.ToClient(broadcast=pb.BroadcastPart(yours=_settled(yours))).SerializeToString()
 
 
 def _settled(settled: Settled) -> pb.Settled:
@@ -299,9 +304,10 @@ def _read_part(part: pb.Part) -> Part:
     wire = _WIRES.get(part.floats)
     if wire is None:
         raise PeerError(f"a vector came with floats of the unknown kind {int(part.floats)}; dropped")
-    if not 0 <= part.part < part.parts or len(part.data) > PART:
-        raise PeerError(f"a part {part.part} of {part.parts} came with {len(part.data)} bytes; dropped")
-    return Part(_small("round", part.about), part.part, part.parts, wire, _small("length", part.numbers), part.data)
+    data = part.data  # each look at a field of bytes copies it
+    if not 0 <= part.part < part.parts or len(data) > PART:
+        raise PeerError(f"a part {part.part} of {part.parts} came with {len(data)} bytes; dropped")
+    return Part(_small("round", part.about), part.part, part.parts, wire, _small("length", part.numbers), data)
 
 
 def _read_settled(settled: pb.Settled) -> Settled:

@@ -24,7 +24,8 @@ from crescendo.core.tree import Aggregator
 from crescendo.errors import PeerError, Refused
 from crescendo.runtimes import tree_pb2 as pb
 from crescendo.runtimes.network.client import Cut
-from crescendo.runtimes.network.hall import IncomingSum, News
+from crescendo.runtimes.network.editions import Edition, News
+from crescendo.runtimes.network.hall import IncomingSum
 from crescendo.runtimes.network.link import LARGEST_MESSAGE, OPTIONS, Patience, Place, channel_to
 from crescendo.runtimes.network.logs import Log, quiet
 from crescendo.runtimes.network.peers import Peer
@@ -46,7 +47,7 @@ from crescendo.runtimes.tree_messages import (
     sum_parts,
     to_parent,
 )
-from crescendo.runtimes.wire import Assembly, decode, encode
+from crescendo.runtimes.wire import Assembly, Raw, decode, encode
 from crescendo.runtimes.wire_messages import Goodbye, Hello, Ping, Refusal, VoidRound, Welcome
 
 IN_FLIGHT = 2  # sums that may wait for the server's word; what comes meanwhile goes into the next
@@ -208,7 +209,8 @@ class Node:
                     if data is not None:
                         self._k = max(self._k, word.k)
                         model = decode(data, work.wire, work.size)
-                        self._pass_down(core.hear(replace(word, model=model)), data)
+                        edition = Edition(word.k, word.epoch, data, work.wire)
+                        self._pass_down(core.hear(replace(word, model=model)), edition)
                 case Acks(yours, epoch):
                     self._pass_down(core.hear(Word(yours, 0, epoch)))
                 case Above(name, message) if isinstance(message, Welcome | Refusal):
@@ -267,17 +269,17 @@ class Node:
 
     # -- the way down --------------------------------------------------------------------------------------------------
 
-    def _pass_down(self, parts: Mapping[Any, Word], data: bytes | None = None) -> None:
+    def _pass_down(self, parts: Mapping[Any, Word], edition: Edition | None = None) -> None:
         for child, word in parts.items():
             for c, yours in word.yours.items():
                 if isinstance(child, Link):
                     child.acknowledge(c, yours, word.epoch)
-                    if data is not None:
-                        child.tell(c, News(word.k, word.epoch, yours, data))
+                    if edition is not None:
+                        child.tell(c, News(edition, yours))
                 elif c == child and c in self.peers:
                     self.peers[c].acknowledge(yours, word.epoch)
-                    if data is not None:
-                        self.peers[c].tell(News(word.k, word.epoch, yours, data))
+                    if edition is not None:
+                        self.peers[c].tell(News(edition, yours))
 
     def _answered(self, name: str, message: Welcome | Refusal) -> None:
         work, core = self._known
@@ -343,7 +345,7 @@ class Node:
         """A client was let in by the server."""
         work, core = self._known
         c = welcome.client
-        peer = Peer(c, work.wire)
+        peer = Peer(c)
         self.peers[c] = peer
         self._behind.pop(c, None)
         core.join(c, [c])
@@ -354,7 +356,7 @@ class Node:
     def heard(self, c: int) -> None:
         self._heard.add(c)
 
-    def take(self, peer: Peer, round: int, data: bytes) -> None:
+    def take(self, peer: Peer, round: int, data: Raw) -> None:
         """A whole update of a client has come."""
         work, core = self._known
         low, high = work.terms.block(min(round, work.terms.rounds), work.size)

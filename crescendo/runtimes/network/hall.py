@@ -22,14 +22,15 @@ import numpy as np
 from crescendo.core.messages import Pair, Settled, Vector
 from crescendo.core.server import ConflictingUpdate, DuplicateUpdate, RefusedSum
 from crescendo.core.setup import Terms
-from crescendo.errors import PeerError
+from crescendo.errors import PeerError, UsageError
 from crescendo.runtimes.durable import DurableServer
 from crescendo.runtimes.entries import Absent, Back, Joined, Left, Received, Summed, Voided
+from crescendo.runtimes.network.editions import Edition, News
 from crescendo.runtimes.network.limits import Limits
 from crescendo.runtimes.network.logs import Log, quiet
 from crescendo.runtimes.server_state import OtherInstance
 from crescendo.runtimes.tree_messages import SumRefusal
-from crescendo.runtimes.wire import decode, encode, largest
+from crescendo.runtimes.wire import Raw, decode, encoded, largest
 from crescendo.runtimes.wire_messages import Goodbye, Hello, Refusal, VoidRound, Welcome
 
 
@@ -38,7 +39,7 @@ class Incoming:
     """A whole update, put together from its parts."""
 
     round: int
-    data: bytes
+    data: Raw
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,7 +49,7 @@ class IncomingSum:
     id: str
     pairs: tuple[Pair, ...]
     wire: str
-    data: bytes
+    data: Raw
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +73,10 @@ class Item:
     peer: Any = None  # the stream of a client that has joined
     make: Any = None  # makes it, for a client that comes by way of an aggregator
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class News:
-    """A broadcast as it goes out to one client; all clients share ``data``."""
-
-    k: int
-    epoch: int
-    yours: Settled
-    data: bytes
+    @property
+    def size(self) -> int:
+        """Bytes of its vector."""
+        return len(self.message.data) if isinstance(self.message, Incoming | IncomingSum) else 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,8 +108,9 @@ class Hall:
         self.durable, self.terms, self.text, self.federation, self.digest = durable, terms, text, federation, digest
         self.names, self.wire, self.limits, self.delta, self._log = names, wire, limits, delta, log
         self._index = {name: c for c, name in enumerate(names)}
-        self._encoded: tuple[Any, bytes] | None = None
+        self._encoded: tuple[Any, Raw] | None = None
         self._longest_model = _length(durable.model)
+        durable.refuse_beyond(largest(wire) / 2)  # a model that the wire cannot carry could be told to nobody
 
     # -- before anything is journaled ----------------------------------------------------------------------------------
 
@@ -180,7 +177,7 @@ class Hall:
                 self.durable.submit(Left(c))
                 self._log("left", client=self.names[c], reason=reason)
 
-    def _update(self, c: int, round: int, data: bytes) -> None:
+    def _update(self, c: int, round: int, data: Raw) -> None:
         low, high = self._block(round)
         delta = decode(data, self.wire, high - low)
         longest = self._longest(round, c)
@@ -189,8 +186,7 @@ class Hall:
                 f"the update of round {round} from client {c} has length {length:.4g}, and under the terms a sound one is "
                 f"not longer than {longest:.4g}; refused"
             )
-        self._check_fits(delta, low, high, f"the update of round {round} from client {c}")
-        self.durable.submit(Received(round, c, self.wire, data, low))
+        self.durable.submit(Received(round, c, self.wire, data, low), delta)
 
     def _sum(self, total: IncomingSum) -> None:
         if any(c >= len(self.names) for _, c in total.pairs):
@@ -204,17 +200,7 @@ class Hall:
                 f"a sum of {len(total.pairs)} updates has length {length:.4g}, and under the terms a sound one is not longer "
                 f"than {longest:.4g}; refused"
             )
-        self._check_fits(delta, low, high, f"a sum of {len(total.pairs)} updates")
-        self.durable.submit(Summed(total.pairs, total.wire, total.data, low))
-
-    def _check_fits(self, delta: Vector, low: int, high: int, what: str) -> None:
-        """A model that the wire cannot carry could be told to nobody."""
-        with np.errstate(over="ignore"):
-            moved = np.abs(self.durable.model_in_hand[low:high] - delta)
-        if not (moved <= largest(self.wire) / 2).all():
-            raise PeerError(
-                f"{what} would move the model beyond what {self.wire} carries; refused, check that client's step size"
-            )
+        self.durable.submit(Summed(total.pairs, total.wire, total.data, low), delta)
 
     def _block(self, round: int) -> tuple[int, int]:
         if not 0 <= round < self.terms.rounds:
@@ -287,14 +273,18 @@ class Hall:
         durable = self.durable
         model = durable.model
         if self._encoded is None or self._encoded[0] is not model:
-            most = largest(
-                self.wire
-            )  # only a journal of an older version can hold more; such a run is lost, the server is not
-            self._encoded = model, encode(np.clip(model, -most, most), self.wire)
+            self._encoded = model, self._on_the_wire(model)
             if self.limits.certificate is not None:
                 self._longest_model = max(self._longest_model, _length(model))
-        data, k, epoch = self._encoded[1], durable.k, durable.epoch
-        return {c: News(k, epoch, durable.settled(c), data) for c in told}
+        edition = Edition(durable.k, durable.epoch, self._encoded[1], self.wire)
+        return {c: News(edition, durable.settled(c)) for c in told}
+
+    def _on_the_wire(self, model: Vector) -> Raw:
+        try:
+            return encoded(model, self.wire)
+        except UsageError:  # only a journal of an older version can hold more; such a run is lost, the server is not
+            most = largest(self.wire)
+            return encoded(np.clip(model, -most, most), self.wire)
 
     @property
     def finished(self) -> bool:

@@ -8,8 +8,8 @@ from collections import deque
 from typing import Any
 
 from crescendo.core.messages import Settled
-from crescendo.runtimes.network.hall import News
-from crescendo.runtimes.wire_messages import Ack, FromServer, Refusal, broadcast_parts, to_client
+from crescendo.runtimes.network.editions import News
+from crescendo.runtimes.wire_messages import Ack, FromServer, Refusal, to_client
 
 PART_OF_THE_TIME = 16  # messages of one client that may wait for the disk at once; a large one waits alone
 LARGE = 256 << 10
@@ -33,8 +33,8 @@ class Bucket:
 class Peer:
     """A stream that has joined. Of broadcasts and acknowledgements only the newest wait, however slowly the client reads."""
 
-    def __init__(self, client: int, wire: str) -> None:
-        self.client, self._wire = client, wire
+    def __init__(self, client: int) -> None:
+        self.client = client
         self.heard = time.monotonic()
         self.closed = asyncio.Event()
         self.bytes_up = self.bytes_down = 0
@@ -85,15 +85,27 @@ class Peer:
             return True
         if self.closed.is_set():
             return False
-        if self._ack is not None:
-            (settled, epoch), self._ack = self._ack, None
-            await context.write(to_client(Ack(settled, epoch)))
+        ack, news = self._ack, self._news
+        if ack is not None and not (news is not None and _acknowledges(news, ack)):
+            self._ack = None
+            await context.write(to_client(Ack(*ack)))
             return True
-        if self._news is not None:
-            news, self._news = self._news, None
-            for part in broadcast_parts(news.k, news.epoch, news.yours, news.data, self._wire):
-                await context.write(part)
-            self.bytes_down += len(news.data)
-            self.told_k = news.k
+        if news is not None:
+            self._ack = self._news = None
+            for message in news.edition.messages(news.yours):
+                await context.write(message)
+            self.bytes_down += len(news.edition.data)
+            self.told_k = news.edition.k
             return True
         return False
+
+
+def _acknowledges(news: News, ack: tuple[Settled, int]) -> bool:
+    """Does a broadcast say the same, and soon enough?"""
+    return ack == (news.yours, news.edition.epoch) and len(news.edition.data) <= LARGE
+
+
+def serialized(message: Any) -> bytes:
+    """What a `Peer` writes: messages, and bytes where many share them."""
+    raw: bytes = message if isinstance(message, bytes) else message.SerializeToString()
+    return raw

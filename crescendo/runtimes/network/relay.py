@@ -19,7 +19,8 @@ import grpc.aio
 from crescendo.core.messages import Pair, Settled
 from crescendo.errors import PeerError
 from crescendo.runtimes import tree_pb2 as pb
-from crescendo.runtimes.network.hall import IncomingSum, News
+from crescendo.runtimes.network.editions import News
+from crescendo.runtimes.network.hall import IncomingSum
 from crescendo.runtimes.network.link import parsed
 from crescendo.runtimes.network.logs import Log
 from crescendo.runtimes.network.peers import Bucket, Peer
@@ -51,8 +52,8 @@ class NotNow(PeerError):
 class Link:
     """One aggregator below, as its parent's loop sees it."""
 
-    def __init__(self, name: str, wire: str) -> None:
-        self.name, self._wire = name, wire
+    def __init__(self, name: str) -> None:
+        self.name = name
         self.closed, self._bell = asyncio.Event(), asyncio.Event()
         self.peers: dict[int, RelayedPeer] = {}  # at the server: the clients behind it
         self.useless = Bucket(1000.0, 50.0)
@@ -116,23 +117,23 @@ class Link:
 
     async def _write_news(self, context: Any) -> None:
         """The model goes out once for all clients that are to hear the same."""
-        first = next(iter(self._news.values()))
-        yours = {c: news.yours for c, news in self._news.items() if news.data is first.data and news.k == first.k}
+        edition = next(iter(self._news.values())).edition
+        yours = {c: news.yours for c, news in self._news.items() if news.edition is edition}
         for c in yours:
             del self._news[c]
-        for part in word_parts(first.k, first.epoch, yours, first.data, self._wire):
+        for part in word_parts(edition.k, edition.epoch, yours, edition.data, edition.wire):
             await context.write(part)
         for c in yours:
             if c in self.peers:
-                self.peers[c].told_k = first.k
-                self.peers[c].bytes_down += len(first.data) // len(yours)
+                self.peers[c].told_k = edition.k
+                self.peers[c].bytes_down += len(edition.data) // len(yours)
 
 
 class RelayedPeer(Peer):
     """A client that has joined by way of an aggregator: what is said to it goes through that one's link."""
 
-    def __init__(self, client: int, name: str, wire: str, link: Link) -> None:
-        super().__init__(client, wire)
+    def __init__(self, client: int, name: str, link: Link) -> None:
+        super().__init__(client)
         self.name, self.link = name, link
         link.peers[client] = self
 
@@ -211,10 +212,10 @@ class RelayDoor:
 
     async def _serve(self, hello: NodeHello, context: Any) -> None:
         self._house.admit(hello, context)
-        terms, federation, digest, wire, _ = self._house.about
+        terms, federation, digest, *_ = self._house.about
         if hello.federation not in ("", federation) or hello.digest not in ("", digest):
             raise PeerError(f'this is federation "{federation}" under other terms than the aggregator has; refused')
-        link = Link(hello.name, wire)
+        link = Link(hello.name)
         link.say(NodeWelcome(terms, federation))
         await self._house.on_link(link, hello.carries)
         self.links.add(link)
@@ -290,7 +291,7 @@ class ServerHouse:
         except PeerError as error:
             link.above(hello.name, Refusal(str(error), final=True))
             return
-        item = await server._put(c, hello, lambda: RelayedPeer(c, hello.name, hall.wire, link))
+        item = await server._put(c, hello, lambda: RelayedPeer(c, hello.name, link))
         if item.peer is None:
             for answer in item.answers:
                 link.above(hello.name, answer)

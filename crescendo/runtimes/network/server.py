@@ -12,6 +12,7 @@ import asyncio
 import json
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -21,10 +22,11 @@ import grpc.aio
 
 from crescendo.errors import PeerError
 from crescendo.runtimes import wire_pb2 as pb
+from crescendo.runtimes.journal import GROUP, GROUP_BYTES
 from crescendo.runtimes.network.hall import Hall, Incoming, Item, Message, Silence
 from crescendo.runtimes.network.link import LARGEST_MESSAGE, OPTIONS, parsed
 from crescendo.runtimes.network.logs import Log, quiet
-from crescendo.runtimes.network.peers import LARGE, Bucket, Peer
+from crescendo.runtimes.network.peers import LARGE, Bucket, Peer, serialized
 from crescendo.runtimes.network.relay import RelayDoor, ServerHouse
 from crescendo.runtimes.network.status import status_of
 from crescendo.runtimes.wire import Assembly
@@ -41,7 +43,6 @@ from crescendo.runtimes.wire_messages import (
     to_client,
 )
 
-BATCH = 20
 FIRST_WORD = 10.0  # seconds in which a stream has to say who it is
 THINKING = 600.0  # seconds in which a client that was shown the terms has to decide
 STRIKES, FORGIVEN = 20.0, 0.2  # broken messages of one client: at once, and each second
@@ -83,6 +84,7 @@ class NetworkServer:
         self._relays: RelayDoor | None = None
         self._began = time.monotonic()
         self._busy = asyncio.Lock()
+        self._hand = ThreadPoolExecutor(1, "hall")
         self.finished, self.all_told = asyncio.Event(), asyncio.Event()
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -96,7 +98,7 @@ class NetworkServer:
             "Join": grpc.stream_stream_rpc_method_handler(
                 self._join,
                 request_deserializer=parsed(pb.ToServer),
-                response_serializer=pb.ToClient.SerializeToString,
+                response_serializer=serialized,
             ),
             "Status": grpc.unary_unary_rpc_method_handler(
                 self._status,
@@ -129,6 +131,7 @@ class NetworkServer:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._server is not None:
             await self._server.stop(1.0)
+        self._hand.shutdown(wait=False)
 
     def _on_task_end(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and task.exception() is not None and not self.failed.done():
@@ -144,13 +147,17 @@ class NetworkServer:
         return item
 
     async def _take_all(self) -> None:
+        loop = asyncio.get_running_loop()
         while True:
             batch = [await self._line.get()]
-            while len(batch) < BATCH and not self._line.empty():
+            size = batch[0][0].size
+            while len(batch) < GROUP and size < GROUP_BYTES and not self._line.empty():
                 batch.append(self._line.get_nowait())
+                size += batch[-1][0].size
             async with self._busy:
                 items = [item for item, _ in batch]
-                said = await asyncio.shield(asyncio.to_thread(self.hall.take, items, list(self.peers)))
+                taking = loop.run_in_executor(self._hand, self.hall.take, items, list(self.peers))
+                said = await asyncio.shield(taking)
                 for item, done in batch:
                     if done.cancelled():
                         continue
@@ -285,7 +292,7 @@ class NetworkServer:
         older = self.peers.get(c)
         if older is not None:
             older.close(Refusal("this client has joined again from elsewhere; if these are two copies, stop one", True))
-        peer = Peer(c, self.hall.wire) if item.make is None else item.make()
+        peer = Peer(c) if item.make is None else item.make()
         self.peers[c] = peer
         self._heard[c] = time.monotonic()
         for answer in item.answers:
@@ -319,23 +326,23 @@ class NetworkServer:
     async def _pass_on(self, peer: Peer, message: Message, large: bool = False) -> None:
         """Put a message in line without waiting for it, as long as not too many of this client are waiting."""
         await peer.line.acquire()
-        task = asyncio.ensure_future(self._through(peer, message))
+        item, done = Item(peer.client, message), asyncio.get_running_loop().create_future()
+        done.add_done_callback(lambda _: self._answer(peer, item))  # not a task: there are thousands a second
+        self._line.put_nowait((item, done))
         if large:
-            await task
+            await asyncio.shield(done)
 
-    async def _through(self, peer: Peer, message: Message) -> None:
-        try:
-            item = await self._put(peer.client, message)
-            for answer in item.answers:
-                if isinstance(answer, Refusal) and answer.final:
-                    peer.close(answer)
-                else:
-                    peer.say(answer)
-            if item.useless:
-                peer.acknowledge(self.hall.durable.settled(peer.client), self.hall.durable.epoch)
-            if item.useless or item.answers:  # nobody may ask for the same refusal without end
-                await asyncio.sleep(peer.useless.take())
-        finally:
+    def _answer(self, peer: Peer, item: Item) -> None:
+        for answer in item.answers:
+            if isinstance(answer, Refusal) and answer.final:
+                peer.close(answer)
+            else:
+                peer.say(answer)
+        if item.useless:
+            peer.acknowledge(self.hall.durable.settled(peer.client), self.hall.durable.epoch)
+        if item.useless or item.answers:  # nobody may ask for the same refusal without end
+            asyncio.get_running_loop().call_later(peer.useless.take(), peer.line.release)
+        else:
             peer.line.release()
 
     # -- for people ----------------------------------------------------------------------------------------------------

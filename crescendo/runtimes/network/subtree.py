@@ -14,7 +14,7 @@ from crescendo.core.server import ConflictingUpdate
 from crescendo.errors import PeerError
 from crescendo.runtimes import wire_pb2 as wire_pb
 from crescendo.runtimes.network.link import parsed
-from crescendo.runtimes.network.peers import Peer
+from crescendo.runtimes.network.peers import Peer, serialized
 from crescendo.runtimes.network.relay import NotNow
 from crescendo.runtimes.tree_messages import Below
 from crescendo.runtimes.wire import Assembly
@@ -50,7 +50,7 @@ class ClientDoor:
         join = grpc.stream_stream_rpc_method_handler(
             self._join,
             request_deserializer=parsed(wire_pb.ToServer),
-            response_serializer=wire_pb.ToClient.SerializeToString,
+            response_serializer=serialized,
         )
         return grpc.method_handlers_generic_handler(SERVICE, {"Join": join})
 

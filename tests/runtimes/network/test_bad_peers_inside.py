@@ -446,8 +446,8 @@ def no_length_limit(patch: Patch) -> None:
 
 def parts_are_only_counted(patch: Patch) -> None:
     def add(self: Assembly, part: Part) -> bytes | None:
-        self._pieces.append(part.data)
-        return b"".join(self._pieces) if len(self._pieces) >= part.parts else None
+        self._next, self._whole = self._next + 1, memoryview(bytes(self._whole) + bytes(part.data))
+        return bytes(self._whole) if self._next >= part.parts else None
 
     patch.setattr(Assembly, "_add", add)
 

@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 
 from crescendo.core.messages import Settled
+from crescendo.runtimes import wire_pb2 as pb
 from crescendo.runtimes.durable import replay
-from crescendo.runtimes.network.hall import News
-from crescendo.runtimes.network.peers import Bucket, Peer
+from crescendo.runtimes.network.editions import Edition, News
+from crescendo.runtimes.network.peers import Bucket, Peer, serialized
 from crescendo.runtimes.network.server import Manners
 from crescendo.runtimes.wire import Assembly
 from crescendo.runtimes.wire_messages import (
@@ -335,15 +336,15 @@ class SlowContext:
 
     async def write(self, message: Any) -> None:
         await self.let.wait()
-        self.written.append(from_server(message))
+        self.written.append(from_server(pb.ToClient.FromString(serialized(message))))
 
 
 def test_a_slow_reader_gets_only_the_newest_broadcast_and_acknowledgement() -> None:
     async def play() -> None:
-        context, peer = SlowContext(), Peer(0, "float64")
+        context, peer = SlowContext(), Peer(0)
         writing = asyncio.create_task(peer.write_all(context))
         for k in range(1, 100):
-            peer.tell(News(k, 0, Settled(k), ONES.tobytes()))
+            peer.tell(News(Edition(k, 0, ONES.tobytes(), "float64"), Settled(k)))
             peer.acknowledge(Settled(k), 0)
             await asyncio.sleep(0)
         context.let.set()
