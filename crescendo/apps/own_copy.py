@@ -67,14 +67,14 @@ def _checked(goal: Described, copy: ModelFile | None, classes: int) -> OwnModel:
         raise Refused(f"the terms are about {goal.name} of {goal.kind}, and {copy.name} was named; name {goal.name}")
     if copy.sha256 != goal.sha256:
         raise Refused(
-            f"this side's copy of {goal.kind} has the SHA-256 {copy.sha256}, and the terms say {goal.sha256}; "
+            f"the copy of {goal.kind} that was named has the SHA-256 {copy.sha256}, and the terms say {goal.sha256}; "
             f"both sides need the file that the terms were made with"
         )
     made = tried(copy, goal.features, classes, goal.options)
     if (made.size, made.l2, made.dtype) != (goal.size, goal.l2, goal.dtype):
         raise Refused(
-            f"{goal.kind} gives {made.size} numbers of {made.dtype} with l2 = {made.l2:g} on this side, and the terms say "
-            f"{goal.size} of {goal.dtype} with l2 = {goal.l2:g}; {VERSIONS}"
+            f"{goal.kind} gives {made.size} numbers of {made.dtype} with l2 = {made.l2:g} where this copy was run, and the "
+            f"terms say {goal.size} of {goal.dtype} with l2 = {goal.l2:g}; {VERSIONS}"
         )
     return made
 
@@ -83,7 +83,8 @@ def _check_start(length: float, goal: Described) -> None:
     """Not to the last bit: processors differ there, and it does no harm."""
     if not math.isclose(length, goal.start, rel_tol=1e-9):
         raise Refused(
-            f"{goal.kind} begins with a model of length {length:.9g} on this side and {goal.start:.9g} in the terms; {VERSIONS}"
+            f"{goal.kind} begins with a model of length {length:.9g} where this copy was run, and the terms say "
+            f"{goal.start:.9g}; {VERSIONS}"
         )
 
 
