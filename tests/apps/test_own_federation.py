@@ -186,6 +186,19 @@ def test_the_same_file_that_turns_out_otherwise_here_is_refused(
     assert says in said and "secret" not in said and str(tmp_path) not in said
 
 
+@pytest.mark.slow
+def test_code_that_fails_in_a_round_ends_the_client_in_one_sentence_that_stays_with_it(tmp_path: Path) -> None:
+    kind = written(tmp_path, more="+ (0 if self.seen < 60 else open('a secret of this machine'))")
+
+    async def play() -> None:
+        async with stage(tmp_path / "served", federation(kind)) as on:
+            with pytest.raises(ConfigError, match=r"Mean\.gradient failed with FileNotFoundError") as failed:
+                await joined(on, tmp_path, kind, OPEN, [])
+            assert "\n" not in str(failed.value) and "secret" not in str(on.log)
+
+    played(play)
+
+
 def test_a_copy_of_another_class_or_for_logistic_terms_is_refused(tmp_path: Path) -> None:
     kind = written(tmp_path)
     agreed = build_terms(terms_text(read(federation(kind))))
