@@ -121,8 +121,7 @@ def split_data(config: Config, dataset: Dataset) -> list[IntArray]:
 def make_objective(config: Config, dataset: Dataset, records: int) -> Any:
     asked = config.objective
     if asked.kind != "logistic":
-        if (asked.l2, asked.intercept, asked.dtype) != (0.0, True, "float64"):
-            raise ConfigError("objective.l2, intercept and dtype are for logistic; give your model objective.options")
+        check_own_keys(config)
         return load_objective(asked.kind, dataset.train, **asked.options)
     if len(dataset.classes) != 2:
         raise ConfigError(
@@ -131,6 +130,12 @@ def make_objective(config: Config, dataset: Dataset, records: int) -> Any:
         )
     l2 = 1.0 / records if asked.l2 == "1/N" else float(asked.l2)
     return Logistic(dataset.features, l2=l2, intercept=asked.intercept, dtype=np.dtype(asked.dtype))
+
+
+def check_own_keys(config: Config) -> None:
+    asked = config.objective
+    if (asked.l2, asked.intercept, asked.dtype) != (0.0, True, "float64"):
+        raise ConfigError("objective.l2, intercept and dtype are for logistic; give your model objective.options")
 
 
 def given_objective(objective: Any, dataset: Dataset) -> Any:

@@ -17,11 +17,12 @@ import numpy as np
 from crescendo.apps.config import Config
 from crescendo.core.setup import Terms
 from crescendo.data import Dataset
+from crescendo.data.labels import values_of
 from crescendo.data.records import IntArray
 from crescendo.errors import ConfigError
 from crescendo.privacy import renyi
 from crescendo.privacy.accountant import Progress, Spent, account
-from crescendo.privacy.admission import LABELS, admitted
+from crescendo.privacy.admission import admitted
 from crescendo.privacy.calibrate import least_sigma
 from crescendo.privacy.certificates import Certificate, certify
 from crescendo.privacy.events import Counted, PoissonGaussian, tally, to_json
@@ -213,9 +214,8 @@ def _spent(plans: list[Counted], delta: float, stated: float | None, progress: P
 
 def admit(dataset: Dataset, parts: list[IntArray], config: Config, objective: Any) -> tuple[Dataset, list[IntArray]]:
     """The training records as a private mechanism may see them: shortened to the norm bound, unsound ones left out."""
-    labels = LABELS if len(dataset.classes) == 2 else tuple(float(label) for label in range(len(dataset.classes)))
     intercept = bool(getattr(objective, "intercept", False))
-    train, sound = admitted(dataset.train, config.privacy.norm_bound, intercept, labels)
+    train, sound = admitted(dataset.train, config.privacy.norm_bound, intercept, values_of(len(dataset.classes)))
     place = np.cumsum(sound) - 1  # of a record among the sound ones
     columns = {name: column[sound] for name, column in dataset.columns.items()}
     kept = [place[part[sound[part]]] for part in parts]

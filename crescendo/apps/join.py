@@ -12,11 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from crescendo.apps.own_copy import clients_copy
 from crescendo.apps.own_data import Source, check_source, own_records
 from crescendo.apps.policy import Policy, check_epsilon, check_policy
 from crescendo.apps.stopping import Wish, stoppable
 from crescendo.apps.terms import Agreed, build_terms
 from crescendo.errors import CrescendoError, Refused, UsageError
+from crescendo.objectives import ModelFile
 from crescendo.privacy.ledger import tight
 from crescendo.privacy.mechanisms import Private
 from crescendo.privacy.noise import Source as Randomness
@@ -46,17 +48,22 @@ def join(
     state: Path,
     policy: Policy,
     *,
+    model: ModelFile | None = None,
     log: Log = quiet,
     patience: Patience | None = None,
     randomness: Callable[[int], Randomness] | None = None,
 ) -> Joined:
-    """Take part until the run is over, or until a signal. ``randomness`` is for tests; a real client has the system's."""
+    """Take part until the run is over, or until a signal.
+
+    ``model`` is this client's copy of the model, where the terms describe one that is not ours. ``randomness`` is for tests; a
+    real client has the system's.
+    """
     check_name(name)
     check_source(source)
     state.mkdir(parents=True, exist_ok=True)
     path = Path(policy.ledger).expanduser() if policy.ledger is not None else state / "ledger.sqlite"
     with stoppable() as wish, open_ledger(path, policy.budget(), dataset=policy.dataset) as ledger:
-        client = _Joining(place, name, source, state, policy, ledger, log, patience or Patience(), randomness)
+        client = _Joining(place, name, source, state, policy, ledger, log, patience or Patience(), randomness, model)
         return asyncio.run(client.run(wish))
 
 
@@ -77,6 +84,7 @@ class _Joining:
     log: Log
     patience: Patience
     randomness: Callable[[int], Randomness] | None
+    model: ModelFile | None
 
     async def run(self, wish: Wish) -> Joined:
         stop = wish.event()
@@ -110,6 +118,7 @@ class _Joining:
         if me >= len(agreed.names) or agreed.names[me] != self.name:
             raise Refused(f'the terms do not name "{self.name}" as client {me}; ask the server\'s operator')
         check_policy(self.policy, agreed, me)
+        agreed = clients_copy(agreed, self.model, self.log)
         price = functools.cache(tight) if agreed.certificate is not None else _everything
         delta = agreed.delta if agreed.delta is not None else min(1e-9, self.ledger.budget.delta)
         asked = agreed.federation, agreed.digest, self.name, agreed.plan(me), delta, price

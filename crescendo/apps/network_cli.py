@@ -87,6 +87,10 @@ def join(
         typer.Option(metavar="RULE", help="For trials: take your part of the source, as a simulation would."),
     ] = None,
     test: Annotated[float, typer.Option(help="With --part: the share kept for testing.")] = 0.0,
+    model: Annotated[
+        str | None,
+        typer.Option(metavar="FILE.py:NAME", help="Your own copy of the model, where the terms are about one."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Take part in a federation with your own records; stopped or killed, it goes on where it was."""
@@ -99,6 +103,7 @@ def join(
         from crescendo.apps.join import join as run
         from crescendo.apps.own_data import Source, check_source
         from crescendo.apps.places import place
+        from crescendo.objectives import read_model
         from crescendo.runtimes.network.logs import JsonLog
         from crescendo.runtimes.security import check_address
 
@@ -106,7 +111,8 @@ def join(
         source, log = Source(data, folder, label, part, test), JsonLog()
         check_name(name)
         check_source(source)  # before `place`, which may already talk to the server
-        joined = run(place(address, certs, allowed), name, source, state, allowed, log=log)
+        copy = read_model(model, asked="--model") if model is not None else None
+        joined = run(place(address, certs, allowed), name, source, state, allowed, model=copy, log=log)
         finished = joined.model is not None
         model = str(state / "model.npz") if finished else None
         if as_json:

@@ -51,13 +51,14 @@ def own_records(source: Source, agreed: Agreed, me: int) -> Records:
     records = (
         _labelled(source, agreed) if agreed.classes is not None and _is_file(source) else _loaded(source, agreed, me)
     )
-    wanted = agreed.objective.size - agreed.objective.intercept
-    if records.features != wanted:
+    if records.features != agreed.features:
         raise DataError(
-            f"{source.name} has {records.features} features and the terms say {wanted}; use the agreed ones"
+            f"{source.name} has {records.features} features and the terms say {agreed.features}; use the agreed ones"
         )
     if agreed.certificate is not None:
-        shortened, sound = admitted(records, agreed.certificate.norm_bound, agreed.objective.intercept)
+        intercept = bool(getattr(agreed.objective, "intercept", False))
+        labels = classes_and_labels.values_of(2 if agreed.classes is None else len(agreed.classes))
+        shortened, sound = admitted(records, agreed.certificate.norm_bound, intercept, labels)
         records = shortened.take(np.flatnonzero(sound))
     if not len(records):
         raise DataError(f"{source.name} has no record that can be used; check that it is the file that was meant")
@@ -73,7 +74,7 @@ def _labelled(source: Source, agreed: Agreed) -> Records:
     assert agreed.classes is not None
     path = Path(source.name).expanduser()
     plain = path.with_suffix("") if path.suffix in (".gz", ".xz", ".bz2") else path
-    features = agreed.objective.size - agreed.objective.intercept if plain.suffix not in (".csv", ".npz") else None
+    features = agreed.features if plain.suffix not in (".csv", ".npz") else None
     raw = readers.path(path, source.label, None, features)
     classes = tuple(sorted(agreed.classes, key=lambda label: (isinstance(label, str), label)))
     keep = classes_and_labels.kept(raw.y, classes)

@@ -52,7 +52,11 @@ class Policy(Section):
     min_sigma: float | None = key(None, POSITIVE, "the least noise of a round, whatever it costs", gt=0)
     max_rounds: int | None = key(None, COUNT, "the most rounds of a federation", ge=1)
     federations: Words | None = key(None, "a list of names", "the federations that may be joined; left out, any")
-    objectives: Words | None = key(None, "a list of names", "what may be learned; left out, anything known")
+    objectives: Words | None = key(
+        None,
+        'a list of "logistic", "file.py:Name" and SHA-256 of model files in hex',
+        "what may be learned; left out, logistic and the model that --model names",
+    )
     server: str | None = key(None, "a certificate's SHA-256 in hex", "the only server to talk to")
 
     @model_validator(mode="after")
@@ -97,8 +101,9 @@ def check_policy(policy: Policy, agreed: Agreed, me: int) -> None:
         raise _refused(f'the federation "{agreed.federation}"', f"federations = {list(policy.federations)}")
     if agreed.mechanism not in policy.mechanisms:
         raise _refused(f'mechanism = "{agreed.mechanism}"', f"mechanisms = {list(policy.mechanisms)}")
-    if policy.objectives is not None and "logistic" not in policy.objectives:
-        raise _refused('objective.kind = "logistic"', f"objectives = {list(policy.objectives)}")
+    if policy.objectives is not None and not set(agreed.learns) & set(policy.objectives):
+        hashed = f" with the SHA-256 {agreed.learns[1]}" if len(agreed.learns) > 1 else ""
+        raise _refused(f'objective.kind = "{agreed.learns[0]}"{hashed}', f"objectives = {list(policy.objectives)}")
     if policy.max_rounds is not None and terms.rounds > policy.max_rounds:
         raise _refused(f"{terms.rounds} rounds", f"max_rounds = {policy.max_rounds}")
     if made is None or agreed.delta is None:

@@ -40,7 +40,7 @@ per client, and `tau = "theorem"`. Exactly one of `schedule.gradients`, `schedul
 
 An objective of your own, `kind = "file.py:Name"`, is called as `Name(features, **options)` and needs `initial(rng)`,
 `gradient(w, data, rows)` (the sum over the rows) and `evaluate(w, data)` (means; `loss` at least, `accuracy` if there
-is one). `examples/own_model.py` is one.
+is one). `examples/own_model.py` is one. To serve it, `data.classes` names all labels: see `examples/own_federation.toml`.
 
 This page is written by `python -m crescendo.apps.reference`.
 """

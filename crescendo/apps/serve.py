@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from crescendo.apps.config import Config
 from crescendo.apps.join import save_model
+from crescendo.apps.own_copy import servers_copy, with_copy
 from crescendo.apps.runfile import plain
 from crescendo.apps.stopping import Wish, stoppable
 from crescendo.apps.terms import Agreed, build_terms, terms_text
@@ -57,7 +58,7 @@ def serve(config: Config, listening: Listening, state: Path, *, linger: float = 
         raise UsageError(f"--linger must be a number of seconds from 0 on, got {linger:g}")
     _check_folder(state)
     asked, text = remembered_text(config, state)
-    agreed = build_terms(text)
+    agreed = with_copy(build_terms(text), servers_copy(config))
     _check_free(listening)
     state.mkdir(parents=True, exist_ok=True)
     present = [c for c, name in enumerate(agreed.names) if name not in config.serve.late]

@@ -19,14 +19,13 @@ import numpy as np
 
 from crescendo.apps.build import curvature
 from crescendo.apps.config import Config
+from crescendo.apps.goals import first_model, names_of, said, understood
 from crescendo.apps.guarantee import declared, guarantee
 from crescendo.apps.make_schedule import Theorem, at, certificate_of, make_delay, make_sizes, make_steps, run_sizes
 from crescendo.apps.runfile import check, read, read_raw
-from crescendo.core.random import Purpose, stream
 from crescendo.core.setup import Terms
 from crescendo.data import weights
 from crescendo.errors import ConfigError, CrescendoError, Refused, UsageError
-from crescendo.objectives import Logistic
 from crescendo.privacy.certificates import Certificate, certify
 from crescendo.privacy.events import PoissonGaussian
 from crescendo.schedules import PerClient
@@ -48,7 +47,9 @@ class Agreed:
     seed: int
     wire: str
     terms: Terms
-    objective: Logistic
+    objective: Any
+    learns: tuple[str, ...]  # what a policy may call the objective
+    features: int
     classes: tuple[int | float | str, ...] | None
     certificate: Certificate | None
     delta: float | None
@@ -59,7 +60,7 @@ class Agreed:
 
     def initial(self) -> np.ndarray[Any, np.dtype[np.float64]]:
         """The model that everybody starts from."""
-        return np.asarray(self.objective.initial(stream(self.seed, Purpose.INIT)), dtype=np.float64)
+        return first_model(self.objective, self.seed)
 
     def plan(self, me: int) -> tuple[PoissonGaussian | None, ...]:
         """What each round costs client ``me``: the plan that its ledger signs. Without privacy each costs everything."""
@@ -86,8 +87,6 @@ def terms_text(config: Config) -> str:
         raise ConfigError("serve.federation is missing; name the federation, so that ledgers can tell it from others")
     if asked.features is None:
         raise ConfigError("serve.features is missing; the server sees no records and has to be told how many they have")
-    if config.objective.kind != "logistic":
-        raise ConfigError(f'objective.kind = "{config.objective.kind}" cannot be served; "logistic" can')
     if clients is None:
         clients = len(asked.names) if asked.names is not None else None
     if clients is None:
@@ -108,14 +107,7 @@ def terms_text(config: Config) -> str:
                 "weights": _weights(config, clients, counts),
                 "shares": config.clients.shares,
             },
-            "objective": {
-                "kind": "logistic",
-                "features": asked.features,
-                "l2": _l2(config, counts),
-                "intercept": config.objective.intercept,
-                "dtype": config.objective.dtype,
-                "classes": config.data.classes,
-            },
+            "objective": said(config, asked.features, counts),
             "schedule": config.schedule.model_dump(mode="json", exclude_none=True),
             "privacy": None,
         }
@@ -155,12 +147,8 @@ def _build(text: str, raw: Mapping[str, Any]) -> Agreed:
         raise ValueError("names are texts")
     if len(set(names)) != len(names):
         raise ValueError("two clients have one name")
-    if goal["kind"] != "logistic":
-        raise ValueError(f"there is no objective {goal['kind']!r}")
     config = _as_config(raw, len(names))
-    objective = Logistic(
-        int(goal["features"]), l2=float(goal["l2"]), intercept=bool(goal["intercept"]), dtype=np.dtype(goal["dtype"])
-    )
+    objective = understood(goal)
     terms = _schedule(config, objective, tuple(float(weight) for weight in raw["clients"]["weights"]))
     certificate = None
     if private is not None:
@@ -182,6 +170,8 @@ def _build(text: str, raw: Mapping[str, Any]) -> Agreed:
         wire=config.run.wire,
         terms=terms,
         objective=objective,
+        learns=names_of(objective),
+        features=int(goal["features"]),
         classes=None if goal["classes"] is None else tuple(goal["classes"]),
         certificate=certificate,
         delta=None if private is None else float(private["delta"]),
@@ -203,7 +193,7 @@ def _as_config(raw: Mapping[str, Any], clients: int) -> Config:
     )
 
 
-def _schedule(config: Config, objective: Logistic, shares: tuple[float, ...]) -> Terms:
+def _schedule(config: Config, objective: Any, shares: tuple[float, ...]) -> Terms:
     asked, clients, private = config.schedule, len(shares), config.privacy.mechanism != "none"
     _check_length(config, clients)
     sizes = run_sizes(config, clients)
@@ -261,14 +251,6 @@ def _weights(config: Config, clients: int, counts: tuple[int, ...] | None) -> li
             'clients.weights = "size" needs serve.records, how many records each client declares; or write "uniform"'
         )
     return [float(weight) for weight in weights(rule, [range(many) for many in counts or (1,) * clients])]
-
-
-def _l2(config: Config, counts: tuple[int, ...] | None) -> float:
-    if config.objective.l2 != "1/N":
-        return float(config.objective.l2)
-    if counts is None:
-        raise ConfigError('objective.l2 = "1/N" needs serve.records, how many records each client declares')
-    return 1.0 / sum(counts)
 
 
 def _with_privacy(text: str, config: Config, clients: int) -> str:

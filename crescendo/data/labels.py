@@ -64,6 +64,15 @@ def encode(labels: Column, classes: tuple[Label, ...], name: str) -> FloatArray:
     return 2.0 * place - 1.0 if len(classes) == 2 else place.astype(np.float64)
 
 
+def values_of(classes: int) -> tuple[float, ...]:
+    """What `encode` makes of the labels of so many classes.
+
+    >>> values_of(2), values_of(3)
+    ((-1.0, 1.0), (0.0, 1.0, 2.0))
+    """
+    return (-1.0, 1.0) if classes == 2 else tuple(float(place) for place in range(classes))
+
+
 def kept(labels: Column, classes: tuple[Label, ...]) -> Column:
     """Which records have one of the classes."""
     return np.isin(labels, np.array(classes))

@@ -16,11 +16,12 @@ from crescendo.objectives.base import (
 )
 from crescendo.objectives.logistic import Logistic
 from crescendo.objectives.optimum import Optimum, optimum
-from crescendo.objectives.own import OwnModel, load_objective
+from crescendo.objectives.own import ModelFile, OwnModel, load_objective, read_model
 
 __all__ = [
     "Logistic",
     "LoopStepper",
+    "ModelFile",
     "Objective",
     "Optimum",
     "OwnModel",
@@ -29,6 +30,7 @@ __all__ = [
     "clipped",
     "load_objective",
     "optimum",
+    "read_model",
     "stepper_for",
     "weights_of_rows",
 ]

@@ -12,9 +12,10 @@ It needs three methods, each about flat vectors::
 from __future__ import annotations
 
 import difflib
+import hashlib
 import inspect
 import sys
-from importlib.util import module_from_spec, spec_from_file_location
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -110,27 +111,64 @@ def load_objective(kind: str, data: Records, folder: Path | None = None, **optio
     ``folder`` is where a relative file is looked for (the run file's folder). ``options`` (l2, say) go to the class, which
     must know them.
     """
+    return read_model(kind, folder).made(data, options)
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """The file of a user's own model, read once: the bytes that were hashed are the bytes that run."""
+
+    path: Path
+    name: str
+    source: bytes = field(repr=False)
+
+    @property
+    def kind(self) -> str:
+        """What it is called, wherever it lies.
+
+        >>> ModelFile(Path("models/own.py"), "Softmax", b"").kind
+        'own.py:Softmax'
+        """
+        return f"{self.path.name}:{self.name}"
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.source).hexdigest()
+
+    def made(self, data: Records, options: dict[str, Any]) -> OwnModel:
+        """Run the file, make the model for the features of ``data``, and try it on the first of these records."""
+        module, name = _module(self.path, self.source), self.name
+        if not hasattr(module, name):
+            near = difflib.get_close_matches(name, [n for n in vars(module) if not n.startswith("_")], 1)
+            hint = f"; did you mean {near[0]}?" if near else "; check the name"
+            raise ConfigError(f"{self.path.name} has no {name}{hint}")
+        made = getattr(module, name)
+        return OwnModel(_made(made, name, data.features, options) if callable(made) else made, data)
+
+
+def read_model(kind: str, folder: Path | None = None, asked: str = "objective.kind") -> ModelFile:
+    """The file of ``file.py:Name``, read and not yet run. ``asked`` is what named it, for errors."""
     file, colon, name = kind.rpartition(":")
     if not colon or not file.endswith(".py") or not name.isidentifier():
-        raise ConfigError(f'objective.kind = "{kind}" is not of the form "file.py:Name"')
-    module = _module((folder or Path()) / file)
-    if not hasattr(module, name):
-        near = difflib.get_close_matches(name, [n for n in vars(module) if not n.startswith("_")], 1)
-        raise ConfigError(f"{file} has no {name}" + (f"; did you mean {near[0]}?" if near else "; check the name"))
-    made = getattr(module, name)
-    return OwnModel(_made(made, name, data.features, options) if callable(made) else made, data)
+        raise ConfigError(f'{asked} = "{kind}" is not of the form "file.py:Name"')
+    path = (folder or Path()) / file
+    try:
+        return ModelFile(path, name, path.read_bytes())
+    except FileNotFoundError:
+        raise ConfigError(f"{asked} names the file {path}, which does not exist") from None
+    except OSError as error:
+        reason = (error.strerror or "unknown reason").lower()
+        raise ConfigError(f"{asked} names the file {path}, which cannot be read: {reason}") from None
 
 
-def _module(path: Path) -> ModuleType:
-    if not path.is_file():
-        raise ConfigError(f"objective.kind names the file {path}, which does not exist")
-    spec = spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None  # true of every name that ends in .py
-    module = module_from_spec(spec)
+def _module(path: Path, source: bytes) -> ModuleType:
+    """Not by the import system: it may run a cached compilation of what the file was a moment ago."""
+    module = ModuleType(path.stem)
+    module.__file__ = str(path)
     before = sys.modules.get(path.stem)
     sys.modules[path.stem] = module  # dataclasses look their own module up here while it is being read
     try:
-        spec.loader.exec_module(module)
+        exec(compile(source, str(path), "exec", dont_inherit=True), module.__dict__)
     except (Exception, SystemExit) as error:  # a script that ends itself would end the run without a word
         raise ConfigError(f"{path} could not be read as Python: {type(error).__name__}: {error}") from error
     finally:

@@ -165,9 +165,10 @@ def _non_expansive(terms: Terms, objective: Any, clip: float, norm_bound: float 
     """The conditions of `local`."""
     bend = getattr(objective, "clipped_smoothness", None)
     if bend is None:
+        name = getattr(objective, "name", type(objective).__name__)
         raise Refused(
-            f"the local mechanism needs a convex loss of a scalar margin, such as logistic, and {type(objective).__name__} does "
-            f"not say that it is one; minibatch is certified for any model"
+            f"the local mechanism needs a convex loss of a scalar margin, such as logistic, and {name} does not say that it is "
+            f"one; minibatch is certified for any model"
         )
     if norm_bound is None or not 0 < norm_bound < math.inf:
         raise Refused(

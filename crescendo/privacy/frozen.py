@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from crescendo.data.records import Records
 
 Floats = npt.NDArray[np.float64]
+FIRST = np.zeros(1, dtype=np.int64)
 
 
 class FrozenStepper:
@@ -54,15 +55,18 @@ class FrozenStepper:
             self._sum[lo:hi] += step * self._gradient(slots, rows)[lo:hi]
 
     def _gradient(self, slots: Slots, rows: npt.NDArray[np.int64]) -> Floats:
-        """The sum of the rows' gradients, each clipped; record by record for a model that cannot clip by itself."""
+        """The sum of the rows' gradients, each clipped.
+
+        A model that cannot clip by itself may be anybody's code. It is shown one record at a time, alone, and on copies, so
+        that what it says of a record cannot depend on another, nor move the start model.
+        """
         if getattr(self._objective, "clips", False):
             return np.asarray(self._objective.gradient(self._start, self._data, rows, slots.clip), dtype=np.float64)
         total = np.zeros_like(self._start)
         for r in range(len(rows)):
+            alone, start = self._data.take(rows[r : r + 1]), self._start.copy()
             try:
-                gradient = np.asarray(
-                    self._objective.gradient(self._start, self._data, rows[r : r + 1]), dtype=np.float64
-                )
+                gradient = np.asarray(self._objective.gradient(start, alone, FIRST), dtype=np.float64)
             except (
                 Exception
             ):  # to stop for one record would tell that it is there; it counts as 0, like one that is not finite

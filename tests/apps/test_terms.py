@@ -41,7 +41,7 @@ def test_privacy_is_settled_before_the_terms_are_written() -> None:
         ({"serve": {"features": None}}, "serve.features is missing"),
         ({"clients": {"weights": "size"}}, "needs serve.records"),
         ({"objective": {"l2": "1/N"}}, "needs serve.records"),
-        ({"objective": {"kind": "own.py:Name", "l2": 0.0}}, "cannot be served"),
+        ({"data": {"classes": [1, 2, 3]}}, "logistic regression tells two apart"),
         ({"serve": {"late": ["nobody"]}}, "not among the clients"),
         ({"schedule": {"rounds": 10**9}}, "at most 1000000 rounds"),
         ({"schedule": {"blocks": 99}}, "at most the model's 5 numbers"),

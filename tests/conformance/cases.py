@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+OWN_MODEL = f"{Path(__file__).resolve().parents[2] / 'examples' / 'own_model.py'}:Softmax"
 BASE: dict[str, Any] = {
     "run": {"seed": 7, "wire": "float64"},
     "data": {"source": "synthetic:rows=500,features=4", "classes": None},
@@ -28,6 +30,12 @@ def case(**changes: dict[str, Any]) -> dict[str, Any]:
     return raw
 
 
+def own(**changes: dict[str, Any]) -> dict[str, Any]:
+    """A model of somebody's own, whose first model is random, on ten classes."""
+    raw = case(serve={"features": 64}, data={"source": "digits", "classes": list(range(10))}, **changes)
+    return {**raw, "objective": {"kind": OWN_MODEL, "options": {"classes": 10}}}
+
+
 CASES: dict[str, dict[str, Any]] = {
     "in step": case(schedule={"wait": {"rounds": 0}}),
     "one round ahead": case(run={"wire": "float32"}),
@@ -37,10 +45,13 @@ CASES: dict[str, dict[str, Any]] = {
     "coins": case(clients={"shares": "coin"}, schedule={"sizes": {"kind": "constant", "size": 4}, "rounds": 12}),
     "minibatch": case(privacy={"mechanism": "minibatch", **PRIVATE}),
     "local": case(privacy={"mechanism": "local", **PRIVATE}),
+    "own model": own(),
 }
 IN_STEP: dict[str, dict[str, Any]] = {
     "plain": CASES["in step"],
     "masks": case(schedule={"wait": {"rounds": 0}, "blocks": 2}),
     "minibatch": case(schedule={"wait": {"rounds": 0}}, privacy={"mechanism": "minibatch", **PRIVATE}),
     "local": case(schedule={"wait": {"rounds": 0}}, privacy={"mechanism": "local", **PRIVATE}),
+    "own model": own(schedule={"wait": {"rounds": 0}}),
+    "own model, minibatch": own(schedule={"wait": {"rounds": 0}}, privacy={"mechanism": "minibatch", **PRIVATE}),
 }

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -104,6 +105,16 @@ def test_a_file_or_name_that_is_not_there_is_named(tmp_path: Path, kind: str, sa
     (tmp_path / "poor.py").write_text("class Poor:\n    def initial(self, rng):\n        return [0.0]\n")
     with pytest.raises(ConfigError, match=says):
         load_objective(kind, DATA, tmp_path)
+
+
+def test_what_runs_is_what_the_file_holds_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The import system compares times and sizes, and would run what it compiled before."""
+    monkeypatch.setattr("sys.dont_write_bytecode", False)
+    for start in ("np.zeros(2)", "np.ones(2) "):
+        kind = written(tmp_path, initial=start)
+        os.utime(tmp_path / "own.py", (1_000_000_000, 1_000_000_000))
+        model = load_objective(kind, DATA, tmp_path)
+    np.testing.assert_array_equal(model.initial(np.random.default_rng(0)), [1.0, 1.0])
 
 
 def test_an_option_the_class_does_not_know_is_refused(tmp_path: Path) -> None:

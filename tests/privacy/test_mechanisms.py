@@ -16,10 +16,12 @@ from crescendo.core.messages import Broadcast, Settled
 from crescendo.core.setup import Terms
 from crescendo.data.records import Records, as_records
 from crescendo.errors import Refused, UsageError
+from crescendo.objectives.base import Slots
 from crescendo.objectives.logistic import Logistic
 from crescendo.privacy.admission import admitted
 from crescendo.privacy.audit.subject import Draw, Script, Subject, build, releases
 from crescendo.privacy.certificates import Certificate, certify
+from crescendo.privacy.frozen import FrozenStepper
 from crescendo.privacy.mechanisms import Private
 from crescendo.privacy.noise import SeededSource, SystemSource
 from crescendo.schedules.sizes import ConstantSizes
@@ -137,6 +139,30 @@ def test_local_needs_a_bound_on_records_a_scalar_margin_and_double_precision() -
     with pytest.raises(Refused, match="float64"):
         certificate("local", objective=Logistic(FEATURES, dtype="float32"))
     certificate("minibatch", objective=Other(), norm_bound=None)
+
+
+class Curious:
+    """Somebody's model: it looks at all that it is shown, and writes into it."""
+
+    size, dtype = FEATURES, np.dtype(np.float64)
+
+    def gradient(self, w: Any, data: Any, rows: Any) -> Any:
+        found = data.x.sum(axis=0) + w
+        data.x[:] += 1.0
+        w[:] += 1.0
+        return found
+
+
+def test_under_minibatch_no_model_sees_two_records_or_moves_the_start() -> None:
+    """So that one record changes what is sent by its own gradient, whatever the code does with what it is given."""
+    records = as_records(np.arange(5.0 * FEATURES).reshape(5, FEATURES), np.ones(5))
+    before = records.x.copy()
+    slots = Slots(np.array([1, 3]), np.ones(2), ends=np.array([1, 2]), clip=1e9)
+    stepper = FrozenStepper(Curious(), records)
+    stepper.load(np.full(FEATURES, 0.5))
+    stepper.advance(slots, 0, 2)
+    np.testing.assert_allclose(stepper.read(), 0.5 - (before[1] + before[3] + 2 * 0.5))
+    np.testing.assert_array_equal(records.x, before)
 
 
 def test_minibatch_takes_one_step_size_a_round() -> None:

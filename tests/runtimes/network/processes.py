@@ -42,6 +42,7 @@ class Client:
     policy: dict[str, Any]
     seed: int | None
     log: str
+    model: str | None = None
 
 
 def run_server(run_file: str, port: int, state: str, log: str, linger: float) -> None:
@@ -71,6 +72,7 @@ def run_client(client: Client) -> None:
     from crescendo.apps.own_data import Source
     from crescendo.apps.policy import Policy
     from crescendo.errors import CrescendoError
+    from crescendo.objectives import read_model
     from crescendo.privacy.noise import SeededSource
     from crescendo.runtimes.network.link import Patience, Place
     from crescendo.runtimes.network.logs import JsonLog
@@ -84,6 +86,7 @@ def run_client(client: Client) -> None:
                 Source(client.data),
                 Path(client.state),
                 Policy.model_validate(client.policy),
+                model=None if client.model is None else read_model(client.model),
                 log=JsonLog(out),
                 patience=Patience(0.05, 0.5),
                 randomness=None if seed is None else lambda me: SeededSource(seed, me),
@@ -134,6 +137,7 @@ class Federation:
             "policy": self.policy,
             "seed": self.seed,
             "log": str(self.folder / f"client{c}.log"),
+            "model": None if self.config.objective.kind == "logistic" else self.config.objective.kind,
         }
         self.clients[c] = CONTEXT.Process(target=run_client, args=(Client(**{**told, **changes}),))
         self.clients[c].start()

@@ -12,6 +12,7 @@ import grpc
 import grpc.aio
 import numpy as np
 
+from crescendo.apps.own_copy import servers_copy, with_copy
 from crescendo.apps.runfile import read
 from crescendo.apps.terms import Agreed, build_terms, terms_text
 from crescendo.core.messages import Settled
@@ -108,7 +109,8 @@ class Stage:
 @asynccontextmanager
 async def stage(folder: Path, raw: dict[str, Any], manners: Manners | None = None) -> AsyncIterator[Stage]:
     """A server over ``folder``; opened again with the same folder it goes on."""
-    agreed = build_terms(terms_text(read(raw)))
+    config = read(raw)
+    agreed = with_copy(build_terms(terms_text(config)), servers_copy(config))
     log: list[dict[str, Any]] = []
 
     def note(event: str, **facts: Any) -> None:
