@@ -61,7 +61,7 @@ def join(
     check_name(name)
     check_source(source)
     state.mkdir(parents=True, exist_ok=True)
-    path = Path(policy.ledger).expanduser() if policy.ledger is not None else state / "ledger.sqlite"
+    path = Path(policy.ledger) if policy.ledger is not None else state / "ledger.sqlite"
     with stoppable() as wish, open_ledger(path, policy.budget(), dataset=policy.dataset) as ledger:
         client = _Joining(place, name, source, state, policy, ledger, log, patience or Patience(), randomness, model)
         return asyncio.run(client.run(wish))

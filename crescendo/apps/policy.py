@@ -46,7 +46,9 @@ class Policy(Section):
     )
     delta: float | None = key(None, "a number between 0 and 1", "the delta of that epsilon", gt=0, lt=1)
     dataset: str = key("", "a name", "of the records that the budget belongs to; set once in the ledger")
-    ledger: str | None = key(None, "a path", "where the ledger lies; left out, in the state folder")
+    ledger: str | None = key(
+        None, "a path", "where the ledger lies, seen from this file; left out, in the state folder"
+    )
     max_epsilon: float | None = key(None, POSITIVE, "the most that one federation may spend", gt=0)
     max_delta: float | None = key(None, "a number between 0 and 1", "the largest delta of one federation", gt=0, lt=1)
     min_sigma: float | None = key(None, POSITIVE, "the least noise of a round, whatever it costs", gt=0)
@@ -89,9 +91,13 @@ def read_policy(path: Path) -> Policy:
     except OSError as error:
         raise ConfigError(f"the policy {path} cannot be read: {(error.strerror or 'unknown reason').lower()}") from None
     try:
-        return Policy.model_validate(raw)
+        policy = Policy.model_validate(raw)
     except ValidationError as error:
         raise ConfigError(f"the policy {path} is wrong: {_mistake(error, raw)}") from None
+    if policy.ledger is None:
+        return policy
+    beside = path.resolve().parent / Path(policy.ledger).expanduser()  # from wherever it is used, the same budget
+    return policy.model_copy(update={"ledger": str(beside)})
 
 
 def check_policy(policy: Policy, agreed: Agreed, me: int) -> None:

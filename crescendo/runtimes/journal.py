@@ -249,7 +249,10 @@ def _failed(folder: Path, error: OSError) -> JournalFailed:
 def lock_folder(folder: Path) -> int:
     """Lock a folder for this process, and make it if it is missing. Closing what is returned, or the end, unlocks it."""
     try:
+        missing = [place for place in (folder, *folder.parents) if not place.exists()]
         folder.mkdir(parents=True, exist_ok=True)
+        for place in missing:
+            sync_folder(place.parent)
         lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise UsageError(f"the folder {folder} cannot be written ({error.strerror}); choose another") from error

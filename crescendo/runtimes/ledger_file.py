@@ -183,7 +183,9 @@ class LedgerFile:
             ) from error
 
     def _connected(self, *, writable: bool, create: bool) -> sqlite3.Connection:
-        mode = "rwc" if writable and create else "rw" if writable else "ro"
+        if writable and create and not self.path.exists():  # for nobody else's eyes; the log beside it follows its mode
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        mode = "rw" if writable else "ro"
         still = "" if writable or _beside(self.path, "-wal").exists() else "&immutable=1"  # else a log would be begun
         uri = f"{self.path.absolute().as_uri()}?mode={mode}{still}"
         db = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=10, check_same_thread=False)

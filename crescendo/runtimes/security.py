@@ -153,8 +153,8 @@ def _read(path: Path) -> bytes:
 
 def _secret(path: Path) -> bytes:
     content = _read(path)
-    if path.stat().st_mode & (stat.S_IROTH | stat.S_IWOTH):
-        raise DataError(f"{path} is a secret and everybody on this machine may read it; run: chmod 600 {path}")
+    if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise DataError(f"{path} is a secret and others on this machine may read it; run: chmod 600 {path}")
     return content
 
 

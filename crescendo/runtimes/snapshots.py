@@ -37,7 +37,8 @@ def write_snapshot(folder: Path, snapshot: Snapshot) -> None:
     pieces, hashed = list(_pieces(snapshot)), hashlib.sha256()
     for piece in pieces:
         hashed.update(piece)
-    with beside.open("wb") as file:
+    private = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(private, "wb") as file:
         file.write(_MAGIC + hashed.digest())
         for piece in pieces:
             file.write(piece)

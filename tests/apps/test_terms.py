@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crescendo.apps.policy import Policy, check_certificate, check_policy
+from crescendo.apps.policy import Policy, check_certificate, check_policy, read_policy
 from crescendo.apps.run import simulate
 from crescendo.apps.runfile import read
 from crescendo.apps.terms import build_terms, terms_text
@@ -119,3 +120,15 @@ def test_a_policy_that_names_a_server_takes_no_other() -> None:
     for shown in (None, b"another"):
         with pytest.raises(Refused, match="server"):
             check_certificate(policy, shown)
+
+
+def test_a_policy_means_the_same_ledger_from_wherever_it_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "policy.toml").write_text('epsilon = 1.0\ndelta = 1e-6\nledger = "ours.sqlite"\n')
+    for folder in (tmp_path, tmp_path / "other"):
+        folder.mkdir(exist_ok=True)
+        monkeypatch.chdir(folder)
+        assert read_policy(tmp_path / "policy.toml").ledger == str(tmp_path / "ours.sqlite")
+    monkeypatch.chdir(tmp_path)
+    assert read_policy(Path("policy.toml")).ledger == str(tmp_path / "ours.sqlite")

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import shutil
+import stat
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -372,6 +373,14 @@ def test_two_servers_on_one_folder_are_refused(tmp_path: Path) -> None:
     with opened(tmp_path), pytest.raises(UsageError, match="in use by another process"):
         opened(tmp_path)
     opened(tmp_path).close()
+
+
+def test_nobody_else_may_read_what_clients_sent(tmp_path: Path) -> None:
+    with opened(tmp_path / "journal") as server:
+        server.submit(update(0, 1))
+        server.snapshot()
+    modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in (tmp_path / "journal").iterdir()}
+    assert len(modes) >= 3 and set(modes.values()) == {0o600}, modes
 
 
 @pytest.mark.parametrize("with_snapshot", [False, True])

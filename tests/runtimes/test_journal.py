@@ -357,3 +357,10 @@ def test_reading_holds_one_record_at_a_time_and_opening_none(tmp_path: Path) -> 
     tracemalloc.stop()
     journal.close()
     assert opened < 4 << 20 and read < 7 << 20
+
+
+def test_new_folders_are_on_disk_before_anything_is_in_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced = list[Path]()
+    monkeypatch.setattr(journal_module, "sync_folder", synced.append)
+    os.close(lock_folder(tmp_path / "state" / "journal"))
+    assert set(synced) == {tmp_path, tmp_path / "state"}

@@ -231,15 +231,16 @@ def test_only_loopback_may_go_without_tls(address: str, inside: bool) -> None:
     security.check_address(address, Path("folder"))
 
 
+@pytest.mark.parametrize("mode", [0o604, 0o640, 0o660, 0o644])
 def test_secrets_are_made_unreadable_for_others_and_refused_if_they_are_not(
-    mutual: Path, tokens: Path, tmp_path: Path
+    mode: int, mutual: Path, tokens: Path, tmp_path: Path
 ) -> None:
     for secret in [*mutual.rglob("key.pem"), *tokens.rglob("key.pem"), *tokens.rglob("token*")]:
         assert stat.S_IMODE(secret.stat().st_mode) == 0o600, secret
     open_key = tmp_path / "key.pem"
     open_key.write_bytes(b"5EC2E7")
-    open_key.chmod(0o644)
-    with pytest.raises(DataError, match="everybody on this machine may read it; run: chmod 600") as error:
+    open_key.chmod(mode)
+    with pytest.raises(DataError, match="others on this machine may read it; run: chmod 600") as error:
         security.server_credentials(tmp_path)
     assert "5EC2E7" not in str(error.value)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,13 @@ def test_a_ledger_opened_again_is_the_same_ledger(path: Path) -> None:
         assert again.last_round("f") == 3
         assert again.unacknowledged("f") == [(0, b"zero"), (3, b"three")]
     assert {file.name for file in path.parent.iterdir()} == {"ledger.db", "ledger.db.lock"}  # at rest
+
+
+def test_nobody_else_may_read_the_outbox(path: Path) -> None:
+    with begun(path) as ledger:
+        store(ledger, 0, b"raw numbers")
+        found = {file.name: stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()}
+        assert len(found) == 4 and set(found.values()) == {0o600}, found  # the log and its index too
 
 
 def test_a_released_round_gives_its_stored_bytes_for_ever(path: Path) -> None:
