@@ -80,10 +80,10 @@ def encoded(vector: Vector, wire: str = "float32") -> memoryview:
     return narrow.data.cast("B")
 
 
-def decode(data: Raw, wire: str, numbers: int) -> Vector:
+def decode(data: Raw, wire: str, numbers: int, finite: bool = True) -> Vector:
     """The vector of exactly ``numbers`` finite floats in ``data``; read-only, and a view of ``data`` where it can be.
 
-    bfloat16 comes out as float32, which has all its values.
+    bfloat16 comes out as float32, which has all its values. Without ``finite`` it is left to the caller to look at them.
 
     >>> decode(bytes.fromhex("803f00c0"), "bfloat16", 2)
     array([ 1., -2.], dtype=float32)
@@ -94,7 +94,7 @@ def decode(data: Raw, wire: str, numbers: int) -> Vector:
         raise PeerError(f"a vector came with {len(data)} bytes, expected {numbers} numbers of {wire}; dropped")
     stored: npt.NDArray[Any] = np.frombuffer(data, dtype=_STORED[wire])
     vector: Vector = (stored.astype(np.uint32) << 16).view(np.float32) if wire == "bfloat16" else stored
-    if not _finite(vector):
+    if finite and not _finite(vector):
         raise PeerError(
             "a vector came with numbers that are not finite; dropped, check the sender's data and step size"
         )
