@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from crescendo.apps.certs import _one_sentence
+from crescendo.apps.commands import AsJson, Certs, one_sentence, print_json
 from crescendo.apps.stopping import Wish, stoppable
 from crescendo.errors import UsageError
 
@@ -65,17 +65,11 @@ def command(
     parent: Annotated[str, typer.Argument(metavar="HOST:PORT", help="The server, or another aggregator.")],
     listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where clients join; port 0 takes a free one.")],
     name: Annotated[str, typer.Option("--as", metavar="NAME", help="Its name in its certificate.")] = "aggregator",
-    certs: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Its folder from `crescendo certs`; needed off this machine.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    certs: Certs = None,
+    as_json: AsJson = False,
 ) -> None:
     """Stand between some clients and the server, and add up what they send; it may die at any time."""
-    with _one_sentence():
-        import json
-
-        from crescendo.apps.network_cli import _checked
-
-        finished = aggregate(Tree(_checked(parent), _checked(listen), name, certs))
+    with one_sentence():
+        finished = aggregate(Tree(parent, listen, name, certs))
         ended = "finished" if finished else "stopped: start it again to go on"
-        typer.echo(json.dumps({"finished": finished}) if as_json else f"{name}: {ended}")
+        print_json({"finished": finished}) if as_json else typer.echo(f"{name}: {ended}")

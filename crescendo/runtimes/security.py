@@ -93,7 +93,9 @@ def is_loopback(address: str) -> bool:
 
 
 def check_address(address: str, folder: Path | None) -> None:
-    """Refuse to speak in the clear to, or listen in the clear on, anything but this machine."""
+    """Refuse what is no address, and to speak in the clear to, or listen in the clear on, anything but this machine."""
+    if not address.startswith("unix:"):
+        host_and_port(address)
     if folder is None and not is_loopback(address):
         raise UsageError(
             f"{address} is not on this machine, so TLS is needed; make certificates with `crescendo certs` and name the "
