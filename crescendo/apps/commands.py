@@ -6,15 +6,20 @@ import contextlib
 import json
 import math
 import os
+import select
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
 from crescendo.errors import CrescendoError
 
+if TYPE_CHECKING:
+    from crescendo.runtimes.network.logs import Log
+
+PATIENCE = 2.0  # seconds that a last sentence waits for somebody to read what came before it
 RunFile = Annotated[Path, typer.Argument(metavar="FILE.toml", help="The run file.")]
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="a.b=c", help="Set a key of the run file; repeat at will.")
@@ -61,8 +66,34 @@ def one_sentence() -> Iterator[None]:
 
 
 def _fail(sentence: str, code: int = 1) -> typer.Exit:
-    typer.echo(f"crescendo: {sentence}", err=True)
+    if _takes_a_line(sys.stderr):
+        typer.echo(f"crescendo: {sentence}", err=True)
     return typer.Exit(code)
+
+
+def _takes_a_line(out: TextIO | None) -> bool:
+    """No for a full pipe that nobody reads: the process ends without its last words rather than not at all."""
+    try:
+        return out is not None and bool(select.select([], [out], [], PATIENCE)[1])
+    except (OSError, ValueError):
+        return True  # a stream in memory
+
+
+@contextlib.contextmanager
+def on_the_network() -> Iterator[None]:
+    """`one_sentence` for a command that uses gRPC, whose own lines on stderr are not JSON and tell nobody anything to do."""
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # read when grpc is imported, which commands do after this
+    with one_sentence():
+        yield
+
+
+@contextlib.contextmanager
+def structured_log() -> Iterator[Log]:
+    """JSON lines on stderr, Python's own warnings among them."""
+    from crescendo.runtimes.network.logs import JsonLog, hear_libraries
+
+    with JsonLog() as log, hear_libraries(log):
+        yield log
 
 
 def print_json(value: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from crescendo.apps.commands import AsJson, Certs, Overrides, one_sentence, print_json
+from crescendo.apps.commands import AsJson, Certs, Overrides, on_the_network, print_json, structured_log
 
 commands = typer.Typer(rich_markup_mode=None)
 
@@ -26,16 +26,17 @@ def serve(
     as_json: AsJson = False,
 ) -> None:
     """Serve a federation until its last round; stopped or killed, it goes on where it was."""
-    with one_sentence():
+    with on_the_network():
         from crescendo.apps.terms import read_served
 
         config = read_served(file, overrides or [])
 
         from crescendo.apps.places import listening
         from crescendo.apps.serve import serve as run
-        from crescendo.runtimes.network.logs import JsonLog
 
-        served = run(config, listening(listen, certs, health), state, linger=linger, log=JsonLog())
+        where = listening(listen, certs, health)
+        with structured_log() as log:
+            served = run(config, where, state, linger=linger, log=log)
         facts: dict[str, object] = {"finished": served.finished, "k": served.k, "rounds": served.rounds, "model": None}
         if served.finished:
             facts["model"] = str(state / "model.npz")
@@ -72,7 +73,7 @@ def join(
     as_json: AsJson = False,
 ) -> None:
     """Take part in a federation with your own records; stopped or killed, it goes on where it was."""
-    with one_sentence():
+    with on_the_network():
         from crescendo.apps.policy import read_policy
 
         allowed = read_policy(policy)
@@ -82,15 +83,16 @@ def join(
         from crescendo.apps.own_data import Source, check_source
         from crescendo.apps.places import place
         from crescendo.objectives import read_model
-        from crescendo.runtimes.network.logs import JsonLog
         from crescendo.runtimes.security import check_address
 
         check_address(address, certs)
-        source, log = Source(data, folder, label, part, test), JsonLog()
+        source = Source(data, folder, label, part, test)
         check_name(name)
         check_source(source)  # before `place`, which may already talk to the server
         copy = read_model(model, asked="--model") if model is not None else None
-        joined = run(place(address, certs, allowed), name, source, state, allowed, model=copy, log=log)
+        there = place(address, certs, allowed)
+        with structured_log() as log:
+            joined = run(there, name, source, state, allowed, model=copy, log=log)
         finished = joined.model is not None
         model = str(state / "model.npz") if finished else None
         if as_json:
@@ -114,7 +116,7 @@ def status(
     as_json: AsJson = False,
 ) -> None:
     """Show a served federation: who is there, how far everybody is, what was spent."""
-    with one_sentence():
+    with on_the_network():
         from crescendo.apps.network_show import ask_status, show_status, watch_status
         from crescendo.apps.places import place
 

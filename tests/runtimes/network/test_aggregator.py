@@ -31,12 +31,12 @@ def run_aggregator(parent: int, port: int, name: str, log: str, certs: Path | No
     from crescendo.runtimes.network.link import Patience
     from crescendo.runtimes.network.logs import JsonLog
 
-    with Path(log).open("a") as out:
+    with Path(log).open("a") as out, JsonLog(out) as said:
         try:
             tree = Tree(f"127.0.0.1:{parent}", f"127.0.0.1:{port}", name, certs)
-            aggregate(tree, log=JsonLog(out), patience=Patience(0.05, 0.5))
+            aggregate(tree, log=said, patience=Patience(0.05, 0.5))
         except CrescendoError as error:
-            JsonLog(out)("ended", reason=str(error))
+            said("ended", reason=str(error))
             sys.exit(1)
 
 
@@ -189,15 +189,15 @@ def run_secured(what: str, folder: Path, port: int, certs: Path, log: Path) -> N
     from crescendo.runtimes.network.logs import JsonLog
 
     address = f"127.0.0.1:{port}"
-    with log.open("a") as out:
+    with log.open("a") as out, JsonLog(out) as said:
         if what == "server":
             config = read_served(folder / "federation.toml")
-            serve(config, listening(address, certs), folder / "served", linger=600.0, log=JsonLog(out))
+            serve(config, listening(address, certs), folder / "served", linger=600.0, log=said)
         else:
             c, policy = int(what), Policy.model_validate({"mechanisms": ["none"]})
             source, state = Source(str(folder / f"part{c}.npz")), folder / f"client{c}"
             patience = Patience(0.05, 0.5)
-            join(place(address, certs), f"client {c}", source, state, policy, log=JsonLog(out), patience=patience)
+            join(place(address, certs), f"client {c}", source, state, policy, log=said, patience=patience)
 
 
 @pytest.mark.parametrize("tokens", [False, True], ids=["certificates", "tokens"])
