@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from crescendo.apps.commands import AsJson, Certs, Overrides, on_the_network, print_json, structured_log
+from crescendo.errors import UsageError
 
 commands = typer.Typer(rich_markup_mode=None)
 
@@ -117,6 +118,9 @@ def status(
 ) -> None:
     """Show a served federation: who is there, how far everybody is, what was spent."""
     with on_the_network():
+        if watch and as_json:
+            raise UsageError("--json prints one object and --watch has no end; choose one of them")
+
         from crescendo.apps.network_show import ask_status, show_status, watch_status
         from crescendo.apps.places import place
 

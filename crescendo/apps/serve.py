@@ -28,7 +28,7 @@ from crescendo.runtimes.network.health import serve_health
 from crescendo.runtimes.network.limits import Limits
 from crescendo.runtimes.network.logs import Log, quiet
 from crescendo.runtimes.network.server import Admit, Manners, NetworkServer, everybody
-from crescendo.runtimes.network.status import status_of
+from crescendo.runtimes.network.status import federation_of
 from crescendo.runtimes.security import host_and_port
 
 
@@ -142,13 +142,9 @@ async def _until_over(server: NetworkServer, stop: asyncio.Event, linger: float,
 
 
 def _facts(hall: Hall, server: NetworkServer) -> dict[str, Any]:
-    found = status_of(hall, server.peers, {}, 0.0)
-    connected = sum(client["connected"] for client in found["clients"])
-    return {
-        "ok": True,
-        "connected": connected,
-        **{name: found[name] for name in ("federation", "k", "rounds", "epoch", "finished")},
-    }
+    found = federation_of(hall)
+    told = {name: found[name] for name in ("federation", "k", "rounds", "epoch", "finished")}
+    return {"ok": True, "connected": len(server.peers), **told}
 
 
 def _check_folder(state: Path) -> None:
