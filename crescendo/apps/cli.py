@@ -76,17 +76,19 @@ def run(
 
 @app.command(epilog="Example: crescendo schedule examples/a9a.toml")
 def schedule(file: RunFile, overrides: Overrides = None, as_json: AsJson = False) -> None:
-    """Show what a run file asks for before running it: the certificate and the first rounds."""
+    """Show what a run file asks for before running or serving it: the certificate and the first rounds."""
     with one_sentence():
-        from crescendo.apps.runfile import read
+        from crescendo.apps.certified import certified, read_either
 
-        config = read(file, overrides or ())
+        config = read_either(file, overrides or ())
 
         from crescendo.apps import show
-        from crescendo.apps.build import prepare
+        from crescendo.apps.terminal import progress_bar
 
-        prepared = prepare(config)
-        print_json(show.schedule_as_json(prepared)) if as_json else show.schedule(prepared)
+        with progress_bar() as bar:
+            bar.add_task("Certifying", total=None)
+            found = certified(config)
+        print_json(show.schedule_as_json(*found)) if as_json else show.schedule(*found)
 
 
 @data.command("list", epilog="Example: crescendo data list --json")

@@ -14,8 +14,10 @@ from crescendo.apps.build import Prepared
 from crescendo.apps.config import Config
 from crescendo.apps.run import Result, Row, Watch
 from crescendo.apps.terminal import new_table, printer, progress_bar, size
+from crescendo.core.setup import Terms
 from crescendo.data import SourceInfo
 from crescendo.runtimes.simulator import Moment
+from crescendo.schedules import Certificate
 
 FIRST_ROUNDS = 12
 
@@ -131,11 +133,11 @@ def _savings(console: Console, found: Result) -> None:
     console.print(table)
 
 
-def schedule(prepared: Prepared) -> None:
+def schedule(found: Certificate, terms: Terms) -> None:
     """The certificate, with both sides of every condition, and the first rounds."""
-    console, found = printer(), prepared.certificate
+    console = printer()
     console.print(
-        f"{found.rounds:,} rounds, {found.gradients:,} gradients, {prepared.terms.clients} clients, "
+        f"{found.rounds:,} rounds, {found.gradients:,} gradients, {terms.clients} clients, "
         f"waiting by {'rounds' if found.rule == 'd' else 'tau'}",
         highlight=False,
     )
@@ -152,38 +154,36 @@ def schedule(prepared: Prepared) -> None:
         console.print(note, highlight=False, soft_wrap=True)
     table = new_table("First rounds", "round", "gradients", "before it", "step size", left=0)
     table.add_column("per client", justify="right")
-    for row in first_rounds(prepared):
+    for row in first_rounds(terms):
         shares = ", ".join(f"{share:,}" for share in row["shares"][:8]) + (", .." if len(row["shares"]) > 8 else "")
         table.add_row(f"{row['round']}", f"{row['gradients']:,}", f"{row['before']:,}", f"{row['step']:.6g}", shares)
     console.print(table)
 
 
-def first_rounds(prepared: Prepared, most: int = FIRST_ROUNDS) -> list[Row]:
-    terms = prepared.terms
+def first_rounds(terms: Terms, most: int = FIRST_ROUNDS) -> list[Row]:
     return [
         {
             "round": i,
-            "gradients": prepared.sizes(i),
+            "gradients": terms.sizes(i),
             "before": terms.before(i),
-            "step": float(prepared.terms.steps.at(terms.before(i))),
+            "step": float(terms.steps.at(terms.before(i))),
             "shares": terms.shares(i).tolist(),
         }
         for i in range(min(most, terms.rounds))
     ]
 
 
-def schedule_as_json(prepared: Prepared) -> Row:
-    found = prepared.certificate
+def schedule_as_json(found: Certificate, terms: Terms) -> Row:
     return {
         "rounds": found.rounds,
         "gradients": found.gradients,
-        "clients": prepared.terms.clients,
+        "clients": terms.clients,
         "rule": found.rule,
         "conditions": [vars(one) for one in found.conditions],
         "consistent_delay": found.consistent_delay,
         "theorem_allows": found.theorem_allows,
         "notes": list(found.notes),
-        "first_rounds": first_rounds(prepared),
+        "first_rounds": first_rounds(terms),
     }
 
 

@@ -69,6 +69,50 @@ def test_schedule_shows_both_sides_of_every_condition(run_file: str) -> None:
     assert [sum(row["shares"]) for row in found["first_rounds"]] == [10, 20, 30]
 
 
+PRIVATE = """
+[privacy]
+mechanism = "minibatch"
+sigma = 2.0
+delta = 1e-6
+clip = 1.0
+records = 500
+"""
+SERVED = """
+[clients]
+count = 2
+weights = "uniform"
+[schedule]
+rounds = 3
+sizes = {kind = "power", scale = 10}
+steps = {kind = "diminishing", eta0 = 0.1, beta = 0.01}
+[serve]
+federation = "trial"
+features = 3
+"""
+
+
+@pytest.mark.parametrize("data", ["", '[data]\nsource = "with the clients"\n'], ids=["no data", "with the clients"])
+@pytest.mark.parametrize(
+    "mechanism", ["", '[privacy]\nmechanism = "minibatch"\nsigma = 2.0\ndelta = 1e-6\nclip = 1.0\nrecords = 500\n']
+)
+def test_schedule_shows_what_a_server_would_serve(data: str, mechanism: str, run_file: str) -> None:
+    Path("served.toml").write_text(SERVED + data + mechanism)
+    shown = runner.invoke(app, ["schedule", "served.toml"])
+    assert shown.exit_code == 0 and "First rounds" in shown.stdout, shown.output
+    found, simulated = json_of("schedule", "served.toml"), json_of("schedule", run_file)
+    assert found["first_rounds"] == simulated["first_rounds"]
+    assert (found["clients"], found["rounds"]) == (2, 3)
+
+
+def test_schedule_refuses_what_a_server_would_refuse(run_file: str) -> None:
+    Path("served.toml").write_text(SERVED.replace('federation = "trial"', ""))
+    found = runner.invoke(app, ["schedule", "served.toml"])
+    assert found.exit_code == 1 and "serve.federation is missing" in found.stderr
+    Path("served.toml").write_text(SERVED.partition("[serve]")[0])
+    found = runner.invoke(app, ["schedule", "served.toml"])
+    assert found.exit_code == 1 and "data is missing" in found.stderr
+
+
 def test_schedule_writes_nothing(run_file: str) -> None:
     runner.invoke(app, ["schedule", run_file])
     assert [path.name for path in Path.cwd().iterdir()] == ["small.toml"]

@@ -6,7 +6,7 @@ import asyncio
 import datetime
 import io
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -112,13 +112,15 @@ def test_a_long_name_takes_lines_and_leaves_the_numbers_whole(lines_of: Callable
 def test_watching_goes_on_while_the_server_is_started_again(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    answers = iter([federation(), UsageError("it does not answer"), federation(epsilon=0.456), KeyboardInterrupt()])
+    answers: Iterator[Any] = iter(
+        [federation(), UsageError("it does not answer"), federation(epsilon=0.456), KeyboardInterrupt()]
+    )
 
     def ask(place: Place) -> dict[str, Any]:
         answer = next(answers)
         if isinstance(answer, BaseException):
             raise answer
-        return answer
+        return dict(answer)
 
     monkeypatch.setattr("crescendo.apps.network_show.ask_status", ask)
     monkeypatch.setattr("time.sleep", lambda seconds: None)
