@@ -165,8 +165,11 @@ def ledger(summary: dict[str, Any]) -> None:
     if not summary["federations"]:
         say(console, "no federation was signed off yet")
         return
-    names = ("federation", "client", "sent", "rounds", "spent", "promised", "delta", "state")
-    table = new_table("Federations", *names, left=2)
+    table = new_table("Federations")
+    for name in ("federation", "client"):
+        table.add_column(name, overflow="fold", min_width=8)  # they give way, and the numbers stay whole
+    for name in ("sent", "rounds", "spent", "promised", "delta", "state"):
+        table.add_column(name, justify="right", no_wrap=True)
     for one in summary["federations"]:
         counts = f"{one['charged']:,}", f"{one['rounds']:,}"
         costs = epsilon(one["spent"]), epsilon(one["promised"]), f"{one['delta']:g}"
