@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 LOAD = str(Path(__file__).with_name("network_load.py"))
-CRESCENDO = (sys.executable, "-c", "from crescendo.apps.cli import main; main()")
+CRESCENDO = (sys.executable, "-m", "crescendo")
 TICKS = os.sysconf("SC_CLK_TCK")
 REPEATS = 2
 

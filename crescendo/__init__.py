@@ -14,8 +14,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np  # noqa: F401  (the only thing that importing Crescendo loads; everything else comes with first use)
-
 from crescendo.errors import ConfigError, CrescendoError, DataError, PeerError, Refused, UsageError
 
 if TYPE_CHECKING:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from crescendo.apps.certs import _one_sentence
+from crescendo.apps.commands import AsJson, Certs, on_the_network, print_json, structured_log
 from crescendo.apps.stopping import Wish, stoppable
 from crescendo.errors import UsageError
+from crescendo.runtimes.network.logs import Log, quiet
+
+if TYPE_CHECKING:
+    from crescendo.runtimes.network.link import Patience
 
 commands = typer.Typer(rich_markup_mode=None)
 
@@ -26,18 +30,16 @@ class Tree:
     certs: Path | None = None
 
 
-def aggregate(tree: Tree, *, log: object = None, patience: object = None) -> bool:
+def aggregate(tree: Tree, *, log: Log = quiet, patience: Patience | None = None) -> bool:
     """Aggregate until the run is over (True) or a signal comes."""
     with stoppable() as wish:
         return asyncio.run(_aggregate(tree, wish, log, patience))
 
 
-async def _aggregate(tree: Tree, wish: Wish, log: object, patience: object) -> bool:
+async def _aggregate(tree: Tree, wish: Wish, log: Log, patience: Patience | None) -> bool:
     from crescendo.apps.places import listening, place
     from crescendo.apps.terms import build_terms
     from crescendo.runtimes.network.aggregator import Node, Work
-    from crescendo.runtimes.network.link import Patience
-    from crescendo.runtimes.network.logs import JsonLog
 
     def build(text: str) -> Work:
         agreed = build_terms(text)
@@ -52,8 +54,7 @@ async def _aggregate(tree: Tree, wish: Wish, log: object, patience: object) -> b
         )
 
     there, here = place(tree.parent, tree.certs), listening(tree.listen, tree.certs)
-    said = log if callable(log) else JsonLog()
-    node = Node(tree.name, there, build, here.admit, patience if isinstance(patience, Patience) else None, said)
+    node = Node(tree.name, there, build, here.admit, patience, log)
     try:
         return await node.run(here.address, wish.event(), here.credentials)
     except RuntimeError as error:
@@ -65,17 +66,12 @@ def command(
     parent: Annotated[str, typer.Argument(metavar="HOST:PORT", help="The server, or another aggregator.")],
     listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where clients join; port 0 takes a free one.")],
     name: Annotated[str, typer.Option("--as", metavar="NAME", help="Its name in its certificate.")] = "aggregator",
-    certs: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Its folder from `crescendo certs`; needed off this machine.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    certs: Certs = None,
+    as_json: AsJson = False,
 ) -> None:
     """Stand between some clients and the server, and add up what they send; it may die at any time."""
-    with _one_sentence():
-        import json
-
-        from crescendo.apps.network_cli import _checked
-
-        finished = aggregate(Tree(_checked(parent), _checked(listen), name, certs))
+    with on_the_network():
+        with structured_log() as log:
+            finished = aggregate(Tree(parent, listen, name, certs), log=log)
         ended = "finished" if finished else "stopped: start it again to go on"
-        typer.echo(json.dumps({"finished": finished}) if as_json else f"{name}: {ended}")
+        print_json({"finished": finished}) if as_json else typer.echo(f"{name}: {ended}")

@@ -7,7 +7,6 @@ import ipaddress
 import json
 import os
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from crescendo.apps.certs_check import THIS_MACHINE, check_days, check_folder, check_host, check_name, file_name
+from crescendo.apps.commands import AsJson, one_sentence, print_json
 from crescendo.errors import DataError, UsageError
 from crescendo.runtimes.security import (
     CA,
@@ -221,12 +221,6 @@ def _pem_of(key: Any) -> bytes:
 # -- the command -------------------------------------------------------------------------------------------------------
 
 
-def _one_sentence() -> AbstractContextManager[None]:
-    from crescendo.apps.cli import one_sentence
-
-    return one_sentence()
-
-
 @commands.command(epilog="Example: crescendo certs keys --host server.example.org --client alice --client bob")
 def certs(
     where: Annotated[str, typer.Argument(metavar="DIR", help="Where the folders go; run again to add parties.")],
@@ -237,10 +231,10 @@ def certs(
     aggregator: Annotated[list[str] | None, typer.Option(metavar="NAME", help="An aggregator; repeat at will.")] = None,
     tokens: Annotated[bool, typer.Option("--tokens", help="Clients show tokens instead of certificates.")] = False,
     days: Annotated[int, typer.Option(help="How long certificates last.")] = 90,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Make an authority and a folder of certificates, or tokens, for each party of a trial."""
-    with _one_sentence():
+    with one_sentence():
         if not where.strip():
             raise UsageError("the folder has no name; write for example crescendo certs keys")
         folder, hosts = Path(where), [*THIS_MACHINE, *(host or ())]
@@ -249,7 +243,7 @@ def certs(
         )
         if as_json:
             facts = {"made": [str(place) for place in found.made], "kept": [str(place) for place in found.kept]}
-            typer.echo(json.dumps({**facts, "authority": str(folder / "authority")}))
+            print_json({**facts, "authority": str(folder / "authority")})
             return
         for place in found.made:
             typer.echo(f"made {place}: copy it to that party, and to nobody else")

@@ -5,18 +5,13 @@ Nothing heavy is imported before a command needs it, so that ``--help`` and mist
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
-import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from crescendo.apps import aggregate, certs, network_cli, privacy_cli
-from crescendo.errors import CrescendoError
+from crescendo.apps.commands import AsJson, Overrides, RunFile, one_sentence, print_json
 
 app = typer.Typer(
     name="crescendo",
@@ -36,52 +31,6 @@ data = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(data)
-
-RunFile = Annotated[Path, typer.Argument(metavar="FILE.toml", help="The run file.")]
-Overrides = Annotated[
-    list[str] | None, typer.Option("--set", metavar="a.b=c", help="Set a key of the run file; repeat at will.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-
-
-EXTRAS = {
-    "grpc": "network",
-    "google": "network",
-    "cryptography": "network",
-    "pandas": "demo",
-}  # package -> what brings it
-
-
-@contextlib.contextmanager
-def one_sentence() -> Iterator[None]:
-    """What we raise on purpose, and what the system refuses, ends as one sentence on stderr and exit code 1."""
-    try:
-        yield
-    except CrescendoError as error:
-        raise _fail(str(error)) from None
-    except BrokenPipeError:
-        # The reader has gone (`| head`): say nothing, and keep Python from complaining at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(141) from None
-    except KeyboardInterrupt:
-        raise _fail("stopped", 130) from None
-    except ModuleNotFoundError as error:
-        extra = EXTRAS.get((error.name or "").partition(".")[0])
-        if extra is None:
-            raise
-        raise _fail(
-            f"this needs the package {error.name}; install it with pip install 'crescendo-fl[{extra}]'"
-        ) from None
-    except MemoryError:
-        raise _fail("out of memory; use fewer clients or records, or a larger evaluate.every") from None
-    except OSError as error:
-        where = f" {error.filename}" if error.filename else ""
-        raise _fail(f"the system refused{where}: {(error.strerror or str(error)).lower()}") from None
-
-
-def _fail(sentence: str, code: int = 1) -> typer.Exit:
-    typer.echo(f"crescendo: {sentence}", err=True)
-    return typer.Exit(code)
 
 
 def _version(asked: bool) -> None:
@@ -122,22 +71,24 @@ def run(
 
         with show.progress(config) as watch:
             result = simulate(config, out=out or next_folder(file.stem), watch=watch)
-        _print_json(result.as_json()) if as_json else show.result(result)
+        print_json(result.as_json()) if as_json else show.result(result)
 
 
 @app.command(epilog="Example: crescendo schedule examples/a9a.toml")
 def schedule(file: RunFile, overrides: Overrides = None, as_json: AsJson = False) -> None:
-    """Show what a run file asks for before running it: the certificate and the first rounds."""
+    """Show what a run file asks for before running or serving it: the certificate and the first rounds."""
     with one_sentence():
-        from crescendo.apps.runfile import read
+        from crescendo.apps.certified import certified, read_either
 
-        config = read(file, overrides or ())
+        config = read_either(file, overrides or ())
 
         from crescendo.apps import show
-        from crescendo.apps.build import prepare
+        from crescendo.apps.terminal import progress_bar
 
-        prepared = prepare(config)
-        _print_json(show.schedule_as_json(prepared)) if as_json else show.schedule(prepared)
+        with progress_bar() as bar:
+            bar.add_task("Certifying", total=None)
+            found = certified(config)
+        print_json(show.schedule_as_json(*found)) if as_json else show.schedule(*found)
 
 
 @data.command("list", epilog="Example: crescendo data list --json")
@@ -148,23 +99,10 @@ def data_list(as_json: AsJson = False) -> None:
         from crescendo.data import catalogue
 
         sources = catalogue()
-        _print_json(show.sources_as_json(sources)) if as_json else show.sources(sources)
+        print_json(show.sources_as_json(sources)) if as_json else show.sources(sources)
 
 
 app.add_typer(privacy_cli.commands)  # plan, account, audit
 app.add_typer(network_cli.commands)  # serve, join, status
 app.add_typer(aggregate.commands)
 app.add_typer(certs.commands)
-
-
-def _print_json(value: dict[str, Any]) -> None:
-    typer.echo(json.dumps(value, allow_nan=False))
-    sys.stdout.flush()
-
-
-def main() -> None:
-    app()
-
-
-if __name__ == "__main__":
-    main()

@@ -2,38 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from crescendo.apps.commands import AsJson, Certs, Overrides, on_the_network, print_json, structured_log
+from crescendo.errors import UsageError
+
 commands = typer.Typer(rich_markup_mode=None)
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-Overrides = Annotated[
-    list[str] | None, typer.Option("--set", metavar="a.b=c", help="Set a key of the run file; repeat at will.")
-]
 Where = Annotated[str, typer.Argument(metavar="HOST:PORT", help="Where the server is.")]
-Certs = Annotated[
-    Path | None,
-    typer.Option(metavar="DIR", help="Your folder from `crescendo certs`; needed beyond this machine."),
-]
-
-
-def _one_sentence() -> AbstractContextManager[None]:
-    from crescendo.apps.cli import one_sentence
-
-    return one_sentence()
-
-
-def _checked(address: str) -> str:
-    from crescendo.runtimes.security import host_and_port
-
-    host_and_port(address)
-    return address
 
 
 @commands.command(epilog="Example: crescendo serve federation.toml --listen 127.0.0.1:7077 --state served")
@@ -48,21 +27,22 @@ def serve(
     as_json: AsJson = False,
 ) -> None:
     """Serve a federation until its last round; stopped or killed, it goes on where it was."""
-    with _one_sentence():
+    with on_the_network():
         from crescendo.apps.terms import read_served
 
         config = read_served(file, overrides or [])
 
         from crescendo.apps.places import listening
         from crescendo.apps.serve import serve as run
-        from crescendo.runtimes.network.logs import JsonLog
 
-        served = run(config, listening(_checked(listen), certs, health), state, linger=linger, log=JsonLog())
+        where = listening(listen, certs, health)
+        with structured_log() as log:
+            served = run(config, where, state, linger=linger, log=log)
         facts: dict[str, object] = {"finished": served.finished, "k": served.k, "rounds": served.rounds, "model": None}
         if served.finished:
             facts["model"] = str(state / "model.npz")
         if as_json:
-            _print_json(facts)
+            print_json(facts)
         else:
             ended = (
                 f"finished: the model is in {facts['model']}" if served.finished else "stopped: start it again to go on"
@@ -94,7 +74,7 @@ def join(
     as_json: AsJson = False,
 ) -> None:
     """Take part in a federation with your own records; stopped or killed, it goes on where it was."""
-    with _one_sentence():
+    with on_the_network():
         from crescendo.apps.policy import read_policy
 
         allowed = read_policy(policy)
@@ -104,15 +84,16 @@ def join(
         from crescendo.apps.own_data import Source, check_source
         from crescendo.apps.places import place
         from crescendo.objectives import read_model
-        from crescendo.runtimes.network.logs import JsonLog
         from crescendo.runtimes.security import check_address
 
-        check_address(_checked(address), certs)
-        source, log = Source(data, folder, label, part, test), JsonLog()
+        check_address(address, certs)
+        source = Source(data, folder, label, part, test)
         check_name(name)
         check_source(source)  # before `place`, which may already talk to the server
         copy = read_model(model, asked="--model") if model is not None else None
-        joined = run(place(address, certs, allowed), name, source, state, allowed, model=copy, log=log)
+        there = place(address, certs, allowed)
+        with structured_log() as log:
+            joined = run(there, name, source, state, allowed, model=copy, log=log)
         finished = joined.model is not None
         model = str(state / "model.npz") if finished else None
         if as_json:
@@ -122,7 +103,7 @@ def join(
                 "rounds": joined.rounds,
                 "last": joined.last,
             }
-            _print_json({**facts, "model": model})
+            print_json({**facts, "model": model})
         else:
             ended = f"finished: the model is in {model}" if finished else "stopped: start it again to go on"
             typer.echo(f"{name}: {ended}")
@@ -136,19 +117,17 @@ def status(
     as_json: AsJson = False,
 ) -> None:
     """Show a served federation: who is there, how far everybody is, what was spent."""
-    with _one_sentence():
+    with on_the_network():
+        if watch and as_json:
+            raise UsageError("--json prints one object and --watch has no end; choose one of them")
+
         from crescendo.apps.network_show import ask_status, show_status, watch_status
         from crescendo.apps.places import place
 
-        there = place(_checked(address), certs)
+        there = place(address, certs)
         if as_json:
-            _print_json(ask_status(there))
+            print_json(ask_status(there))
         elif watch:
             watch_status(there)
         else:
             show_status(ask_status(there))
-
-
-def _print_json(value: object) -> None:
-    typer.echo(json.dumps(value, allow_nan=False))
-    sys.stdout.flush()

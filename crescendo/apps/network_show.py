@@ -9,84 +9,131 @@ from typing import Any
 
 import grpc
 import grpc.aio
-from rich import box
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from crescendo.apps.terminal import new_table, printer, size, span
 from crescendo.errors import UsageError
 from crescendo.runtimes.network.link import Place
 from crescendo.runtimes.network.link import status_of as asked
 
+# What gRPC says about a connection that failed, and what it means; the first that fits.
+REASONS = {
+    "Connection refused": "nobody listens there; is the server running, and is this its port?",
+    "resolving": "there is no such host; check the address",
+    "WRONG_VERSION_NUMBER": "it does not speak TLS; was it started without --certs?",
+    "handshake failed": "its certificate is not of your folder's authority, or names another host; check address and --certs",
+    "Socket closed": "it hung up; it does not take what your --certs folder shows, or that was left out",
+}
 
-def ask_status(place: Place, timeout: float = 10.0) -> dict[str, Any]:
+
+def ask_status(place: Place, timeout: float = 15.0) -> dict[str, Any]:
     """What the server says about itself, or UsageError in one sentence."""
     try:
         found: dict[str, Any] = json.loads(asyncio.run(asked(place, timeout)))
         return found
     except grpc.aio.AioRpcError as error:
-        raise UsageError(
-            f"the server at {place.address} does not answer ({error.code().name.lower()}); check address and certificates"
-        ) from None
+        raise UsageError(_why(place.address, error.code().name, error.details() or "")) from None
     except ValueError:
         raise UsageError(f"what answers at {place.address} is not a Crescendo server of this version") from None
 
 
+def _why(address: str, code: str, details: str) -> str:
+    if code == "UNAUTHENTICATED":
+        return f"the server at {address} says: {details}"
+    if code == "UNIMPLEMENTED":
+        return f"what answers at {address} has no status; is it an aggregator? ask the server itself"
+    for words, meaning in REASONS.items():
+        if words in details:
+            return f"the server at {address} does not answer: {meaning}"
+    return f"the server at {address} does not answer ({code.lower()}); check address and certificates"
+
+
 def show_status(found: dict[str, Any]) -> None:
-    Console().print(_table(found))
+    printer().print(picture(found))
 
 
 def watch_status(place: Place) -> None:
-    """Until interrupted."""
-    with Live(_table(ask_status(place)), auto_refresh=False) as live:
-        while True:
-            time.sleep(1.0)
-            live.update(_table(ask_status(place)), refresh=True)
+    """Until interrupted. A server that is started again meanwhile is waited for."""
+    console, found = printer(), ask_status(place)
+    try:
+        with Live(picture(found), console=console, auto_refresh=False) as live:
+            while True:
+                time.sleep(1.0)
+                trouble = ""
+                try:
+                    found = ask_status(place)
+                except UsageError as error:
+                    trouble = f"Not up to date: {error}. Asking again."
+                _update(live, console, Group(picture(found), Text(trouble)) if trouble else picture(found))
+    except KeyboardInterrupt:
+        return  # how one ends it
+
+
+def _update(live: Live, console: Console, shown: RenderableType) -> None:
+    if console.is_terminal:
+        live.update(shown, refresh=True)
+    else:  # a file: every picture, one after the other
+        console.print(shown)
+
+
+def picture(found: dict[str, Any]) -> RenderableType:
+    """The table, and a line on what its last column means."""
+    if found["mechanism"] == "none":
+        note = "This federation has no privacy mechanism, so no epsilon holds."
+    else:
+        note = (
+            f"eps spent: what the rounds that arrived cost at most, at delta {found['delta']:g} ({found['mechanism']})."
+        )
+        if any(client["epsilon_is"] != "tight" for client in found["clients"]):
+            note += " With <= it is a quick bound: ask again for the tight one."
+    return Group(_table(found), Text(note))
 
 
 def _table(found: dict[str, Any]) -> Table:
-    state = "finished" if found["finished"] else f"round {found['k']} of {found['rounds']}"
+    state = "finished" if found["finished"] else f"round {found['k']:,} of {found['rounds']:,}"
     epoch = f", epoch {found['epoch']}" if found["epoch"] else ""
-    title = Text(f"{found['federation']}: {state}{epoch}")  # names are others' words, not markup
-    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False, collapse_padding=True)
+    late = f", {found['late']:,} late" if found["late"] else ""
+    table = new_table(f"{found['federation']}: {state}{epoch}{late}")
+    table.show_edge = table.pad_edge = False
+    table.collapse_padding = True
     table.add_column("client", overflow="fold", min_width=8)  # alone gives way: a long name takes several lines
-    for column in ("here", "round", "lag", "waited", "silent", "up", "down", "epsilon"):
-        table.add_column(column, justify="left" if column in ("here", "waited") else "right", no_wrap=True)
+    for column in ("here", "round", "lag", "waiting", "silent", "up", "down", "eps spent"):
+        table.add_column(column, justify="left" if column in ("here", "waiting") else "right", no_wrap=True)
     for client in found["clients"]:
-        here = "yes" if client["connected"] else "away" if client["present"] else "absent"
         table.add_row(
             Text(client["name"]),
-            here,
-            str(client["round"]),
-            str(client["lag"]),
-            "yes" if client["waited_for"] else "",
-            span(client["silent_seconds"]),
+            _here(client),
+            f"{client['round']:,}",
+            f"{client['lag']:,}",
+            "for it" if client["waited_for"] else "",
+            "" if client["silent_seconds"] is None else span(client["silent_seconds"]),
             size(client["bytes_up"]),
             size(client["bytes_down"]),
-            "-" if client["epsilon"] is None else f"{client['epsilon']:.3g}",
+            _epsilon(client),
         )
     return table
 
 
-def size(many: int) -> str:
-    """
-    >>> size(999), size(1_000), size(45_600_000), size(999_999_999)
-    ('999 B', '1.0 kB', '46 MB', '1.0 GB')
-    """
-    value, units = float(many), iter(("B", "kB", "MB", "GB", "TB", "PB"))
-    unit = next(units)
-    while value >= 999.5 and unit != "PB":
-        value, unit = value / 1000, next(units)
-    return f"{value:.1f} {unit}" if value < 9.95 and unit != "B" else f"{value:.0f} {unit}"
+def _here(client: dict[str, Any]) -> str:
+    if client["connected"]:
+        return "yes"
+    if not client["present"]:
+        return "absent"
+    return "away" if client["joined"] else "not yet"
 
 
-def span(seconds: float) -> str:
+def _epsilon(client: dict[str, Any]) -> str:
     """
-    >>> span(4.2), span(150), span(10_000), span(1_000_000)
-    ('4 s', '2 min', '3 h', '12 d')
+    >>> found = (1.5, "tight"), (1.5, "bound"), (0.0001, "tight"), (0.0, "tight"), (None, "infinite"), (None, None)
+    >>> [_epsilon({"epsilon": epsilon, "epsilon_is": how}) for epsilon, how in found]
+    ['1.500', '<= 1.500', '<= 0.001', '0', 'infinite', '-']
     """
-    for most, length, unit in ((120, 1, "s"), (7200, 60, "min"), (172_800, 3600, "h")):
-        if seconds < most:
-            return f"{seconds / length:.0f} {unit}"
-    return f"{seconds / 86400:.0f} d"
+    epsilon, how = client["epsilon"], client["epsilon_is"]
+    if epsilon is None:
+        return "-" if how is None else "infinite"
+    if how == "tight" and (epsilon == 0 or epsilon >= 0.001):
+        return f"{epsilon:.3f}" if epsilon else "0"
+    return f"<= {max(0.001, epsilon):.3f}"

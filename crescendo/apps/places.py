@@ -13,6 +13,7 @@ from crescendo.runtimes.network.server import everybody
 from crescendo.runtimes.security import (
     Doorkeeper,
     check_address,
+    check_folder,
     client_credentials,
     client_token,
     server_credentials,
@@ -27,12 +28,15 @@ def listening(address: str, certs: Path | None, health: str | None = None) -> Li
         check_health(health)
     if certs is None:
         return Listening(address, None, everybody, health)
+    check_folder(certs, "serve")
     return Listening(address, server_credentials(certs), Doorkeeper.of(certs), health)
 
 
 def place(address: str, certs: Path | None, policy: Policy | None = None) -> Place:
     """Where the server is. If the policy names its certificate, it is looked at first and no other will do."""
     check_address(address, certs)
+    if certs is not None:
+        check_folder(certs, "ask")
     pinned = None
     if policy is not None and policy.server is not None:
         if certs is None:

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import math
-import sys
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
+from crescendo.apps.commands import AsJson, Overrides, RunFile, one_sentence, print_json
+
 commands = typer.Typer(rich_markup_mode=None)
 MOST_ROUNDS = 2**20  # that a plan is searched in; as many rounds of the first size would cost more than any run does
 MOST_RUNS = 10**6  # of an audit
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-Overrides = Annotated[
-    list[str] | None, typer.Option("--set", metavar="a.b=c", help="Set a key of the run file; repeat at will.")
-]
 
 
 @commands.command(
@@ -43,7 +37,7 @@ def plan(
     as_json: AsJson = False,
 ) -> None:
     """Choose round sizes, rounds and noise for a budget."""
-    with _one_sentence():
+    with one_sentence():
         from crescendo.apps.plan_file import check_writable, write_plan
         from crescendo.errors import ConfigError
 
@@ -75,7 +69,7 @@ def plan(
         if write is not None:
             write_plan(write, found, stated=epsilon)
         if as_json:
-            _print_json({**found.to_json(), "written": None if write is None else str(write)})
+            print_json({**found.to_json(), "written": None if write is None else str(write)})
         else:
             show.plan(found, epsilon, write)
 
@@ -91,7 +85,7 @@ def account(
     as_json: AsJson = False,
 ) -> None:
     """Show what a run spends on each client, or what a data set's ledger says was spent and is left."""
-    with _one_sentence():
+    with one_sentence():
         from crescendo.errors import ConfigError
 
         if (what is None) == (ledger is None):
@@ -108,20 +102,20 @@ def account(
         with show.progress("Accounting") as progress:
             found = _statement(what, overrides or [], delta, progress)
         if as_json:
-            _print_json(found.to_json())
+            print_json(found.to_json())
         else:
             show.statement(found)
 
 
 @commands.command(epilog="Example: crescendo audit examples/flights.toml --runs 1000")
 def audit(
-    file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="The run file.")],
+    file: RunFile,
     runs: Annotated[int, typer.Option(min=20, help="Real releases per test; more find smaller faults.")] = 400,
     overrides: Overrides = None,
     as_json: AsJson = False,
 ) -> None:
     """Attack the mechanism of a run file as it is implemented; exit code 1 if epsilon is not true."""
-    with _one_sentence():
+    with one_sentence():
         from crescendo.apps.runfile import read
         from crescendo.errors import ConfigError
 
@@ -135,7 +129,7 @@ def audit(
         with show.progress("Attacking"):
             found = attack(config, str(file), runs)
         if as_json:
-            _print_json(found.to_json())
+            print_json(found.to_json())
         else:
             show.audited(found)
         if not found.passed:
@@ -152,7 +146,7 @@ def _ledger(path: Path, delta: float | None, as_json: bool) -> None:
     with open_ledger(path, read_only=True) as found:
         summary = found.summary()
     if as_json:
-        _print_json({"ledger": str(path), **summary})
+        print_json({"ledger": str(path), **summary})
     else:
         show.ledger(summary)
 
@@ -166,23 +160,3 @@ def _statement(what: Path, overrides: list[str], delta: float | None, progress: 
     from crescendo.apps.runfile import read
 
     return statement_of_file(read(what, overrides), str(what), delta, progress)
-
-
-def _one_sentence() -> AbstractContextManager[None]:
-    from crescendo.apps.cli import one_sentence  # which imports this file
-
-    return one_sentence()
-
-
-def _print_json(value: dict[str, Any]) -> None:
-    typer.echo(json.dumps(_finite(value), allow_nan=False))
-    sys.stdout.flush()
-
-
-def _finite(value: Any) -> Any:
-    """The same with None for what JSON has no number for."""
-    if isinstance(value, dict):
-        return {key: _finite(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(inner) for inner in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

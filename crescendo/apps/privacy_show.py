@@ -8,14 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rich import box
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
 from crescendo.apps.accounting import Account, Statement
-from crescendo.apps.show import printer
+from crescendo.apps.terminal import new_table, printer, progress_bar, say
 from crescendo.privacy import accountant
 from crescendo.privacy.audit import Report
 from crescendo.privacy.planner import Plan
@@ -32,10 +29,8 @@ THEOREMS = {"thm1": "Theorem 1", "thmmain": "main theorem", "thm-mainp": "main t
 
 @contextlib.contextmanager
 def progress(doing: str) -> Iterator[accountant.Progress]:
-    """A bar on stderr, on a terminal only; it leaves nothing behind."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    """A bar that an accountant moves."""
+    with progress_bar() as bar:
         task = bar.add_task(doing, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
@@ -50,18 +45,6 @@ def number(value: float | None) -> str:
     return "infinite" if value == math.inf else f"{value:,.4g}" if value < 1000 else f"{value:,.0f}"
 
 
-def _table(title: str, *columns: str, left: int = 1) -> Table:
-    """Words in the first ``left`` columns, numbers in the others."""
-    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left")
-    for place, name in enumerate(columns):
-        table.add_column(name, justify="left" if place < left else "right", no_wrap=True)
-    return table
-
-
-def _say(console: Console, sentence: str) -> None:
-    console.print(Text(sentence[:1].upper() + sentence[1:].rstrip(".") + "."), soft_wrap=True)
-
-
 # -- plan -------------------------------------------------------------------------------------------------------------
 
 
@@ -69,7 +52,9 @@ def plan(found: Plan, asked: float, written: Path | None) -> None:
     """The plan, what it is compared to, the curve, and what to expect of it."""
     console, sizes = printer(), found.sizes
     grows = f"N q (i+m)^p with q = {sizes.q:.4g}, m = {sizes.m:.4g}, p = {sizes.p:g}" if sizes.p else "constant"
-    table = _table(f"A plan for one client of {found.records:,} records, by the {found.method} method", "what", "value")
+    table = new_table(
+        f"A plan for one client of {found.records:,} records, by the {found.method} method", "what", "value"
+    )
     table.add_column("")
     rows = [
         ("epsilon", number(found.epsilon), f"at delta {found.delta:g}; {asked:g} was asked for"),
@@ -83,7 +68,7 @@ def plan(found: Plan, asked: float, written: Path | None) -> None:
         table.add_row(*row)
     console.print(table)
     console.print(_compared(found))
-    curve = _table(
+    curve = new_table(
         "Constant sizes under the same budget", "size", "share", "rounds", "sigma", "aggregated noise", left=0
     )
     for point in found.curve:
@@ -92,13 +77,13 @@ def plan(found: Plan, asked: float, written: Path | None) -> None:
     console.print(curve)
     why = found.compared_to["paper"].get("why")
     for note in (*([why] if why else []), *found.notes):
-        _say(console, note)
+        say(console, note)
     if written is not None:
         console.print(f"Written: {written}", soft_wrap=True, highlight=False)
 
 
 def _compared(found: Plan) -> Table:
-    table = _table("Compared to", "schedule", "rounds", "sigma", "aggregated noise")
+    table = new_table("Compared to", "schedule", "rounds", "sigma", "aggregated noise")
     constant, paper = found.compared_to["constant"], found.compared_to["paper"]
     table.add_row("this plan", f"{found.rounds:,}", number(found.sigma), number(found.aggregated_noise))
     for name, row in ((f"constant rounds of {constant['size']:,}", constant), ("the paper's recipe", paper)):
@@ -122,24 +107,24 @@ def statement(found: Statement) -> None:
     head += [] if found.stated is None else [f"epsilon {found.stated:g} stated"]
     console.print(Text(", ".join([*head, *(["simulated"] if found.simulated else [])])), soft_wrap=True)
     names = ("client", "records", "rounds", "epsilon", "by", "RDP", "Thm 1", "main thm")
-    table = _table(TITLES[found.simulated], *names)
+    table = new_table(TITLES[found.simulated], *names)
     shown = sorted(found.clients, key=lambda client: client.spent.epsilon, reverse=True)
     for client in shown[:MOST_CLIENTS]:
         table.add_row(*_account_row(client))
     console.print(table)
     if len(shown) > MOST_CLIENTS:
-        _say(console, f"and {len(shown) - MOST_CLIENTS:,} clients that spend no more; --json has all of them")
+        say(console, f"and {len(shown) - MOST_CLIENTS:,} clients that spend no more; --json has all of them")
     for sentence in _sentences(shown):
-        _say(console, sentence)
-    _say(console, found.says)
+        say(console, sentence)
+    say(console, found.says)
 
 
-def _account_row(client: Account) -> list[str]:
+def _account_row(client: Account) -> list[str | Text]:
     spent, what = client.spent, client.releases
     proved = [_proved(verdict) for verdict in client.theorems] or ["", ""]
     way = spent.method.upper() if spent.method != "none" else "none"
     numbers = [f"{what.records:,}", f"{what.rounds:,}", number(spent.epsilon), way, number(spent.rdp_epsilon)]
-    return [what.name, *numbers, *proved]
+    return [Text(what.name), *numbers, *proved]
 
 
 def _proved(verdict: Verdict) -> str:
@@ -169,7 +154,7 @@ def ledger(summary: dict[str, Any]) -> None:
         return number(math.inf if value is None else value)
 
     name = summary["dataset"] or "a data set without a name"
-    table = _table(f"Ledger of {name}", "what", "epsilon", "delta")
+    table = new_table(f"Ledger of {name}", "what", "epsilon", "delta")
     table.add_column("")
     promised, spent, left = summary["promised"], summary["spent"], summary["left"]
     table.add_row("budget", epsilon(summary["epsilon"]), f"{summary['delta']:g}", "set once")
@@ -178,14 +163,19 @@ def ledger(summary: dict[str, Any]) -> None:
     table.add_row("left", epsilon(left["epsilon"]), f"{left['delta']:g}", "for what is signed off next")
     console.print(table)
     if not summary["federations"]:
-        _say(console, "no federation was signed off yet")
+        say(console, "no federation was signed off yet")
         return
-    names = ("federation", "client", "sent", "rounds", "spent", "promised", "delta", "state")
-    table = _table("Federations", *names, left=2)
+    table = new_table("Federations")
+    for name in ("federation", "client"):
+        table.add_column(name, overflow="fold", min_width=8)  # they give way, and the numbers stay whole
+    for name in ("sent", "rounds", "spent", "promised", "delta", "state"):
+        table.add_column(name, justify="right", no_wrap=True)
     for one in summary["federations"]:
         counts = f"{one['charged']:,}", f"{one['rounds']:,}"
         costs = epsilon(one["spent"]), epsilon(one["promised"]), f"{one['delta']:g}"
-        table.add_row(one["federation"], one["client"], *counts, *costs, "closed" if one["closed"] else "open")
+        table.add_row(
+            Text(one["federation"]), Text(one["client"]), *counts, *costs, "closed" if one["closed"] else "open"
+        )
     console.print(table)
 
 
@@ -196,7 +186,7 @@ def audited(found: Report) -> None:
     """What is claimed, what was measured, and the verdict."""
     console = printer()
     sure = f"with {found.confidence:.0%} confidence"
-    table = _table(f"Audit of {found.mechanism}, {found.name or f'client {found.client}'}", "what", "value")
+    table = new_table(f"Audit of {found.mechanism}, {found.name or f'client {found.client}'}", "what", "value")
     table.add_column("")
     rows = [
         ("claimed epsilon", number(found.claimed), f"at delta {found.delta:g}: an upper bound"),
@@ -215,5 +205,5 @@ def audited(found: Report) -> None:
         table.add_row(*row)
     console.print(table)
     for finding in found.findings:
-        _say(console, f"{finding.kind}: {finding.says}")
-    _say(console, "passed: nothing denies what is claimed" if found.passed else "failed: do not trust this epsilon")
+        say(console, f"{finding.kind}: {finding.says}")
+    say(console, "passed: nothing denies what is claimed" if found.passed else "failed: do not trust this epsilon")

@@ -28,7 +28,7 @@ from crescendo.runtimes.network.health import serve_health
 from crescendo.runtimes.network.limits import Limits
 from crescendo.runtimes.network.logs import Log, quiet
 from crescendo.runtimes.network.server import Admit, Manners, NetworkServer, everybody
-from crescendo.runtimes.network.status import status_of
+from crescendo.runtimes.network.status import federation_of
 from crescendo.runtimes.security import host_and_port
 
 
@@ -57,7 +57,7 @@ def serve(config: Config, listening: Listening, state: Path, *, linger: float = 
     if not 0 <= linger < math.inf:
         raise UsageError(f"--linger must be a number of seconds from 0 on, got {linger:g}")
     _check_folder(state)
-    asked, text = remembered_text(config, state)
+    asked, text = remembered_text(config, state, log)
     agreed = with_copy(build_terms(text), servers_copy(config))
     _check_free(listening)
     state.mkdir(parents=True, exist_ok=True)
@@ -142,13 +142,9 @@ async def _until_over(server: NetworkServer, stop: asyncio.Event, linger: float,
 
 
 def _facts(hall: Hall, server: NetworkServer) -> dict[str, Any]:
-    found = status_of(hall, server.peers, {}, 0.0)
-    connected = sum(client["connected"] for client in found["clients"])
-    return {
-        "ok": True,
-        "connected": connected,
-        **{name: found[name] for name in ("federation", "k", "rounds", "epoch", "finished")},
-    }
+    found = federation_of(hall)
+    told = {name: found[name] for name in ("federation", "k", "rounds", "epoch", "finished")}
+    return {"ok": True, "connected": len(server.peers), **told}
 
 
 def _check_folder(state: Path) -> None:
@@ -188,7 +184,7 @@ def _listen(address: str, held: ExitStack) -> None:
     raise UsageError(f"{address} cannot be listened on ({reason}); is it this machine's, and the port free?")
 
 
-def remembered_text(config: Config, state: Path) -> tuple[str, str]:
+def remembered_text(config: Config, state: Path, log: Log) -> tuple[str, str]:
     """The run file's fingerprint and terms; accounting for a private run takes seconds, so they are kept by the journal."""
     asked = hashlib.sha256(json.dumps(plain(config), sort_keys=True).encode()).hexdigest()
     kept = state / "terms.json"
@@ -196,4 +192,6 @@ def remembered_text(config: Config, state: Path) -> tuple[str, str]:
         found = json.loads(kept.read_text())
         if found["asked"] == asked:
             return asked, str(found["terms"])
+    if config.privacy.mechanism != "none":
+        log("accounting", says="what the whole plan costs; this is done once and may take a minute")
     return asked, terms_text(config)

@@ -3,39 +3,29 @@
 from __future__ import annotations
 
 import contextlib
-import io
-import sys
 from collections.abc import Iterator
 from typing import Any
 
-from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from rich.progress import TextColumn
 from rich.text import Text
 
 from crescendo.apps.build import Prepared
 from crescendo.apps.config import Config
 from crescendo.apps.run import Result, Row, Watch
+from crescendo.apps.terminal import new_table, printer, progress_bar, size
+from crescendo.core.setup import Terms
 from crescendo.data import SourceInfo
 from crescendo.runtimes.simulator import Moment
+from crescendo.schedules import Certificate
 
 FIRST_ROUNDS = 12
 
 
-def printer() -> Console:
-    """To stdout. What its encoding cannot write (a name, a cut-off word's dots) becomes a question mark, not an error."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")
-    return Console()
-
-
 @contextlib.contextmanager
 def progress(config: Config) -> Iterator[Watch]:
-    """A bar on stderr, on a terminal only; it leaves nothing behind."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[news]}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    """A bar with the round, the gradients and the accuracy."""
+    with progress_bar(TextColumn("{task.fields[news]}")) as bar:
         task = bar.add_task(f"Reading {config.data.source}", total=None, news="")
 
         def watch(moment: Moment, row: Row | None, rounds: int) -> None:
@@ -45,17 +35,6 @@ def progress(config: Config) -> Iterator[Watch]:
             bar.update(task, description="Training", completed=moment.k, total=rounds, news=news)
 
         yield watch
-
-
-def size(count: float) -> str:
-    """
-    >>> size(528), size(105_600), size(5_000_000)
-    ('528 B', '105.6 kB', '5.0 MB')
-    """
-    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= factor:
-            return f"{count / factor:.1f} {unit}"
-    return f"{count:.0f} B"
 
 
 def number(value: float | None, form: str = ".4f") -> str:
@@ -83,11 +62,7 @@ def times(more: float, less: float) -> str:
 def result(found: Result) -> None:
     """The headline, what was saved, and where the rest lies."""
     console, prepared = printer(), found.prepared
-    table = Table(
-        box=box.SIMPLE_HEAD, title=f"{prepared.dataset.name}, {prepared.terms.clients} clients", title_justify="left"
-    )
-    table.add_column("what", no_wrap=True)
-    table.add_column("value", justify="right", no_wrap=True)
+    table = new_table(f"{prepared.dataset.name}, {prepared.terms.clients} clients", "what", "value")
     table.add_column("")
     rows = [
         ("accuracy", number(found.accuracy), "on the test part"),
@@ -149,8 +124,7 @@ def _largest(prepared: Prepared) -> int:
 
 def _savings(console: Console, found: Result) -> None:
     constant = found.constant
-    table = Table(box=box.SIMPLE_HEAD, title="Saved by rounds that grow", title_justify="left")
-    table.add_column("same gradients", no_wrap=True)
+    table = new_table("Saved by rounds that grow", "same gradients")
     for name in ("this run", f"constant rounds of {constant.size:,}", ""):
         table.add_column(name, justify="right")
     table.add_row("rounds", f"{found.rounds:,}", f"{constant.rounds:,}", times(constant.rounds, found.rounds))
@@ -159,16 +133,16 @@ def _savings(console: Console, found: Result) -> None:
     console.print(table)
 
 
-def schedule(prepared: Prepared) -> None:
+def schedule(found: Certificate, terms: Terms) -> None:
     """The certificate, with both sides of every condition, and the first rounds."""
-    console, found = printer(), prepared.certificate
+    console = printer()
     console.print(
-        f"{found.rounds:,} rounds, {found.gradients:,} gradients, {prepared.terms.clients} clients, "
+        f"{found.rounds:,} rounds, {found.gradients:,} gradients, {terms.clients} clients, "
         f"waiting by {'rounds' if found.rule == 'd' else 'tau'}",
         highlight=False,
     )
     if found.conditions:
-        table = Table(box=box.SIMPLE_HEAD, title="Certificate", title_justify="left")
+        table = new_table("Certificate")
         for name in ("condition", "round", "left", "", "right", ""):
             table.add_column(name, justify="right" if name in ("round", "left", "right") else "left")
         for one in found.conditions:
@@ -178,49 +152,43 @@ def schedule(prepared: Prepared) -> None:
         console.print(table)
     for note in found.notes:
         console.print(note, highlight=False, soft_wrap=True)
-    table = Table(box=box.SIMPLE_HEAD, title="First rounds", title_justify="left")
-    for name in ("round", "gradients", "before it", "step size", "per client"):
-        table.add_column(name, justify="right")
-    for row in first_rounds(prepared):
+    table = new_table("First rounds", "round", "gradients", "before it", "step size", left=0)
+    table.add_column("per client", justify="right")
+    for row in first_rounds(terms):
         shares = ", ".join(f"{share:,}" for share in row["shares"][:8]) + (", .." if len(row["shares"]) > 8 else "")
         table.add_row(f"{row['round']}", f"{row['gradients']:,}", f"{row['before']:,}", f"{row['step']:.6g}", shares)
     console.print(table)
 
 
-def first_rounds(prepared: Prepared, most: int = FIRST_ROUNDS) -> list[Row]:
-    terms = prepared.terms
+def first_rounds(terms: Terms, most: int = FIRST_ROUNDS) -> list[Row]:
     return [
         {
             "round": i,
-            "gradients": prepared.sizes(i),
+            "gradients": terms.sizes(i),
             "before": terms.before(i),
-            "step": float(prepared.terms.steps.at(terms.before(i))),
+            "step": float(terms.steps.at(terms.before(i))),
             "shares": terms.shares(i).tolist(),
         }
         for i in range(min(most, terms.rounds))
     ]
 
 
-def schedule_as_json(prepared: Prepared) -> Row:
-    found = prepared.certificate
+def schedule_as_json(found: Certificate, terms: Terms) -> Row:
     return {
         "rounds": found.rounds,
         "gradients": found.gradients,
-        "clients": prepared.terms.clients,
+        "clients": terms.clients,
         "rule": found.rule,
         "conditions": [vars(one) for one in found.conditions],
         "consistent_delay": found.consistent_delay,
         "theorem_allows": found.theorem_allows,
         "notes": list(found.notes),
-        "first_rounds": first_rounds(prepared),
+        "first_rounds": first_rounds(terms),
     }
 
 
 def sources(found: list[SourceInfo]) -> None:
-    table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("name", no_wrap=True)
-    for name in ("records", "features"):
-        table.add_column(name, justify="right", no_wrap=True)
+    table = new_table(None, "name", "records", "features")
     table.add_column("here")
     table.add_column("what it is", overflow="fold")
     for one in found:

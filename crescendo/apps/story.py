@@ -8,7 +8,8 @@ import numpy as np
 
 from crescendo.apps.guarantee import Guarantee
 from crescendo.apps.runfile import write
-from crescendo.apps.show import number, size, times
+from crescendo.apps.show import number, times
+from crescendo.apps.terminal import size
 from crescendo.report import Lane, Spending, Story
 
 MOST_LANES = 40

@@ -28,6 +28,7 @@ from crescendo.data import weights
 from crescendo.errors import ConfigError, CrescendoError, Refused, UsageError
 from crescendo.privacy.certificates import Certificate, certify
 from crescendo.privacy.events import PoissonGaussian
+from crescendo.schedules import Certificate as ScheduleCertificate
 from crescendo.schedules import PerClient
 
 MOST_ROUNDS = 1_000_000  # of a run: terms come from a peer, and must not make this side allocate without bound
@@ -51,6 +52,7 @@ class Agreed:
     learns: tuple[str, ...]  # what a policy may call the objective
     features: int
     classes: tuple[int | float | str, ...] | None
+    schedule: ScheduleCertificate
     certificate: Certificate | None
     delta: float | None
 
@@ -149,7 +151,7 @@ def _build(text: str, raw: Mapping[str, Any]) -> Agreed:
         raise ValueError("two clients have one name")
     config = _as_config(raw, len(names))
     objective = understood(goal)
-    terms = _schedule(config, objective, tuple(float(weight) for weight in raw["clients"]["weights"]))
+    terms, schedule = _schedule(config, objective, tuple(float(weight) for weight in raw["clients"]["weights"]))
     certificate = None
     if private is not None:
         certificate = certify(
@@ -173,6 +175,7 @@ def _build(text: str, raw: Mapping[str, Any]) -> Agreed:
         learns=names_of(objective),
         features=int(goal["features"]),
         classes=None if goal["classes"] is None else tuple(goal["classes"]),
+        schedule=schedule,
         certificate=certificate,
         delta=None if private is None else float(private["delta"]),
     )
@@ -193,16 +196,16 @@ def _as_config(raw: Mapping[str, Any], clients: int) -> Config:
     )
 
 
-def _schedule(config: Config, objective: Any, shares: tuple[float, ...]) -> Terms:
+def _schedule(config: Config, objective: Any, shares: tuple[float, ...]) -> tuple[Terms, ScheduleCertificate]:
     asked, clients, private = config.schedule, len(shares), config.privacy.mechanism != "none"
     _check_length(config, clients)
     sizes = run_sizes(config, clients)
     theorem = Theorem(config, sizes(0), *curvature(objective, None, config.privacy.norm_bound))
-    certificate_of(config, sizes, theorem)
+    certificate = certificate_of(config, sizes, theorem)
     if asked.blocks > objective.size:
         raise ConfigError(f"schedule.blocks must be at most the model's {objective.size} numbers, not {asked.blocks}")
     with at("schedule"):
-        return Terms(
+        terms = Terms(
             sizes=sizes,
             steps=make_steps(config, theorem),
             weights=shares,
@@ -214,6 +217,7 @@ def _schedule(config: Config, objective: Any, shares: tuple[float, ...]) -> Term
             blocks=asked.blocks,
             whole_rounds=private,
         )
+    return terms, certificate
 
 
 def _check_length(config: Config, clients: int) -> None:

@@ -14,6 +14,7 @@ compared in constant time. No secret is ever part of an error or a log.
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import hmac
 import ipaddress
@@ -30,6 +31,7 @@ from urllib.parse import quote, unquote
 from crescendo.errors import DataError, PeerError, UsageError
 
 Role = Literal["server", "client", "aggregator"]
+Purpose = Literal["serve", "ask"]
 URN = "urn:crescendo:"
 CA, CERTIFICATE, KEY, TOKEN, TOKENS = "ca.pem", "cert.pem", "key.pem", "token", "tokens.json"
 
@@ -93,7 +95,9 @@ def is_loopback(address: str) -> bool:
 
 
 def check_address(address: str, folder: Path | None) -> None:
-    """Refuse to speak in the clear to, or listen in the clear on, anything but this machine."""
+    """Refuse what is no address, and to speak in the clear to, or listen in the clear on, anything but this machine."""
+    if not address.startswith("unix:"):
+        host_and_port(address)
     if folder is None and not is_loopback(address):
         raise UsageError(
             f"{address} is not on this machine, so TLS is needed; make certificates with `crescendo certs` and name the "
@@ -121,6 +125,50 @@ def client_credentials(folder: Path, pinned: bytes | None = None) -> Any:
     own = (folder / CERTIFICATE).exists()
     pair = (_secret(folder / KEY), _read(folder / CERTIFICATE)) if own else (None, None)
     return grpc.ssl_channel_credentials(roots, *pair)
+
+
+def check_folder(folder: Path, purpose: Purpose) -> None:
+    """Refuse a folder that will not do, before anybody is asked: a failed handshake tells neither side why."""
+    if not (folder / CA).exists() and (folder / "authority").is_dir():
+        raise UsageError(
+            f"{folder} has the folders of all parties; name your own with --certs, such as {folder}/server"
+        )
+    if not (folder / CERTIFICATE).exists():
+        return  # a token's folder, or one that is found to be incomplete when it is read
+    uses, since, until = _read_certificate(folder / CERTIFICATE)
+    if uses is not None and purpose not in uses:
+        raise UsageError(
+            f"the certificate in {folder} is for serving and not for asking; name a client's folder with --certs, for example "
+            f"one made by `crescendo certs DIR --client operator`"
+            if purpose == "ask"
+            else f"the certificate in {folder} is a client's and not for serving; name the server's folder with --certs"
+        )
+    now = _now()
+    if not since <= now <= until:
+        raise DataError(
+            f"the certificate in {folder} is valid from {since:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M} UTC and it is "
+            f"{now:%Y-%m-%d %H:%M}; to renew it, remove {CA} beside it where it was made and run `crescendo certs` again"
+        )
+
+
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
+
+
+def _read_certificate(path: Path) -> tuple[set[str] | None, datetime.datetime, datetime.datetime]:
+    """What a certificate may be used for (None: anything), and from when to when."""
+    from cryptography import x509
+    from cryptography.x509.oid import ExtendedKeyUsageOID as Use
+
+    try:
+        found = x509.load_pem_x509_certificate(_read(path))
+        allowed = set(found.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value)
+    except x509.ExtensionNotFound:
+        return None, found.not_valid_before_utc, found.not_valid_after_utc
+    except ValueError:
+        raise DataError(f"{path} is not a certificate; make it with `crescendo certs`") from None
+    uses = {word for word, use in (("serve", Use.SERVER_AUTH), ("ask", Use.CLIENT_AUTH)) if use in allowed}
+    return uses, found.not_valid_before_utc, found.not_valid_after_utc
 
 
 def client_token(folder: Path) -> str:

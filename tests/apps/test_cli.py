@@ -12,8 +12,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from crescendo.apps import cli
 from crescendo.apps.cli import app
+from crescendo.apps.commands import one_sentence
 from tests.apps.small import TOML
 
 runner = CliRunner()
@@ -69,6 +69,50 @@ def test_schedule_shows_both_sides_of_every_condition(run_file: str) -> None:
     assert [sum(row["shares"]) for row in found["first_rounds"]] == [10, 20, 30]
 
 
+PRIVATE = """
+[privacy]
+mechanism = "minibatch"
+sigma = 2.0
+delta = 1e-6
+clip = 1.0
+records = 500
+"""
+SERVED = """
+[clients]
+count = 2
+weights = "uniform"
+[schedule]
+rounds = 3
+sizes = {kind = "power", scale = 10}
+steps = {kind = "diminishing", eta0 = 0.1, beta = 0.01}
+[serve]
+federation = "trial"
+features = 3
+"""
+
+
+@pytest.mark.parametrize("data", ["", '[data]\nsource = "with the clients"\n'], ids=["no data", "with the clients"])
+@pytest.mark.parametrize(
+    "mechanism", ["", '[privacy]\nmechanism = "minibatch"\nsigma = 2.0\ndelta = 1e-6\nclip = 1.0\nrecords = 500\n']
+)
+def test_schedule_shows_what_a_server_would_serve(data: str, mechanism: str, run_file: str) -> None:
+    Path("served.toml").write_text(SERVED + data + mechanism)
+    shown = runner.invoke(app, ["schedule", "served.toml"])
+    assert shown.exit_code == 0 and "First rounds" in shown.stdout, shown.output
+    found, simulated = json_of("schedule", "served.toml"), json_of("schedule", run_file)
+    assert found["first_rounds"] == simulated["first_rounds"]
+    assert (found["clients"], found["rounds"]) == (2, 3)
+
+
+def test_schedule_refuses_what_a_server_would_refuse(run_file: str) -> None:
+    Path("served.toml").write_text(SERVED.replace('federation = "trial"', ""))
+    found = runner.invoke(app, ["schedule", "served.toml"])
+    assert found.exit_code == 1 and "serve.federation is missing" in found.stderr
+    Path("served.toml").write_text(SERVED.partition("[serve]")[0])
+    found = runner.invoke(app, ["schedule", "served.toml"])
+    assert found.exit_code == 1 and "data is missing" in found.stderr
+
+
 def test_schedule_writes_nothing(run_file: str) -> None:
     runner.invoke(app, ["schedule", run_file])
     assert [path.name for path in Path.cwd().iterdir()] == ["small.toml"]
@@ -121,8 +165,49 @@ def test_a_run_that_is_interrupted_says_so_and_leaves_nothing(run_file: str, mon
     assert not Path("runs").exists()
 
 
+LOADING = """
+import os, signal, sys
+
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == "typer":
+            os.kill(os.getpid(), signal.SIGINT)
+            while True:  # until the signal is heard of
+                pass
+
+sys.meta_path.insert(0, Interrupt())
+from crescendo.__main__ import main
+main()
+"""
+
+
+@pytest.mark.slow
+def test_an_interrupt_while_it_is_still_loading_is_one_line_too() -> None:
+    found = subprocess.run([sys.executable, "-c", LOADING], capture_output=True, text=True, timeout=60)
+    assert (found.returncode, found.stdout, found.stderr) == (130, "", "crescendo: stopped\n")
+
+
+@pytest.mark.slow
+def test_nothing_that_takes_time_is_loaded_before_an_interrupt_is_heeded() -> None:
+    probe = "import sys, crescendo.__main__; print(' '.join(sys.modules))"
+    found = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    assert {"numpy", "typer", "asyncio"} & set(found.stdout.split()) == set()
+
+
+@pytest.mark.slow
+def test_a_closed_stream_is_not_taken_by_the_next_file_that_is_opened(tmp_path: Path) -> None:
+    """Else what a library says on stderr would be written into a journal."""
+    probe = (
+        "import os, sys; from crescendo.__main__ import _open_streams; _open_streams(); print(os.open(os.devnull, 0))"
+    )
+    found = subprocess.run(
+        ["sh", "-c", 'exec "$0" -c "$1" 2>&-', sys.executable, probe], capture_output=True, text=True, check=True
+    )
+    assert int(found.stdout) > 2
+
+
 def crescendo(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "crescendo.apps.cli", *arguments]
+    command = [sys.executable, "-m", "crescendo", *arguments]
     return subprocess.run(command, capture_output=True, text=True, **options)
 
 
@@ -152,7 +237,7 @@ def test_a_real_process_answers_a_mistake_without_a_traceback(run_file: str) -> 
 def test_a_reader_that_goes_away_is_no_error(run_file: str) -> None:
     reading, writing = os.pipe()
     os.close(reading)
-    command = [sys.executable, "-m", "crescendo.apps.cli", "data", "list", "--json"]
+    command = [sys.executable, "-m", "crescendo", "data", "list", "--json"]
     with os.fdopen(writing, "w") as closed:
         found = subprocess.run(command, stdout=closed, stderr=subprocess.PIPE, text=True)
     assert found.stderr == "" and found.returncode == 141
@@ -162,7 +247,7 @@ def test_a_reader_that_goes_away_is_no_error(run_file: str) -> None:
 def test_a_package_that_is_not_installed_is_named_with_what_brings_it(
     module: str, extra: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(typer.Exit) as ended, cli.one_sentence():
+    with pytest.raises(typer.Exit) as ended, one_sentence():
         raise ModuleNotFoundError(f"No module named {module!r}", name=f"{module}.part")
     assert ended.value.exit_code == 1
     assert f"install it with pip install 'crescendo-fl[{extra}]'" in capsys.readouterr().err

@@ -76,3 +76,24 @@ def test_the_policy_in_the_page_allows_the_run_file_in_the_page(tmp_path: Path) 
     assert policy.max_epsilon is not None
     assert run["privacy"]["epsilon"] <= policy.max_epsilon <= (policy.epsilon or 0)
     assert run["privacy"]["delta"] <= (policy.delta or 0)
+
+
+def test_every_event_of_the_logs_is_explained() -> None:
+    """And none that is not there any more."""
+    root = Path(__file__).resolve().parents[2] / "crescendo"
+    code = "".join(path.read_text() for path in [*root.glob("apps/*.py"), *root.glob("runtimes/network/*.py")])
+    said = set(re.findall(r'\blog\(\s*"(\w+)"', code.replace("_log(", "log(")))
+    said |= set(re.findall(r'_line\("(\w+)"', code)) | {"alarm", "refused"}  # told apart where they are said
+    table = PAGE.partition("## Logs")[2].partition("\n## ")[0]
+    told = {word for cell in re.findall(r"^\| (`.*?) \|", table, re.M) for word in re.findall(r"`(\w+)`", cell)}
+    assert told == said
+
+
+def test_every_column_of_the_status_is_explained() -> None:
+    from crescendo.apps.network_show import _table
+
+    empty = {"federation": "f", "finished": True, "k": 0, "rounds": 0, "epoch": 0, "late": 0, "clients": []}
+    shown = {str(column.header) for column in _table(empty).columns} - {"client"}
+    table = PAGE.partition("| column |")[2].partition("\n\n")[0]
+    told = {name for cell in re.findall(r"^\| (.+?) \|", table, re.M) for name in cell.split(", ")}
+    assert told == shown

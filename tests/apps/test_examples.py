@@ -72,5 +72,5 @@ def test_the_federation_of_a_model_of_ones_own_runs_as_its_commands_say(tmp_path
 
 
 def started(folder: Path, words: list[str]) -> subprocess.Popen[Any]:
-    command = [sys.executable, "-m", "crescendo.apps.cli", *words]
+    command = [sys.executable, "-m", "crescendo", *words]
     return subprocess.Popen(command, cwd=folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)

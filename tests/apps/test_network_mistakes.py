@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 from typer.testing import CliRunner
 
 from crescendo.apps.certs import make_certificates
 from crescendo.apps.cli import app
-from crescendo.apps.network_show import _table
 from crescendo.apps.runfile import read, write
 from crescendo.core.messages import Settled
 from crescendo.errors import DataError, Refused, UsageError
@@ -176,47 +174,6 @@ def test_join_checks_its_own_words_before_it_asks_anybody(changed: dict[str, str
     """Nobody listens there: a client that asked first would try for ever."""
     words = {"--data": "mine.csv", "--as": "alice", "--state": "mine", "--policy": "p.toml", **changed}
     assert reason in refused("join", "127.0.0.1:1", *(f"{option}={value}" for option, value in words.items()))
-
-
-# -- status
-
-
-def federation(**changed: Any) -> dict[str, Any]:
-    client = {
-        "name": "client 12",
-        "connected": False,
-        "present": False,
-        "round": 123_456,
-        "lag": 12_345,
-        "waited_for": True,
-        "silent_seconds": 5000.0,
-        "bytes_up": 123_456_789_012,
-        "bytes_down": 999_999_999,
-        "epsilon": 0.000123,
-        **changed,
-    }
-    return {"federation": "trial", "finished": False, "k": 1, "rounds": 2, "epoch": 3, "clients": [client]}
-
-
-def lines_of(found: dict[str, Any]) -> list[str]:
-    console = Console(width=80)
-    with console.capture() as shown:
-        console.print(_table(found))
-    return shown.get().splitlines()
-
-
-def test_the_status_fits_a_terminal() -> None:
-    lines = lines_of(federation())
-    assert max(len(line) for line in lines) <= 80 and "…" not in "".join(lines)
-    row = " ".join(next(line for line in lines if "client 12" in line).split())
-    assert row == "client 12 absent 123456 12345 yes 83 min 123 GB 1.0 GB 0.000123"
-
-
-def test_a_long_name_takes_lines_and_leaves_the_numbers_whole() -> None:
-    name = "a very long name [red] of an airline that nobody can fit into so narrow a column"
-    lines = lines_of(federation(name=name))
-    assert max(len(line) for line in lines) <= 80 and "123 GB" in "".join(lines)
-    assert "[red]" in "".join(lines), "a name is not markup"
 
 
 # -- the client's own guard

@@ -248,7 +248,7 @@ def test_serve_join_status_and_health_on_the_command_line(tmp_path: Path) -> Non
     where = f"127.0.0.1:{port}"
 
     def start(*words: str, **how: Any) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "crescendo.apps.cli", *words]
+        command = [sys.executable, "-m", "crescendo", *words]
         return subprocess.Popen(command, cwd=tmp_path, text=True, **how)
 
     def member(name: str) -> subprocess.Popen[str]:

@@ -36,12 +36,15 @@ def tokens(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def visit(server: Path, credentials: Any, name: str, token: str = "", host: str = "127.0.0.1") -> str:
+def visit(
+    server: Path, credentials: Any, name: str, token: str = "", host: str = "127.0.0.1", relays: bool = False
+) -> str:
     """One call to a server that lives in ``server`` (a folder): "in", or why not."""
 
     async def door(request: bytes, context: Any) -> bytes:
         try:
-            Doorkeeper.of(server)(name, token, context)
+            keeper = Doorkeeper.of(server)
+            (keeper.aggregator if relays else keeper)(name, token, context)
         except PeerError as error:
             return str(error).encode()
         return b"in"
@@ -87,6 +90,16 @@ def test_an_aggregator_is_not_a_client(mutual: Path) -> None:
     edge = as_client(mutual / "aggregators" / "edge")[0]
     assert "has not shown" in visit(mutual / "server", edge, "edge")
     assert visit(mutual / "server", edge, "") == "in", "it may ask for the status"
+
+
+@pytest.mark.parametrize("kind", ["mutual", "tokens"])
+def test_a_client_is_not_an_aggregator(kind: str, request: pytest.FixtureRequest) -> None:
+    """An aggregator is believed about the names below it, so a client's own proof must not make it one."""
+    folder: Path = request.getfixturevalue(kind)
+    alice, edge = as_client(folder / "clients" / "alice"), as_client(folder / "aggregators" / "edge")
+    for (credentials, token), name in ((alice, "alice"), (alice, "edge"), (edge, "alice"), (edge, "other")):
+        assert "has not shown" in visit(folder / "server", credentials, name, token, relays=True)
+    assert visit(folder / "server", edge[0], "edge", edge[1], relays=True) == "in"
 
 
 def test_without_a_certificate_there_is_no_connection(mutual: Path, tokens: Path) -> None:

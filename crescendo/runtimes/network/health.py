@@ -30,9 +30,9 @@ async def serve_health(address: str, facts: Callable[[], dict[str, Any]]) -> asy
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            head = await asyncio.wait_for(reader.readuntil(b"\r\n"), PATIENCE)
-            method, _, rest = head.decode("ascii", "replace").partition(" ")
-            found = method == "GET" and rest.split(" ")[0] == "/healthz"
+            # to the end of the headers: closing on what was not read would make the kernel take the answer back
+            head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), PATIENCE)
+            found = head.split(b" ")[:2] == [b"GET", b"/healthz"]
             body = json.dumps(facts() if found else {"error": "GET /healthz"}).encode() + b"\n"
             status = b"200 OK" if found else b"404 Not Found"
             writer.write(b"HTTP/1.1 " + status + b"\r\nContent-Type: application/json\r\nConnection: close\r\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
+from dataclasses import dataclass
 from typing import Any
 
 from crescendo.core.messages import Settled
@@ -30,6 +31,14 @@ class Bucket:
         return max(0.0, -self._left / self._rate)
 
 
+@dataclass(slots=True)
+class Traffic:
+    """Bytes of vectors from and to one client, over all its streams since the server was started."""
+
+    up: int = 0
+    down: int = 0
+
+
 class Peer:
     """A stream that has joined. Of broadcasts and acknowledgements only the newest wait, however slowly the client reads."""
 
@@ -37,7 +46,7 @@ class Peer:
         self.client = client
         self.heard = time.monotonic()
         self.closed = asyncio.Event()
-        self.bytes_up = self.bytes_down = 0
+        self.traffic = Traffic()
         self.told_k = -1
         self.line = asyncio.Semaphore(PART_OF_THE_TIME)
         self.useless = Bucket(USELESS_BURST, USELESS_RATE)
@@ -94,7 +103,7 @@ class Peer:
             self._ack = self._news = None
             for message in news.edition.messages(news.yours):
                 await context.write(message)
-            self.bytes_down += len(news.edition.data)
+            self.traffic.down += len(news.edition.data)
             self.told_k = news.edition.k
             return True
         return False

@@ -126,7 +126,7 @@ class Link:
         for c in yours:
             if c in self.peers:
                 self.peers[c].told_k = edition.k
-                self.peers[c].bytes_down += len(edition.data) // len(yours)
+                self.peers[c].traffic.down += len(edition.data) // len(yours)
 
 
 class RelayedPeer(Peer):
@@ -321,7 +321,7 @@ class ServerHouse:
             link.acknowledge(c, durable.settled(c), durable.epoch)
             if c in link.peers:
                 server._heard[c] = now
-                link.peers[c].bytes_up += len(total.data) // len(total.pairs)
+                link.peers[c].traffic.up += len(total.data) // len(total.pairs)
         if item.useless:
             await asyncio.sleep(link.useless.take())
 

@@ -26,9 +26,9 @@ from crescendo.runtimes.journal import GROUP, GROUP_BYTES
 from crescendo.runtimes.network.hall import Hall, Incoming, Item, Message, Silence
 from crescendo.runtimes.network.link import LARGEST_MESSAGE, OPTIONS, parsed
 from crescendo.runtimes.network.logs import Log, quiet
-from crescendo.runtimes.network.peers import LARGE, Bucket, Peer, serialized
+from crescendo.runtimes.network.peers import LARGE, Bucket, Peer, Traffic, serialized
 from crescendo.runtimes.network.relay import RelayDoor, ServerHouse
-from crescendo.runtimes.network.status import status_of
+from crescendo.runtimes.network.status import spending_of, status_of
 from crescendo.runtimes.wire import Assembly
 from crescendo.runtimes.wire_messages import (
     SERVICE,
@@ -73,6 +73,8 @@ class NetworkServer:
         self.hall, self._manners, self._admit, self._log = hall, manners or Manners(), admit, log
         self.peers: dict[int, Peer] = {}
         self._heard: dict[int, float] = {}
+        self._traffic: dict[int, Traffic] = {}
+        self._spending = spending_of(hall)
         self._strikes: dict[int, Bucket] = {}
         self._asking: dict[
             int, asyncio.Event
@@ -294,6 +296,7 @@ class NetworkServer:
             older.close(Refusal("this client has joined again from elsewhere; if these are two copies, stop one", True))
         peer = Peer(c) if item.make is None else item.make()
         self.peers[c] = peer
+        peer.traffic = self._traffic.setdefault(c, peer.traffic)
         self._heard[c] = time.monotonic()
         for answer in item.answers:
             peer.say(answer)
@@ -310,7 +313,7 @@ class NetworkServer:
                 hall.check_about(message.federation, message.digest)
                 data = assembly.add(message.vector)
                 if data is not None:
-                    peer.bytes_up += len(data)
+                    peer.traffic.up += len(data)
                     await self._pass_on(peer, Incoming(message.vector.about, data), large=len(data) > LARGE)
             elif isinstance(message, VoidRound):
                 hall.check_about(message.federation, message.digest)
@@ -352,4 +355,5 @@ class NetworkServer:
             self._admit("", request.token, context)
         except PeerError as error:
             await context.abort(grpc.StatusCode.UNAUTHENTICATED, str(error))
-        return pb.StatusReply(json=json.dumps(status_of(self.hall, self.peers, self._heard, self._began)))
+        found = await status_of(self.hall, self.peers, self._heard, self._traffic, self._spending)
+        return pb.StatusReply(json=json.dumps(found))

@@ -2,61 +2,83 @@
 
 from __future__ import annotations
 
+import math
 import time
+from collections.abc import Container, Mapping
 from typing import Any
 
 from crescendo.core.messages import Settled
-from crescendo.privacy.accountant import account
-from crescendo.privacy.certificates import Certificate
-from crescendo.privacy.events import tally
 from crescendo.runtimes.network.hall import Hall
-from crescendo.runtimes.network.peers import Peer
+from crescendo.runtimes.network.peers import Traffic
+from crescendo.runtimes.network.spending import Price, Spending
 
 
-def status_of(hall: Hall, peers: dict[int, Peer], heard: dict[int, float], began: float) -> dict[str, Any]:
-    """The federation and its clients, as plain data.
-
-    Of each client: how many of its rounds are settled, how many it is behind k (negative: ahead), whether rounds wait for it,
-    and an upper bound on the epsilon of what it has sent.
-    """
-    durable, now, terms = hall.durable, time.monotonic(), hall.terms
-    present = durable.present
-    clients = []
-    for c, name in enumerate(hall.names):
-        settled, peer = durable.settled(c), peers.get(c)
-        clients.append(
-            {
-                "name": name,
-                "connected": peer is not None,
-                "present": bool(present[c]),
-                "joined": c in durable.instances,
-                "round": settled.below + len(settled.beyond),
-                "lag": durable.k - settled.below,
-                "waited_for": bool(present[c]) and not hall.finished and durable.k not in settled,
-                "silent_seconds": round(now - heard.get(c, began), 1),
-                "bytes_up": 0 if peer is None else peer.bytes_up,
-                "bytes_down": 0 if peer is None else peer.bytes_down,
-                "epsilon": spent(hall.limits.certificate, hall.delta, c, settled),
-            }
-        )
+def federation_of(hall: Hall) -> dict[str, Any]:
+    """The federation as a whole; quick enough for whoever asks every second."""
+    certificate = hall.limits.certificate
     return {
         "federation": hall.federation,
         "terms": hall.digest,
-        "k": durable.k,
-        "rounds": terms.rounds,
-        "epoch": durable.epoch,
+        "k": hall.durable.k,
+        "rounds": hall.terms.rounds,
+        "epoch": hall.durable.epoch,
         "finished": hall.finished,
-        "late": durable.late,
-        "mechanism": "none" if hall.limits.certificate is None else hall.limits.certificate.mechanism,
+        "late": hall.durable.late,
+        "mechanism": "none" if certificate is None else certificate.mechanism,
         "delta": hall.delta,
-        "clients": clients,
     }
 
 
-def spent(certificate: Certificate | None, delta: float | None, c: int, settled: Settled) -> float | None:
-    """An upper bound, by Renyi divergence, on what the settled rounds cost client c; None without privacy."""
-    if certificate is None or delta is None:
-        return None
-    rounds = [*range(settled.below), *settled.beyond]
-    events = tally(event for i in rounds if (event := certificate.event(i, c)) is not None)
-    return account(events, delta, quick=True).epsilon if events else 0.0
+def spending_of(hall: Hall) -> Spending | None:
+    """Who knows what was spent; nobody without a certificate."""
+    certificate, delta = hall.limits.certificate, hall.delta
+    return None if certificate is None or delta is None else Spending(certificate, delta)
+
+
+async def status_of(
+    hall: Hall,
+    here: Container[int],
+    heard: Mapping[int, float],
+    traffic: Mapping[int, Traffic],
+    spending: Spending | None,
+) -> dict[str, Any]:
+    """The federation and its clients, all as of one instant; accounting for what was spent may take seconds after it.
+
+    ``heard`` says when each client was last heard of, on the clock of ``time.monotonic``.
+    """
+    reached = [hall.durable.settled(c) for c in range(len(hall.names))]
+    found, present, now = federation_of(hall), hall.durable.present, time.monotonic()
+    clients = []
+    for c, (name, settled) in enumerate(zip(hall.names, reached, strict=True)):
+        moved = traffic.get(c, Traffic())
+        clients.append(
+            {
+                "name": name,
+                "connected": c in here,
+                "present": bool(present[c]),
+                "joined": c in hall.durable.instances,
+                "round": _count(settled),
+                "lag": found["k"] - settled.below,
+                "waited_for": bool(present[c]) and not found["finished"] and found["k"] not in settled,
+                "silent_seconds": round(now - heard[c], 1) if c in heard else None,
+                "bytes_up": moved.up,
+                "bytes_down": moved.down,
+            }
+        )
+    prices = await spending.of(reached) if spending is not None else [None] * len(clients)
+    for client, price in zip(clients, prices, strict=True):
+        client.update(_spent(price))
+    return {**found, "clients": clients}
+
+
+def _count(settled: Settled) -> int:
+    return settled.below + len(settled.beyond)
+
+
+def _spent(price: Price | None) -> dict[str, Any]:
+    """``epsilon_is`` says how it was found; None: there is no privacy, or it is not known yet."""
+    if price is None:
+        return {"epsilon": None, "epsilon_is": None}
+    if price.epsilon == math.inf:  # JSON has no such number
+        return {"epsilon": None, "epsilon_is": "infinite"}
+    return {"epsilon": price.epsilon, "epsilon_is": "tight" if price.tight else "bound"}

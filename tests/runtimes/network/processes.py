@@ -52,17 +52,17 @@ def run_server(run_file: str, port: int, state: str, log: str, linger: float) ->
     from crescendo.errors import CrescendoError
     from crescendo.runtimes.network.logs import JsonLog
 
-    with Path(log).open("a") as out:
+    with Path(log).open("a") as out, JsonLog(out) as said:
         try:
             serve(
                 read_served(Path(run_file)),
                 Listening(f"127.0.0.1:{port}"),
                 Path(state),
                 linger=linger,
-                log=JsonLog(out),
+                log=said,
             )
         except CrescendoError as error:
-            JsonLog(out)("ended", reason=str(error))
+            said("ended", reason=str(error))
             sys.exit(1)
 
 
@@ -78,7 +78,7 @@ def run_client(client: Client) -> None:
     from crescendo.runtimes.network.logs import JsonLog
 
     seed = client.seed
-    with Path(client.log).open("a") as out:
+    with Path(client.log).open("a") as out, JsonLog(out) as said:
         try:
             join(
                 Place(f"127.0.0.1:{client.port}"),
@@ -87,12 +87,12 @@ def run_client(client: Client) -> None:
                 Path(client.state),
                 Policy.model_validate(client.policy),
                 model=None if client.model is None else read_model(client.model),
-                log=JsonLog(out),
+                log=said,
                 patience=Patience(0.05, 0.5),
                 randomness=None if seed is None else lambda me: SeededSource(seed, me),
             )
         except CrescendoError as error:
-            JsonLog(out)("ended", reason=str(error))
+            said("ended", reason=str(error))
             sys.exit(1)
 
 

@@ -31,12 +31,12 @@ def run_aggregator(parent: int, port: int, name: str, log: str, certs: Path | No
     from crescendo.runtimes.network.link import Patience
     from crescendo.runtimes.network.logs import JsonLog
 
-    with Path(log).open("a") as out:
+    with Path(log).open("a") as out, JsonLog(out) as said:
         try:
             tree = Tree(f"127.0.0.1:{parent}", f"127.0.0.1:{port}", name, certs)
-            aggregate(tree, log=JsonLog(out), patience=Patience(0.05, 0.5))
+            aggregate(tree, log=said, patience=Patience(0.05, 0.5))
         except CrescendoError as error:
-            JsonLog(out)("ended", reason=str(error))
+            said("ended", reason=str(error))
             sys.exit(1)
 
 
@@ -189,15 +189,15 @@ def run_secured(what: str, folder: Path, port: int, certs: Path, log: Path) -> N
     from crescendo.runtimes.network.logs import JsonLog
 
     address = f"127.0.0.1:{port}"
-    with log.open("a") as out:
+    with log.open("a") as out, JsonLog(out) as said:
         if what == "server":
             config = read_served(folder / "federation.toml")
-            serve(config, listening(address, certs), folder / "served", linger=600.0, log=JsonLog(out))
+            serve(config, listening(address, certs), folder / "served", linger=600.0, log=said)
         else:
             c, policy = int(what), Policy.model_validate({"mechanisms": ["none"]})
             source, state = Source(str(folder / f"part{c}.npz")), folder / f"client{c}"
             patience = Patience(0.05, 0.5)
-            join(place(address, certs), f"client {c}", source, state, policy, log=JsonLog(out), patience=patience)
+            join(place(address, certs), f"client {c}", source, state, policy, log=said, patience=patience)
 
 
 @pytest.mark.parametrize("tokens", [False, True], ids=["certificates", "tokens"])
@@ -205,7 +205,7 @@ def test_a_tree_with_tls_lets_in_who_proves_to_be_part_of_it_and_nobody_else(tok
     from crescendo.apps.certs import make_certificates
 
     keys, raw = tmp_path / "keys", case(clients={"count": 2}, schedule={"wait": {"rounds": 0}})
-    make_certificates(keys, clients=["client 0", "client 1"], aggregators=["node"], tokens=tokens)
+    make_certificates(keys, clients=["client 0", "client 1"], aggregators=["node", "other"], tokens=tokens)
     with Grove(federation(tmp_path, raw), {"node": "server"}, ["node"] * 2) as grove:
         made, port = grove.made, grove.ports["node"]
 
@@ -216,13 +216,12 @@ def test_a_tree_with_tls_lets_in_who_proves_to_be_part_of_it_and_nobody_else(tok
             return process
 
         made.server = secured("server", made.port, keys / "server")
-        asked = (made.port, free_port(), "client 0", str(made.folder / "false.log"), keys / "clients" / "client 0")
-        if not tokens:  # a client with a token has no certificate to listen with
-            grove.nodes["false"] = CONTEXT.Process(target=run_aggregator, args=asked)
-            grove.nodes["false"].start()
-            made.until(lambda: not grove.nodes["false"].is_alive(), "the false aggregator ends")
-            assert grove.nodes["false"].exitcode == 1
-            assert "has not shown a certificate" in made.events("false.log")[-1]["reason"]
+        asked = (made.port, free_port(), "node", str(made.folder / "false.log"), keys / "aggregators" / "other")
+        grove.nodes["false"] = CONTEXT.Process(target=run_aggregator, args=asked)
+        grove.nodes["false"].start()
+        made.until(lambda: not grove.nodes["false"].is_alive(), "the false aggregator ends")
+        assert grove.nodes["false"].exitcode == 1
+        assert "has not shown a certificate" in made.events("false.log")[-1]["reason"]
         log = str(made.folder / "node.log")
         grove.nodes["node"] = CONTEXT.Process(
             target=run_aggregator, args=(made.port, port, "node", log, keys / "aggregators" / "node")

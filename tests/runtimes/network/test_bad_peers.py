@@ -182,7 +182,7 @@ def check_after(made: Federation, agreed: Agreed) -> None:
 
 def play(folder: Path, count: int, rounds: int, seed: int) -> Counter[str]:
     with open_to_attack(folder, rounds) as made:
-        made.until(lambda: bool(made.events("server.log")), "the server serves")
+        made.until(lambda: (folder / "served" / "terms.json").exists(), "the server serves")
         agreed = build_terms(json.loads((folder / "served" / "terms.json").read_text())["terms"])
         assert made.server is not None and made.server.pid is not None
         try:

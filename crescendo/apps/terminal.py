@@ -1,0 +1,66 @@
+"""How the command line prints for people: tables and sentences on stdout, a progress bar on stderr, numbers with units."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+from collections.abc import Iterator
+
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+
+def printer() -> Console:
+    """To stdout. What its encoding cannot write (a name, a cut-off word's dots) becomes a question mark, not an error."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+    return Console()
+
+
+@contextlib.contextmanager
+def progress_bar(*more: ProgressColumn) -> Iterator[Progress]:
+    """A bar on stderr, on a terminal only; it leaves nothing behind."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), *more, TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        yield bar
+
+
+def new_table(title: str | None, *columns: str, left: int = 1) -> Table:
+    """Words in the first ``left`` columns, numbers in the others. A title has others' names in it, which are not markup."""
+    made = Table(box=box.SIMPLE_HEAD, title=None if title is None else Text(title), title_justify="left")
+    for place, name in enumerate(columns):
+        made.add_column(name, justify="left" if place < left else "right", no_wrap=True)
+    return made
+
+
+def say(console: Console, sentence: str) -> None:
+    """A line of prose: a capital first, a full stop last, and others' words in it taken as they are."""
+    console.print(Text(sentence[:1].upper() + sentence[1:].rstrip(".") + "."), soft_wrap=True)
+
+
+def size(count: float) -> str:
+    """
+    >>> size(528), size(105_600), size(5_000_000), size(999_999_999)
+    ('528 B', '105.6 kB', '5.0 MB', '1.0 GB')
+    """
+    value, units = float(count), iter(("B", "kB", "MB", "GB", "TB", "PB"))
+    unit = next(units)
+    while value >= (999.5 if unit == "B" else 999.95) and unit != "PB":
+        value, unit = value / 1000, next(units)
+    return f"{value:.0f} B" if unit == "B" else f"{value:.1f} {unit}"
+
+
+def span(seconds: float) -> str:
+    """
+    >>> span(4.2), span(150), span(10_000), span(1_000_000)
+    ('4 s', '2 min', '3 h', '12 d')
+    """
+    for most, length, unit in ((120, 1, "s"), (7200, 60, "min"), (172_800, 3600, "h")):
+        if seconds < most:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds / 86400:.0f} d"
