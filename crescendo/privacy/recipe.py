@@ -120,11 +120,11 @@ def _iterated(request: Request, r0: float, factor: float | None, sigma: float) -
         q = min(by_case, (of.D(p, r0, sigma, gamma) / epochs) ** p) * (1 - 1e-9)
         m = (request.first_size / (records * q)) ** (1 / p)
         rounds = true_rounds(q * records, m, p, gradients)
+        if m > 100 * rounds:  # so far from growing that T may even be lost in rounding
+            return None
         if abs(m / rounds - gamma) <= 1e-12:
             break
         gamma = m / rounds
-        if gamma > 100:
-            return None
     return q, m, rounds
 
 

@@ -73,6 +73,8 @@ def schedule(
     else:  # how many rounds a constant size takes is known; another number is answered with it
         _check_possible(budget, first, None, cap)
     found = [pair for p in _powers(first, power) if (pair := _fit(budget, first, p, rounds, cap, delay)) is not None]
+    if not found and power is None and (constant := _fit(budget, first, 0.0, rounds, cap, delay)) is not None:
+        return constant  # a first size at the cap leaves no room to grow
     if not found:
         raise UsageError(_why_none(budget, first, power, rounds, cap, delay))
     if len(found) == 1:
@@ -136,7 +138,11 @@ def _why_none(
     if power == 0 and first is not None:
         count = math.ceil(budget.gradients / first)
         return f"constant rounds of {first:,} take {count:,} rounds for {budget.gradients:,} gradients; ask for {count:,} rounds"
-    assert rounds is not None  # without a number of rounds the constant schedule always fits
+    if rounds is None:  # without a power the constant schedule would fit
+        return (
+            f"no sizes of power {power or 0:g} begin with {first or 1:,}, stay within {cap:,} and add up to "
+            f"{budget.gradients:,} gradients; start with a smaller first size, allow a larger share or take power 0"
+        )
     last, p = min(
         (Curve.through(first, p, rounds, budget.gradients).steps(budget.gradients)[-1][0], p)
         for p in _powers(first, power)

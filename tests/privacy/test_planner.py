@@ -13,6 +13,7 @@ from crescendo.privacy import Plan, account, plan
 from crescendo.privacy.calibrate import least_sigma
 from crescendo.privacy.events import from_json
 from crescendo.privacy.planner import compared
+from crescendo.privacy.search import checked, schedule
 from crescendo.privacy.staircase import MOST_STEPS, Curve, events_of, fewest_rounds, per_round
 
 EXAMPLE_3: dict[str, Any] = {"epsilon": 1, "delta": 5.5e-8, "records": 10_000, "gradients": 25_000}
@@ -235,3 +236,33 @@ def test_the_value_a_refusal_names_would_work() -> None:
         plan(1, 1e-5, 10_000, 25_000, first_size=16, rounds=60, max_share=0.046)
     made = plan(1, 1e-5, 10_000, 25_000, first_size=16, power=0.5, rounds=60, max_share=0.062, compare=False)
     assert made.sizes.last == 620
+
+
+@settings(deadline=None)
+@given(
+    st.integers(1, 400),
+    st.integers(1, 300),
+    st.none() | st.integers(1, 12),
+    st.none() | st.just(0.0) | st.floats(0, 8),
+    st.none() | st.integers(1, 40),
+    st.sampled_from([0.01, 0.05, 0.2, 1.0]),
+)
+def test_every_request_is_answered_with_sizes_that_keep_to_it_or_with_a_sentence(
+    records: int, gradients: int, first: int | None, power: float | None, rounds: int | None, share: float
+) -> None:
+    cap = int(share * records + 1e-9)
+    try:
+        budget = checked(1.0, 1e-3, records, gradients, first, power, rounds, share)
+        curve, stairs = schedule(budget, first, power, rounds, cap, None)
+    except UsageError:
+        free = power is None and rounds is None
+        assert not free or cap < (first or 1) or gradients < (first or 1)  # what is left open is found
+        return
+    sizes = per_round(stairs)
+    assert sum(sizes) == gradients and max(sizes) <= cap and len(sizes) == curve.rounds
+    assert rounds in (None, len(sizes)) or (power == 0 and first is not None)
+
+
+def test_the_paper_row_of_a_plan_that_cannot_grow() -> None:
+    found = plan(1.0, 1e-3, records=20, gradients=10, first_size=4, max_share=0.5)
+    assert found.epsilon <= 1 and "paper" in found.compared_to
