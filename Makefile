@@ -2,6 +2,7 @@
 # make quick  the checks under a quarter of a second        make bench  the benchmarks
 # make setup  only make .venv                               make clean  remove .venv, caches and runs
 # make soak   the checks that take minutes: a federation whose processes are killed again and again
+# make search the property tests with new random examples
 #
 # Everything lives in .venv. A stamp says what is installed there; it is older than pyproject.toml or
 # constraints.txt when the installation must be looked at again.
@@ -12,7 +13,7 @@ STAMPS  := .venv/stamps
 PINS    := pyproject.toml constraints.txt
 INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt -e
 
-.PHONY: run test quick soak bench setup clean
+.PHONY: run test quick soak search bench setup clean
 .DELETE_ON_ERROR:
 
 run: $(STAMPS)/demo
@@ -29,6 +30,9 @@ quick: $(STAMPS)/test
 
 soak: $(STAMPS)/test
 	$(BIN)/pytest -n 2 -m soak
+
+search: $(STAMPS)/test
+	HYPOTHESIS_PROFILE=searching $(BIN)/pytest -n 2 -m "not soak"
 
 bench: $(STAMPS)/test
 	@set -e; for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file; done

@@ -1,4 +1,8 @@
-"""What every test shares: the folder of public data sets beside the repository, and a cache of the tests' own."""
+"""What every test shares: the folder of public data sets beside the repository, a cache of the tests' own, and how to search.
+
+Property tests try the same examples in every run, so that a failure is of the change that was made; with
+HYPOTHESIS_PROFILE=searching they look for new ones, as `make search` does. No example fails for being slow.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.register_profile("searching", deadline=None, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 ROOT = Path(__file__).resolve().parents[1]
 
