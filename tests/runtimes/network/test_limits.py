@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,15 @@ from crescendo.privacy.mechanisms import Private
 from crescendo.privacy.noise import SeededSource
 from crescendo.runtimes.durable import DurableServer
 from crescendo.runtimes.entries import NewEpoch
+from crescendo.runtimes.network.aggregator import Node, Work
 from crescendo.runtimes.network.hall import Hall, Incoming, Item
 from crescendo.runtimes.network.limits import Limits, length_of
+from crescendo.runtimes.network.link import Place, channel_to, join_on
 from crescendo.runtimes.wire import encode
+from crescendo.runtimes.wire_messages import Ack, Hello, Refusal, Welcome
 from crescendo.worker import Worker
 from tests.conformance.cases import PRIVATE, case
+from tests.runtimes.network.stage import SOON, Fake, Stage, stage
 
 RECORDS = 1000
 SLOTS = {"minibatch": 20, "local": 10}
@@ -159,3 +164,54 @@ def test_an_update_from_the_longest_start_is_within_the_limit_and_a_hundredfold_
         worker.run(slots)
         delta = worker.finish().delta
         assert length_of(delta) <= limits.longest(i, 0) < 100 * length_of(delta)
+
+
+# -- behind an aggregator ------------------------------------------------------------------------------------------------
+
+
+def work_of(text: str) -> Work:
+    agreed = build_terms(text)
+    about = agreed.terms, text, agreed.federation, agreed.digest, tuple(agreed.names), agreed.wire
+    return Work(*about, agreed.objective.size, limits_of(agreed))
+
+
+async def _one_of_five_is_too_long(here: Stage, node: Node) -> None:
+    agreed, size = here.agreed, here.agreed.objective.size
+    limit = here.hall.limits.longest(0, 0)
+    bad = np.zeros(size)
+    bad[0] = 4.9 * limit  # within the limit of the sum of five
+    async with channel_to(Place(f"127.0.0.1:{node.port}")) as channel:
+        fakes = [Fake(join_on(channel), agreed) for _ in range(5)]
+        for c, fake in enumerate(fakes):
+            about = agreed.federation, agreed.digest
+            await fake.say(Hello(agreed.names[c], f"{c:032x}", *about))
+            await fake.hear_until(Welcome)
+        await fakes[0].send(0, bad)
+        refusal = await fakes[0].hear_until(Refusal)
+        assert not refusal.final and refusal.round == 0 and "not longer than" in refusal.reason
+        for fake in fakes[1:]:
+            await fake.send(0, np.full(size, 1e-3))
+        await fakes[1].k(1)  # the round is over without it
+        await fakes[0].hear_until(Ack, lambda ack: 0 in ack.yours)
+    np.testing.assert_allclose(here.hall.durable.model, agreed.initial() - 4e-3, atol=1e-9)
+
+
+def test_an_aggregator_refuses_what_is_too_long_for_one_client_though_not_for_a_sum(tmp_path: Path) -> None:
+    async def play() -> None:
+        raw = case(run={"wire": "float32"}, privacy={"mechanism": "minibatch", **PRIVATE})
+        async with stage(tmp_path, raw) as here:
+            log: list[str] = []
+            node = Node("a", Place(f"127.0.0.1:{here.port}"), work_of, log=lambda event, **facts: log.append(event))
+            stop = asyncio.Event()
+            running = asyncio.create_task(node.run("127.0.0.1:0", stop))
+            try:
+                async with asyncio.timeout(SOON):
+                    while not node.up:
+                        await asyncio.sleep(0)
+                await _one_of_five_is_too_long(here, node)
+                assert "refused" in log and here.events("void")
+            finally:
+                stop.set()
+                await running
+
+    asyncio.run(play())
