@@ -26,6 +26,7 @@ from crescendo.runtimes import tree_pb2 as pb
 from crescendo.runtimes.network.client import Cut
 from crescendo.runtimes.network.editions import Edition, News
 from crescendo.runtimes.network.hall import IncomingSum
+from crescendo.runtimes.network.limits import Limits, TooLong
 from crescendo.runtimes.network.link import LARGEST_MESSAGE, OPTIONS, Patience, Place, channel_to
 from crescendo.runtimes.network.logs import Log, quiet
 from crescendo.runtimes.network.peers import Peer
@@ -65,6 +66,7 @@ class Work:
     names: tuple[str, ...]
     wire: str
     size: int
+    limits: Limits
 
 
 class Node:
@@ -360,10 +362,27 @@ class Node:
         """A whole update of a client has come."""
         work, core = self._known
         low, high = work.terms.block(min(round, work.terms.rounds), work.size)
-        word = core.receive(peer.client, Update(round, peer.client, decode(data, work.wire, high - low)))
+        update = Update(round, peer.client, decode(data, work.wire, high - low))
+        if self._too_long(peer, update):
+            return
+        word = core.receive(peer.client, update)
         if word is not None:
             peer.acknowledge(word.yours[peer.client], word.epoch)
         self.kick()
+
+    def _too_long(self, peer: Peer, update: Update) -> bool:
+        """Refuse here what the server cannot tell in a sum, and as it would: the pair becomes void and the client is told."""
+        work, _ = self._known
+        i, c = update.round, update.client
+        try:
+            if i < work.terms.rounds:
+                work.limits.check(i, c, update.delta)
+            return False
+        except TooLong as error:
+            self.log("refused", client=work.names[c], round=i, reason=str(error))
+            self.send(Below(work.names[c], VoidRound(i, work.federation, work.digest)))
+            peer.say(Refusal(str(error), False, i))
+            return True
 
     def left(self, peer: Peer) -> None:
         """A client's stream has ended."""
