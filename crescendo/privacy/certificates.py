@@ -30,7 +30,7 @@ from crescendo.core.random import Purpose, stream
 from crescendo.core.setup import Terms
 from crescendo.errors import Refused, UsageError
 from crescendo.privacy.events import PoissonGaussian
-from crescendo.privacy.reach import reach, rounded_up
+from crescendo.privacy.reach import SHORTENED, reach, rounded_up
 
 MOST_SLACK = 1e-3  # rounding may enlarge what a record changes by this share, and the noise is enlarged along with it
 MOST_SIGMA = 1e6
@@ -213,7 +213,7 @@ def _rounding(
     least, most = rounded_up(least), rounded_up(most)
     allowed = _widest(lambda bound: rounding_slack(mechanism, terms, size, clip, records, bound), most)
     bound = max(least, allowed)
-    slack = rounding_slack(mechanism, terms, size, clip, records, bound)
+    slack = rounding_slack(mechanism, terms, size, clip, records, SHORTENED * bound)
     says = (
         f"rounding enlarges what a record changes by at most {slack:.2g} of it for models of length {bound:.3g}, which the noise "
         f"alone reaches, and {MOST_SLACK:g} is allowed; "

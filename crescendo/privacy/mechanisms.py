@@ -21,6 +21,7 @@ from crescendo.errors import UsageError
 from crescendo.objectives.base import Slots, Stepper, stepper_for
 from crescendo.privacy.frozen import FrozenStepper
 from crescendo.privacy.noise import Source, gaussian, poisson_slots
+from crescendo.privacy.reach import SHORTENED
 
 if TYPE_CHECKING:
     from crescendo.data.records import Records
@@ -127,7 +128,7 @@ class Private:
 
     def release(self, i: int, start: Floats, displacement: Floats) -> Floats:
         length = float(np.linalg.norm(start))
-        if not length <= self._certificate.model_bound * (1 + 1e-9):
+        if not length <= SHORTENED * self._certificate.model_bound:
             raise UsageError(
                 f"round {i} began at a model of length {length:.3g}, beyond the {self._certificate.model_bound:.3g} for which "
                 f"rounding was certified; begin it where start() says"

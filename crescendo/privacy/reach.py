@@ -17,6 +17,7 @@ from crescendo.core.setup import Terms
 
 LOG_CHANCE = 31.0  # exp(-31) = 3e-14: the chance of each thing that is taken not to happen
 SLACK = 1.001  # the noise is enlarged by rounding's share, at most this
+SHORTENED = 1 + 1e-9  # a model that was shortened to a length may be this much over it, by rounding
 DELAYS = 2.0  # what is on the way was computed before the pull of L2 was felt
 
 
