@@ -6,7 +6,8 @@ The quick version is part of every test run; `make soak` runs the long one.
 from __future__ import annotations
 
 import random
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -64,15 +65,32 @@ def test_fifty_kills_in_a_deep_tree_lose_nothing(whom: str, tmp_path: Path) -> N
         check_tree(grove)
 
 
+@contextmanager
+def on_a_bad_network(grove: Grove, rng: random.Random) -> Iterator[list[BadNetwork]]:
+    """Every way is bad: from clients to aggregators, and from those to the server."""
+    with ExitStack() as open_ones:
+        networks = {name: open_ones.enter_context(BadNetwork(port, rng)) for name, port in grove.ports.items()}
+        grove.doors = {name: network.port for name, network in networks.items()}
+        yield list(networks.values())
+
+
+@pytest.mark.slow
+def test_a_tree_on_a_network_that_cuts_and_delays_loses_nothing(tmp_path: Path) -> None:
+    rng = random.Random("bad network")
+    with planted(tmp_path, "none", 25, TWO) as grove:
+        with on_a_bad_network(grove, rng) as networks:
+            grove.start()
+            grove.wait()
+        check_tree(grove)
+        assert all(network.cuts > 2 for network in networks)
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("mechanism", ["none", "minibatch"])
 def test_kills_in_a_tree_on_a_network_that_cuts_and_delays_lose_nothing(mechanism: str, tmp_path: Path) -> None:
-    """Every way is bad: from clients to aggregators, and from those to the server."""
     rng = some_seed()
     with planted(tmp_path, mechanism, 300, TWO) as grove:
-        with ExitStack() as networks:
-            for name, port in grove.ports.items():
-                grove.doors[name] = networks.enter_context(BadNetwork(port, rng)).port
+        with on_a_bad_network(grove, rng):
             kill_at_random(grove, rng, kills=50, whom="anybody")
             grove.wait()
         check_tree(grove)
