@@ -53,6 +53,8 @@ from crescendo.runtimes.wire_messages import Goodbye, Hello, Ping, Refusal, Void
 
 IN_FLIGHT = 2  # sums that may wait for the server's word; what comes meanwhile goes into the next
 ANSWER = 60.0  # seconds in which the server has to answer a hello
+LAST_WORDS = 0.5  # seconds for what goes up last, once everybody below has heard the end
+LINGER = 60.0  # seconds after the last round in which somebody whose stream was cut may come back to hear of it
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +92,8 @@ class Node:
         self._asked: dict[str, asyncio.Future[Peer | Refusal] | Link] = {}  # whose hello waits for an answer
         self._behind: dict[int, Link] = {}  # clients that are behind an aggregator below
         self._heard: set[int] = set()
+        self._untold: set[int] = set()  # clients that came by this node and have not said that they heard the end
+        self._ending: asyncio.TimerHandle | None = None
         self._k, self._over = 0, asyncio.Event()
         self.port = 0
 
@@ -213,6 +217,7 @@ class Node:
                         model = decode(data, work.wire, work.size)
                         edition = Edition(word.k, word.epoch, data, work.wire)
                         self._pass_down(core.hear(replace(word, model=model)), edition)
+                        self._look_whether_over()
                 case Acks(yours, epoch):
                     self._pass_down(core.hear(Word(yours, 0, epoch)))
                 case Above(name, message) if isinstance(message, Welcome | Refusal):
@@ -297,6 +302,7 @@ class Node:
         if link is not None:
             if isinstance(message, Welcome):
                 self._behind[c] = link
+                self._untold.add(c)
                 core.join(link, [c])
             link.above(name, message)
         elif c in self.peers and isinstance(message, Refusal):
@@ -349,6 +355,7 @@ class Node:
         c = welcome.client
         peer = Peer(c)
         self.peers[c] = peer
+        self._untold.add(c)
         self._behind.pop(c, None)
         core.join(c, [c])
         peer.say(welcome)
@@ -384,6 +391,13 @@ class Node:
             peer.say(Refusal(str(error), False, i))
             return True
 
+    def parted(self, name: str, message: Goodbye) -> None:
+        """A client below wants to hear no more; what it said goes up."""
+        work, _ = self._known
+        if message.finished and name in work.names:
+            self._untold.discard(work.names.index(name))
+        self.send(Below(name, message))
+
     def left(self, peer: Peer) -> None:
         """A client's stream has ended."""
         c = peer.client
@@ -395,9 +409,20 @@ class Node:
         self._look_whether_over()
 
     def _look_whether_over(self) -> None:
-        done = self.work is not None and self._k == self.work.terms.rounds
-        if done and not self.peers and not self._relays.links:
-            asyncio.get_running_loop().call_later(0.5, self._over.set)  # the last words go up first
+        """After the last round, once nobody is below; a while later if somebody's stream was cut before it could hear."""
+        if self._ending is not None:
+            self._ending.cancel()
+        wait = LINGER if self._untold else LAST_WORDS
+        self._ending = asyncio.get_running_loop().call_later(wait, self._end) if self._is_idle else None
+
+    @property
+    def _is_idle(self) -> bool:
+        over = self.work is not None and self._k == self.work.terms.rounds
+        return over and not self.peers and not self._relays.links
+
+    def _end(self) -> None:
+        if self._is_idle:  # nobody has come meanwhile
+            self._over.set()
 
     # -- aggregators below ---------------------------------------------------------------------------------------------
 
@@ -420,7 +445,10 @@ class Node:
         self.send(Below(hello.name, hello))
 
     async def on_below(self, link: Link, name: str, message: VoidRound | Goodbye) -> None:
-        self.send(Below(name, message))
+        if isinstance(message, Goodbye):
+            self.parted(name, message)
+        else:
+            self.send(Below(name, message))
 
     async def on_gone(self, link: Link, name: str) -> None:
         work, _ = self._known

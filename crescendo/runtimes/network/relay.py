@@ -302,7 +302,9 @@ class ServerHouse:
             self._hall.check_about(message.federation, message.digest)
         elif peer is None:
             self._server._log("declined", client=name, reason=message.reason)
-        if peer is not None:
+        if peer is not None and isinstance(message, Goodbye):
+            await self._server.part(peer.client, message)
+        elif peer is not None:
             item = await self._server._put(peer.client, message)
             for answer in item.answers:
                 link.above(name, answer)
@@ -338,8 +340,6 @@ class ServerHouse:
 
     def _drop(self, peer: RelayedPeer) -> None:
         server = self._server
-        if peer.told_k == self._hall.terms.rounds:
-            server._told.add(peer.client)
         if server.peers.get(peer.client) is peer:
             del server.peers[peer.client]
             server._log("disconnected", client=peer.name)

@@ -251,8 +251,6 @@ class NetworkServer:
         closing = asyncio.create_task(peer.closed.wait())
         try:
             await asyncio.wait({writing, reading, closing}, return_when=asyncio.FIRST_COMPLETED)
-            if reading.done() and reading.exception() is None and peer.told_k == self.hall.terms.rounds:
-                self._told.add(c)
             if reading.done() and isinstance(error := reading.exception(), PeerError):
                 strikes.take(1)
                 self._log("refused", client=self.hall.names[c], reason=str(error))
@@ -297,6 +295,7 @@ class NetworkServer:
         peer = Peer(c) if item.make is None else item.make()
         self.peers[c] = peer
         peer.traffic = self._traffic.setdefault(c, peer.traffic)
+        self._told.discard(c)  # it was ended before it could note the end, and has to hear it again
         self._heard[c] = time.monotonic()
         for answer in item.answers:
             peer.say(answer)
@@ -319,12 +318,19 @@ class NetworkServer:
                 hall.check_about(message.federation, message.digest)
                 await self._pass_on(peer, message)
             elif isinstance(message, Goodbye):
-                await self._put(c, message)
+                await self.part(c, message)
                 return
             elif isinstance(message, Pong):
                 await asyncio.sleep(peer.useless.take())
             else:
                 raise PeerError("a client says hello twice on one stream; refused, check its version")
+
+    async def part(self, c: int, message: Goodbye) -> None:
+        """A client wants to hear no more: it leaves for good, or the run is over for it."""
+        if message.finished:
+            self._told.add(c)
+        else:
+            await self._put(c, message)
 
     async def _pass_on(self, peer: Peer, message: Message, large: bool = False) -> None:
         """Put a message in line without waiting for it, as long as not too many of this client are waiting."""

@@ -137,7 +137,7 @@ class ClientDoor:
             elif isinstance(message, VoidRound):
                 node.send(Below(name, message))
             elif isinstance(message, Goodbye):
-                node.send(Below(name, message))
+                node.parted(name, message)
                 return
             elif isinstance(message, Pong):
                 await asyncio.sleep(peer.useless.take())
