@@ -91,7 +91,7 @@ class Patience:
     """Seconds before the next attempt: doubled each time from ``first`` up to ``most``, and spread by half."""
 
     first: float = 0.2
-    most: float = 30.0
+    most: float = 10.0
 
     def waits(self) -> Iterator[float]:
         wait = self.first
