@@ -23,10 +23,9 @@ from crescendo.core.setup import Terms
 from crescendo.core.tree import Aggregator
 from crescendo.errors import PeerError, Refused
 from crescendo.runtimes import tree_pb2 as pb
-from crescendo.runtimes.network.client import Cut
 from crescendo.runtimes.network.editions import Edition, News
 from crescendo.runtimes.network.hall import IncomingSum
-from crescendo.runtimes.network.link import LARGEST_MESSAGE, OPTIONS, Patience, Place, channel_to
+from crescendo.runtimes.network.link import LARGEST_MESSAGE, OPTIONS, Cut, Patience, Place, channel_to
 from crescendo.runtimes.network.logs import Log, quiet
 from crescendo.runtimes.network.peers import Peer
 from crescendo.runtimes.network.relay import Link, NotNow, RelayDoor, admit_aggregator

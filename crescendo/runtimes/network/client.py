@@ -19,7 +19,7 @@ import grpc.aio
 
 from crescendo.core.messages import Broadcast, Settled
 from crescendo.errors import PeerError, Refused
-from crescendo.runtimes.network.link import Patience, Place, channel_to, join_on
+from crescendo.runtimes.network.link import Attempts, Cut, Patience, Place, channel_to, join_on
 from crescendo.runtimes.network.logs import Log, quiet
 from crescendo.runtimes.network.member import Member
 from crescendo.runtimes.store import Release
@@ -41,10 +41,6 @@ from crescendo.runtimes.wire_messages import (
 )
 
 
-class Cut(Exception):
-    """The stream broke, or the server asked to come back later; try again."""
-
-
 class Question:
     """A stream on which the server was asked for its terms; nobody has joined yet."""
 
@@ -63,24 +59,24 @@ class Question:
 async def ask(
     place: Place, name: str, instance: str, stop: asyncio.Event, patience: Patience, log: Log = quiet
 ) -> AsyncIterator[Question | None]:
-    """The server's terms, as soon as it can be reached; None if stopped before."""
-    for wait in patience.waits():
-        async with channel_to(place) as channel:
-            call = join_on(channel)
-            try:
-                await call.write(to_server(Hello(name, instance, token=place.token)))
-                answer = await _until(_read(call), stop)
-                if answer is None:
-                    yield None
-                    return
-                if isinstance(answer, Welcome):
-                    yield Question(call, answer)
-                    return
-                _refused(answer, log)
-            except (Cut, grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
-                log("unreachable", server=place.address, reason=_why(error), again_in=round(wait, 2))
-            finally:
-                call.cancel()
+    """The server's terms, as soon as it can be reached; None if stopped before, `Unreachable` if given up."""
+    attempts = Attempts(patience, place.address)
+    while True:
+        try:
+            async with channel_to(place) as channel:
+                call = join_on(channel)
+                try:
+                    await call.write(to_server(Hello(name, instance, token=place.token)))
+                    answer = await _until(_read(call), stop)
+                    if answer is None or isinstance(answer, Welcome):
+                        yield None if answer is None else Question(call, answer)
+                        return
+                    _refused(answer, log)
+                    raise Cut("the server spoke out of turn")
+                finally:
+                    call.cancel()
+        except (Cut, grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
+            wait = _again(attempts, place, error, "unreachable", log)
         if await _stopped(stop, wait):
             yield None
             return
@@ -118,7 +114,7 @@ async def take_part(
 
 async def _keep_talking(talk: _Talk, patience: Patience, log: Log) -> None:
     """One stream after the other; returns when the run is over."""
-    waits = patience.waits()
+    attempts = Attempts(patience, talk.place.address)
     while not talk.over.is_set():
         try:
             await talk.one_stream()
@@ -126,10 +122,8 @@ async def _keep_talking(talk: _Talk, patience: Patience, log: Log) -> None:
             if talk.over.is_set():
                 return
             if talk.was_welcome:
-                waits = patience.waits()
-            wait = next(waits)
-            log("disconnected", server=talk.place.address, reason=_why(error), again_in=round(wait, 2))
-            if await _stopped(talk.over, wait):
+                attempts.reached()
+            if await _stopped(talk.over, _again(attempts, talk.place, error, "disconnected", log)):
                 return
 
 
@@ -283,6 +277,14 @@ def _refused(answer: Any, log: Log) -> None:
         raise Refused(f"the server refuses: {answer.reason}")
     if answer.round is None:
         raise Cut(answer.reason)
+
+
+def _again(attempts: Attempts, place: Place, error: Exception, event: str, log: Log) -> float:
+    """An attempt has failed: seconds to wait before the next."""
+    why = _why(error)
+    wait = attempts.failed(why)
+    log(event, server=place.address, reason=why, without_it=round(attempts.without, 1), again_in=round(wait, 2))
+    return wait
 
 
 async def _stopped(stop: asyncio.Event, wait: float) -> bool:
