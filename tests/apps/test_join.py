@@ -29,7 +29,7 @@ from tests.apps.test_serve import ONE, OPEN, begun, joined, played, records
 from tests.runtimes.network.processes import free_port
 from tests.runtimes.network.stage import SOON, stage
 
-QUICK = Patience(0.01, 0.05)
+QUICK = Patience(0.01, 0.05, give_up=20.0)
 
 
 def nowhere() -> Place:
@@ -78,7 +78,8 @@ def test_a_client_whose_folder_is_complete_needs_no_server_to_end(tmp_path: Path
         again = await joins(nowhere(), tmp_path, log)
         assert (again.federation, again.rounds, again.last) == (first.federation, 4, 3)
         assert np.array_equal(again.model, first.model)
-        assert "this folder has all of it" in log.lines[-1]["why"]
+        assert [line["event"] for line in log.lines] == ["finished"], "it asked more than once"
+        assert "this folder has all of it" in log.lines[0]["why"]
 
     played(play)
 
