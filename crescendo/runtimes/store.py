@@ -214,14 +214,15 @@ class Ledger:
                 self._file.drop(done)
 
     def check_not_behind(self, federation: str, received: Iterable[int]) -> None:
-        """Refuse to go on if the server received a round that this ledger never released: it is an older copy."""
+        """Refuse to go on if the server received a round that this ledger never released: there is another copy."""
         with self._guard:
             charged = set(self._book.account(federation).charged)
             unknown = sorted(set(received) - charged)
             if unknown:
                 raise Refused(
                     f"the server has round {unknown[0]} of federation {federation!r} from this client, and the ledger "
-                    f"{self._file.path} does not: it is an older copy; put the newest one back, or spending would be forgotten"
+                    f"{self._file.path} does not: it is an older copy, or another copy is at work; go on with the newest one "
+                    f"alone, or spending would be forgotten"
                 )
 
     # -- for people ----------------------------------------------------------------------------------------------------

@@ -302,7 +302,8 @@ class Node:
 
     def _blame(self, guilty: list[tuple[Any, Sum]], pairs: tuple[tuple[int, int], ...], reason: str) -> None:
         for child, content in guilty:
-            self.log("refused", pairs=[list(pair) for pair in content.pairs[:20]], reason=reason)
+            shown = [[i, self._known[0].names[c]] for i, c in content.pairs[:20]]
+            self.log("refused", pairs=shown, reason=reason)
             if isinstance(child, Link):
                 child.say(SumRefusal(content.id, tuple(pair for pair in pairs if pair in content.pairs), reason))
             elif child in self.peers:

@@ -22,6 +22,7 @@ from crescendo.errors import PeerError, Refused
 from crescendo.runtimes.network.link import Attempts, Cut, Patience, Place, channel_to, join_on
 from crescendo.runtimes.network.logs import Log, quiet
 from crescendo.runtimes.network.member import Member
+from crescendo.runtimes.network.wording import ranges
 from crescendo.runtimes.store import Release
 from crescendo.runtimes.wire import Assembly, decode
 from crescendo.runtimes.wire_messages import (
@@ -195,12 +196,14 @@ class _Talk:
                 elif isinstance(message, BroadcastPart):
                     if message.yours is not None:
                         yours, epoch = message.yours, message.epoch
+                        self._member.check_alone(yours)
                     data = assembly.add(message.vector)
                     if data is not None:
                         model, k = decode(data, contract.wire, contract.size), message.vector.about
                         self._member.hear(Broadcast(model, k, yours, epoch))
                         self._member.acknowledged(yours, epoch, k)
                 elif isinstance(message, Ack):
+                    self._member.check_alone(message.yours)
                     self._member.acknowledged(message.yours, message.epoch)
                 elif isinstance(message, Ping):
                     self._put(Pong(message.number))
@@ -223,12 +226,13 @@ class _Talk:
                 f"the server speaks for federation {welcome.federation!r} now, and this client signed off terms of "
                 f"{contract.federation!r}; nothing more is sent, ask its operator"
             )
-        await asyncio.to_thread(member.check_not_behind, welcome.start, welcome.received)
+        await asyncio.to_thread(member.check_alone, welcome.received, welcome.start)
         self.was_welcome = True
         self._outgoing, self._sent = asyncio.Queue(), set()
         releases, lost = await asyncio.to_thread(member.to_send, welcome.received)
+        if lost:
+            self._log("void", rounds=ranges(lost), count=len(lost), reason="their bytes are gone")
         for i in lost:
-            self._log("void", round=i)
             self._put(VoidRound(i, contract.federation, contract.digest))
         for release in releases:
             self.released(release)

@@ -132,6 +132,7 @@ class NetworkServer:
             for task in self._tasks:
                 task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        self.hall.log_void()
         if self._server is not None:
             await self._server.stop(1.0)
         self._hand.shutdown(wait=False)
@@ -195,6 +196,8 @@ class NetworkServer:
                     await self._put(c, Silence())
                     if c in self.peers:  # a stream that nobody answers on; a client that lives makes a new one
                         self.peers[c].close(Refusal("nothing was heard for too long; come back"))
+            async with self._busy:
+                self.hall.log_void()
             self._look_who_knows()
 
     def untold(self) -> list[str]:
