@@ -77,7 +77,8 @@ async def ask(
                 finally:
                     call.cancel()
         except (Cut, grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
-            wait = _again(attempts, place, error, "unreachable", log)
+            wait = attempts.failed(_why(error))
+            log("unreachable", **_facts(attempts, error, wait))
         if await _stopped(stop, wait):
             yield None
             return
@@ -124,7 +125,9 @@ async def _keep_talking(talk: _Talk, patience: Patience, log: Log) -> None:
                 return
             if talk.was_welcome:
                 attempts.reached()
-            if await _stopped(talk.over, _again(attempts, talk.place, error, "disconnected", log)):
+            wait = attempts.failed(_why(error))
+            log("disconnected", **_facts(attempts, error, wait))
+            if await _stopped(talk.over, wait):
                 return
 
 
@@ -283,12 +286,10 @@ def _refused(answer: Any, log: Log) -> None:
         raise Cut(answer.reason)
 
 
-def _again(attempts: Attempts, place: Place, error: Exception, event: str, log: Log) -> float:
-    """An attempt has failed: seconds to wait before the next."""
-    why = _why(error)
-    wait = attempts.failed(why)
-    log(event, server=place.address, reason=why, without_it=round(attempts.without, 1), again_in=round(wait, 2))
-    return wait
+def _facts(attempts: Attempts, error: Exception, wait: float) -> dict[str, Any]:
+    """What is known about an attempt that has failed."""
+    without = round(attempts.without, 1)
+    return {"server": attempts.address, "reason": _why(error), "without_it": without, "again_in": round(wait, 2)}
 
 
 async def _stopped(stop: asyncio.Event, wait: float) -> bool:

@@ -133,7 +133,7 @@ class Attempts:
     """Attempts to reach the server, counted from when it was last there."""
 
     def __init__(self, patience: Patience, address: str) -> None:
-        self._patience, self._address = patience, address
+        self._patience, self.address = patience, address
         self.reached()
 
     def reached(self) -> None:
@@ -150,7 +150,7 @@ class Attempts:
         left = self._patience.give_up - self.without
         if left <= 0:
             raise Unreachable(
-                f"the server at {self._address} was not reached for {self.without:.0f} s ({why}), and longer was not to be "
+                f"the server at {self.address} was not reached for {self.without:.0f} s ({why}), and longer was not to be "
                 f"waited; what is done is kept, so the same command goes on"
             )
         return min(next(self._waits), left)
