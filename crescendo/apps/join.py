@@ -96,10 +96,10 @@ class _Joining:
                 return Joined(None, None, 0, -1)
             another = kept is None or kept.federation != agreed.federation
             return await self._take_part(agreed, stop, self.patience if another else once)
-        except Unreachable as error:
+        except Unreachable:
             if kept is None or (agreed is not None and agreed.federation != kept.federation):
                 raise
-            why = f"this folder has all of it; {error}"
+            why = f"this folder has all of it, and nobody answers at {self.place.address}"
             self.log("finished", federation=kept.federation, rounds=kept.rounds, why=why)
             return kept
 
