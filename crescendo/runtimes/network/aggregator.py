@@ -23,11 +23,10 @@ from crescendo.core.setup import Terms
 from crescendo.core.tree import Aggregator
 from crescendo.errors import PeerError, Refused
 from crescendo.runtimes import tree_pb2 as pb
-from crescendo.runtimes.network.client import Cut
 from crescendo.runtimes.network.editions import Edition, News
 from crescendo.runtimes.network.hall import IncomingSum
 from crescendo.runtimes.network.limits import Limits, TooLong
-from crescendo.runtimes.network.link import LARGEST_MESSAGE, OPTIONS, Patience, Place, channel_to
+from crescendo.runtimes.network.link import LARGEST_MESSAGE, OPTIONS, Cut, Patience, Place, channel_to
 from crescendo.runtimes.network.logs import Log, quiet
 from crescendo.runtimes.network.peers import Peer
 from crescendo.runtimes.network.relay import Link, NotNow, RelayDoor, admit_aggregator
@@ -311,7 +310,8 @@ class Node:
 
     def _blame(self, guilty: list[tuple[Any, Sum]], pairs: tuple[tuple[int, int], ...], reason: str) -> None:
         for child, content in guilty:
-            self.log("refused", pairs=[list(pair) for pair in content.pairs[:20]], reason=reason)
+            shown = [[i, self._known[0].names[c]] for i, c in content.pairs[:20]]
+            self.log("refused", pairs=shown, reason=reason)
             if isinstance(child, Link):
                 child.say(SumRefusal(content.id, tuple(pair for pair in pairs if pair in content.pairs), reason))
             elif child in self.peers:

@@ -16,6 +16,7 @@ from crescendo.runtimes import wire_pb2 as wire_pb
 from crescendo.runtimes.network.link import parsed
 from crescendo.runtimes.network.peers import Peer, serialized
 from crescendo.runtimes.network.relay import NotNow
+from crescendo.runtimes.network.wording import named
 from crescendo.runtimes.tree_messages import Below
 from crescendo.runtimes.wire import Assembly
 from crescendo.runtimes.wire_messages import (
@@ -107,8 +108,10 @@ class ClientDoor:
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             if reading.done() and isinstance(error := reading.exception(), PeerError):
-                self._node.log("refused", client=peer.client, reason=str(error))
-                peer.close(Refusal(str(error), isinstance(error, ConflictingUpdate)))
+                names = dict(enumerate(self._node.work.names if self._node.work is not None else ()))
+                reason, alarm = named(str(error), names), isinstance(error, ConflictingUpdate)
+                self._node.log("alarm" if alarm else "refused", client=names.get(peer.client), reason=reason)
+                peer.close(Refusal(reason, alarm))
             peer.close()
             with suppress(TimeoutError, asyncio.CancelledError):
                 await asyncio.wait_for(asyncio.shield(writing), 2.0)

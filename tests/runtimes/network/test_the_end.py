@@ -65,7 +65,8 @@ def test_a_client_whose_stream_closed_without_a_word_is_waited_for(tmp_path: Pat
 async def below_a_node(made: Stage, log: list[str]) -> AsyncIterator[asyncio.Task[bool]]:
     """From here on clients of the stage join by way of an aggregator."""
     agreed = made.agreed
-    work = Work(agreed.terms, agreed.text, agreed.federation, agreed.digest, tuple(agreed.names), agreed.wire, 5)
+    about = agreed.federation, agreed.digest, tuple(agreed.names), agreed.wire, 5, made.hall.limits
+    work = Work(agreed.terms, agreed.text, *about)
     up = asyncio.Event()
 
     def note(event: str, **facts: Any) -> None:
