@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from crescendo.runtimes.network.attendance import Attendance
 from crescendo.runtimes.network.link import Patience
 from crescendo.runtimes.network.server import Manners
-from crescendo.runtimes.wire_messages import BroadcastPart, Ping, Pong, Refusal, from_server
+from crescendo.runtimes.wire_messages import BroadcastPart, Goodbye, Ping, Pong, Refusal, from_server
 from tests.runtimes.network.stage import SOON, Fake, stage
 from tests.runtimes.network.test_server import ONES, TWO, played
 
@@ -76,7 +76,7 @@ class Alive:
 
     async def gone(self, hang_up: bool = True) -> None:
         if hang_up:
-            await self.fake.call.done_writing()
+            await self.fake.say(Goodbye(finished=True))
             await asyncio.wait_for(self._reading, SOON)
         self._reading.cancel()
 

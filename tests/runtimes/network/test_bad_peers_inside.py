@@ -424,7 +424,7 @@ def no_norm_limit(patch: Patch) -> None:
 
 def nobody_looks_at_the_numbers(patch: Patch) -> None:
     for module in (hall, entries):
-        patch.setattr(module, "decode", lambda data, wire, numbers: np.frombuffer(data, dtype="<f4"))
+        patch.setattr(module, "decode", lambda data, wire, numbers, finite=True: np.frombuffer(data, dtype="<f4"))
     patch.setattr(Server, "_moved", lambda self, i, delta, what: self.model - delta)
 
 
