@@ -24,6 +24,7 @@ from crescendo.core.tree import Aggregator
 from crescendo.errors import PeerError, Refused
 from crescendo.runtimes import tree_pb2 as pb
 from crescendo.runtimes.network.client import Cut
+from crescendo.runtimes.network.door import Porch
 from crescendo.runtimes.network.editions import Edition, News
 from crescendo.runtimes.network.hall import IncomingSum
 from crescendo.runtimes.network.link import LARGEST_MESSAGE, OPTIONS, Patience, Place, channel_to
@@ -89,6 +90,7 @@ class Node:
         self._behind: dict[int, Link] = {}  # clients that are behind an aggregator below
         self._heard: set[int] = set()
         self._k, self._over = 0, asyncio.Event()
+        self._porch = Porch(0)  # of how many names is said by the terms
         self.port = 0
 
     # -- its life ------------------------------------------------------------------------------------------------------
@@ -98,7 +100,7 @@ class Node:
         server = grpc.aio.server(
             options=[*OPTIONS, ("grpc.max_receive_message_length", LARGEST_MESSAGE), ("grpc.so_reuseport", 0)]
         )
-        self._relays = RelayDoor(self, self.log)
+        self._relays = RelayDoor(self, self.log, self._porch)
         server.add_generic_rpc_handlers((ClientDoor(self, self._admit).handlers, self._relays.handlers))
         secure = credentials is not None
         self.port = server.add_secure_port(address, credentials) if secure else server.add_insecure_port(address)
@@ -178,6 +180,7 @@ class Node:
         digest = hashlib.sha256(welcome.terms.encode()).hexdigest()
         if self.work is None or self._core is None:
             self.work = self._build(welcome.terms)
+            self._porch.names = len(self.work.names)
             self._core = Aggregator(self.work.terms, self.work.size)
         elif digest != self.work.digest:
             raise Refused("the parent has other terms than before; nothing more is sent, ask its operator")

@@ -19,6 +19,7 @@ import grpc.aio
 from crescendo.core.messages import Pair, Settled
 from crescendo.errors import PeerError
 from crescendo.runtimes import tree_pb2 as pb
+from crescendo.runtimes.network.door import Porch
 from crescendo.runtimes.network.editions import News
 from crescendo.runtimes.network.hall import IncomingSum
 from crescendo.runtimes.network.link import parsed
@@ -42,7 +43,7 @@ from crescendo.runtimes.tree_messages import (
 from crescendo.runtimes.wire import Assembly
 from crescendo.runtimes.wire_messages import FromServer, Goodbye, Hello, Ping, Refusal, VoidRound
 
-FIRST_WORD = 30.0  # seconds in which an aggregator has to say who it is
+SPARE_LINKS = 64  # streams of aggregators beyond one for each client
 
 
 class NotNow(PeerError):
@@ -174,8 +175,8 @@ class House(Protocol):
 class RelayDoor:
     """Serves the streams of aggregators."""
 
-    def __init__(self, house: House, log: Log) -> None:
-        self._house, self._log = house, log
+    def __init__(self, house: House, log: Log, porch: Porch) -> None:
+        self._house, self._log, self._porch = house, log, porch
         self.links: set[Link] = set()
         self._streams: set[asyncio.Task[Any]] = set()
 
@@ -200,21 +201,22 @@ class RelayDoor:
         self._streams.add(stream)
         stream.add_done_callback(self._streams.discard)
         try:
-            with suppress(TimeoutError):
-                raw = await asyncio.wait_for(context.read(), FIRST_WORD)
-                hello = None if raw is grpc.aio.EOF else from_node(raw)
-                if isinstance(hello, NodeHello):
-                    await self._serve(hello, context)
+            raw = await self._porch.first_word(context)
+            hello = None if raw is None else from_node(raw)
+            if isinstance(hello, NodeHello):
+                await self._serve(hello, context)
         except PeerError as error:
             self._log("refused", peer=context.peer(), reason=str(error))
-            with suppress(grpc.aio.BaseError, asyncio.InvalidStateError):
-                await context.write(to_node(Refusal(str(error), final=not isinstance(error, NotNow))))
+            refusal = Refusal(str(error), final=not isinstance(error, NotNow))
+            await self._porch.last_words(context, [to_node(refusal)])
 
     async def _serve(self, hello: NodeHello, context: Any) -> None:
         self._house.admit(hello, context)
         terms, federation, digest, *_ = self._house.about
         if hello.federation not in ("", federation) or hello.digest not in ("", digest):
             raise PeerError(f'this is federation "{federation}" under other terms than the aggregator has; refused')
+        if len(self.links) >= self._porch.names + SPARE_LINKS:
+            raise NotNow("there is no room for another aggregator; come back later")
         link = Link(hello.name)
         link.say(NodeWelcome(terms, federation))
         await self._house.on_link(link, hello.carries)
