@@ -176,6 +176,10 @@ class Aggregator:
             self._newest = word
         return self._parts(word, self._forget_what_is_settled())
 
+    def settled(self, c: int) -> Settled:
+        """The rounds of client c that the server is known to have, in this epoch."""
+        return self._known.get(c, Settled(0))
+
     def newest(self, child: Child) -> Word | None:
         """The newest broadcast for a child that has just come, or None: then only the server can say what to tell it."""
         clients = [c for c, behind in self._route.items() if behind == child]

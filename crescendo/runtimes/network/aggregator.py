@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,6 +25,7 @@ from crescendo.core.tree import Aggregator
 from crescendo.errors import PeerError, Refused
 from crescendo.runtimes import tree_pb2 as pb
 from crescendo.runtimes.network.client import Cut
+from crescendo.runtimes.network.conduct import Conduct
 from crescendo.runtimes.network.door import Porch
 from crescendo.runtimes.network.editions import Edition, News
 from crescendo.runtimes.network.hall import IncomingSum
@@ -53,6 +55,8 @@ from crescendo.runtimes.wire_messages import Goodbye, Hello, Ping, Refusal, Void
 
 IN_FLIGHT = 2  # sums that may wait for the server's word; what comes meanwhile goes into the next
 ANSWER = 60.0  # seconds in which the server has to answer a hello
+MOST_UP = 256  # messages that wait for the parent to read them; then clients wait, or are told to come back
+BUSY = Refusal("another stream of this client is just being let in; come back")
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +70,51 @@ class Work:
     names: tuple[str, ...]
     wire: str
     size: int
+
+
+@dataclass(eq=False)
+class Asked:
+    """A hello that waits for the server's answer, and who waits for it: a stream, an aggregator below, or nobody any more."""
+
+    hello: Hello
+    who: asyncio.Future[Guest | Refusal] | Link | None
+
+
+class Guest(Peer):
+    """A client that has joined at an aggregator, and what it said about itself: the k it has seen and its last round."""
+
+    def __init__(self, client: int, conduct: Conduct, hello: Hello) -> None:
+        super().__init__(client, conduct)
+        self.k, self.last = hello.k, hello.last
+        self.voids: set[int] = set()  # rounds that it declared void, on this stream
+
+
+class Outgoing:
+    """What waits to go up on one stream."""
+
+    def __init__(self) -> None:
+        self._queue: asyncio.Queue[FromNode | Sum] = asyncio.Queue()
+        self._room = asyncio.Event()
+        self._room.set()
+
+    def put(self, message: FromNode | Sum) -> None:
+        self._queue.put_nowait(message)
+        if self.full:
+            self._room.clear()
+
+    async def get(self) -> FromNode | Sum:
+        message = await self._queue.get()
+        if not self.full:
+            self._room.set()
+        return message
+
+    @property
+    def full(self) -> bool:
+        return self._queue.qsize() >= MOST_UP
+
+    async def room(self) -> None:
+        """Wait until the parent has read enough."""
+        await self._room.wait()
 
 
 class Node:
@@ -83,10 +132,11 @@ class Node:
         self.name, self.log = name, log
         self._parent, self._build, self._admit, self._patience = parent, build, admit, patience or Patience()
         self.work: Work | None = None
-        self.peers: dict[int, Peer] = {}
+        self.peers: dict[int, Guest] = {}
         self._core: Aggregator | None = None
-        self._outgoing: asyncio.Queue[FromNode | Sum] | None = None  # of the stream that is up
-        self._asked: dict[str, asyncio.Future[Peer | Refusal] | Link] = {}  # whose hello waits for an answer
+        self._outgoing: Outgoing | None = None  # of the stream that is up
+        self._asked: dict[str, Asked] = {}  # one of a name: however often it comes, one hello is on its way
+        self.conduct: defaultdict[int, Conduct] = defaultdict(Conduct)
         self._behind: dict[int, Link] = {}  # clients that are behind an aggregator below
         self._heard: set[int] = set()
         self._k, self._over = 0, asyncio.Event()
@@ -143,8 +193,8 @@ class Node:
         for link in list(self._relays.links):
             link.close(Refusal(why))
         for asked in self._asked.values():
-            if isinstance(asked, asyncio.Future) and not asked.done():
-                asked.set_result(Refusal(why))
+            if isinstance(asked.who, asyncio.Future) and not asked.who.done():
+                asked.who.set_result(Refusal(why))
         self._asked.clear()
 
     # -- the way up ----------------------------------------------------------------------------------------------------
@@ -164,9 +214,9 @@ class Node:
                 if not isinstance(welcome, NodeWelcome):
                     raise Cut("the parent spoke out of turn")
                 core = self._agree(welcome)
-                self._outgoing = asyncio.Queue()
+                self._outgoing = Outgoing()
                 for total in core.unanswered():
-                    self._outgoing.put_nowait(total)
+                    self._outgoing.put(total)
                 self.log("joined", parent=self._parent.address, federation=welcome.federation)
                 writing = asyncio.create_task(self._write_all(call, self._outgoing))
                 await self._read_all(call)
@@ -231,7 +281,7 @@ class Node:
                     raise Cut("the parent spoke out of turn")
             self.kick()
 
-    async def _write_all(self, call: Any, outgoing: asyncio.Queue[FromNode | Sum]) -> None:
+    async def _write_all(self, call: Any, outgoing: Outgoing) -> None:
         work, _ = self._known
         try:
             while True:
@@ -249,7 +299,12 @@ class Node:
     def send(self, message: FromNode) -> None:
         """Say something to the parent; if the way up is down nobody waits for it."""
         if self._outgoing is not None:
-            self._outgoing.put_nowait(message)
+            self._outgoing.put(message)
+
+    async def room(self) -> None:
+        """Wait until there is room for more of what clients say."""
+        if self._outgoing is not None:
+            await self._outgoing.room()
 
     def kick(self) -> None:
         """Send what has come, if not too many sums wait for the server's word."""
@@ -257,7 +312,7 @@ class Node:
             return
         _, core = self._known
         while len(core.unanswered()) < IN_FLIGHT and (total := core.pack()) is not None:
-            self._outgoing.put_nowait(total)
+            self._outgoing.put(total)
 
     @property
     def up(self) -> bool:
@@ -287,15 +342,17 @@ class Node:
     def _answered(self, name: str, message: Welcome | Refusal) -> None:
         work, core = self._known
         asked = self._asked.pop(name, None)
-        if isinstance(asked, asyncio.Future):
-            if isinstance(message, Refusal):
-                asked.set_result(message)
-            else:  # now, or a broadcast that follows at once would pass it by
-                asked.set_result(self._enter(message))
-            return
+        who = None if asked is None else asked.who
         c = work.names.index(name) if name in work.names else -1
-        link = asked if asked is not None else self._behind.get(c)
-        if link is not None:
+        link = who if isinstance(who, Link) else self._behind.get(c)
+        if asked is not None and isinstance(who, asyncio.Future):
+            if isinstance(message, Refusal):
+                who.set_result(message)
+            else:  # now, or a broadcast that follows at once would pass it by
+                who.set_result(self._enter(message, asked.hello))
+        elif isinstance(message, Welcome) and who is None and c not in self.peers:
+            self.send(Below(name))  # nobody waits for it any more
+        elif link is not None:
             if isinstance(message, Welcome):
                 self._behind[c] = link
                 core.join(link, [c])
@@ -314,13 +371,12 @@ class Node:
 
     # -- clients -------------------------------------------------------------------------------------------------------
 
-    async def introduce(self, hello: Hello) -> Peer | Refusal:
+    async def introduce(self, hello: Hello) -> Guest | Refusal:
         """Ask the server about a client that has come here: its place, if it is let in. Call `left` in the end."""
-        work, _ = self._known
-        self._vacate(hello.name, work)
-        answer: asyncio.Future[Peer | Refusal] = asyncio.get_running_loop().create_future()
-        self._asked[hello.name] = answer
-        self.send(Below(hello.name, replace(hello, token="")))
+        answer: asyncio.Future[Guest | Refusal] = asyncio.get_running_loop().create_future()
+        if not self._ask(replace(hello, token=""), answer):
+            return BUSY
+        asked = self._asked[hello.name]
         try:
             await asyncio.wait({answer}, timeout=ANSWER)
             return answer.result() if answer.done() else Refusal("the server does not answer; come back later")
@@ -329,26 +385,32 @@ class Node:
                 self.left(peer)
             raise
         finally:
-            if self._asked.get(hello.name) is answer:
-                del self._asked[hello.name]
-                self.send(Below(hello.name))  # nobody waits for it any more
+            asked.who = None
+
+    def _ask(self, hello: Hello, who: asyncio.Future[Guest | Refusal] | Link) -> bool:
+        """Pass a hello up, unless one of the same name is on its way or too much else is."""
+        work, _ = self._known
+        if hello.name in self._asked or self._outgoing is None or self._outgoing.full:
+            return False
+        self._vacate(hello.name, work)
+        self._asked[hello.name] = Asked(hello, who)
+        self.send(Below(hello.name, hello))
+        return True
 
     def _vacate(self, name: str, work: Work) -> None:
         """A client comes anew: the server has to hear first that its older stream has ended."""
         c = work.names.index(name) if name in work.names else -1
-        older, link, asked = self.peers.pop(c, None), self._behind.pop(c, None), self._asked.pop(name, None)
+        older, link = self.peers.pop(c, None), self._behind.pop(c, None)
         if older is not None:
             older.close(Refusal("this client has joined again from elsewhere; if these are two copies, stop one", True))
-        if isinstance(asked, asyncio.Future):
-            asked.set_result(Refusal("this client has joined again from elsewhere; come back"))
-        if older is not None or link is not None or asked is not None:
+        if older is not None or link is not None:
             self.send(Below(name))
 
-    def _enter(self, welcome: Welcome) -> Peer:
+    def _enter(self, welcome: Welcome, hello: Hello) -> Guest:
         """A client was let in by the server."""
         work, core = self._known
         c = welcome.client
-        peer = Peer(c)
+        peer = Guest(c, self.conduct[c], hello)
         self.peers[c] = peer
         self._behind.pop(c, None)
         core.join(c, [c])
@@ -359,14 +421,41 @@ class Node:
     def heard(self, c: int) -> None:
         self._heard.add(c)
 
-    def take(self, peer: Peer, round: int, data: Raw) -> None:
-        """A whole update of a client has come."""
+    def take(self, peer: Guest, round: int, data: Raw) -> bool:
+        """A whole update of a client has come: True if it is new."""
         work, core = self._known
         low, high = work.terms.block(min(round, work.terms.rounds), work.size)
+        held = core.waiting
         word = core.receive(peer.client, Update(round, peer.client, decode(data, work.wire, high - low)))
         if word is not None:
             peer.acknowledge(word.yours[peer.client], word.epoch)
+        is_new = core.waiting > held
         self.kick()
+        return is_new
+
+    def void(self, peer: Guest, message: VoidRound) -> bool:
+        """A client says that a round's bytes are gone: True if that is news, which goes up. The server has the last word."""
+        _, core = self._known
+        c, i = peer.client, message.round
+        if i in core.settled(c):
+            peer.acknowledge(core.settled(c), core.epoch)
+        elif (reason := self._impossible(peer, i)) is not None:
+            peer.say(Refusal(reason, False, i))
+        elif i not in peer.voids:
+            peer.voids.add(i)
+            self.send(Below(self._known[0].names[c], message))
+            return True
+        return False
+
+    def _impossible(self, peer: Guest, i: int) -> str | None:
+        """Why a round cannot be this client's, by what is known here; None if it can be."""
+        work, _ = self._known
+        terms, name, k = work.terms, work.names[peer.client], max(self._k, peer.k)
+        if not 0 <= i < terms.rounds or not terms.share(i, peer.client):
+            return f'client "{name}" has no share in a round {i} of this run; check its terms'
+        if i > max(terms.furthest(min(k, terms.rounds)), peer.last):
+            return f'client "{name}" speaks of round {i}, which nobody can have finished at k={k}; check its terms'
+        return None
 
     def left(self, peer: Peer) -> None:
         """A client's stream has ended."""
@@ -398,12 +487,11 @@ class Node:
         core.join(link, (), carries)
 
     async def on_hello(self, link: Link, hello: Hello) -> None:
-        work, _ = self._known
-        self._vacate(hello.name, work)
-        self._asked[hello.name] = link
-        self.send(Below(hello.name, hello))
+        if not self._ask(hello, link):
+            link.above(hello.name, BUSY)
 
     async def on_below(self, link: Link, name: str, message: VoidRound | Goodbye) -> None:
+        await self.room()
         self.send(Below(name, message))
 
     async def on_gone(self, link: Link, name: str) -> None:
@@ -429,6 +517,9 @@ class Node:
         if self.work is None or self._core is None:
             return
         self._core.part(link)
+        for asked in self._asked.values():
+            if asked.who is link:
+                asked.who = None
         for c in [c for c, behind in self._behind.items() if behind is link]:
             del self._behind[c]
             self.send(Below(self.work.names[c]))

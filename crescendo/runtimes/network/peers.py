@@ -9,26 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from crescendo.core.messages import Settled
+from crescendo.runtimes.network.conduct import Conduct
 from crescendo.runtimes.network.editions import News
 from crescendo.runtimes.wire_messages import Ack, FromServer, Refusal, to_client
 
 PART_OF_THE_TIME = 16  # messages of one client that may wait for the disk at once; a large one waits alone
 LARGE = 256 << 10
 MOST_WORDS = 500  # that wait for a client to read them; then its stream is closed
-USELESS_BURST, USELESS_RATE = 1000.0, 50.0  # messages that change nothing: at once, and each second
-
-
-class Bucket:
-    """A budget that refills. `take` says how long to wait for what was taken."""
-
-    def __init__(self, burst: float, rate: float) -> None:
-        self._burst, self._rate, self._left, self._at = burst, rate, burst, time.monotonic()
-
-    def take(self, amount: float = 1.0) -> float:
-        now = time.monotonic()
-        self._left = min(self._burst, self._left + (now - self._at) * self._rate) - amount
-        self._at = now
-        return max(0.0, -self._left / self._rate)
 
 
 @dataclass(slots=True)
@@ -42,14 +29,13 @@ class Traffic:
 class Peer:
     """A stream that has joined. Of broadcasts and acknowledgements only the newest wait, however slowly the client reads."""
 
-    def __init__(self, client: int) -> None:
-        self.client = client
+    def __init__(self, client: int, conduct: Conduct | None = None) -> None:
+        self.client, self.conduct = client, conduct or Conduct()
         self.heard = time.monotonic()
         self.closed = asyncio.Event()
         self.traffic = Traffic()
         self.told_k = -1
         self.line = asyncio.Semaphore(PART_OF_THE_TIME)
-        self.useless = Bucket(USELESS_BURST, USELESS_RATE)
         self._words: deque[FromServer] = deque()
         self._ack: tuple[Settled, int] | None = None
         self._news: News | None = None

@@ -19,12 +19,13 @@ import grpc.aio
 from crescendo.core.messages import Pair, Settled
 from crescendo.errors import PeerError
 from crescendo.runtimes import tree_pb2 as pb
+from crescendo.runtimes.network.conduct import USELESS_BURST, USELESS_RATE, Bucket, Conduct
 from crescendo.runtimes.network.door import Porch
 from crescendo.runtimes.network.editions import News
 from crescendo.runtimes.network.hall import IncomingSum
 from crescendo.runtimes.network.link import parsed
 from crescendo.runtimes.network.logs import Log
-from crescendo.runtimes.network.peers import Bucket, Peer
+from crescendo.runtimes.network.peers import MOST_WORDS, Peer
 from crescendo.runtimes.security import Doorkeeper
 from crescendo.runtimes.tree_messages import (
     SERVICE,
@@ -53,18 +54,23 @@ class NotNow(PeerError):
 class Link:
     """One aggregator below, as its parent's loop sees it."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, most: int = MOST_WORDS) -> None:
         self.name = name
         self.closed, self._bell = asyncio.Event(), asyncio.Event()
         self.peers: dict[int, RelayedPeer] = {}  # at the server: the clients behind it
-        self.useless = Bucket(1000.0, 50.0)
+        self.useless = Bucket(USELESS_BURST, USELESS_RATE)
+        self._most = most
         self._words: deque[FromParent] = deque()
         self._acks: dict[int, tuple[Settled, int]] = {}
         self._news: dict[int, News] = {}
         self._pinged = -1
 
     def say(self, message: FromParent) -> None:
-        self._words.append(message)
+        """As to a client: few of these ever wait, or the aggregator does not read."""
+        if len(self._words) >= self._most:
+            self.closed.set()
+        else:
+            self._words.append(message)
         self._bell.set()
 
     def above(self, name: str, message: FromServer) -> None:
@@ -133,8 +139,8 @@ class Link:
 class RelayedPeer(Peer):
     """A client that has joined by way of an aggregator: what is said to it goes through that one's link."""
 
-    def __init__(self, client: int, name: str, link: Link) -> None:
-        super().__init__(client)
+    def __init__(self, client: int, name: str, link: Link, conduct: Conduct) -> None:
+        super().__init__(client, conduct)
         self.name, self.link = name, link
         link.peers[client] = self
 
@@ -217,7 +223,7 @@ class RelayDoor:
             raise PeerError(f'this is federation "{federation}" under other terms than the aggregator has; refused')
         if len(self.links) >= self._porch.names + SPARE_LINKS:
             raise NotNow("there is no room for another aggregator; come back later")
-        link = Link(hello.name)
+        link = Link(hello.name, MOST_WORDS + 4 * self._porch.names)  # all clients may come by it at once
         link.say(NodeWelcome(terms, federation))
         await self._house.on_link(link, hello.carries)
         self.links.add(link)
@@ -293,7 +299,7 @@ class ServerHouse:
         except PeerError as error:
             link.above(hello.name, Refusal(str(error), final=True))
             return
-        item = await server._put(c, hello, lambda: RelayedPeer(c, hello.name, link))
+        item = await server._put(c, hello, lambda: RelayedPeer(c, hello.name, link, server.conduct[c]))
         if item.peer is None:
             for answer in item.answers:
                 link.above(hello.name, answer)
@@ -304,10 +310,10 @@ class ServerHouse:
             self._hall.check_about(message.federation, message.digest)
         elif peer is None:
             self._server._log("declined", client=name, reason=message.reason)
-        if peer is not None:
-            item = await self._server._put(peer.client, message)
-            for answer in item.answers:
-                link.above(name, answer)
+        if peer is not None and isinstance(message, VoidRound):
+            await self._server.pass_on(peer, message)  # its neighbours do not wait for the disk with it
+        elif peer is not None:
+            await self._server._put(peer.client, message)
 
     async def on_gone(self, link: Link, name: str) -> None:
         peer = self._peer(link, name)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -23,11 +24,12 @@ import grpc.aio
 from crescendo.errors import PeerError
 from crescendo.runtimes import wire_pb2 as pb
 from crescendo.runtimes.journal import GROUP, GROUP_BYTES
+from crescendo.runtimes.network.conduct import Conduct
 from crescendo.runtimes.network.door import DOOR_OPTIONS, Porch, Questions
 from crescendo.runtimes.network.hall import Hall, Incoming, Item, Message, Silence
 from crescendo.runtimes.network.link import parsed
 from crescendo.runtimes.network.logs import Log, quiet
-from crescendo.runtimes.network.peers import LARGE, Bucket, Peer, Traffic, serialized
+from crescendo.runtimes.network.peers import LARGE, Peer, Traffic, serialized
 from crescendo.runtimes.network.relay import RelayDoor, ServerHouse
 from crescendo.runtimes.network.status import spending_of, status_of
 from crescendo.runtimes.wire import Assembly
@@ -43,8 +45,6 @@ from crescendo.runtimes.wire_messages import (
     from_client,
     to_client,
 )
-
-STRIKES, FORGIVEN = 20.0, 0.2  # broken messages of one client: at once, and each second
 
 Admit = Callable[[str, str, Any], None]
 
@@ -74,7 +74,7 @@ class NetworkServer:
         self._heard: dict[int, float] = {}
         self._traffic: dict[int, Traffic] = {}
         self._spending = spending_of(hall)
-        self._strikes: dict[int, Bucket] = {}
+        self.conduct: defaultdict[int, Conduct] = defaultdict(Conduct)
         self._porch, self._questions = Porch(len(hall.names)), Questions()
         self._arriving: set[int] = set()  # clients whose hello is in line
         self._told: set[int] = set()  # clients that have heard the end
@@ -230,21 +230,21 @@ class NetworkServer:
             if declined is not None:
                 self._log("declined", client=hello.name, reason=declined.reason)
             return []
-        strikes = self._strikes.setdefault(c, Bucket(STRIKES, FORGIVEN))
-        if strikes.take(0) > 0:
+        conduct = self.conduct[c]
+        if conduct.struck_out:
             return [Refusal("too many broken messages came under this name; come back later")]
         if c in self._arriving:  # one hello of a name in line, however many streams it opens
             return [Refusal("another stream of this client is just being let in; come back")]
         self._arriving.add(c)
         item = await self._put(c, hello)
         if item.costly:  # once in a while a server is an older copy; a client that says so again and again lies
-            strikes.take(1)
+            conduct.strikes.take(1)
         if item.peer is None:
             return item.answers
-        await self._talk(item.peer, strikes, context)
+        await self._talk(item.peer, context)
         return []
 
-    async def _talk(self, peer: Peer, strikes: Bucket, context: Any) -> None:
+    async def _talk(self, peer: Peer, context: Any) -> None:
         c = peer.client
         writing = asyncio.create_task(peer.write_all(context))
         reading = asyncio.create_task(self._read_all(peer, context))
@@ -254,7 +254,7 @@ class NetworkServer:
             if reading.done() and reading.exception() is None and peer.told_k == self.hall.terms.rounds:
                 self._told.add(c)
             if reading.done() and isinstance(error := reading.exception(), PeerError):
-                strikes.take(1)
+                peer.conduct.strikes.take(1)
                 self._log("refused", client=self.hall.names[c], reason=str(error))
                 peer.close(Refusal(str(error)))
             peer.close()
@@ -275,7 +275,7 @@ class NetworkServer:
         older = self.peers.get(c)
         if older is not None:
             older.close(Refusal("this client has joined again from elsewhere; if these are two copies, stop one", True))
-        peer = Peer(c) if item.make is None else item.make()
+        peer = Peer(c, self.conduct[c]) if item.make is None else item.make()
         self.peers[c] = peer
         peer.traffic = self._traffic.setdefault(c, peer.traffic)
         self._heard[c] = time.monotonic()
@@ -295,19 +295,19 @@ class NetworkServer:
                 data = assembly.add(message.vector)
                 if data is not None:
                     peer.traffic.up += len(data)
-                    await self._pass_on(peer, Incoming(message.vector.about, data), large=len(data) > LARGE)
+                    await self.pass_on(peer, Incoming(message.vector.about, data), large=len(data) > LARGE)
             elif isinstance(message, VoidRound):
                 hall.check_about(message.federation, message.digest)
-                await self._pass_on(peer, message)
+                await self.pass_on(peer, message)
             elif isinstance(message, Goodbye):
                 await self._put(c, message)
                 return
             elif isinstance(message, Pong):
-                await asyncio.sleep(peer.useless.take())
+                await asyncio.sleep(peer.conduct.useless.take())
             else:
                 raise PeerError("a client says hello twice on one stream; refused, check its version")
 
-    async def _pass_on(self, peer: Peer, message: Message, large: bool = False) -> None:
+    async def pass_on(self, peer: Peer, message: Message, large: bool = False) -> None:
         """Put a message in line without waiting for it, as long as not too many of this client are waiting."""
         await peer.line.acquire()
         item, done = Item(peer.client, message), asyncio.get_running_loop().create_future()
@@ -325,7 +325,7 @@ class NetworkServer:
         if item.useless:
             peer.acknowledge(self.hall.durable.settled(peer.client), self.hall.durable.epoch)
         if item.useless or item.answers:  # nobody may ask for the same refusal without end
-            asyncio.get_running_loop().call_later(peer.useless.take(), peer.line.release)
+            asyncio.get_running_loop().call_later(peer.conduct.useless.take(), peer.line.release)
         else:
             peer.line.release()
 

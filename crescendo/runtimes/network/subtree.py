@@ -14,7 +14,7 @@ from crescendo.core.server import ConflictingUpdate
 from crescendo.errors import PeerError
 from crescendo.runtimes import wire_pb2 as wire_pb
 from crescendo.runtimes.network.link import parsed
-from crescendo.runtimes.network.peers import Peer, serialized
+from crescendo.runtimes.network.peers import serialized
 from crescendo.runtimes.network.relay import NotNow
 from crescendo.runtimes.tree_messages import Below
 from crescendo.runtimes.wire import Assembly
@@ -32,7 +32,7 @@ from crescendo.runtimes.wire_messages import (
 )
 
 if TYPE_CHECKING:
-    from crescendo.runtimes.network.aggregator import Node
+    from crescendo.runtimes.network.aggregator import Guest, Node
 
 FIRST_WORD = 30.0  # seconds in which a stream has to say who it is
 THINKING = 3600.0  # seconds in which a client that was shown the terms has to decide
@@ -98,7 +98,7 @@ class ClientDoor:
                 self._node.log("declined", client=name, reason=message.reason)
                 self._node.send(Below(name, message))
 
-    async def _serve(self, peer: Peer, context: Any) -> None:
+    async def _serve(self, peer: Guest, context: Any) -> None:
         tasks = [
             asyncio.create_task(run)
             for run in (self._read_all(peer, context), peer.write_all(context), peer.closed.wait())
@@ -118,7 +118,7 @@ class ClientDoor:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _read_all(self, peer: Peer, context: Any) -> None:
+    async def _read_all(self, peer: Guest, context: Any) -> None:
         node, work = self._node, self._node.work
         assert work is not None
         name, about = work.names[peer.client], (work.federation, work.digest)
@@ -132,14 +132,16 @@ class ClientDoor:
                 )
             if isinstance(message, UpdatePart):
                 data = assembly.add(message.vector)
-                if data is not None:
-                    node.take(peer, message.vector.about, data)
+                if data is not None and not node.take(peer, message.vector.about, data):
+                    await asyncio.sleep(peer.conduct.useless.take())
             elif isinstance(message, VoidRound):
-                node.send(Below(name, message))
+                if not node.void(peer, message):
+                    await asyncio.sleep(peer.conduct.useless.take())
+                await node.room()
             elif isinstance(message, Goodbye):
                 node.send(Below(name, message))
                 return
             elif isinstance(message, Pong):
-                await asyncio.sleep(peer.useless.take())
+                await asyncio.sleep(peer.conduct.useless.take())
             else:
                 raise PeerError("a client says hello twice on one stream; refused, check its version")

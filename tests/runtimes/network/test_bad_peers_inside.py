@@ -30,7 +30,7 @@ from crescendo.runtimes import wire_pb2 as pb
 from crescendo.runtimes.durable import DurableServer, replay
 from crescendo.runtimes.entries import Received, Summed, from_bytes
 from crescendo.runtimes.journal import read_records
-from crescendo.runtimes.network import door, hall, peers, server
+from crescendo.runtimes.network import conduct, door, hall, server
 from crescendo.runtimes.network.hall import Hall
 from crescendo.runtimes.network.limits import Limits
 from crescendo.runtimes.network.server import Admit, NetworkServer, everybody
@@ -254,17 +254,17 @@ async def parts_that_overlap_or_never_end_are_held_within_bounds(folder: Path) -
 async def a_flood_waits_for_itself(folder: Path) -> None:
     """Messages that change nothing are read at a bounded rate once the burst is used up; others are not held up."""
     waits: list[float] = []
-    take = peers.Bucket.take
+    take = conduct.Bucket.take
 
-    def remember(self: peers.Bucket, amount: float = 1.0) -> float:
+    def remember(self: conduct.Bucket, amount: float = 1.0) -> float:
         wait = take(self, amount)
         waits.append(wait)
         return wait
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(peers, "USELESS_BURST", 20.0)
-        patch.setattr(peers, "USELESS_RATE", 200.0)
-        patch.setattr(peers.Bucket, "take", remember)
+        patch.setattr(conduct, "USELESS_BURST", 20.0)
+        patch.setattr(conduct, "USELESS_RATE", 200.0)
+        patch.setattr(conduct.Bucket, "take", remember)
         async with house(folder) as here:
             bad = here.client(0)
             repeat = bad.update(0)
@@ -276,7 +276,7 @@ async def a_flood_waits_for_itself(folder: Path) -> None:
 async def one_that_keeps_breaking_the_rules_is_shut_out(folder: Path) -> None:
     async with house(folder) as here:
         bad = here.client(0)
-        for _ in range(int(server.STRIKES) + 1):
+        for _ in range(int(conduct.STRIKES) + 1):
             assert refused(await bad.fire(pb.ToServer()))
         answer = await bad.join()
         assert isinstance(answer, pb.ToClient) and "too many" in answer.refusal.reason, answer
@@ -353,7 +353,7 @@ async def a_bad_aggregator_stops_nobody(folder: Path) -> None:
 
 async def whatever_is_said_is_answered(folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(server, "STRIKES", 1e9)
+        patch.setattr(conduct, "STRIKES", 1e9)
         async with house(folder, WITH_PRIVACY) as here:
             bad, rng = here.client(0), random.Random(5)
             await fuzz(bad, rng, 150)
@@ -432,7 +432,7 @@ def parts_are_only_counted(patch: Patch) -> None:
 
 
 def nobody_has_to_wait(patch: Patch) -> None:
-    patch.setattr(peers.Bucket, "take", lambda self, amount=1.0: 0.0)
+    patch.setattr(conduct.Bucket, "take", lambda self, amount=1.0: 0.0)
 
 
 def no_limit_on_a_message(patch: Patch) -> None:
@@ -503,7 +503,7 @@ async def bytes_that_are_no_message_are_refused_in_a_sentence(folder: Path) -> N
         answer = await line.hear()
         assert isinstance(answer, pb.ToClient) and answer.HasField("refusal"), answer
         bad = here.client(0)
-        for _ in range(int(server.STRIKES) + 1):
+        for _ in range(int(conduct.STRIKES) + 1):
             assert refused(await bad.fire(b"\xff\xff\xff"))
         answer = await bad.join()
         assert isinstance(answer, pb.ToClient) and "too many" in answer.refusal.reason, answer
