@@ -26,10 +26,10 @@ from crescendo.errors import PeerError, Refused
 from crescendo.runtimes import tree_pb2 as pb
 from crescendo.runtimes.network.client import Cut
 from crescendo.runtimes.network.conduct import Conduct
-from crescendo.runtimes.network.door import Porch
+from crescendo.runtimes.network.door import DOOR_OPTIONS, Porch
 from crescendo.runtimes.network.editions import Edition, News
 from crescendo.runtimes.network.hall import IncomingSum
-from crescendo.runtimes.network.link import LARGEST_MESSAGE, OPTIONS, Patience, Place, channel_to
+from crescendo.runtimes.network.link import Patience, Place, channel_to
 from crescendo.runtimes.network.logs import Log, quiet
 from crescendo.runtimes.network.peers import Peer
 from crescendo.runtimes.network.relay import Link, NotNow, RelayDoor, admit_aggregator
@@ -147,11 +147,9 @@ class Node:
 
     async def run(self, address: str, stop: asyncio.Event, credentials: Any = None) -> bool:
         """True if the run is over and everybody below has heard of it."""
-        server = grpc.aio.server(
-            options=[*OPTIONS, ("grpc.max_receive_message_length", LARGEST_MESSAGE), ("grpc.so_reuseport", 0)]
-        )
+        server = grpc.aio.server(options=DOOR_OPTIONS)
         self._relays = RelayDoor(self, self.log, self._porch)
-        server.add_generic_rpc_handlers((ClientDoor(self, self._admit).handlers, self._relays.handlers))
+        server.add_generic_rpc_handlers((ClientDoor(self, self._admit, self._porch).handlers, self._relays.handlers))
         secure = credentials is not None
         self.port = server.add_secure_port(address, credentials) if secure else server.add_insecure_port(address)
         await server.start()
@@ -424,7 +422,9 @@ class Node:
     def take(self, peer: Guest, round: int, data: Raw) -> bool:
         """A whole update of a client has come: True if it is new."""
         work, core = self._known
-        low, high = work.terms.block(min(round, work.terms.rounds), work.size)
+        if (reason := self._impossible(peer, round)) is not None:
+            raise PeerError(reason)
+        low, high = work.terms.block(round, work.size)
         held = core.waiting
         word = core.receive(peer.client, Update(round, peer.client, decode(data, work.wire, high - low)))
         if word is not None:

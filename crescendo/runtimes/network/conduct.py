@@ -7,6 +7,8 @@ import time
 USELESS_BURST, USELESS_RATE = 1000.0, 50.0  # messages that change nothing: at once, and each second
 STRIKES, FORGIVEN = 20.0, 0.2  # broken messages of one client: at once, and each second
 
+STRUCK_OUT = "too many broken messages came under this name; come back later"
+
 
 class Bucket:
     """A budget that refills. `take` says how long to wait for what was taken."""

@@ -24,7 +24,7 @@ import grpc.aio
 from crescendo.errors import PeerError
 from crescendo.runtimes import wire_pb2 as pb
 from crescendo.runtimes.journal import GROUP, GROUP_BYTES
-from crescendo.runtimes.network.conduct import Conduct
+from crescendo.runtimes.network.conduct import STRUCK_OUT, Conduct
 from crescendo.runtimes.network.door import DOOR_OPTIONS, Porch, Questions
 from crescendo.runtimes.network.hall import Hall, Incoming, Item, Message, Silence
 from crescendo.runtimes.network.link import parsed
@@ -232,7 +232,7 @@ class NetworkServer:
             return []
         conduct = self.conduct[c]
         if conduct.struck_out:
-            return [Refusal("too many broken messages came under this name; come back later")]
+            return [Refusal(STRUCK_OUT)]
         if c in self._arriving:  # one hello of a name in line, however many streams it opens
             return [Refusal("another stream of this client is just being let in; come back")]
         self._arriving.add(c)

@@ -11,8 +11,11 @@ import grpc.aio
 
 from crescendo.core.messages import Settled
 from crescendo.core.server import ConflictingUpdate
+from crescendo.core.tree import TooMany
 from crescendo.errors import PeerError
 from crescendo.runtimes import wire_pb2 as wire_pb
+from crescendo.runtimes.network.conduct import STRUCK_OUT, Conduct
+from crescendo.runtimes.network.door import Porch, Questions
 from crescendo.runtimes.network.link import parsed
 from crescendo.runtimes.network.peers import serialized
 from crescendo.runtimes.network.relay import NotNow
@@ -34,15 +37,12 @@ from crescendo.runtimes.wire_messages import (
 if TYPE_CHECKING:
     from crescendo.runtimes.network.aggregator import Guest, Node
 
-FIRST_WORD = 30.0  # seconds in which a stream has to say who it is
-THINKING = 3600.0  # seconds in which a client that was shown the terms has to decide
-
 
 class ClientDoor:
     """Serves the streams of clients for a node."""
 
-    def __init__(self, node: Node, admit: Any) -> None:
-        self._node, self._admit = node, admit
+    def __init__(self, node: Node, admit: Any, porch: Porch) -> None:
+        self._node, self._admit, self._porch, self._questions = node, admit, porch, Questions()
 
     @property
     def handlers(self) -> Any:
@@ -57,16 +57,14 @@ class ClientDoor:
     async def _join(self, requests: Any, context: Any) -> None:
         refusal: Refusal | None = None
         try:
-            with suppress(TimeoutError):
-                raw = await asyncio.wait_for(context.read(), FIRST_WORD)
-                if raw is not grpc.aio.EOF:
-                    refusal = await self._first_word(from_client(raw), context)
+            raw = await self._porch.first_word(context)
+            if raw is not None:
+                refusal = await self._first_word(from_client(raw), context)
         except PeerError as error:
             self._node.log("refused", peer=context.peer(), reason=str(error))
             refusal = Refusal(str(error), final=not isinstance(error, NotNow))
         if refusal is not None:
-            with suppress(grpc.aio.BaseError, asyncio.InvalidStateError):
-                await context.write(to_client(refusal))
+            await self._porch.last_words(context, [to_client(refusal)])
 
     async def _first_word(self, hello: Any, context: Any) -> Refusal | None:
         if not isinstance(hello, Hello):
@@ -77,26 +75,30 @@ class ClientDoor:
             raise NotNow("the aggregator has no way to the server now; come back")
         if hello.name not in work.names:
             raise PeerError(f'"{hello.name}" is not part of federation "{work.federation}"; check the name')
+        conduct = self._node.conduct[work.names.index(hello.name)]
         if not hello.digest:
-            await self._show_terms(hello.name, context)
+            await self._show_terms(hello.name, conduct, context)
             return None
+        if conduct.struck_out:
+            return Refusal(STRUCK_OUT)
         answer = await self._node.introduce(hello)
         if isinstance(answer, Refusal):
+            if answer.final:
+                conduct.strikes.take(1)
             return answer
         await self._serve(answer, context)
         return None
 
-    async def _show_terms(self, name: str, context: Any) -> None:
+    async def _show_terms(self, name: str, conduct: Conduct, context: Any) -> None:
         work = self._node.work
         assert work is not None
         welcome = Welcome(work.text, work.federation, 0, work.names.index(name), 0, Settled(0))
-        await context.write(to_client(welcome))
-        with suppress(TimeoutError):
-            raw = await asyncio.wait_for(context.read(), THINKING)
-            message = None if raw is grpc.aio.EOF else from_client(raw)
-            if isinstance(message, Goodbye):
-                self._node.log("declined", client=name, reason=message.reason)
-                self._node.send(Below(name, message))
+        declined = await self._questions.answer(name, welcome, context)
+        if declined is not None:
+            self._node.log("declined", client=name, reason=declined.reason)
+            await asyncio.sleep(conduct.useless.take())
+            await self._node.room()
+            self._node.send(Below(name, declined))
 
     async def _serve(self, peer: Guest, context: Any) -> None:
         tasks = [
@@ -107,6 +109,8 @@ class ClientDoor:
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             if reading.done() and isinstance(error := reading.exception(), PeerError):
+                if not isinstance(error, TooMany):  # which may be the server's slowness
+                    peer.conduct.strikes.take(1)
                 self._node.log("refused", client=peer.client, reason=str(error))
                 peer.close(Refusal(str(error), isinstance(error, ConflictingUpdate)))
             peer.close()

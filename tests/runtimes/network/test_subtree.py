@@ -13,17 +13,18 @@ import grpc.aio
 import pytest
 
 from crescendo.runtimes import wire_pb2 as pb
-from crescendo.runtimes.network import aggregator, conduct
+from crescendo.runtimes.network import aggregator, conduct, door
 from crescendo.runtimes.network.aggregator import Node, Outgoing, Work
 from crescendo.runtimes.network.hall import Silence
-from crescendo.runtimes.network.link import Place
+from crescendo.runtimes.network.link import JOIN, Place
 from crescendo.runtimes.network.relay import Link, ServerHouse
 from crescendo.runtimes.tree_messages import Alive
-from crescendo.runtimes.wire_messages import Ping, VoidRound, to_server
+from crescendo.runtimes.wire_messages import Hello, Ping, VoidRound, to_server
 from tests.conformance.cases import case
 from tests.runtimes.network import bad_peers
-from tests.runtimes.network.bad_peers import Line, Mallory, channel_to
-from tests.runtimes.network.test_bad_peers_inside import Attack, House, house, play
+from tests.runtimes.network.bad_peers import End, Line, Mallory, channel_to
+from tests.runtimes.network.test_bad_peers_inside import RELAY, Attack, House, house, play, refused
+from tests.runtimes.network.test_streams import MANY, silent_streams, until_ended
 
 FAR = case(
     run={"wire": "float32"},
@@ -158,6 +159,51 @@ async def a_name_has_one_hello_on_its_way_up(folder: Path) -> None:
             assert here.node._asked == {} and 0 not in here.above.served.peers
 
 
+# -- streams and memory ------------------------------------------------------------------------------------------------------
+
+
+async def a_name_has_one_stream_that_asks(folder: Path) -> None:
+    async with below(folder) as here:
+        lines = [Line(here.channel) for _ in range(30)]
+        for line in lines:
+            await line.say(to_server(Hello("client 0", "0" * 32)))
+            answer = await line.hear()
+            assert isinstance(answer, pb.ToClient) and answer.HasField("welcome"), answer
+        for line in lines[:-1]:
+            assert isinstance(await line.hear(), End)
+        assert lines[-1].end is None
+        await here.finish(0, 1, 2)
+
+
+async def streams_that_say_nothing_are_bounded_here_too(folder: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(door, "SPARE", 10)
+        async with below(folder) as here:
+            room = here.node._porch.room
+            async with silent_streams(here.node.port, JOIN, RELAY) as silent:
+                await until_ended(silent, MANY - room)
+                assert len(here.node._porch) <= room
+                await here.finish(0, 1, 2)
+
+
+async def a_round_that_nobody_can_have_finished_is_not_kept(folder: Path) -> None:
+    async with below(folder) as here:
+        bad = here.client(0)
+        assert "nobody can have finished" in refused(await bad.fire(*bad.update(8)))
+        assert here.node._core is not None and not here.node._core.carries
+        await here.finish(0, 1, 2)
+
+
+async def one_that_keeps_breaking_the_rules_is_shut_out_here_too(folder: Path) -> None:
+    async with below(folder) as here:
+        bad = here.client(0)
+        for _ in range(int(conduct.STRIKES) + 1):
+            assert refused(await bad.fire(pb.ToServer()))
+        answer = await bad.join()
+        assert isinstance(answer, pb.ToClient) and "too many" in answer.refusal.reason, answer
+        await here.finish(1, 2)
+
+
 def test_what_waits_for_a_parent_that_does_not_read_is_bounded() -> None:
     async def fill() -> None:
         outgoing = Outgoing()
@@ -189,6 +235,10 @@ ATTACKS: tuple[Attack, ...] = (
     a_flood_of_void_rounds_does_not_go_up,
     one_that_says_much_does_not_keep_the_link_waiting_for_the_disk,
     a_name_has_one_hello_on_its_way_up,
+    a_name_has_one_stream_that_asks,
+    streams_that_say_nothing_are_bounded_here_too,
+    a_round_that_nobody_can_have_finished_is_not_kept,
+    one_that_keeps_breaking_the_rules_is_shut_out_here_too,
 )
 
 
