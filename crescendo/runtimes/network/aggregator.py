@@ -26,7 +26,7 @@ from crescendo.errors import PeerError, Refused
 from crescendo.runtimes import tree_pb2 as pb
 from crescendo.runtimes.network.client import Cut
 from crescendo.runtimes.network.conduct import Conduct
-from crescendo.runtimes.network.door import DOOR_OPTIONS, Porch
+from crescendo.runtimes.network.door import BUSY, DOOR_OPTIONS, Porch
 from crescendo.runtimes.network.editions import Edition, News
 from crescendo.runtimes.network.hall import IncomingSum
 from crescendo.runtimes.network.link import Patience, Place, channel_to
@@ -56,7 +56,6 @@ from crescendo.runtimes.wire_messages import Goodbye, Hello, Ping, Refusal, Void
 IN_FLIGHT = 2  # sums that may wait for the server's word; what comes meanwhile goes into the next
 ANSWER = 60.0  # seconds in which the server has to answer a hello
 MOST_UP = 256  # messages that wait for the parent to read them; then clients wait, or are told to come back
-BUSY = Refusal("another stream of this client is just being let in; come back")
 
 
 @dataclass(frozen=True, eq=False)

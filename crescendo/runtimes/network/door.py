@@ -19,12 +19,13 @@ import grpc
 import grpc.aio
 
 from crescendo.runtimes.network.link import LARGEST_MESSAGE, OPTIONS
-from crescendo.runtimes.wire_messages import Goodbye, Welcome, from_client, to_client
+from crescendo.runtimes.wire_messages import Goodbye, Refusal, Welcome, from_client, to_client
 
 FIRST_WORD = 10.0  # seconds in which a stream has to say who it is, and in which one that is refused has to hear why
 THINKING = 600.0  # seconds in which a client that was shown the terms has to decide
 SPARE = 256  # room on the porch beyond two streams of each name, which may all come at once
 MOST_STREAMS = 64  # of one connection; a sound client has one
+BUSY = Refusal("another stream of this client is just being let in; come back")
 SILENT = "a stream has to say who it is at once, or makes room for others; come back"
 
 DOOR_OPTIONS: list[tuple[str, Any]] = [

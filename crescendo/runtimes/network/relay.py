@@ -299,7 +299,7 @@ class ServerHouse:
         except PeerError as error:
             link.above(hello.name, Refusal(str(error), final=True))
             return
-        item = await server._put(c, hello, lambda: RelayedPeer(c, hello.name, link, server.conduct[c]))
+        item = await server.let_in(c, hello, lambda: RelayedPeer(c, hello.name, link, server.conduct[c]))
         if item.peer is None:
             for answer in item.answers:
                 link.above(hello.name, answer)

@@ -25,7 +25,7 @@ from crescendo.errors import PeerError
 from crescendo.runtimes import wire_pb2 as pb
 from crescendo.runtimes.journal import GROUP, GROUP_BYTES
 from crescendo.runtimes.network.conduct import STRUCK_OUT, Conduct
-from crescendo.runtimes.network.door import DOOR_OPTIONS, Porch, Questions
+from crescendo.runtimes.network.door import BUSY, DOOR_OPTIONS, Porch, Questions
 from crescendo.runtimes.network.hall import Hall, Incoming, Item, Message, Silence
 from crescendo.runtimes.network.link import parsed
 from crescendo.runtimes.network.logs import Log, quiet
@@ -230,19 +230,23 @@ class NetworkServer:
             if declined is not None:
                 self._log("declined", client=hello.name, reason=declined.reason)
             return []
-        conduct = self.conduct[c]
-        if conduct.struck_out:
-            return [Refusal(STRUCK_OUT)]
-        if c in self._arriving:  # one hello of a name in line, however many streams it opens
-            return [Refusal("another stream of this client is just being let in; come back")]
-        self._arriving.add(c)
-        item = await self._put(c, hello)
-        if item.costly:  # once in a while a server is an older copy; a client that says so again and again lies
-            conduct.strikes.take(1)
+        item = await self.let_in(c, hello)
         if item.peer is None:
             return item.answers
         await self._talk(item.peer, context)
         return []
+
+    async def let_in(self, c: int, hello: Hello, make: Callable[[], Peer] | None = None) -> Item:
+        """What becomes of a hello, whichever way it came: a stream, which ``make`` makes, or the answers."""
+        if self.conduct[c].struck_out:
+            return Item(c, hello, [Refusal(STRUCK_OUT)])
+        if c in self._arriving:  # one hello of a name in line, however many streams it opens
+            return Item(c, hello, [BUSY])
+        self._arriving.add(c)
+        item = await self._put(c, hello, make)
+        if item.costly:  # once in a while a server is an older copy; a client that says so again and again lies
+            self.conduct[c].strikes.take(1)
+        return item
 
     async def _talk(self, peer: Peer, context: Any) -> None:
         c = peer.client

@@ -12,7 +12,9 @@ from typing import Any
 import grpc.aio
 import pytest
 
+from crescendo.core.messages import Settled
 from crescendo.runtimes import wire_pb2 as pb
+from crescendo.runtimes.journal import read_records
 from crescendo.runtimes.network import aggregator, conduct, door
 from crescendo.runtimes.network.aggregator import Node, Outgoing, Work
 from crescendo.runtimes.network.hall import Silence
@@ -26,6 +28,7 @@ from tests.runtimes.network.bad_peers import End, Line, Mallory, channel_to
 from tests.runtimes.network.test_bad_peers_inside import RELAY, Attack, House, house, play, refused
 from tests.runtimes.network.test_streams import MANY, silent_streams, until_ended
 
+NEW_EPOCH = 8  # the kind of such a journal entry
 FAR = case(
     run={"wire": "float32"},
     clients={"count": 3},
@@ -204,6 +207,17 @@ async def one_that_keeps_breaking_the_rules_is_shut_out_here_too(folder: Path) -
         await here.finish(1, 2)
 
 
+async def a_liar_behind_an_aggregator_does_not_write_to_the_journal_at_will(folder: Path) -> None:
+    async with below(folder) as here:
+        bad = here.client(0)
+        for _ in range(100):
+            await bad.join(epoch=bad.epoch, acknowledged=Settled(4))
+        epochs = [record for record in read_records(folder / "journal") if record.kind == NEW_EPOCH]
+        assert 5 < len(epochs) < 50, len(epochs)
+        answer = await bad.join()
+        assert isinstance(answer, pb.ToClient) and "too many" in answer.refusal.reason, answer
+
+
 def test_what_waits_for_a_parent_that_does_not_read_is_bounded() -> None:
     async def fill() -> None:
         outgoing = Outgoing()
@@ -239,6 +253,7 @@ ATTACKS: tuple[Attack, ...] = (
     streams_that_say_nothing_are_bounded_here_too,
     a_round_that_nobody_can_have_finished_is_not_kept,
     one_that_keeps_breaking_the_rules_is_shut_out_here_too,
+    a_liar_behind_an_aggregator_does_not_write_to_the_journal_at_will,
 )
 
 
