@@ -32,7 +32,8 @@ from crescendo.runtimes.network.hall import IncomingSum
 from crescendo.runtimes.network.link import Patience, Place, channel_to
 from crescendo.runtimes.network.logs import Log, quiet
 from crescendo.runtimes.network.peers import Peer
-from crescendo.runtimes.network.relay import Link, NotNow, RelayDoor, admit_aggregator
+from crescendo.runtimes.network.relay import NotNow, RelayDoor, admit_aggregator
+from crescendo.runtimes.network.relayed import Link
 from crescendo.runtimes.network.server import Admit, everybody
 from crescendo.runtimes.network.subtree import ClientDoor
 from crescendo.runtimes.tree_messages import (

@@ -14,7 +14,6 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,8 +29,10 @@ from crescendo.runtimes.network.hall import Hall, Incoming, Item, Message, Silen
 from crescendo.runtimes.network.link import parsed
 from crescendo.runtimes.network.logs import Log, quiet
 from crescendo.runtimes.network.peers import LARGE, Peer, Traffic, serialized
-from crescendo.runtimes.network.relay import RelayDoor, ServerHouse
+from crescendo.runtimes.network.relay import RelayDoor
+from crescendo.runtimes.network.server_house import ServerHouse
 from crescendo.runtimes.network.status import spending_of, status_of
+from crescendo.runtimes.network.voice import converse
 from crescendo.runtimes.wire import Assembly
 from crescendo.runtimes.wire_messages import (
     SERVICE,
@@ -250,27 +251,20 @@ class NetworkServer:
 
     async def _talk(self, peer: Peer, context: Any) -> None:
         c = peer.client
-        writing = asyncio.create_task(peer.write_all(context))
-        reading = asyncio.create_task(self._read_all(peer, context))
-        closing = asyncio.create_task(peer.closed.wait())
+
+        def broken(error: PeerError) -> Refusal:
+            peer.conduct.strikes.take(1)
+            self._log("refused", client=self.hall.names[c], reason=str(error))
+            return Refusal(str(error))
+
         try:
-            await asyncio.wait({writing, reading, closing}, return_when=asyncio.FIRST_COMPLETED)
-            if reading.done() and reading.exception() is None and peer.told_k == self.hall.terms.rounds:
+            said_all = await converse(peer, context, self._read_all(peer, context), broken)
+            if said_all and peer.told_k == self.hall.terms.rounds:
                 self._told.add(c)
-            if reading.done() and isinstance(error := reading.exception(), PeerError):
-                peer.conduct.strikes.take(1)
-                self._log("refused", client=self.hall.names[c], reason=str(error))
-                peer.close(Refusal(str(error)))
-            peer.close()
-            with suppress(TimeoutError, asyncio.CancelledError):
-                await asyncio.wait_for(asyncio.shield(writing), 2.0)
         finally:
             if self.peers.get(c) is peer:
                 del self.peers[c]
                 self._log("disconnected", client=self.hall.names[c])
-            for task in (writing, reading, closing):
-                task.cancel()
-            await asyncio.gather(writing, reading, closing, return_exceptions=True)
             self._look_who_knows()
 
     def _enter(self, item: Item) -> Peer:

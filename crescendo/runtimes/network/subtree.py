@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -19,6 +18,7 @@ from crescendo.runtimes.network.door import Porch, Questions
 from crescendo.runtimes.network.link import parsed
 from crescendo.runtimes.network.peers import serialized
 from crescendo.runtimes.network.relay import NotNow
+from crescendo.runtimes.network.voice import converse
 from crescendo.runtimes.tree_messages import Below
 from crescendo.runtimes.wire import Assembly
 from crescendo.runtimes.wire_messages import (
@@ -101,26 +101,16 @@ class ClientDoor:
             self._node.send(Below(name, declined))
 
     async def _serve(self, peer: Guest, context: Any) -> None:
-        tasks = [
-            asyncio.create_task(run)
-            for run in (self._read_all(peer, context), peer.write_all(context), peer.closed.wait())
-        ]
-        reading, writing = tasks[:2]
+        def broken(error: PeerError) -> Refusal:
+            if not isinstance(error, TooMany):  # which may be the server's slowness
+                peer.conduct.strikes.take(1)
+            self._node.log("refused", client=peer.client, reason=str(error))
+            return Refusal(str(error), isinstance(error, ConflictingUpdate))
+
         try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            if reading.done() and isinstance(error := reading.exception(), PeerError):
-                if not isinstance(error, TooMany):  # which may be the server's slowness
-                    peer.conduct.strikes.take(1)
-                self._node.log("refused", client=peer.client, reason=str(error))
-                peer.close(Refusal(str(error), isinstance(error, ConflictingUpdate)))
-            peer.close()
-            with suppress(TimeoutError, asyncio.CancelledError):
-                await asyncio.wait_for(asyncio.shield(writing), 2.0)
+            await converse(peer, context, self._read_all(peer, context), broken)
         finally:
             self._node.left(peer)
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _read_all(self, peer: Guest, context: Any) -> None:
         node, work = self._node, self._node.work

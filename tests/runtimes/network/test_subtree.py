@@ -19,7 +19,8 @@ from crescendo.runtimes.network import aggregator, conduct, door
 from crescendo.runtimes.network.aggregator import Node, Outgoing, Work
 from crescendo.runtimes.network.hall import Silence
 from crescendo.runtimes.network.link import JOIN, Place
-from crescendo.runtimes.network.relay import Link, ServerHouse
+from crescendo.runtimes.network.relayed import Link
+from crescendo.runtimes.network.server_house import ServerHouse
 from crescendo.runtimes.tree_messages import Alive
 from crescendo.runtimes.wire_messages import Hello, Ping, VoidRound, to_server
 from tests.conformance.cases import case
