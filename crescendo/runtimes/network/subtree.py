@@ -35,7 +35,8 @@ from crescendo.runtimes.wire_messages import (
 )
 
 if TYPE_CHECKING:
-    from crescendo.runtimes.network.aggregator import Guest, Node
+    from crescendo.runtimes.network.aggregator import Node
+    from crescendo.runtimes.network.guests import Guest
 
 
 class ClientDoor:
@@ -71,17 +72,17 @@ class ClientDoor:
             raise PeerError("a stream begins with a hello; refused, check the client's version")
         self._admit(hello.name, hello.token, context)
         work = self._node.work
-        if work is None or not self._node.up:
+        if work is None or not self._node.uplink.is_up:
             raise NotNow("the aggregator has no way to the server now; come back")
         if hello.name not in work.names:
             raise PeerError(f'"{hello.name}" is not part of federation "{work.federation}"; check the name')
-        conduct = self._node.conduct[work.names.index(hello.name)]
+        conduct = self._node.guests.conduct[work.names.index(hello.name)]
         if not hello.digest:
             await self._show_terms(hello.name, conduct, context)
             return None
         if conduct.struck_out:
             return Refusal(STRUCK_OUT)
-        answer = await self._node.introduce(hello)
+        answer = await self._node.guests.introduce(hello)
         if isinstance(answer, Refusal):
             if answer.final:
                 conduct.strikes.take(1)
@@ -97,8 +98,8 @@ class ClientDoor:
         if declined is not None:
             self._node.log("declined", client=name, reason=declined.reason)
             await asyncio.sleep(conduct.useless.take())
-            await self._node.room()
-            self._node.send(Below(name, declined))
+            await self._node.uplink.room()
+            self._node.uplink.send(Below(name, declined))
 
     async def _serve(self, peer: Guest, context: Any) -> None:
         def broken(error: PeerError) -> Refusal:
@@ -110,7 +111,7 @@ class ClientDoor:
         try:
             await converse(peer, context, self._read_all(peer, context), broken)
         finally:
-            self._node.left(peer)
+            self._node.guests.left(peer)
 
     async def _read_all(self, peer: Guest, context: Any) -> None:
         node, work = self._node, self._node.work
@@ -118,7 +119,7 @@ class ClientDoor:
         name, about = work.names[peer.client], (work.federation, work.digest)
         assembly = Assembly(work.size, (work.wire,))
         while (raw := await context.read()) is not grpc.aio.EOF:
-            node.heard(peer.client)
+            node.heard.add(peer.client)
             message = from_client(raw)
             if isinstance(message, UpdatePart | VoidRound) and (message.federation, message.digest) != about:
                 raise PeerError(
@@ -126,14 +127,14 @@ class ClientDoor:
                 )
             if isinstance(message, UpdatePart):
                 data = assembly.add(message.vector)
-                if data is not None and not node.take(peer, message.vector.about, data):
+                if data is not None and not node.guests.take(peer, message.vector.about, data):
                     await asyncio.sleep(peer.conduct.useless.take())
             elif isinstance(message, VoidRound):
-                if not node.void(peer, message):
+                if not node.guests.void(peer, message):
                     await asyncio.sleep(peer.conduct.useless.take())
-                await node.room()
+                await node.uplink.room()
             elif isinstance(message, Goodbye):
-                node.send(Below(name, message))
+                node.uplink.send(Below(name, message))
                 return
             elif isinstance(message, Pong):
                 await asyncio.sleep(peer.conduct.useless.take())

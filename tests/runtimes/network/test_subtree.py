@@ -15,8 +15,8 @@ import pytest
 from crescendo.core.messages import Settled
 from crescendo.runtimes import wire_pb2 as pb
 from crescendo.runtimes.journal import read_records
-from crescendo.runtimes.network import aggregator, conduct, door
-from crescendo.runtimes.network.aggregator import Node, Outgoing, Work
+from crescendo.runtimes.network import conduct, door, uplink
+from crescendo.runtimes.network.aggregator import Node, Work
 from crescendo.runtimes.network.hall import Silence
 from crescendo.runtimes.network.link import JOIN, Place
 from crescendo.runtimes.network.relayed import Link
@@ -160,7 +160,7 @@ async def a_name_has_one_hello_on_its_way_up(folder: Path) -> None:
                     assert isinstance(answer, pb.ToClient) and "come back" in answer.refusal.reason, answer
                 assert asked == ["client 0"]
             await here.finish(1, 2)
-            assert here.node._asked == {} and 0 not in here.above.served.peers
+            assert here.node.guests._asked == {} and 0 not in here.above.served.peers
 
 
 # -- streams and memory ------------------------------------------------------------------------------------------------------
@@ -183,10 +183,10 @@ async def streams_that_say_nothing_are_bounded_here_too(folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(door, "SPARE", 10)
         async with below(folder) as here:
-            room = here.node._porch.room
+            room = here.node.porch.room
             async with silent_streams(here.node.port, JOIN, RELAY) as silent:
                 await until_ended(silent, MANY - room)
-                assert len(here.node._porch) <= room
+                assert len(here.node.porch) <= room
                 await here.finish(0, 1, 2)
 
 
@@ -194,7 +194,7 @@ async def a_round_that_nobody_can_have_finished_is_not_kept(folder: Path) -> Non
     async with below(folder) as here:
         bad = here.client(0)
         assert "nobody can have finished" in refused(await bad.fire(*bad.update(8)))
-        assert here.node._core is not None and not here.node._core.carries
+        assert here.node.core is not None and not here.node.core.carries
         await here.finish(0, 1, 2)
 
 
@@ -221,8 +221,8 @@ async def a_liar_behind_an_aggregator_does_not_write_to_the_journal_at_will(fold
 
 def test_what_waits_for_a_parent_that_does_not_read_is_bounded() -> None:
     async def fill() -> None:
-        outgoing = Outgoing()
-        for n in range(aggregator.MOST_UP):
+        outgoing = uplink.Outgoing()
+        for n in range(uplink.MOST_UP):
             await asyncio.wait_for(outgoing.room(), bad_peers.DEADLINE)
             outgoing.put(Alive(n))
         waiting = asyncio.create_task(outgoing.room())
