@@ -55,7 +55,7 @@ class Worker:
         """Begin the round in hand, unless it has begun: lay it out, from the model as the client has it now."""
         if self._slots is None:
             self._slots = self._mechanism.draw(self.client.round, self._size)
-            self._stepper.load(self.client.start())
+            self._stepper.load(self._mechanism.start(self.client.start()))
 
     def run(self, slots: int) -> None:
         """Run ``slots`` slots of the round in hand; begins the round if need be."""
@@ -72,7 +72,7 @@ class Worker:
 
     def finish(self) -> Update:
         """What is sent of the round, rounded to the wire, as an update; the client goes on with its next round."""
-        i, start = self.client.round, self.client.frame
+        i, start = self.client.round, self._mechanism.start(self.client.frame)
         low, high = self._terms.block(i, self._size)
         released = self._mechanism.release(i, start, start[low:high] - self._stepper.read()[low:high])
         update = self.client.finish(rounded(released, self._wire))

@@ -40,6 +40,7 @@ async def _aggregate(tree: Tree, wish: Wish, log: Log, patience: Patience | None
     from crescendo.apps.places import listening, place
     from crescendo.apps.terms import build_terms
     from crescendo.runtimes.network.aggregator import Node, Work
+    from crescendo.runtimes.network.limits import Limits
 
     def build(text: str) -> Work:
         agreed = build_terms(text)
@@ -51,6 +52,7 @@ async def _aggregate(tree: Tree, wish: Wish, log: Log, patience: Patience | None
             tuple(agreed.names),
             agreed.wire,
             agreed.objective.size,
+            Limits(agreed.certificate, agreed.objective.size, agreed.objective.l2),
         )
 
     there, here = place(tree.parent, tree.certs), listening(tree.listen, tree.certs)

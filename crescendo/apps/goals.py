@@ -50,6 +50,11 @@ class Described:
     def name(self) -> str:
         return self.kind.rpartition(":")[2]
 
+    @property
+    def first_length(self) -> float:
+        """A certificate rests on how long the first model is, and needs no more of it."""
+        return self.start
+
     def initial(self, rng: np.random.Generator) -> Floats:
         raise UsageError(f"{self.kind} is only described here; a copy of its file is needed to begin with it")
 

@@ -11,21 +11,27 @@ Why `local` is sound. For a convex loss of a scalar margin the clipped gradient 
 function, smooth with L_eff = C (R - C) if R >= 2C, else R^2/4 (logistic loss, records with |(x, 1)| <= R). A step of at
 most 2 / L_eff on such a function brings no two models further apart, and neither does the shrink of L2 while eta lambda
 <= 1. So inserting one record moves the model by at most eta D C, and nothing that comes later in the round enlarges it.
+
+Both hold in exact arithmetic for any start model, and with rounding for start models up to ``model_bound``. A client that was
+sent a longer model begins its round at that model shortened to the bound, and what it sends is measured from there. The shortened
+model is a function of earlier releases as the sent one is, the same with and without the record: the proofs above begin there.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
+from crescendo.core.random import Purpose, stream
 from crescendo.core.setup import Terms
 from crescendo.errors import Refused, UsageError
 from crescendo.privacy.events import PoissonGaussian
+from crescendo.privacy.reach import SHORTENED, reach, rounded_up
 
-MODEL_BOUNDS = (1e6, 1e5, 1e4, 1e3, 1e2, 1e1)  # lengths of a start model for which rounding is looked at, widest first
 MOST_SLACK = 1e-3  # rounding may enlarge what a record changes by this share, and the noise is enlarged along with it
 MOST_SIGMA = 1e6
 UNIT = 2.0**-53
@@ -59,9 +65,7 @@ class Certificate:
     norm_bound: float | None
     conditions: tuple[Condition, ...]
     slack: float
-    model_bound: (
-        float  # length of a start model up to which ``slack`` holds; a longer one is refused before its round is sent
-    )
+    model_bound: float  # the longest start model, for which ``slack`` is computed; a client shortens a longer one to it
     adjacency: str = "add or remove one record of one client"
     sampling: str = "Poisson: every record independently, with the public rate s_ic / N_c"
 
@@ -110,22 +114,13 @@ def certify(
         found.append(_one_step_a_round(terms))
     else:
         found += _non_expansive(terms, objective, clip, norm_bound)
-    slack, bound = _rounding(mechanism, terms, objective.size, clip, records)
-    found.append(
-        Condition(
-            "rounding",
-            slack,
-            MOST_SLACK,
-            slack <= MOST_SLACK,
-            f"rounding enlarges what a record changes by at most {slack:.2g} of it, and {MOST_SLACK:g} is allowed; "
-            f"larger steps or fewer records per client would pass",
-        )
-    )
+    rounding, bound = _rounding(mechanism, terms, objective, clip, sigma, records)
+    found.append(rounding)
     for condition in found:
         if not condition.holds:
             raise Refused(f"the {mechanism} mechanism cannot be certified: {condition.says}")
     kind: Literal["minibatch", "local"] = "minibatch" if mechanism == "minibatch" else "local"
-    return Certificate(kind, terms, objective, clip, sigma, records, norm_bound, tuple(found), slack, bound)
+    return Certificate(kind, terms, objective, clip, sigma, records, norm_bound, tuple(found), rounding.left, bound)
 
 
 def _check_numbers(terms: Terms, clip: float, sigma: float, records: tuple[int, ...]) -> None:
@@ -206,13 +201,45 @@ def _non_expansive(terms: Terms, objective: Any, clip: float, norm_bound: float 
     return found
 
 
-def _rounding(mechanism: str, terms: Terms, size: int, clip: float, records: tuple[int, ...]) -> tuple[float, float]:
-    """The slack, for the widest of the lengths of a start model that keeps it a tenth of what is allowed, or else the least."""
-    for bound in MODEL_BOUNDS:
-        slack = rounding_slack(mechanism, terms, size, clip, records, bound)
-        if slack <= MOST_SLACK / 10:
-            break
-    return slack, bound
+def _rounding(
+    mechanism: str, terms: Terms, objective: Any, clip: float, sigma: float, records: tuple[int, ...]
+) -> tuple[Condition, float]:
+    """The slack for start models up to a bound, and that bound: what the run reaches, or as much as rounding allows.
+
+    It must leave room for what the noise alone reaches, or clients would shorten their start models all the time.
+    """
+    size, first = objective.size, _first_length(objective, terms.seed)
+    least, most = reach(terms, size, float(getattr(objective, "l2", 0.0)), clip, sigma, first)
+    least, most = rounded_up(least), rounded_up(most)
+    allowed = _widest(lambda bound: rounding_slack(mechanism, terms, size, clip, records, bound), most)
+    bound = max(least, allowed)
+    slack = rounding_slack(mechanism, terms, size, clip, records, SHORTENED * bound)
+    says = (
+        f"rounding enlarges what a record changes by at most {slack:.2g} of it for models of length {bound:.3g}, which the noise "
+        f"alone reaches, and {MOST_SLACK:g} is allowed; "
+    )
+    less = 0.9 * sigma * (allowed - first) / (least - first) if least > first else 0.0  # lengths are rounded up
+    passes = f"sigma = {less:.3g}, larger steps" if less > 0 else "larger steps"
+    return Condition(
+        "rounding", slack, MOST_SLACK, slack <= MOST_SLACK, f"{says}{passes} or fewer records per client would pass"
+    ), bound
+
+
+def _first_length(objective: Any, seed: int) -> float:
+    """The length of the first model; of a model that is only described, what the description says."""
+    said = getattr(objective, "first_length", None)
+    return float(np.linalg.norm(objective.initial(stream(seed, Purpose.INIT)))) if said is None else float(said)
+
+
+def _widest(slack: Callable[[float], float], most: float) -> float:
+    """The largest length up to ``most`` at which the slack is allowed; 0 for none."""
+    if slack(most) <= MOST_SLACK:
+        return most
+    low, high = 0.0, most
+    while high - low > 0.01 * high and high > 1e-9 * most:
+        middle = (low + high) / 2
+        low, high = (middle, high) if slack(middle) <= MOST_SLACK else (low, middle)
+    return low
 
 
 def rounding_slack(

@@ -21,6 +21,7 @@ from crescendo.errors import UsageError
 from crescendo.objectives.base import Slots, Stepper, stepper_for
 from crescendo.privacy.frozen import FrozenStepper
 from crescendo.privacy.noise import Source, gaussian, poisson_slots
+from crescendo.privacy.reach import SHORTENED
 
 if TYPE_CHECKING:
     from crescendo.data.records import Records
@@ -39,6 +40,10 @@ class Mechanism(Protocol):
 
     def stepper(self, objective: Any, data: Records) -> Stepper:
         """What computes a round."""
+        ...
+
+    def start(self, model: Floats) -> Floats:
+        """Where a round begins that would begin at ``model``."""
         ...
 
     def draw(self, i: int, size: int) -> Slots:
@@ -62,6 +67,9 @@ class Plain:
 
     def stepper(self, objective: Any, data: Records) -> Stepper:
         return stepper_for(objective, data)
+
+    def start(self, model: Floats) -> Floats:
+        return model
 
     def draw(self, i: int, size: int) -> Slots:
         rng, etas = aim(self._generator, self._seed, Purpose.SAMPLE, self._me, i), self._terms.etas(i, self._me)
@@ -91,6 +99,21 @@ class Private:
             return FrozenStepper(objective, data)
         return stepper_for(objective, data)
 
+    def start(self, model: Floats) -> Floats:
+        """The model, shortened to the length that the certificate is about: whatever a server sends, the round is certified.
+
+        Nothing is told by that: a start model is a function of releases, and so is the shortened one.
+        """
+        bound = self._certificate.model_bound
+        with np.errstate(over="ignore"):
+            length = float(np.linalg.norm(model))
+        if length <= bound:
+            return model
+        if length == np.inf:  # only its square is too large
+            model = model / np.abs(model).max()
+            length = float(np.linalg.norm(model))
+        return model * (bound / length)
+
     def draw(self, i: int, size: int) -> Slots:
         rate, slots = self._certificate.rate(i, self._me), self._terms.share(i, self._me)
         members, ends = poisson_slots(self._source, i, len(self._rows), rate, slots)
@@ -104,11 +127,11 @@ class Private:
         )
 
     def release(self, i: int, start: Floats, displacement: Floats) -> Floats:
-        length = float(np.linalg.norm(start))  # public: a start model is a function of releases
-        if length > self._certificate.model_bound:
+        length = float(np.linalg.norm(start))
+        if not length <= SHORTENED * self._certificate.model_bound:
             raise UsageError(
-                f"the model of round {i} has length {length:.3g}, beyond the {self._certificate.model_bound:.3g} for which "
-                f"rounding was certified; the run has diverged: lower the step size"
+                f"round {i} began at a model of length {length:.3g}, beyond the {self._certificate.model_bound:.3g} for which "
+                f"rounding was certified; begin it where start() says"
             )
         return displacement + gaussian(self._source, i, self._certificate.noise_scale(i, self._me), len(displacement))
 

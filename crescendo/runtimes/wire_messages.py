@@ -73,9 +73,10 @@ class VoidRound:
 
 @dataclass(frozen=True, slots=True)
 class Goodbye:
-    """The client leaves for good."""
+    """The client leaves for good; or, if it is ``finished``, has heard the end of the run and needs nothing more."""
 
     reason: str = ""
+    finished: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +161,8 @@ def to_server(message: FromClient) -> pb.ToServer:
             return pb.ToServer(hello=hello)
         case VoidRound(round, federation, digest):
             return pb.ToServer(void=pb.Void(round=round, federation=federation, digest=digest))
-        case Goodbye(reason):
-            return pb.ToServer(leave=pb.Leave(reason=reason[:TEXT]))
+        case Goodbye(reason, finished):
+            return pb.ToServer(leave=pb.Leave(reason=reason[:TEXT], finished=finished))
         case Pong(number):
             return pb.ToServer(pong=pb.Pong(number=number))
 
@@ -239,7 +240,7 @@ def from_client(message: pb.ToServer) -> FromClient:
             void = message.void
             return VoidRound(_small("round", void.round), _name("federation", void.federation), _digest(void.digest))
         case "leave":
-            return Goodbye(_text("reason", message.leave.reason, TEXT))
+            return Goodbye(_text("reason", message.leave.reason, TEXT), message.leave.finished)
         case "pong":
             return Pong(message.pong.number)
         case _:

@@ -26,15 +26,15 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1d\x63rescendo/runtimes/wire.proto\x12\x0c\x63rescendo.v1\"(\n\x07Settled\x12\r\n\x05\x62\x65low\x18\x01 \x01(\x04\x12\x0e\n\x06\x62\x65yond\x18\x02 \x03(\x04\"w\n\x04Part\x12\r\n\x05\x61\x62out\x18\x01 \x01(\x04\x12\x0c\n\x04part\x18\x02 \x01(\r\x12\r\n\x05parts\x18\x03 \x01(\r\x12$\n\x06\x66loats\x18\x04 \x01(\x0e\x32\x14.crescendo.v1.Floats\x12\x0f\n\x07numbers\x18\x05 \x01(\x04\x12\x0c\n\x04\x64\x61ta\x18\x06 \x01(\x0c\"\xd5\x01\n\x08ToServer\x12$\n\x05hello\x18\x01 \x01(\x0b\x32\x13.crescendo.v1.HelloH\x00\x12*\n\x06update\x18\x02 \x01(\x0b\x32\x18.crescendo.v1.UpdatePartH\x00\x12\"\n\x04void\x18\x03 \x01(\x0b\x32\x12.crescendo.v1.VoidH\x00\x12$\n\x05leave\x18\x04 \x01(\x0b\x32\x13.crescendo.v1.LeaveH\x00\x12\"\n\x04pong\x18\x05 \x01(\x0b\x32\x12.crescendo.v1.PongH\x00\x42\t\n\x07message\"\xaf\x01\n\x05Hello\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08instance\x18\x02 \x01(\t\x12\x12\n\nfederation\x18\x03 \x01(\t\x12\x0e\n\x06\x64igest\x18\x04 \x01(\t\x12\x0c\n\x04last\x18\x05 \x01(\x12\x12\r\n\x05\x65poch\x18\x06 \x01(\x04\x12\t\n\x01k\x18\x07 \x01(\x04\x12+\n\x0c\x61\x63knowledged\x18\x08 \x01(\x0b\x32\x15.crescendo.v1.Settled\x12\r\n\x05token\x18\t \x01(\t\"T\n\nUpdatePart\x12\x12\n\nfederation\x18\x01 \x01(\t\x12\x0e\n\x06\x64igest\x18\x02 \x01(\t\x12\"\n\x06vector\x18\x03 \x01(\x0b\x32\x12.crescendo.v1.Part\"9\n\x04Void\x12\r\n\x05round\x18\x01 \x01(\x04\x12\x12\n\nfederation\x18\x02 \x01(\t\x12\x0e\n\x06\x64igest\x18\x03 \x01(\t\"\x17\n\x05Leave\x12\x0e\n\x06reason\x18\x01 \x01(\t\"\x16\n\x04Pong\x12\x0e\n\x06number\x18\x01 \x01(\x04\"\xe1\x01\n\x08ToClient\x12(\n\x07welcome\x18\x01 \x01(\x0b\x32\x15.crescendo.v1.WelcomeH\x00\x12\x30\n\tbroadcast\x18\x02 \x01(\x0b\x32\x1b.crescendo.v1.BroadcastPartH\x00\x12 \n\x03\x61\x63k\x18\x03 \x01(\x0b\x32\x11.crescendo.v1.AckH\x00\x12(\n\x07refusal\x18\x04 \x01(\x0b\x32\x15.crescendo.v1.RefusalH\x00\x12\"\n\x04ping\x18\x05 \x01(\x0b\x32\x12.crescendo.v1.PingH\x00\x42\t\n\x07message\"\x83\x01\n\x07Welcome\x12\r\n\x05terms\x18\x01 \x01(\t\x12\x12\n\nfederation\x18\x02 \x01(\t\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\x0e\n\x06\x63lient\x18\x04 \x01(\r\x12\r\n\x05start\x18\x05 \x01(\x04\x12\'\n\x08received\x18\x06 \x01(\x0b\x32\x15.crescendo.v1.Settled\"h\n\rBroadcastPart\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12$\n\x05yours\x18\x02 \x01(\x0b\x32\x15.crescendo.v1.Settled\x12\"\n\x06vector\x18\x03 \x01(\x0b\x32\x12.crescendo.v1.Part\":\n\x03\x41\x63k\x12$\n\x05yours\x18\x01 \x01(\x0b\x32\x15.crescendo.v1.Settled\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\"F\n\x07Refusal\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\r\n\x05\x66inal\x18\x02 \x01(\x08\x12\x12\n\x05round\x18\x03 \x01(\x04H\x00\x88\x01\x01\x42\x08\n\x06_round\"\x16\n\x04Ping\x12\x0e\n\x06number\x18\x01 \x01(\x04\"\x1e\n\rStatusRequest\x12\r\n\x05token\x18\x01 \x01(\t\"\x1b\n\x0bStatusReply\x12\x0c\n\x04json\x18\x01 \x01(\t*K\n\x06\x46loats\x12\x0c\n\x08UNSTATED\x10\x00\x12\x0b\n\x07\x46LOAT32\x10\x01\x12\x0b\n\x07\x46LOAT64\x10\x02\x12\x0b\n\x07\x46LOAT16\x10\x03\x12\x0c\n\x08\x42\x46LOAT16\x10\x04\x32\x8a\x01\n\nFederation\x12:\n\x04Join\x12\x16.crescendo.v1.ToServer\x1a\x16.crescendo.v1.ToClient(\x01\x30\x01\x12@\n\x06Status\x12\x1b.crescendo.v1.StatusRequest\x1a\x19.crescendo.v1.StatusReplyb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1d\x63rescendo/runtimes/wire.proto\x12\x0c\x63rescendo.v1\"(\n\x07Settled\x12\r\n\x05\x62\x65low\x18\x01 \x01(\x04\x12\x0e\n\x06\x62\x65yond\x18\x02 \x03(\x04\"w\n\x04Part\x12\r\n\x05\x61\x62out\x18\x01 \x01(\x04\x12\x0c\n\x04part\x18\x02 \x01(\r\x12\r\n\x05parts\x18\x03 \x01(\r\x12$\n\x06\x66loats\x18\x04 \x01(\x0e\x32\x14.crescendo.v1.Floats\x12\x0f\n\x07numbers\x18\x05 \x01(\x04\x12\x0c\n\x04\x64\x61ta\x18\x06 \x01(\x0c\"\xd5\x01\n\x08ToServer\x12$\n\x05hello\x18\x01 \x01(\x0b\x32\x13.crescendo.v1.HelloH\x00\x12*\n\x06update\x18\x02 \x01(\x0b\x32\x18.crescendo.v1.UpdatePartH\x00\x12\"\n\x04void\x18\x03 \x01(\x0b\x32\x12.crescendo.v1.VoidH\x00\x12$\n\x05leave\x18\x04 \x01(\x0b\x32\x13.crescendo.v1.LeaveH\x00\x12\"\n\x04pong\x18\x05 \x01(\x0b\x32\x12.crescendo.v1.PongH\x00\x42\t\n\x07message\"\xaf\x01\n\x05Hello\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08instance\x18\x02 \x01(\t\x12\x12\n\nfederation\x18\x03 \x01(\t\x12\x0e\n\x06\x64igest\x18\x04 \x01(\t\x12\x0c\n\x04last\x18\x05 \x01(\x12\x12\r\n\x05\x65poch\x18\x06 \x01(\x04\x12\t\n\x01k\x18\x07 \x01(\x04\x12+\n\x0c\x61\x63knowledged\x18\x08 \x01(\x0b\x32\x15.crescendo.v1.Settled\x12\r\n\x05token\x18\t \x01(\t\"T\n\nUpdatePart\x12\x12\n\nfederation\x18\x01 \x01(\t\x12\x0e\n\x06\x64igest\x18\x02 \x01(\t\x12\"\n\x06vector\x18\x03 \x01(\x0b\x32\x12.crescendo.v1.Part\"9\n\x04Void\x12\r\n\x05round\x18\x01 \x01(\x04\x12\x12\n\nfederation\x18\x02 \x01(\t\x12\x0e\n\x06\x64igest\x18\x03 \x01(\t\")\n\x05Leave\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x10\n\x08\x66inished\x18\x02 \x01(\x08\"\x16\n\x04Pong\x12\x0e\n\x06number\x18\x01 \x01(\x04\"\xe1\x01\n\x08ToClient\x12(\n\x07welcome\x18\x01 \x01(\x0b\x32\x15.crescendo.v1.WelcomeH\x00\x12\x30\n\tbroadcast\x18\x02 \x01(\x0b\x32\x1b.crescendo.v1.BroadcastPartH\x00\x12 \n\x03\x61\x63k\x18\x03 \x01(\x0b\x32\x11.crescendo.v1.AckH\x00\x12(\n\x07refusal\x18\x04 \x01(\x0b\x32\x15.crescendo.v1.RefusalH\x00\x12\"\n\x04ping\x18\x05 \x01(\x0b\x32\x12.crescendo.v1.PingH\x00\x42\t\n\x07message\"\x83\x01\n\x07Welcome\x12\r\n\x05terms\x18\x01 \x01(\t\x12\x12\n\nfederation\x18\x02 \x01(\t\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\x0e\n\x06\x63lient\x18\x04 \x01(\r\x12\r\n\x05start\x18\x05 \x01(\x04\x12\'\n\x08received\x18\x06 \x01(\x0b\x32\x15.crescendo.v1.Settled\"h\n\rBroadcastPart\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12$\n\x05yours\x18\x02 \x01(\x0b\x32\x15.crescendo.v1.Settled\x12\"\n\x06vector\x18\x03 \x01(\x0b\x32\x12.crescendo.v1.Part\":\n\x03\x41\x63k\x12$\n\x05yours\x18\x01 \x01(\x0b\x32\x15.crescendo.v1.Settled\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\"F\n\x07Refusal\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\r\n\x05\x66inal\x18\x02 \x01(\x08\x12\x12\n\x05round\x18\x03 \x01(\x04H\x00\x88\x01\x01\x42\x08\n\x06_round\"\x16\n\x04Ping\x12\x0e\n\x06number\x18\x01 \x01(\x04\"\x1e\n\rStatusRequest\x12\r\n\x05token\x18\x01 \x01(\t\"\x1b\n\x0bStatusReply\x12\x0c\n\x04json\x18\x01 \x01(\t*K\n\x06\x46loats\x12\x0c\n\x08UNSTATED\x10\x00\x12\x0b\n\x07\x46LOAT32\x10\x01\x12\x0b\n\x07\x46LOAT64\x10\x02\x12\x0b\n\x07\x46LOAT16\x10\x03\x12\x0c\n\x08\x42\x46LOAT16\x10\x04\x32\x8a\x01\n\nFederation\x12:\n\x04Join\x12\x16.crescendo.v1.ToServer\x1a\x16.crescendo.v1.ToClient(\x01\x30\x01\x12@\n\x06Status\x12\x1b.crescendo.v1.StatusRequest\x1a\x19.crescendo.v1.StatusReplyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'crescendo.runtimes.wire_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_FLOATS']._serialized_start=1483
-  _globals['_FLOATS']._serialized_end=1558
+  _globals['_FLOATS']._serialized_start=1501
+  _globals['_FLOATS']._serialized_end=1576
   _globals['_SETTLED']._serialized_start=47
   _globals['_SETTLED']._serialized_end=87
   _globals['_PART']._serialized_start=89
@@ -48,25 +48,25 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_VOID']._serialized_start=690
   _globals['_VOID']._serialized_end=747
   _globals['_LEAVE']._serialized_start=749
-  _globals['_LEAVE']._serialized_end=772
-  _globals['_PONG']._serialized_start=774
-  _globals['_PONG']._serialized_end=796
-  _globals['_TOCLIENT']._serialized_start=799
-  _globals['_TOCLIENT']._serialized_end=1024
-  _globals['_WELCOME']._serialized_start=1027
-  _globals['_WELCOME']._serialized_end=1158
-  _globals['_BROADCASTPART']._serialized_start=1160
-  _globals['_BROADCASTPART']._serialized_end=1264
-  _globals['_ACK']._serialized_start=1266
-  _globals['_ACK']._serialized_end=1324
-  _globals['_REFUSAL']._serialized_start=1326
-  _globals['_REFUSAL']._serialized_end=1396
-  _globals['_PING']._serialized_start=1398
-  _globals['_PING']._serialized_end=1420
-  _globals['_STATUSREQUEST']._serialized_start=1422
-  _globals['_STATUSREQUEST']._serialized_end=1452
-  _globals['_STATUSREPLY']._serialized_start=1454
-  _globals['_STATUSREPLY']._serialized_end=1481
-  _globals['_FEDERATION']._serialized_start=1561
-  _globals['_FEDERATION']._serialized_end=1699
+  _globals['_LEAVE']._serialized_end=790
+  _globals['_PONG']._serialized_start=792
+  _globals['_PONG']._serialized_end=814
+  _globals['_TOCLIENT']._serialized_start=817
+  _globals['_TOCLIENT']._serialized_end=1042
+  _globals['_WELCOME']._serialized_start=1045
+  _globals['_WELCOME']._serialized_end=1176
+  _globals['_BROADCASTPART']._serialized_start=1178
+  _globals['_BROADCASTPART']._serialized_end=1282
+  _globals['_ACK']._serialized_start=1284
+  _globals['_ACK']._serialized_end=1342
+  _globals['_REFUSAL']._serialized_start=1344
+  _globals['_REFUSAL']._serialized_end=1414
+  _globals['_PING']._serialized_start=1416
+  _globals['_PING']._serialized_end=1438
+  _globals['_STATUSREQUEST']._serialized_start=1440
+  _globals['_STATUSREQUEST']._serialized_end=1470
+  _globals['_STATUSREPLY']._serialized_start=1472
+  _globals['_STATUSREPLY']._serialized_end=1499
+  _globals['_FEDERATION']._serialized_start=1579
+  _globals['_FEDERATION']._serialized_end=1717
 # @@protoc_insertion_point(module_scope)

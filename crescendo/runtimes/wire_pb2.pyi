@@ -104,10 +104,12 @@ class Void(_message.Message):
     def __init__(self, round: _Optional[int] = ..., federation: _Optional[str] = ..., digest: _Optional[str] = ...) -> None: ...
 
 class Leave(_message.Message):
-    __slots__ = ("reason",)
+    __slots__ = ("reason", "finished")
     REASON_FIELD_NUMBER: _ClassVar[int]
+    FINISHED_FIELD_NUMBER: _ClassVar[int]
     reason: str
-    def __init__(self, reason: _Optional[str] = ...) -> None: ...
+    finished: bool
+    def __init__(self, reason: _Optional[str] = ..., finished: _Optional[bool] = ...) -> None: ...
 
 class Pong(_message.Message):
     __slots__ = ("number",)

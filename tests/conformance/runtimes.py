@@ -11,47 +11,53 @@ import numpy as np
 from crescendo.apps.run import simulate
 from crescendo.apps.terms import build_terms, terms_text
 from crescendo.core.setup import Terms
-from crescendo.runtimes.durable import replay
-from crescendo.runtimes.entries import Received, Voided, from_bytes
-from crescendo.runtimes.journal import read_records
+from tests.runtimes.network.aftermath import check, entries_of, pairs_in
+from tests.runtimes.network.grove import DEEP, FLAT, Grove, Shape
 from tests.runtimes.network.processes import Federation, federation
+
+Pairs = tuple[tuple[int, int], ...]  # (round, client)
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """The server's model at the end, and the pairs (round, client) in the order in which they were applied."""
+    """The server's model at the end, and the pairs that it applied, in order; those of one sum at once."""
 
     terms: Terms
     model: np.ndarray[Any, np.dtype[np.float64]]
-    applied: list[tuple[int, int]]
-    void: list[tuple[int, int]]
+    steps: list[Pairs]
     k: int
+
+    @property
+    def applied(self) -> list[tuple[int, int]]:
+        return [pair for step in self.steps for pair in step]
 
 
 def on_the_simulator(raw: dict[str, Any], folder: Path) -> Outcome:
     result = simulate(raw)
     updates = result.trace.tables["updates"]
-    pairs = list(zip(updates["round"].tolist(), updates["client"].tolist(), strict=True))
-    return Outcome(result.prepared.terms, result.model, pairs, [], result.rounds)
+    pairs = zip(updates["round"].tolist(), updates["client"].tolist(), strict=True)
+    return Outcome(result.prepared.terms, result.model, [(pair,) for pair in pairs], result.rounds)
 
 
-def on_the_network(raw: dict[str, Any], folder: Path) -> Outcome:
+def on_the_network(raw: dict[str, Any], folder: Path, shape: Shape = FLAT) -> Outcome:
     """A server and five clients, each a process of its own, over sockets. Noise is seeded here, so that runs can be compared."""
-    with federation(folder, raw, seeded=True) as made:
-        made.start()
-        made.wait()
-        return outcome(made)
+    with Grove(federation(folder, raw, seeded=True), *shape) as grove:
+        grove.start()
+        grove.wait()
+        return outcome(grove.made)
+
+
+def in_a_tree(raw: dict[str, Any], folder: Path) -> Outcome:
+    """The same with aggregators, one below another, and clients at every height."""
+    return on_the_network(raw, folder, DEEP)
 
 
 def outcome(made: Federation) -> Outcome:
-    """What the journal of a federation that has ended says."""
+    """What the journal of a federation that has ended says, once it has been checked against what its clients sent."""
+    check(made)
+    steps = [pairs for entry in entries_of(made) if (pairs := pairs_in(entry))]
     terms = build_terms(terms_text(made.config)).terms
-    entries = [from_bytes(record.kind, record.body) for record in read_records(made.journal)]
-    applied = [(entry.round, entry.client) for entry in entries if isinstance(entry, Received)]
-    void = [(entry.round, entry.client) for entry in entries if isinstance(entry, Voided)]
-    model = made.model()
-    assert model.tobytes() == replay(made.journal).tobytes()
-    return Outcome(terms, model, applied, void, terms.rounds)
+    return Outcome(terms, made.model(), steps, terms.rounds)
 
 
-RUNTIMES = {"simulator": on_the_simulator, "network": on_the_network}
+RUNTIMES = {"simulator": on_the_simulator, "network": on_the_network, "tree": in_a_tree}

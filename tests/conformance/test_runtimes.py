@@ -10,7 +10,7 @@ import pytest
 
 from crescendo.core.setup import Terms
 from tests.conformance.cases import CASES, IN_STEP
-from tests.conformance.runtimes import RUNTIMES, Outcome, on_the_network, on_the_simulator
+from tests.conformance.runtimes import RUNTIMES, Outcome, on_the_simulator
 
 pytestmark = pytest.mark.slow
 
@@ -43,9 +43,10 @@ def test_each_client_sends_its_rounds_in_order(outcome: Outcome) -> None:
 
 def test_nobody_works_further_ahead_than_the_delay_bound_allows(outcome: Outcome) -> None:
     terms, arrived, k = outcome.terms, set[tuple[int, int]](), 0
-    for i, c in outcome.applied:
-        assert terms.allowed(i, k, c) == terms.share(i, c), f"client {c} finished round {i} at k={k}"
-        arrived.add((i, c))
+    for step in outcome.steps:
+        for i, c in step:
+            assert terms.allowed(i, k, c) == terms.share(i, c), f"client {c} finished round {i} at k={k}"
+        arrived.update(step)
         while k < terms.rounds and all((k, c) in arrived or not terms.share(k, c) for c in range(terms.clients)):
             k += 1
 
@@ -55,7 +56,8 @@ def test_the_model_is_finite_and_has_moved(outcome: Outcome) -> None:
 
 
 @pytest.mark.parametrize("name", IN_STEP)
-def test_in_step_the_network_and_the_simulator_give_one_model(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("over", ["network", "tree"])
+def test_in_step_every_runtime_gives_the_simulator_s_model(name: str, over: str, tmp_path: Path) -> None:
     """Also under privacy, when both draw from one seed."""
-    here, there = on_the_simulator(IN_STEP[name], tmp_path), on_the_network(IN_STEP[name], tmp_path)
+    here, there = on_the_simulator(IN_STEP[name], tmp_path), RUNTIMES[over](IN_STEP[name], tmp_path)
     np.testing.assert_allclose(there.model, here.model, rtol=0, atol=1e-12 * np.abs(here.model).max())

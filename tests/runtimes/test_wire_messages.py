@@ -81,7 +81,7 @@ client_messages = st.one_of(
     hellos,
     st.builds(UpdatePart, names, hexes, parts()),
     st.builds(VoidRound, small, names, hexes),
-    st.builds(Goodbye, names),
+    st.builds(Goodbye, names, st.booleans()),
     st.builds(Pong, small),
 )
 server_messages = st.one_of(

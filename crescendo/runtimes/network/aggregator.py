@@ -26,6 +26,7 @@ from crescendo.runtimes.network.client import Cut
 from crescendo.runtimes.network.door import DOOR_OPTIONS, Porch
 from crescendo.runtimes.network.editions import Edition, News
 from crescendo.runtimes.network.guests import Guests
+from crescendo.runtimes.network.limits import Limits
 from crescendo.runtimes.network.link import Patience, Place
 from crescendo.runtimes.network.logs import Log, quiet
 from crescendo.runtimes.network.node_house import NodeHouse
@@ -38,6 +39,8 @@ from crescendo.runtimes.tree_messages import Above, Acks, Alive, NodeWelcome, Su
 from crescendo.runtimes.wire_messages import Ping, Refusal, Welcome
 
 IN_FLIGHT = 2  # sums that may wait for the server's word; what comes meanwhile goes into the next
+LAST_WORDS = 0.5  # seconds for what goes up last, once everybody below has heard the end
+LINGER = 60.0  # seconds after the last round in which somebody whose stream was cut may come back to hear of it
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +54,7 @@ class Work:
     names: tuple[str, ...]
     wire: str
     size: int
+    limits: Limits
 
 
 class Node:
@@ -72,6 +76,7 @@ class Node:
         self.uplink, self.guests = Uplink(self, parent, patience or Patience()), Guests(self)
         self.heard: set[int] = set()  # clients that were heard of since the last ping
         self.k, self._over = 0, asyncio.Event()
+        self._ending: asyncio.TimerHandle | None = None
         self.porch = Porch(0)  # of how many names is said by the terms
         self._clients = ClientDoor(self, admit, self.porch)
         self._relays = RelayDoor(NodeHouse(self, admit), log, self.porch)
@@ -109,9 +114,20 @@ class Node:
             link.close(Refusal(why))
 
     def look_whether_over(self) -> None:
-        done = self.work is not None and self.k == self.work.terms.rounds
-        if done and not self.guests.peers and not self._relays.links:
-            asyncio.get_running_loop().call_later(0.5, self._over.set)  # the last words go up first
+        """After the last round, once nobody is below; a while later if somebody's stream was cut before it could hear."""
+        if self._ending is not None:
+            self._ending.cancel()
+        wait = LINGER if self.guests.untold else LAST_WORDS
+        self._ending = asyncio.get_running_loop().call_later(wait, self._end) if self._is_idle else None
+
+    @property
+    def _is_idle(self) -> bool:
+        over = self.work is not None and self.k == self.work.terms.rounds
+        return over and not self.guests.peers and not self._relays.links
+
+    def _end(self) -> None:
+        if self._is_idle:  # nobody has come meanwhile
+            self._over.set()
 
     def agree(self, welcome: NodeWelcome) -> Aggregator:
         digest = hashlib.sha256(welcome.terms.encode()).hexdigest()
@@ -143,6 +159,7 @@ class Node:
         _, core = self.known
         self.k = max(self.k, word.k)
         self.pass_down(core.hear(word), edition)
+        self.look_whether_over()
         self.kick()
 
     def hear(self, message: Any) -> None:

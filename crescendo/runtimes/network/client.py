@@ -171,20 +171,15 @@ class _Talk:
                 await asyncio.wait({reading, ending}, return_when=asyncio.FIRST_COMPLETED)
                 if reading.done():
                     reading.result()
-                if self.over.is_set():
-                    with suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError, TimeoutError):
-                        await asyncio.wait_for(self._part_well(call), 5)
+                if self.over.is_set():  # said in so many words: a stream that is cut looks like one that was closed
+                    self._put(Goodbye(finished=True))
+                    await asyncio.wait({reading}, timeout=5)  # until the server closes the stream
             finally:
                 self._outgoing = None
                 for task in (reading, ending):
                     task.cancel()
                 await asyncio.gather(reading, ending, return_exceptions=True)
                 call.cancel()
-
-    async def _part_well(self, call: Any) -> None:
-        await call.done_writing()
-        while await call.read() is not grpc.aio.EOF:
-            pass
 
     async def _read_all(self, call: Any) -> None:
         contract = self._member.contract

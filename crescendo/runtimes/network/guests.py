@@ -15,11 +15,12 @@ from crescendo.core.messages import Update
 from crescendo.errors import PeerError
 from crescendo.runtimes.network.conduct import Conduct
 from crescendo.runtimes.network.door import BUSY
+from crescendo.runtimes.network.limits import TooLong
 from crescendo.runtimes.network.peers import Peer
 from crescendo.runtimes.network.relayed import Link
 from crescendo.runtimes.tree_messages import Below
 from crescendo.runtimes.wire import Raw, decode
-from crescendo.runtimes.wire_messages import Hello, Refusal, VoidRound, Welcome
+from crescendo.runtimes.wire_messages import Goodbye, Hello, Refusal, VoidRound, Welcome
 
 if TYPE_CHECKING:
     from crescendo.runtimes.network.aggregator import Node, Work
@@ -51,6 +52,7 @@ class Guests:
         self._node = node
         self.peers: dict[int, Guest] = {}
         self.behind: dict[int, Link] = {}  # clients that are behind an aggregator below
+        self.untold: set[int] = set()  # clients that came by this node and have not said that they heard the end
         self.conduct: defaultdict[int, Conduct] = defaultdict(Conduct)
         self._asked: dict[str, Asked] = {}  # one of a name: however often it comes, one hello is on its way
 
@@ -105,6 +107,7 @@ class Guests:
         c = welcome.client
         peer = Guest(c, self.conduct[c], hello)
         self.peers[c] = peer
+        self.untold.add(c)
         self.behind.pop(c, None)
         core.join(c, [c])
         peer.say(welcome)
@@ -127,11 +130,19 @@ class Guests:
         elif link is not None:
             if isinstance(message, Welcome):
                 self.behind[c] = link
+                self.untold.add(c)
                 core.join(link, [c])
             link.above(name, message)
         elif c in self.peers and isinstance(message, Refusal):
             peer = self.peers[c]
             peer.close(message) if message.final or message.round is None else peer.say(message)
+
+    def parted(self, name: str, message: Goodbye) -> None:
+        """A client below wants to hear no more; what it said goes up."""
+        work, _ = self._node.known
+        if message.finished and name in work.names:
+            self.untold.discard(work.names.index(name))
+        self._node.uplink.send(Below(name, message))
 
     def left(self, peer: Peer) -> None:
         """A client's stream has ended."""
@@ -169,13 +180,29 @@ class Guests:
         if (reason := self._impossible(peer, round)) is not None:
             raise PeerError(reason)
         low, high = work.terms.block(round, work.size)
+        update = Update(round, peer.client, decode(data, work.wire, high - low))
+        if self._too_long(peer, update):
+            return False
         held = core.waiting
-        word = core.receive(peer.client, Update(round, peer.client, decode(data, work.wire, high - low)))
+        word = core.receive(peer.client, update)
         if word is not None:
             peer.acknowledge(word.yours[peer.client], word.epoch)
         is_new = core.waiting > held
         self._node.kick()
         return is_new
+
+    def _too_long(self, peer: Guest, update: Update) -> bool:
+        """Refuse here what the server cannot tell in a sum, and as it would: the pair becomes void and the client is told."""
+        work, _ = self._node.known
+        i, c = update.round, update.client
+        try:
+            work.limits.check(i, c, update.delta)
+            return False
+        except TooLong as error:
+            self._node.log("refused", client=work.names[c], round=i, reason=str(error))
+            self.void(peer, VoidRound(i, work.federation, work.digest))
+            peer.say(Refusal(str(error), False, i))
+            return True
 
     def void(self, peer: Guest, message: VoidRound) -> bool:
         """A client says that a round's bytes are gone: True if that is news, which goes up. The server has the last word."""

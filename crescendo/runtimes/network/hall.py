@@ -11,7 +11,6 @@ or somebody forges.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -26,7 +25,7 @@ from crescendo.errors import PeerError, UsageError
 from crescendo.runtimes.durable import DurableServer
 from crescendo.runtimes.entries import Absent, Back, Joined, Left, Received, Summed, Voided
 from crescendo.runtimes.network.editions import Edition, News
-from crescendo.runtimes.network.limits import Limits
+from crescendo.runtimes.network.limits import Limits, length_of
 from crescendo.runtimes.network.logs import Log, quiet
 from crescendo.runtimes.server_state import OtherInstance
 from crescendo.runtimes.tree_messages import SumRefusal
@@ -109,7 +108,7 @@ class Hall:
         self.names, self.wire, self.limits, self.delta, self._log = names, wire, limits, delta, log
         self._index = {name: c for c, name in enumerate(names)}
         self._encoded: tuple[Any, Raw] | None = None
-        self._longest_model = _length(durable.model)
+        self._long = False
         durable.refuse_beyond(largest(wire) / 2)  # a model that the wire cannot carry could be told to nobody
 
     # -- before anything is journaled ----------------------------------------------------------------------------------
@@ -180,12 +179,7 @@ class Hall:
     def _update(self, c: int, round: int, data: Raw) -> None:
         low, high = self._block(round)
         delta = decode(data, self.wire, high - low, finite=False)  # the core looks at what it comes to
-        longest = self._longest(round, c)
-        if longest < math.inf and (length := _length(delta)) > longest:
-            raise PeerError(
-                f"the update of round {round} from client {c} has length {length:.4g}, and under the terms a sound one is "
-                f"not longer than {longest:.4g}; refused"
-            )
+        self.limits.check(round, c, delta)
         self.durable.submit(Received(round, c, self.wire, data, low), delta)
 
     def _sum(self, total: IncomingSum) -> None:
@@ -193,8 +187,8 @@ class Hall:
             raise RefusedSum("a sum has updates of clients that are not part of this federation; refused")
         low, high = self._block(total.pairs[0][0])
         delta = decode(total.data, total.wire, high - low)
-        length = _length(delta)
-        longest = sum(self._longest(i, c) for i, c in total.pairs if i < self.terms.rounds)
+        length = length_of(delta)
+        longest = sum(self.limits.longest(i, c) for i, c in total.pairs if i < self.terms.rounds)
         if length > longest:
             raise RefusedSum(
                 f"a sum of {len(total.pairs)} updates has length {length:.4g}, and under the terms a sound one is not longer "
@@ -208,14 +202,6 @@ class Hall:
                 f"there is no round {round} in a run of {self.terms.rounds} rounds; dropped, check the terms"
             )
         return self.terms.block(round, len(self.durable.model))
-
-    def _longest(self, i: int, c: int) -> float:
-        """A start model is the newest broadcast less the client's own updates on the way, which are bounded too."""
-        alone = self.limits.longest(i, c, self._longest_model)
-        if alone == math.inf:
-            return alone
-        ahead = max(0, i - self.durable.settled(c).below)
-        return self.limits.longest(i, c, self._longest_model + ahead * alone)
 
     def _join(self, c: int, hello: Hello) -> bool:
         """Register the instance, learn from what it has seen whether this server is an older copy, and count it as here.
@@ -274,10 +260,21 @@ class Hall:
         model = durable.model
         if self._encoded is None or self._encoded[0] is not model:
             self._encoded = model, self._on_the_wire(model)
-            if self.limits.certificate is not None:
-                self._longest_model = max(self._longest_model, _length(model))
+            self._look_how_long(model)
         edition = Edition(durable.k, durable.epoch, self._encoded[1], self.wire)
         return {c: News(edition, durable.settled(c)) for c in told}
+
+    def _look_how_long(self, model: Vector) -> None:
+        """Private clients begin no round beyond their certificate's bound and go on without a word; so it is said here, once."""
+        made = self.limits.certificate
+        if made is None or self._long == (long := (length := length_of(model)) > made.model_bound):
+            return
+        self._long = long
+        beyond = "beyond the bound: the run may be diverging, and clients begin at models shortened to it"
+        words = (
+            f"the model has length {length:.4g}, {beyond if long else 'again within the bound'} of {made.model_bound:g}"
+        )
+        self._log("long_model" if long else "model_in_bounds", k=self.durable.k, reason=words)
 
     def _on_the_wire(self, model: Vector) -> Raw:
         try:
@@ -289,8 +286,3 @@ class Hall:
     @property
     def finished(self) -> bool:
         return self.durable.k == self.terms.rounds
-
-
-def _length(vector: Vector) -> float:
-    """The norm, in float64."""
-    return math.sqrt(float(np.einsum("i,i->", vector, vector, dtype=np.float64)))

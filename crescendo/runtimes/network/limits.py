@@ -1,8 +1,24 @@
 """How long an update can be under the terms: longer ones are refused, since no sound client sends them.
 
-The bound follows from public numbers alone and holds for a sound client but for a chance below 1e-12: the steps of as many
-clipped gradients as a round can draw, the shrink of L2, and the noise. Without privacy nothing is clipped, so nothing is bounded
-but that the numbers are finite.
+The bound follows from the terms alone: it depends on no broadcast, nor on what has arrived, so that server and aggregators come
+to the same number, also after a restart and in any epoch. It holds for a sound client but for a chance below 1e-12. Without
+privacy nothing is clipped, so nothing is bounded but that the numbers are finite.
+
+Why it holds. What a client sends of round i is x - y + noise, on the round's block, rounded to the wire. Here x is where its
+round began, and y is what the s slots of the round made of x. L = 31, and exp(-L) = 3e-14.
+
+- |x| <= W = ``model_bound``. Which model a client has when a round begins depends on everything: the newest broadcast that it had
+  heard, maybe of an epoch that the server has forgotten, less those of its own updates that this broadcast does not contain, and
+  those may be many after several absences. At the time of receipt nobody knows. But whatever it is, `Private.start` shortens it
+  to W before the round begins, so nothing has to be known.
+- m, the records drawn, is binomial with mean at most 2 s, if the client holds at most twice the records that it declared. By
+  Bernstein m <= 2 s + sqrt(4 s L) + L but for a chance of exp(-L).
+- With h the round's largest step times D, the clipped steps add up to at most A = m h C.
+- The shrinks multiply x by f, a product of s factors 1 - eta D l2. If h l2 <= 1 then 0 <= 1 - f <= 1 - (1 - h l2)^s. Else, which
+  only `minibatch` allows, all factors are the same, and |1 - f| <= 1 + |1 - h l2|^s. `minibatch` has y = f x - steps, so that
+  |x - y| <= |1 - f| W + A. In `local` each step is shrunk by the factors that follow, all in 0..1, so the same holds.
+- A Gaussian vector of d numbers with deviation r is not longer than r (sqrt(d) + sqrt(2 L)) but for a chance of exp(-L).
+- Rounding to the wire changes a number by at most 2^-8 of it (bfloat16) or, near 0, by at most 2^-25 (float16).
 """
 
 from __future__ import annotations
@@ -10,11 +26,20 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from crescendo.privacy.certificates import Certificate, largest_step
+import numpy as np
 
-LOG_CHANCE = 31.0  # exp(-31) = 3e-14 for each of the two ways in which a sound client can be over
+from crescendo.core.messages import Vector
+from crescendo.errors import PeerError
+from crescendo.privacy.certificates import Certificate, largest_step
+from crescendo.privacy.reach import LOG_CHANCE
+
 ROUNDING = 1.01  # of the wire's floats
+LEAST_FLOAT = 2.0**-25  # what the narrowest of them can be off near 0
 UNDECLARED = 2  # a client may hold up to this many times the records that it declared
+
+
+class TooLong(PeerError):
+    """No sound client sends an update of this length."""
 
 
 @dataclass(frozen=True)
@@ -25,11 +50,8 @@ class Limits:
     size: int
     l2: float = 0.0
 
-    def longest(self, i: int, c: int, model_length: float) -> float:
-        """The bound for client c in round i, whose start model is not longer than ``model_length``.
-
-        Drawn records: Bernstein's bound on a binomial draw. Noise: the length of a Gaussian vector.
-        """
+    def longest(self, i: int, c: int) -> float:
+        """The bound for client c in round i, as proved above."""
         made = self.certificate
         if made is None:
             return math.inf
@@ -37,8 +59,29 @@ class Limits:
         step = largest_step(terms, i, c) * terms.blocks
         mean = UNDECLARED * made.records[c] * made.rate(i, c)
         drawn = mean + math.sqrt(2 * mean * LOG_CHANCE) + LOG_CHANCE
-        steps = step * made.clip * drawn
         low, high = terms.block(i, self.size)
         noise = made.noise_scale(i, c) * (math.sqrt(high - low) + math.sqrt(2 * LOG_CHANCE))
-        shrink = 1 - max(0.0, 1 - step * self.l2) ** terms.share(i, c)
-        return ROUNDING * (steps + noise + shrink * (model_length + steps))
+        moved = step * made.clip * drawn + _shrink(step * self.l2, terms.share(i, c)) * made.model_bound
+        return ROUNDING * (moved + noise) + LEAST_FLOAT * math.sqrt(high - low)
+
+    def check(self, i: int, c: int, delta: Vector) -> None:
+        """Refuse an update that is too long."""
+        longest = self.longest(i, c)
+        if longest < math.inf and (length := length_of(delta)) > longest:
+            raise TooLong(
+                f"the update of round {i} from client {c} has length {length:.4g}, and under the terms a sound one is "
+                f"not longer than {longest:.4g}; refused"
+            )
+
+
+def _shrink(decay: float, slots: int) -> float:
+    """The most of a model that ``slots`` shrinks by 1 - decay take away."""
+    if decay <= 1:
+        return 1 - (1 - decay) ** slots
+    growth = slots * math.log(decay - 1) if decay > 1 else -math.inf
+    return 1 + math.exp(growth) if growth < 700 else math.inf
+
+
+def length_of(vector: Vector) -> float:
+    """The norm, in float64."""
+    return math.sqrt(float(np.einsum("i,i->", vector, vector, dtype=np.float64)))

@@ -41,7 +41,10 @@ class NodeHouse:
 
     async def on_below(self, link: Link, name: str, message: VoidRound | Goodbye) -> None:
         await self._node.uplink.room()
-        self._node.uplink.send(Below(name, message))
+        if isinstance(message, Goodbye):
+            self._node.guests.parted(name, message)
+        else:
+            self._node.uplink.send(Below(name, message))
 
     async def on_gone(self, link: Link, name: str) -> None:
         self._node.guests.left_behind(link, name)

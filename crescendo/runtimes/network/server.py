@@ -258,9 +258,7 @@ class NetworkServer:
             return Refusal(str(error))
 
         try:
-            said_all = await converse(peer, context, self._read_all(peer, context), broken)
-            if said_all and peer.told_k == self.hall.terms.rounds:
-                self._told.add(c)
+            await converse(peer, context, self._read_all(peer, context), broken)
         finally:
             if self.peers.get(c) is peer:
                 del self.peers[c]
@@ -276,6 +274,7 @@ class NetworkServer:
         peer = Peer(c, self.conduct[c]) if item.make is None else item.make()
         self.peers[c] = peer
         peer.traffic = self._traffic.setdefault(c, peer.traffic)
+        self._told.discard(c)  # it was ended before it could note the end, and has to hear it again
         self._heard[c] = time.monotonic()
         for answer in item.answers:
             peer.say(answer)
@@ -298,12 +297,19 @@ class NetworkServer:
                 hall.check_about(message.federation, message.digest)
                 await self.pass_on(peer, message)
             elif isinstance(message, Goodbye):
-                await self._put(c, message)
+                await self.part(c, message)
                 return
             elif isinstance(message, Pong):
                 await asyncio.sleep(peer.conduct.useless.take())
             else:
                 raise PeerError("a client says hello twice on one stream; refused, check its version")
+
+    async def part(self, c: int, message: Goodbye) -> None:
+        """A client wants to hear no more: it leaves for good, or the run is over for it."""
+        if message.finished:
+            self._told.add(c)
+        else:
+            await self._put(c, message)
 
     async def pass_on(self, peer: Peer, message: Message, large: bool = False) -> None:
         """Put a message in line without waiting for it, as long as not too many of this client are waiting."""

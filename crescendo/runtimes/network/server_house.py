@@ -51,8 +51,8 @@ class ServerHouse:
             self._server._log("declined", client=name, reason=message.reason)
         if peer is not None and isinstance(message, VoidRound):
             await self._server.pass_on(peer, message)  # its neighbours do not wait for the disk with it
-        elif peer is not None:
-            await self._server._put(peer.client, message)
+        elif peer is not None and isinstance(message, Goodbye):
+            await self._server.part(peer.client, message)
 
     async def on_gone(self, link: Link, name: str) -> None:
         peer = self._peer(link, name)
@@ -85,8 +85,6 @@ class ServerHouse:
 
     def _drop(self, peer: RelayedPeer) -> None:
         server = self._server
-        if peer.told_k == self._hall.terms.rounds:
-            server._told.add(peer.client)
         if server.peers.get(peer.client) is peer:
             del server.peers[peer.client]
             server._log("disconnected", client=peer.name)

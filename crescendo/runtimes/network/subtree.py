@@ -134,7 +134,7 @@ class ClientDoor:
                     await asyncio.sleep(peer.conduct.useless.take())
                 await node.uplink.room()
             elif isinstance(message, Goodbye):
-                node.uplink.send(Below(name, message))
+                node.guests.parted(name, message)
                 return
             elif isinstance(message, Pong):
                 await asyncio.sleep(peer.conduct.useless.take())

@@ -65,23 +65,18 @@ class Voice:
 
 async def converse(
     voice: Voice, context: Any, read_all: Coroutine[Any, Any, None], broken: Callable[[PeerError], Refusal]
-) -> bool:
-    """Read and write until one of both ends or the voice is closed. True if the other side has said all it had to say.
-
-    What breaks the protocol is answered with what ``broken`` makes of it.
-    """
+) -> None:
+    """Read and write until one of both ends or the voice is closed. What breaks the protocol is answered with ``broken``."""
     tasks = [asyncio.create_task(run) for run in (read_all, voice.write_all(context), voice.closed.wait())]
     reading, writing = tasks[:2]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         error = reading.exception() if reading.done() else None
-        said_all = reading.done() and error is None
         if isinstance(error, PeerError):
             voice.close(broken(error))
         voice.close()
         with suppress(TimeoutError, asyncio.CancelledError):
             await asyncio.wait_for(asyncio.shield(writing), LAST_WORDS)
-        return said_all
     finally:
         for task in tasks:
             task.cancel()

@@ -12,13 +12,17 @@ import random
 import signal
 import socket
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -77,8 +81,8 @@ def run_client(client: Client) -> None:
     from crescendo.runtimes.network.link import Patience, Place
     from crescendo.runtimes.network.logs import JsonLog
 
-    seed = client.seed
-    with Path(client.log).open("a") as out, JsonLog(out) as said:
+    seed, log = client.seed, Path(client.log)
+    with log.open("a") as out, JsonLog(out) as said, noting_what_is_sent(log):
         try:
             join(
                 Place(f"127.0.0.1:{client.port}"),
@@ -94,6 +98,23 @@ def run_client(client: Client) -> None:
         except CrescendoError as error:
             said("ended", reason=str(error))
             sys.exit(1)
+
+
+@contextmanager
+def noting_what_is_sent(log: Path) -> Iterator[None]:
+    """Write every update down before this process puts it on the wire, in a file of its own: a kill cuts its last line only."""
+    from crescendo.runtimes.network import client
+    from crescendo.runtimes.wire_messages import update_parts
+
+    handle, _ = tempfile.mkstemp(".sent", f"{log.stem}-", log.parent)
+    with os.fdopen(handle, "w", buffering=1) as out:
+
+        def noted(round: int, data: bytes, *about: str) -> Any:
+            out.write(json.dumps({"round": round, "data": data.hex()}) + "\n")
+            return update_parts(round, data, *about)
+
+        with patch.object(client, "update_parts", noted):
+            yield
 
 
 @dataclass
@@ -180,6 +201,14 @@ class Federation:
         while not true():
             assert time.monotonic() < end, f"never happened: {what}\n{self.logs()}"
             pause.wait(0.005)
+
+    def sent(self, c: int) -> dict[int, set[bytes]]:
+        """By round, everything that the processes of a client have put on the wire as its update; one entry if all is well."""
+        found: dict[int, set[bytes]] = defaultdict(set)
+        for path in self.folder.glob(f"client{c}-*.sent"):
+            for facts in self.events(path.name):
+                found[facts["round"]].add(bytes.fromhex(facts["data"]))
+        return found
 
     def events(self, log: str) -> list[dict[str, Any]]:
         """What a process logged; its last line may be cut by a kill."""

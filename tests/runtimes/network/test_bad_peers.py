@@ -177,7 +177,7 @@ def check_after(made: Federation, agreed: Agreed) -> None:
     for entry in received:
         if entry.client == BAD:
             length = float(np.linalg.norm(decode(entry.data, agreed.wire, agreed.objective.size)))
-            assert length <= limits.longest(entry.round, BAD, 1e3)
+            assert length <= limits.longest(entry.round, BAD)
 
 
 def play(folder: Path, count: int, rounds: int, seed: int) -> Counter[str]:

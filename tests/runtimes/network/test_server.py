@@ -177,7 +177,7 @@ def test_an_update_longer_than_the_terms_allow_becomes_void(tmp_path: Path) -> N
     async def play() -> None:
         async with stage(tmp_path, private) as on:
             bad, good = await on.join(0), await on.join(1)
-            longest = on.hall.limits.longest(0, 0, 0.0)
+            longest = on.hall.limits.longest(0, 0)
             await bad.send(0, ONES * longest)
             refusal = await bad.hear_until(Refusal)
             assert refusal.round == 0 and "not longer than" in refusal.reason

@@ -64,7 +64,14 @@ async def below(folder: Path, raw: dict[str, Any] = FAR) -> AsyncIterator[Below]
         agreed = above.agreed
 
         def build(text: str) -> Work:
-            about = agreed.federation, agreed.digest, agreed.names, agreed.wire, agreed.objective.size
+            about = (
+                agreed.federation,
+                agreed.digest,
+                agreed.names,
+                agreed.wire,
+                agreed.objective.size,
+                above.served.hall.limits,
+            )
             return Work(agreed.terms, text, *about)
 
         said: asyncio.Queue[str] = asyncio.Queue()
