@@ -240,10 +240,16 @@ class Serve(Section):
     )
     late: Names = key((), "a list of names", "clients that nobody waits for until they come")
     absent_after: float = key(
-        60.0, POSITIVE, "seconds of silence after which nobody waits for a client until it is back", gt=0
+        60.0,
+        POSITIVE,
+        "seconds of silence, while others are heard, after which nobody waits for a client until it is back",
+        gt=0,
     )
     gather: float = key(
-        3600.0, POSITIVE, "seconds for which a client that has never come is waited for, unless it is late", gt=0
+        3600.0,
+        POSITIVE,
+        "seconds for which those who are here wait for a client that has never come, unless it is late",
+        gt=0,
     )
 
     @model_validator(mode="after")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import functools
 import math
+import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from crescendo.privacy.mechanisms import Private
 from crescendo.privacy.noise import Source as Randomness
 from crescendo.privacy.noise import SystemSource
 from crescendo.runtimes.network.client import ask, take_part
-from crescendo.runtimes.network.link import Patience, Place
+from crescendo.runtimes.network.link import Patience, Place, Unreachable
 from crescendo.runtimes.network.logs import Log, quiet
 from crescendo.runtimes.network.member import Contract, Member, Seen
 from crescendo.runtimes.store import Ledger, open_ledger
@@ -87,12 +88,24 @@ class _Joining:
     model: ModelFile | None
 
     async def run(self, wish: Wish) -> Joined:
-        stop = wish.event()
-        agreed = await self._agree(stop)
-        if agreed is None:
-            return Joined(None, None, 0, -1)
+        stop, kept, agreed = wish.event(), await asyncio.to_thread(self._kept), None
+        once = replace(self.patience, give_up=0.0)
+        try:
+            agreed = await self._agree(stop, self.patience if kept is None else once)
+            if agreed is None:
+                return Joined(None, None, 0, -1)
+            another = kept is None or kept.federation != agreed.federation
+            return await self._take_part(agreed, stop, self.patience if another else once)
+        except Unreachable:
+            if kept is None or (agreed is not None and agreed.federation != kept.federation):
+                raise
+            why = f"this folder has all of it, and nobody answers at {self.place.address}"
+            self.log("finished", federation=kept.federation, rounds=kept.rounds, why=why)
+            return kept
+
+    async def _take_part(self, agreed: Agreed, stop: asyncio.Event, patience: Patience) -> Joined:
         member = await asyncio.to_thread(self._member, agreed)
-        await take_part(self.place, member, self.ledger.instance, stop, self.patience, self.log)
+        await take_part(self.place, member, self.ledger.instance, stop, patience, self.log)
         if member.final is not None:
             save_model(self.state / "model.npz", member.final, agreed)
             self.ledger.close_federation(agreed.federation)  # what was promised and never sent is free again
@@ -101,9 +114,22 @@ class _Joining:
             self.log("stopped", federation=agreed.federation, last=member.last)
         return Joined(member.final, agreed.federation, agreed.terms.rounds, member.last)
 
-    async def _agree(self, stop: asyncio.Event) -> Agreed | None:
+    def _kept(self) -> Joined | None:
+        """The run that this folder saw the end of, if nothing else was begun since: no server is needed to say so.
+
+        The last model is written only when everything has arrived. A server that is there is asked all the same: it may serve
+        another federation by now.
+        """
+        found = load_model(self.state / "model.npz")
+        if found is None or not self.ledger.is_done(found.federation, found.terms, self.name):
+            return None
+        self.ledger.close_federation(found.federation)  # a kill may have come between the model and this
+        last, rounds = self.ledger.last_round(found.federation), self.ledger.rounds(found.federation)
+        return Joined(found.model, found.federation, rounds, last)
+
+    async def _agree(self, stop: asyncio.Event, patience: Patience) -> Agreed | None:
         """The server's terms, checked and signed off; both sides log why if they are not."""
-        async with ask(self.place, self.name, self.ledger.instance, stop, self.patience, self.log) as question:
+        async with ask(self.place, self.name, self.ledger.instance, stop, patience, self.log) as question:
             if question is None:
                 return None
             try:
@@ -163,6 +189,24 @@ class _Joining:
 def _everything(events: Any, delta: float) -> float:
     """What releases without noise cost."""
     return math.inf
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """A last model, and the federation and terms that it is of."""
+
+    model: Any
+    federation: str
+    terms: str
+
+
+def load_model(path: Path) -> Kept | None:
+    """What `save_model` wrote, None if there is nothing that can be read."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return Kept(file["model"], str(file["federation"]), str(file["terms"]))
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        return None
 
 
 def save_model(path: Path, model: Any, agreed: Agreed) -> None:

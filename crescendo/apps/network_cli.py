@@ -71,6 +71,10 @@ def join(
         str | None,
         typer.Option(metavar="FILE.py:NAME", help="Your own copy of the model, where the terms are about one."),
     ] = None,
+    give_up_after: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", help="End with 1 after so long without the server; else it is waited for."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Take part in a federation with your own records; stopped or killed, it goes on where it was."""
@@ -84,16 +88,18 @@ def join(
         from crescendo.apps.own_data import Source, check_source
         from crescendo.apps.places import place
         from crescendo.objectives import read_model
+        from crescendo.runtimes.network.link import Patience
         from crescendo.runtimes.security import check_address
 
         check_address(address, certs)
         source = Source(data, folder, label, part, test)
         check_name(name)
-        check_source(source)  # before `place`, which may already talk to the server
+        check_source(source)
+        patience = Patience() if give_up_after is None else Patience(give_up=give_up_after)
         copy = read_model(model, asked="--model") if model is not None else None
         there = place(address, certs, allowed)
         with structured_log() as log:
-            joined = run(there, name, source, state, allowed, model=copy, log=log)
+            joined = run(there, name, source, state, allowed, model=copy, log=log, patience=patience)
         finished = joined.model is not None
         model = str(state / "model.npz") if finished else None
         if as_json:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from crescendo.apps.policy import Policy, check_certificate
 from crescendo.apps.serve import Listening
@@ -33,19 +35,30 @@ def listening(address: str, certs: Path | None, health: str | None = None) -> Li
 
 
 def place(address: str, certs: Path | None, policy: Policy | None = None) -> Place:
-    """Where the server is. If the policy names its certificate, it is looked at first and no other will do."""
+    """Where the server is. If the policy names its certificate, it is looked at once the server is there; no other will do."""
     check_address(address, certs)
     if certs is not None:
         check_folder(certs, "ask")
-    pinned = None
-    if policy is not None and policy.server is not None:
-        if certs is None:
-            raise UsageError("the policy names the server's certificate, so TLS is needed; give --certs")
-        try:
-            pinned = shown_certificate(address)
-        except OSError as error:
-            raise UsageError(f"the server at {address} shows no certificate ({error}); is it there?") from None
-        check_certificate(policy, pinned)
+    pins = policy is not None and policy.server is not None
     if certs is None:
+        if pins:
+            raise UsageError("the policy names the server's certificate, so TLS is needed; give --certs")
         return Place(address)
-    return Place(address, client_credentials(certs, pinned), client_token(certs))
+    credentials, token = client_credentials(certs), client_token(certs)
+    if policy is None or not pins:
+        return Place(address, credentials, token)
+    return Place(address, None, token, _pinning(address, certs, policy))
+
+
+def _pinning(address: str, certs: Path, policy: Policy) -> Callable[[], Any]:
+    """Credentials with which only the certificate that the policy names is spoken to; looked at until it is seen once."""
+    made: list[Any] = []
+
+    def look() -> Any:
+        if not made:
+            shown = shown_certificate(address)
+            check_certificate(policy, shown)
+            made.append(client_credentials(certs, shown))
+        return made[0]
+
+    return look

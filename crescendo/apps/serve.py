@@ -53,7 +53,7 @@ class Served:
 
 
 def serve(config: Config, listening: Listening, state: Path, *, linger: float = 60.0, log: Log = quiet) -> Served:
-    """Serve until every client that is here has heard of the end, ``linger`` seconds after it, or until a signal."""
+    """Serve until every client that takes part has heard of the end, ``linger`` seconds after it, or until a signal."""
     if not 0 <= linger < math.inf:
         raise UsageError(f"--linger must be a number of seconds from 0 on, got {linger:g}")
     _check_folder(state)
@@ -111,7 +111,9 @@ async def _serve(
             epoch=hall.durable.epoch,
             clients=len(agreed.names),
         )
-        await _until_over(server, stop, linger, lambda: save_model(state / "model.npz", hall.durable.model, agreed))
+        await _until_over(
+            server, stop, log, linger, lambda: save_model(state / "model.npz", hall.durable.model, agreed)
+        )
     finally:
         if health is not None:
             health.close()
@@ -121,7 +123,7 @@ async def _serve(
         log("stopped", k=hall.durable.k, finished=hall.finished)
 
 
-async def _until_over(server: NetworkServer, stop: asyncio.Event, linger: float, save: Any) -> None:
+async def _until_over(server: NetworkServer, stop: asyncio.Event, log: Log, linger: float, save: Any) -> None:
     stopping, ending = asyncio.create_task(stop.wait()), asyncio.create_task(server.finished.wait())
     told: asyncio.Task[Any] | None = None
     try:
@@ -129,8 +131,12 @@ async def _until_over(server: NetworkServer, stop: asyncio.Event, linger: float,
         await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
         if ending.done() and not stopping.done():
             save()
+            if waiting := server.untold():
+                log("lingering", clients=waiting, at_most=linger, why="they have not heard yet that it is over")
             told = asyncio.create_task(server.all_told.wait())
             await asyncio.wait({*first - {ending}, told}, timeout=linger, return_when=asyncio.FIRST_COMPLETED)
+            if waiting := server.untold():
+                log("not_told", clients=waiting, what_to_do="start the server again, and they hear of the end")
         if server.failed.done():
             server.failed.result()
     finally:

@@ -20,6 +20,10 @@ aggregator, which kept the members, sends the rest as a new sum.
 A message is checked wholly before anything changes, so a refused one leaves no trace; and every new model is a new
 array, so a Broadcast once made stays true. Nothing here grows with what a peer sends: rounds beyond `Terms.furthest`
 are refused, and a client's settled rounds are at most the rounds of the run.
+
+In a later epoch the server has forgotten part of what it broadcast, so it does not know how far clients may have come.
+Their word is taken: about the last round they sent, and for a round that they had in hand when they came back. It
+concerns their own rounds alone, of which there are as many as the run has.
 """
 
 from __future__ import annotations
@@ -149,7 +153,7 @@ class Server:
             raise PeerError(
                 f"client {c} says that its last round is {last}, but this run has rounds 0 to {self.terms.rounds - 1}"
             )
-        if self.epoch == 0 and self._sent_by(c, last) > max(self.terms.furthest(self.k), int(self._last[c])):
+        if self._sent_by(c, last) > self._furthest(c):
             raise PeerError(
                 f"client {c} says that it sent round {last}, which nobody can have finished at k={self.k}; check its terms"
             )
@@ -168,6 +172,12 @@ class Server:
             self._open = self._count_open()
             self._advance()
         return start
+
+    def _furthest(self, c: int) -> int:
+        """The last round that client c can have finished."""
+        if self.epoch > 0:
+            return self.terms.rounds - 1
+        return max(self.terms.furthest(self.k), int(self._last[c]))
 
     def _sent_by(self, c: int, last: int) -> int:
         """The last round up to ``last`` in which client c has a share: a client passes the others by itself."""
@@ -253,7 +263,7 @@ class Server:
             raise PeerError(
                 f"client {c} speaks of round {i}, but this run has rounds 0 to {self.terms.rounds - 1}; check its terms"
             )
-        if i > max(self.terms.furthest(self.k), self._last[c]):
+        if i > self._furthest(c):
             raise PeerError(
                 f"client {c} speaks of round {i}, which nobody can have finished at k={self.k}; check its terms"
             )

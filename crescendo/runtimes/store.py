@@ -170,12 +170,25 @@ class Ledger:
             if not self._book.account(federation).closed:
                 self._write("close", {"federation": federation})
 
+    def is_done(self, federation: str, terms: str, client: str) -> bool:
+        """Was this signed off under these terms and name, and is nothing of it, or of any other federation, left to send?"""
+        with self._guard:
+            account = self._book.accounts.get(federation)
+            signed = account is not None and (account.promise.terms, account.promise.client) == (terms, client)
+            others = (other.closed for id, other in self._book.accounts.items() if id != federation)
+            return signed and all(others) and not self.unacknowledged(federation)
+
     # -- the outbox ----------------------------------------------------------------------------------------------------
 
     def last_round(self, federation: str) -> int:
         """The last round that was charged, -1 for none: a client goes on after it, whatever a server says."""
         with self._guard:
             return self._book.account(federation).last
+
+    def rounds(self, federation: str) -> int:
+        """How many rounds were signed off."""
+        with self._guard:
+            return len(self._book.account(federation).promise.plan)
 
     def unacknowledged(self, federation: str) -> list[Release]:
         """What is in the outbox and intact, oldest round first: to be sent again, byte for byte."""
@@ -201,14 +214,15 @@ class Ledger:
                 self._file.drop(done)
 
     def check_not_behind(self, federation: str, received: Iterable[int]) -> None:
-        """Refuse to go on if the server received a round that this ledger never released: it is an older copy."""
+        """Refuse to go on if the server received a round that this ledger never released: there is another copy."""
         with self._guard:
             charged = set(self._book.account(federation).charged)
             unknown = sorted(set(received) - charged)
             if unknown:
                 raise Refused(
                     f"the server has round {unknown[0]} of federation {federation!r} from this client, and the ledger "
-                    f"{self._file.path} does not: it is an older copy; put the newest one back, or spending would be forgotten"
+                    f"{self._file.path} does not: it is an older copy, or another copy is at work; go on with the newest one "
+                    f"alone, or spending would be forgotten"
                 )
 
     # -- for people ----------------------------------------------------------------------------------------------------

@@ -165,7 +165,7 @@ def test_a_round_whose_bytes_are_gone_is_void_and_never_computed_again(tmp_path:
             log: list[dict[str, Any]] = []
             result = await joined(on, tmp_path, OPEN, log=log)
             assert result.last == 3 and on.hall.finished
-            assert [facts["round"] for facts in on.events("void")] == [0]
+            assert [facts["rounds"] for facts in on.events("void")] == ["0"]
 
     played(play)
 
@@ -237,6 +237,48 @@ def test_a_mistake_is_one_sentence(
     assert found.stderr.startswith("crescendo: ") and found.stderr.count("\n") == 1 and reason in found.stderr
 
 
+class Commands:
+    """Commands that run beside the test: what each says on stdout is its answer, its log is read line by line as it comes.
+
+    Nothing outlives the ``with``, and whatever goes wrong shows the logs.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._running = folder, dict[str, subprocess.Popen[str]]()
+        self._logs: dict[str, list[str]] = {}
+
+    def __enter__(self) -> Commands:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for process in self._running.values():
+            process.kill()
+            process.communicate()
+
+    def start(self, name: str, *words: str) -> None:
+        command, pipe = [sys.executable, "-m", "crescendo", *words, "--json"], subprocess.PIPE
+        self._running[name] = subprocess.Popen(command, cwd=self._folder, text=True, stdout=pipe, stderr=pipe)
+        self._logs[name] = []
+
+    def until(self, name: str, event: str) -> dict[str, Any]:
+        """The line of the log that says so; the command has ended if it never comes."""
+        log = self._running[name].stderr
+        assert log is not None
+        for line in log:
+            self._logs[name].append(line)
+            found: dict[str, Any] = json.loads(line) if line.startswith("{") else {}
+            if found.get("event") == event:
+                return found
+        raise AssertionError(f"{name} ended before {event}: {self._logs}")
+
+    def ended(self, name: str) -> str:
+        """Its answer, once it has ended well."""
+        out, rest = self._running[name].communicate(timeout=100)
+        self._logs[name].append(rest)
+        assert self._running[name].returncode == 0, self._logs
+        return out
+
+
 @pytest.mark.slow
 def test_serve_join_status_and_health_on_the_command_line(tmp_path: Path) -> None:
     """Two clients; the second one comes after everybody has looked at the federation."""
@@ -244,38 +286,21 @@ def test_serve_join_status_and_health_on_the_command_line(tmp_path: Path) -> Non
     (tmp_path / "federation.toml").write_text(write(read(two)))
     (tmp_path / "policy.toml").write_text('mechanisms = ["none"]')
     records(tmp_path)
-    port, health = free_port(), free_port()
-    where = f"127.0.0.1:{port}"
-
-    def start(*words: str, **how: Any) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "crescendo", *words]
-        return subprocess.Popen(command, cwd=tmp_path, text=True, **how)
-
-    def member(name: str) -> subprocess.Popen[str]:
-        words = ["--data", "mine.npz", "--as", name, "--state", name, "--policy", "policy.toml", "--json"]
-        return start("join", where, *words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-
-    served = ["federation.toml", "--listen", where, "--state", "served", "--health", f"127.0.0.1:{health}", "--json"]
-    server = start("serve", *served, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    processes = [server]
-    try:
-        assert server.stderr is not None
-        assert any('"event": "serving"' in line for line in server.stderr), "the server ended at once"
-        processes.append(member("alice"))
-        assert any('"event": "joined"' in line for line in server.stderr), "the server ended before anybody came"
+    health = f"127.0.0.1:{free_port()}"
+    with Commands(tmp_path) as commands:
+        commands.start(
+            "server", "serve", "federation.toml", "--listen", "127.0.0.1:0", "--state", "served", "--health", health
+        )
+        where = f"127.0.0.1:{commands.until('server', 'serving')['port']}"
+        member = ["--data", "mine.npz", "--policy", "policy.toml"]
+        commands.start("alice", "join", where, "--as", "alice", "--state", "alice", *member)
+        commands.until("alice", "joined")  # its welcome has arrived, so the server counts it as connected
         shown = crescendo("status", where, "--json")
         assert shown.exit_code == 0, shown.stderr
-        found = json.loads(shown.stdout)
-        assert [client["connected"] for client in found["clients"]] == [True, False]
+        assert [client["connected"] for client in json.loads(shown.stdout)["clients"]] == [True, False]
         assert "alice" in crescendo("status", where).stdout
-        with urllib.request.urlopen(f"http://127.0.0.1:{health}/healthz", timeout=20) as answer:
+        with urllib.request.urlopen(f"http://{health}/healthz", timeout=20) as answer:
             assert json.load(answer)["ok"] is True
-        processes.append(member("bob"))
-        outputs = [process.communicate(timeout=100) for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-    assert [process.returncode for process in processes] == [0, 0, 0], outputs
-    assert all(json.loads(out)["finished"] for out, _ in outputs)
+        commands.start("bob", "join", where, "--as", "bob", "--state", "bob", *member)
+        assert all(json.loads(commands.ended(name))["finished"] for name in ("alice", "bob", "server"))
     assert (tmp_path / "served" / "model.npz").exists() and (tmp_path / "bob" / "model.npz").exists()

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from crescendo.core.messages import Settled, Update
 from crescendo.core.server import ConflictingUpdate, DuplicateUpdate, Server
+from crescendo.core.setup import Terms
 from crescendo.errors import CrescendoError, PeerError
 from tests.core import server_properties as properties
 from tests.core.properties import for_all, same, through_disk
@@ -169,6 +170,38 @@ def test_a_returning_client_cannot_have_sent_a_round_that_nobody_can_be_in() -> 
     with pytest.raises(PeerError):
         server.back(0, last=2)
     assert same(server.export(), state)
+
+
+def put_back(terms: Terms) -> Server:
+    """A server that had come to k = 3 and was then opened from its first state."""
+    server = Server(terms, np.zeros(1))
+    old = through_disk(server.export())
+    for i in range(3):
+        for c in range(2):
+            server.receive(Update(i, c, np.ones(1)))
+    assert server.k == 3
+    return Server.restore(terms, old, new_epoch=True)
+
+
+def test_after_a_loss_a_round_that_was_in_hand_is_taken_too() -> None:
+    """Client 0 came back when its last round was 3, and finished round 4 on the model of the lost k = 3."""
+    server = put_back(make_terms((2,) * 6, (0.5, 0.5), {"ahead": 1}))
+    assert server.back(0, last=3) == 4
+    server.receive(Update(4, 0, np.ones(1)))
+    assert server.settled(0) == Settled(0, frozenset({4})) and server.k == 0
+
+
+def test_after_a_loss_a_client_that_lies_about_its_rounds_moves_no_round_of_others() -> None:
+    terms = make_terms((2,) * 50, (0.5, 0.5), {"ahead": 1})
+    server = put_back(terms)
+    server.back(0, last=49)
+    for i in range(50):
+        server.receive(Update(i, 0, np.ones(1)))
+    assert (server.k, server.settled(1)) == (0, Settled(0))
+    assert len(server.export()["fingerprints"]) == 50, "never more than the run has rounds"
+    with pytest.raises(PeerError):
+        server.back(1, last=50)
+    assert server.receive(Update(0, 1, np.ones(1))) and server.k == 1
 
 
 def test_nothing_is_taken_after_the_last_round_but_what_is_late() -> None:

@@ -22,12 +22,11 @@ from crescendo.core.messages import Sum, Word
 from crescendo.core.setup import Terms
 from crescendo.core.tree import Aggregator
 from crescendo.errors import Refused
-from crescendo.runtimes.network.client import Cut
 from crescendo.runtimes.network.door import DOOR_OPTIONS, Porch
 from crescendo.runtimes.network.editions import Edition, News
 from crescendo.runtimes.network.guests import Guests
 from crescendo.runtimes.network.limits import Limits
-from crescendo.runtimes.network.link import Patience, Place
+from crescendo.runtimes.network.link import Cut, Patience, Place
 from crescendo.runtimes.network.logs import Log, quiet
 from crescendo.runtimes.network.node_house import NodeHouse
 from crescendo.runtimes.network.relay import NotNow, RelayDoor
@@ -195,7 +194,8 @@ class Node:
 
     def _blame(self, guilty: list[tuple[Any, Sum]], pairs: tuple[tuple[int, int], ...], reason: str) -> None:
         for child, content in guilty:
-            self.log("refused", pairs=[list(pair) for pair in content.pairs[:20]], reason=reason)
+            shown = [[i, self.known[0].names[c]] for i, c in content.pairs[:20]]
+            self.log("refused", pairs=shown, reason=reason)
             if isinstance(child, Link):
                 child.say(SumRefusal(content.id, tuple(pair for pair in pairs if pair in content.pairs), reason))
             elif child in self.guests.peers:

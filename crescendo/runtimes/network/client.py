@@ -19,9 +19,10 @@ import grpc.aio
 
 from crescendo.core.messages import Broadcast, Settled
 from crescendo.errors import PeerError, Refused
-from crescendo.runtimes.network.link import Patience, Place, channel_to, join_on
+from crescendo.runtimes.network.link import Attempts, Cut, Patience, Place, channel_to, join_on
 from crescendo.runtimes.network.logs import Log, quiet
 from crescendo.runtimes.network.member import Member
+from crescendo.runtimes.network.wording import ranges
 from crescendo.runtimes.store import Release
 from crescendo.runtimes.wire import Assembly, decode
 from crescendo.runtimes.wire_messages import (
@@ -39,10 +40,6 @@ from crescendo.runtimes.wire_messages import (
     to_server,
     update_parts,
 )
-
-
-class Cut(Exception):
-    """The stream broke, or the server asked to come back later; try again."""
 
 
 class Question:
@@ -63,24 +60,25 @@ class Question:
 async def ask(
     place: Place, name: str, instance: str, stop: asyncio.Event, patience: Patience, log: Log = quiet
 ) -> AsyncIterator[Question | None]:
-    """The server's terms, as soon as it can be reached; None if stopped before."""
-    for wait in patience.waits():
-        async with channel_to(place) as channel:
-            call = join_on(channel)
-            try:
-                await call.write(to_server(Hello(name, instance, token=place.token)))
-                answer = await _until(_read(call), stop)
-                if answer is None:
-                    yield None
-                    return
-                if isinstance(answer, Welcome):
-                    yield Question(call, answer)
-                    return
-                _refused(answer, log)
-            except (Cut, grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
-                log("unreachable", server=place.address, reason=_why(error), again_in=round(wait, 2))
-            finally:
-                call.cancel()
+    """The server's terms, as soon as it can be reached; None if stopped before, `Unreachable` if given up."""
+    attempts = Attempts(patience, place.address)
+    while True:
+        try:
+            async with channel_to(place) as channel:
+                call = join_on(channel)
+                try:
+                    await call.write(to_server(Hello(name, instance, token=place.token)))
+                    answer = await _until(_read(call), stop)
+                    if answer is None or isinstance(answer, Welcome):
+                        yield None if answer is None else Question(call, answer)
+                        return
+                    _refused(answer, log)
+                    raise Cut("the server spoke out of turn")
+                finally:
+                    call.cancel()
+        except (Cut, grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
+            wait = attempts.failed(_why(error))
+            log("unreachable", **_facts(attempts, error, wait))
         if await _stopped(stop, wait):
             yield None
             return
@@ -118,7 +116,7 @@ async def take_part(
 
 async def _keep_talking(talk: _Talk, patience: Patience, log: Log) -> None:
     """One stream after the other; returns when the run is over."""
-    waits = patience.waits()
+    attempts = Attempts(patience, talk.place.address)
     while not talk.over.is_set():
         try:
             await talk.one_stream()
@@ -126,9 +124,9 @@ async def _keep_talking(talk: _Talk, patience: Patience, log: Log) -> None:
             if talk.over.is_set():
                 return
             if talk.was_welcome:
-                waits = patience.waits()
-            wait = next(waits)
-            log("disconnected", server=talk.place.address, reason=_why(error), again_in=round(wait, 2))
+                attempts.reached()
+            wait = attempts.failed(_why(error))
+            log("disconnected", **_facts(attempts, error, wait))
             if await _stopped(talk.over, wait):
                 return
 
@@ -196,12 +194,14 @@ class _Talk:
                 elif isinstance(message, BroadcastPart):
                     if message.yours is not None:
                         yours, epoch = message.yours, message.epoch
+                        self._member.check_alone(yours)
                     data = assembly.add(message.vector)
                     if data is not None:
                         model, k = decode(data, contract.wire, contract.size), message.vector.about
                         self._member.hear(Broadcast(model, k, yours, epoch))
                         self._member.acknowledged(yours, epoch, k)
                 elif isinstance(message, Ack):
+                    self._member.check_alone(message.yours)
                     self._member.acknowledged(message.yours, message.epoch)
                 elif isinstance(message, Ping):
                     self._put(Pong(message.number))
@@ -224,12 +224,13 @@ class _Talk:
                 f"the server speaks for federation {welcome.federation!r} now, and this client signed off terms of "
                 f"{contract.federation!r}; nothing more is sent, ask its operator"
             )
-        await asyncio.to_thread(member.check_not_behind, welcome.start, welcome.received)
+        await asyncio.to_thread(member.check_alone, welcome.received, welcome.start)
         self.was_welcome = True
         self._outgoing, self._sent = asyncio.Queue(), set()
         releases, lost = await asyncio.to_thread(member.to_send, welcome.received)
+        if lost:
+            self._log("void", rounds=ranges(lost), count=len(lost), reason="their bytes are gone")
         for i in lost:
-            self._log("void", round=i)
             self._put(VoidRound(i, contract.federation, contract.digest))
         for release in releases:
             self.released(release)
@@ -278,6 +279,12 @@ def _refused(answer: Any, log: Log) -> None:
         raise Refused(f"the server refuses: {answer.reason}")
     if answer.round is None:
         raise Cut(answer.reason)
+
+
+def _facts(attempts: Attempts, error: Exception, wait: float) -> dict[str, Any]:
+    """What is known about an attempt that has failed."""
+    without = round(attempts.without, 1)
+    return {"server": attempts.address, "reason": _why(error), "without_it": without, "again_in": round(wait, 2)}
 
 
 async def _stopped(stop: asyncio.Event, wait: float) -> bool:

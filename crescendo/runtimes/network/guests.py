@@ -39,9 +39,9 @@ class Asked:
 class Guest(Peer):
     """A client that has joined at an aggregator, and what it said about itself: the k it has seen and its last round."""
 
-    def __init__(self, client: int, conduct: Conduct, hello: Hello) -> None:
+    def __init__(self, client: int, conduct: Conduct, hello: Hello, epoch: int) -> None:
         super().__init__(client, conduct)
-        self.k, self.last = hello.k, hello.last
+        self.k, self.last, self.epoch = hello.k, hello.last, epoch
         self.voids: set[int] = set()  # rounds that it declared void, on this stream
 
 
@@ -105,7 +105,7 @@ class Guests:
         """A client was let in by the server."""
         work, core = self._node.known
         c = welcome.client
-        peer = Guest(c, self.conduct[c], hello)
+        peer = Guest(c, self.conduct[c], hello, welcome.epoch)
         self.peers[c] = peer
         self.untold.add(c)
         self.behind.pop(c, None)
@@ -220,10 +220,11 @@ class Guests:
 
     def _impossible(self, peer: Guest, i: int) -> str | None:
         """Why a round cannot be this client's, by what is known here; None if it can be."""
-        work, _ = self._node.known
+        work, core = self._node.known
         terms, name, k = work.terms, work.names[peer.client], max(self._node.k, peer.k)
         if not 0 <= i < terms.rounds or not terms.share(i, peer.client):
             return f'client "{name}" has no share in a round {i} of this run; check its terms'
-        if i > max(terms.furthest(min(k, terms.rounds)), peer.last):
+        forgetful = max(core.epoch, peer.epoch) > 0  # a server that lost something takes clients' word, and so do we
+        if not forgetful and i > max(terms.furthest(min(k, terms.rounds)), peer.last):
             return f'client "{name}" speaks of round {i}, which nobody can have finished at k={k}; check its terms'
         return None

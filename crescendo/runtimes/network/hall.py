@@ -11,7 +11,7 @@ or somebody forges.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,6 +27,7 @@ from crescendo.runtimes.entries import Absent, Back, Joined, Left, Received, Sum
 from crescendo.runtimes.network.editions import Edition, News
 from crescendo.runtimes.network.limits import Limits, length_of
 from crescendo.runtimes.network.logs import Log, quiet
+from crescendo.runtimes.network.wording import named, ranges
 from crescendo.runtimes.server_state import OtherInstance
 from crescendo.runtimes.tree_messages import SumRefusal
 from crescendo.runtimes.wire import Raw, decode, encoded, largest
@@ -106,7 +107,8 @@ class Hall:
     ) -> None:
         self.durable, self.terms, self.text, self.federation, self.digest = durable, terms, text, federation, digest
         self.names, self.wire, self.limits, self.delta, self._log = names, wire, limits, delta, log
-        self._index = {name: c for c, name in enumerate(names)}
+        self._index, self._named = {name: c for c, name in enumerate(names)}, dict(enumerate(names))
+        self._void: dict[int, list[int]] = {}  # declared void by their clients and not yet logged: a line for many
         self._encoded: tuple[Any, Raw] | None = None
         self._long = False
         durable.refuse_beyond(largest(wire) / 2)  # a model that the wire cannot carry could be told to nobody
@@ -149,6 +151,7 @@ class Hall:
             except PeerError as error:
                 self._refuse(item, error)
         published = self.durable.commit()
+        self.log_void(but={item.client for item in batch if isinstance(item.message, VoidRound)})
         joined = [item for item in batch if item.taken and isinstance(item.message, Hello)]
         for item in joined:
             item.answers.append(self._welcome(item.client))
@@ -167,14 +170,23 @@ class Hall:
             case Hello():
                 item.costly = self._join(c, message)
             case VoidRound(round):
-                self.durable.submit(Voided(round, c, "its bytes are gone"))
-                self._log("void", client=self.names[c], round=round, reason="its bytes are gone")
+                if self.durable.submit(Voided(round, c, "its bytes are gone")):
+                    self._void.setdefault(c, []).append(round)
+                else:
+                    item.useless = True
             case Silence():
                 self.durable.submit(Absent(c))
                 self._log("absent", client=self.names[c])
             case Goodbye(reason):
                 self.durable.submit(Left(c))
                 self._log("left", client=self.names[c], reason=reason)
+
+    def log_void(self, but: Container[int] = ()) -> None:
+        """Say which rounds were declared void, except of those clients that may be in the middle of it."""
+        for c in [c for c in self._void if c not in but]:
+            rounds = self._void.pop(c)
+            found = ranges(rounds)
+            self._log("void", client=self.names[c], rounds=found, count=len(rounds), reason="their bytes are gone")
 
     def _update(self, c: int, round: int, data: Raw) -> None:
         low, high = self._block(round)
@@ -229,29 +241,30 @@ class Hall:
         if isinstance(message, IncomingSum):
             self._refuse_sum(item, message, error)
             return
-        name = self.names[c]
+        name, reason = self.names[c], named(str(error), self._named)
         round = message.round if isinstance(message, Incoming | VoidRound) else None
         alarm = isinstance(error, ConflictingUpdate | OtherInstance)
-        self._log("alarm" if alarm else "refused", client=name, round=round, reason=str(error))
+        self._log("alarm" if alarm else "refused", client=name, round=round, reason=reason)
         if isinstance(message, Incoming) and not alarm:
             with suppress(PeerError):  # a pair that cannot even be void: nobody waits for it
-                self.durable.submit(Voided(message.round, c, str(error)))
+                self.durable.submit(Voided(message.round, c, reason))
         if isinstance(message, Silence):
             return
         final = alarm or isinstance(message, Hello)
-        item.answers.append(Refusal(str(error), final, None if final else round))
+        item.answers.append(Refusal(reason, final, None if final else round))
 
     def _refuse_sum(self, item: Item, total: IncomingSum, error: PeerError) -> None:
         """Pairs at fault are final, as for an update; if nobody knows whose fault it is, the aggregator finds out."""
-        alarm = isinstance(error, ConflictingUpdate)
-        self._log("alarm" if alarm else "refused", pairs=[list(pair) for pair in total.pairs[:20]], reason=str(error))
+        alarm, reason = isinstance(error, ConflictingUpdate), named(str(error), self._named)
+        shown = [[i, self._named.get(c, c)] for i, c in total.pairs[:20]]
+        self._log("alarm" if alarm else "refused", pairs=shown, reason=reason)
         pairs = error.pairs if isinstance(error, RefusedSum) else ()
         if len(total.pairs) == 1:
             pairs = total.pairs
         for i, c in pairs if not alarm else ():
             with suppress(PeerError):  # a pair that cannot even be void: nobody waits for it
-                self.durable.submit(Voided(i, c, str(error)))
-        item.answers.append(SumRefusal(total.id, pairs, str(error)))
+                self.durable.submit(Voided(i, c, reason))
+        item.answers.append(SumRefusal(total.id, pairs, reason))
 
     # -- what goes out -------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 import random
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -12,6 +15,7 @@ import grpc
 import grpc.aio
 from google.protobuf.message import DecodeError
 
+from crescendo.errors import UsageError
 from crescendo.runtimes import wire_pb2 as pb
 from crescendo.runtimes.wire import PART
 from crescendo.runtimes.wire_messages import SERVICE, TERMS
@@ -44,23 +48,40 @@ def parsed(kind: Any) -> Callable[[bytes], Any]:
     return parse
 
 
+class Cut(Exception):
+    """The stream broke, or the server asked to come back later; try again."""
+
+
+class Unreachable(UsageError):
+    """The server was not reached for as long as one was told to try."""
+
+
 @dataclass(frozen=True)
 class Place:
-    """Where the server is and how to speak to it. Without credentials the bytes are not encrypted."""
+    """Where the server is and how to speak to it. Without credentials the bytes are not encrypted.
+
+    ``look`` makes the credentials when a connection is about to be made, if they depend on what the server shows: OSError if it
+    is not there, and whatever else it raises is final.
+    """
 
     address: str
     credentials: Any = None
     token: str = ""
+    look: Callable[[], Any] | None = None
 
 
 @asynccontextmanager
 async def channel_to(place: Place) -> AsyncIterator[grpc.aio.Channel]:
     """A new connection: gRPC's own waiting between attempts would add to ours."""
     options = [*OPTIONS, ("grpc.max_receive_message_length", LARGEST_MESSAGE), ("grpc.use_local_subchannel_pool", 1)]
-    if place.credentials is None:
+    try:
+        credentials = place.credentials if place.look is None else await asyncio.to_thread(place.look)
+    except OSError as error:
+        raise Cut(f"it shows no certificate: {error.strerror or error}") from None
+    if credentials is None:
         channel = grpc.aio.insecure_channel(place.address, options=options)
     else:
-        channel = grpc.aio.secure_channel(place.address, place.credentials, options=options)
+        channel = grpc.aio.secure_channel(place.address, credentials, options=options)
     try:
         yield channel
     finally:
@@ -88,13 +109,48 @@ async def status_of(place: Place, timeout: float) -> str:
 
 @dataclass(frozen=True)
 class Patience:
-    """Seconds before the next attempt: doubled each time from ``first`` up to ``most``, and spread by half."""
+    """Seconds before the next attempt: doubled each time from ``first`` up to ``most``, and spread by half.
+
+    After ``give_up`` seconds without the server comes one last attempt. Servers come back after days, so nobody gives up unasked.
+    """
 
     first: float = 0.2
-    most: float = 30.0
+    most: float = 10.0
+    give_up: float = math.inf
+
+    def __post_init__(self) -> None:
+        if not self.give_up >= 0:
+            raise UsageError(f"--give-up-after must be a number of seconds from 0 on, got {self.give_up:g}")
 
     def waits(self) -> Iterator[float]:
         wait = self.first
         while True:
             yield wait * random.uniform(0.5, 1.5)
             wait = min(self.most, 2 * wait)
+
+
+class Attempts:
+    """Attempts to reach the server, counted from when it was last there."""
+
+    def __init__(self, patience: Patience, address: str) -> None:
+        self._patience, self.address = patience, address
+        self.reached()
+
+    def reached(self) -> None:
+        """The server was there just now."""
+        self._waits, self._since = self._patience.waits(), time.monotonic()
+
+    @property
+    def without(self) -> float:
+        """Seconds without the server."""
+        return time.monotonic() - self._since
+
+    def failed(self, why: str) -> float:
+        """An attempt has failed: how long to wait before the next; `Unreachable` if there is to be none."""
+        left = self._patience.give_up - self.without
+        if left <= 0:
+            raise Unreachable(
+                f"the server at {self.address} was not reached for {self.without:.0f} s ({why}), and longer was not to be "
+                f"waited; what is done is kept, so the same command goes on"
+            )
+        return min(next(self._waits), left)

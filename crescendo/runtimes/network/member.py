@@ -26,9 +26,10 @@ from pathlib import Path
 from crescendo.core.client import Client, Work
 from crescendo.core.messages import Broadcast, Settled, Vector
 from crescendo.core.setup import Terms
-from crescendo.errors import PeerError
+from crescendo.errors import CrescendoError, PeerError
 from crescendo.privacy.events import PoissonGaussian
 from crescendo.runtimes.network.logs import Log, quiet
+from crescendo.runtimes.network.wording import named
 from crescendo.runtimes.store import Ledger, Release
 from crescendo.runtimes.wire import decode, encode
 from crescendo.worker import Worker
@@ -117,15 +118,17 @@ class Member:
 
     # -- for the loop --------------------------------------------------------------------------------------------------
 
-    def check_not_behind(self, start: int, received: Settled) -> None:
-        """Refuse to go on with a ledger that lacks rounds which the server has of this client: it is an older copy.
+    def check_alone(self, received: Settled, start: int | None = None) -> None:
+        """Refuse to go on if the server has rounds of this client that its ledger lacks: an older copy, or one of two at work.
 
-        Before ``start`` rounds are settled without an update too, those that nobody waited for, so they show nothing.
+        Between the last round and ``start`` (else that of the welcome) rounds were settled because nobody waited for them, and
+        show nothing: of those the server, which knows the last round that it received, is the judge.
         """
-        plan = self.contract.plan
+        plan, first = self.contract.plan, max(self.last + 1, self._start if start is None else start)
         ahead = min(max(received.below, max(received.beyond, default=-1) + 1), len(plan))
-        sent = [i for i in range(start, ahead) if i in received and plan[i] is not None]
-        self._ledger.check_not_behind(self.contract.federation, sent)
+        sent = [i for i in range(first, ahead) if i in received and plan[i] is not None]
+        if sent:  # the ledger knows, if the worker has released something this instant
+            self._ledger.check_not_behind(self.contract.federation, sent)
 
     def to_send(self, received: Settled) -> tuple[list[Release], list[int]]:
         """What the server lacks: the outbox's bytes, and the rounds whose bytes are gone, to be declared void."""
@@ -176,10 +179,15 @@ class Member:
 
     def work(self, tell: Callable[[Release], None], ended: Callable[[], None] = lambda: None) -> None:
         """Work until stopped or until the run is over. ``tell`` is told of each release once it is on disk."""
-        while (todo := self._next()) is not None:
-            self._run(todo)
-            if self._worker.round_is_full:
-                tell(self._release())
+        contract = self.contract
+        try:
+            while (todo := self._next()) is not None:
+                self._run(todo)
+                if self._worker.round_is_full:
+                    tell(self._release())
+        except CrescendoError as error:
+            error.args = (named(str(error), {contract.me: contract.name}),)
+            raise
         ended()
 
     def _next(self) -> Work | None:

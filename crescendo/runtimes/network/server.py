@@ -23,6 +23,7 @@ import grpc.aio
 from crescendo.errors import PeerError
 from crescendo.runtimes import wire_pb2 as pb
 from crescendo.runtimes.journal import GROUP, GROUP_BYTES
+from crescendo.runtimes.network.attendance import Attendance
 from crescendo.runtimes.network.conduct import STRUCK_OUT, Conduct
 from crescendo.runtimes.network.door import BUSY, DOOR_OPTIONS, Porch, Questions
 from crescendo.runtimes.network.hall import Hall, Incoming, Item, Message, Silence
@@ -127,6 +128,7 @@ class NetworkServer:
             for task in self._tasks:
                 task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        self.hall.log_void()
         if self._server is not None:
             await self._server.stop(1.0)
         self._hand.shutdown(wait=False)
@@ -176,31 +178,34 @@ class NetworkServer:
                 self._look_who_knows()
 
     async def _look_round(self) -> None:
-        """Ask who is there, and declare absent whoever was silent for too long."""
-        number = 0
+        """Ask who is there, and declare absent whoever was silent for too long while others were heard."""
+        number, names = 0, self.hall.names
+        attendance = Attendance(len(names), time.monotonic())
         while True:
             await asyncio.sleep(self._manners.ping_every)
             number += 1
-            now = time.monotonic()
             for peer in self.peers.values():
                 peer.say(Ping(number))
+            attendance.look(time.monotonic(), self._heard)
             present, known = self.hall.durable.present, self.hall.durable.instances
-            for c in range(len(self.hall.names)):
+            for c in range(len(names)):
                 patience = self._manners.absent_after if c in known else self._manners.gather
-                if present[c] and now - self._heard.get(c, self._began) > patience:
+                if present[c] and attendance.silent(c) > patience:
                     await self._put(c, Silence())
-                    if (
-                        c in self.peers
-                    ):  # a stream that nobody answers on; a client that lives comes back with a new one
+                    if c in self.peers:  # a stream that nobody answers on; a client that lives makes a new one
                         self.peers[c].close(Refusal("nothing was heard for too long; come back"))
+            async with self._busy:
+                self.hall.log_void()
             self._look_who_knows()
 
+    def untold(self) -> list[str]:
+        """The clients that have joined and, as far as is known, have not heard the end: here, away or absent."""
+        return [self.hall.names[c] for c in sorted(self.hall.durable.instances) if c not in self._told]
+
     def _look_who_knows(self) -> None:
-        """After the last round: has every client that is here heard of it?"""
-        if self.finished.is_set():
-            present = self.hall.durable.present
-            if all(c in self._told or not present[c] for c in range(len(self.hall.names))):
-                self.all_told.set()
+        """After the last round: has everybody who takes part heard of it?"""
+        if self.finished.is_set() and not self.untold():
+            self.all_told.set()
 
     # -- a stream ------------------------------------------------------------------------------------------------------
 
@@ -306,10 +311,9 @@ class NetworkServer:
 
     async def part(self, c: int, message: Goodbye) -> None:
         """A client wants to hear no more: it leaves for good, or the run is over for it."""
-        if message.finished:
-            self._told.add(c)
-        else:
+        if not message.finished:
             await self._put(c, message)
+        self._told.add(c)
 
     async def pass_on(self, peer: Peer, message: Message, large: bool = False) -> None:
         """Put a message in line without waiting for it, as long as not too many of this client are waiting."""

@@ -19,6 +19,7 @@ from crescendo.runtimes.network.link import parsed
 from crescendo.runtimes.network.peers import serialized
 from crescendo.runtimes.network.relay import NotNow
 from crescendo.runtimes.network.voice import converse
+from crescendo.runtimes.network.wording import named
 from crescendo.runtimes.tree_messages import Below
 from crescendo.runtimes.wire import Assembly
 from crescendo.runtimes.wire_messages import (
@@ -105,8 +106,10 @@ class ClientDoor:
         def broken(error: PeerError) -> Refusal:
             if not isinstance(error, TooMany):  # which may be the server's slowness
                 peer.conduct.strikes.take(1)
-            self._node.log("refused", client=peer.client, reason=str(error))
-            return Refusal(str(error), isinstance(error, ConflictingUpdate))
+            names = dict(enumerate(self._node.work.names if self._node.work is not None else ()))
+            reason, alarm = named(str(error), names), isinstance(error, ConflictingUpdate)
+            self._node.log("alarm" if alarm else "refused", client=names.get(peer.client), reason=reason)
+            return Refusal(reason, alarm)
 
         try:
             await converse(peer, context, self._read_all(peer, context), broken)

@@ -12,9 +12,8 @@ import grpc.aio
 from crescendo.core.messages import Sum, Word
 from crescendo.errors import PeerError, Refused
 from crescendo.runtimes import tree_pb2 as pb
-from crescendo.runtimes.network.client import Cut
 from crescendo.runtimes.network.editions import Edition
-from crescendo.runtimes.network.link import Patience, Place, channel_to
+from crescendo.runtimes.network.link import Cut, Patience, Place, channel_to
 from crescendo.runtimes.tree_messages import (
     RELAY,
     FromNode,

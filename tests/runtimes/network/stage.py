@@ -20,7 +20,7 @@ from crescendo.runtimes.durable import DurableServer
 from crescendo.runtimes.network.hall import Hall
 from crescendo.runtimes.network.limits import Limits
 from crescendo.runtimes.network.link import Place, channel_to, join_on
-from crescendo.runtimes.network.server import Manners, NetworkServer
+from crescendo.runtimes.network.server import Admit, Manners, NetworkServer, everybody
 from crescendo.runtimes.wire import encode
 from crescendo.runtimes.wire_messages import (
     BroadcastPart,
@@ -107,7 +107,15 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage(folder: Path, raw: dict[str, Any], manners: Manners | None = None) -> AsyncIterator[Stage]:
+async def stage(
+    folder: Path,
+    raw: dict[str, Any],
+    manners: Manners | None = None,
+    *,
+    port: int = 0,
+    credentials: Any = None,
+    admit: Admit = everybody,
+) -> AsyncIterator[Stage]:
     """A server over ``folder``; opened again with the same folder it goes on."""
     config = read(raw)
     agreed = with_copy(build_terms(terms_text(config)), servers_copy(config))
@@ -130,9 +138,8 @@ async def stage(folder: Path, raw: dict[str, Any], manners: Manners | None = Non
             agreed.delta,
             note,
         )
-        server = NetworkServer(hall, manners or Manners(600.0), log=note)
-        port = await server.start("127.0.0.1:0")
-        made = Stage(agreed, hall, server, port, log)
+        server = NetworkServer(hall, manners or Manners(600.0), admit, log=note)
+        made = Stage(agreed, hall, server, await server.start(f"127.0.0.1:{port}", credentials), log)
         try:
             yield made
         finally:

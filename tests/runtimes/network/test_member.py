@@ -13,6 +13,7 @@ import pytest
 from crescendo.core.messages import Broadcast, Settled
 from crescendo.core.setup import Terms
 from crescendo.data.records import as_records
+from crescendo.errors import Refused, UsageError
 from crescendo.privacy.budget import Budget
 from crescendo.privacy.events import PoissonGaussian
 from crescendo.runtimes.network.member import Contract, Member, Seen
@@ -201,6 +202,30 @@ def test_it_is_over_when_the_run_is_and_everything_has_arrived(tmp_path: Path) -
             one.acknowledged(Settled(1), 0, 1)
             at_work._thread.join(SOON)
         assert one.final is not None and one.final.tolist() == [9.0, 9.0]
+
+
+def test_an_acknowledgement_of_a_round_that_it_never_sent_means_that_another_copy_is_at_work(tmp_path: Path) -> None:
+    agreed = terms()
+    with opened(tmp_path, agreed) as ledger:
+        ledger.release("f", 0, EVENT, np.ones(2).tobytes())
+        one = member(ledger, agreed, Steady())
+        one.check_alone(Settled(1))
+        one.check_alone(Settled(3), start=3)  # it was away, and nobody waited for rounds 1 and 2
+        with pytest.raises(Refused, match=r"has round 1 .* another copy is at work"):
+            one.check_alone(Settled(2))
+        with pytest.raises(Refused, match="has round 3"):
+            one.check_alone(Settled(1, frozenset({3})))
+        one.welcomed(3)
+        one.check_alone(Settled(3))
+
+
+def test_an_error_of_its_own_names_the_client_as_people_do(tmp_path: Path) -> None:
+    agreed = terms()
+    with opened(tmp_path, agreed) as ledger:
+        one = member(ledger, agreed, Steady())
+        one.hear(Broadcast(np.zeros(2), 1, Settled(3)))
+        with pytest.raises(UsageError, match="the server has rounds of me beyond -1"):
+            one.work(lambda release: None)
 
 
 def test_a_broadcast_that_is_not_finite_is_refused_and_the_work_goes_on(tmp_path: Path) -> None:

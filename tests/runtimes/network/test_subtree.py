@@ -205,6 +205,16 @@ async def a_round_that_nobody_can_have_finished_is_not_kept(folder: Path) -> Non
         await here.finish(0, 1, 2)
 
 
+async def after_a_loss_the_word_of_a_client_is_taken_here_too(folder: Path) -> None:
+    """The server forgot part of what it broadcast, and does not know how far clients may have come; nor does the aggregator."""
+    async with below(folder) as here:
+        bad = here.client(0)
+        await bad.join(acknowledged=Settled(4))
+        assert bad.epoch == 1 and await bad.fire(*bad.update(8)) == []
+        while 8 not in bad.settled:
+            await bad.hear()
+
+
 async def one_that_keeps_breaking_the_rules_is_shut_out_here_too(folder: Path) -> None:
     async with below(folder) as here:
         bad = here.client(0)
@@ -260,6 +270,7 @@ ATTACKS: tuple[Attack, ...] = (
     a_name_has_one_stream_that_asks,
     streams_that_say_nothing_are_bounded_here_too,
     a_round_that_nobody_can_have_finished_is_not_kept,
+    after_a_loss_the_word_of_a_client_is_taken_here_too,
     one_that_keeps_breaking_the_rules_is_shut_out_here_too,
     a_liar_behind_an_aggregator_does_not_write_to_the_journal_at_will,
 )

@@ -1,0 +1,43 @@
+"""How long each client has been silent, as far as silence says anything about a client.
+
+A round is held up only for those who are here. While nobody at all is heard (the server's own network is down, its machine was
+asleep, or nobody has come yet) nobody is held up, and silence says nothing about one client more than about another: that time
+does not count. Else a cut that outlasts everybody's patience would make all clients absent, and the first to be back would go on,
+perhaps to the end, alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+class Attendance:
+    """Seconds of silence of ``clients`` clients; `look` again and again, at any intervals.
+
+    >>> here = Attendance(2, now=0.0)
+    >>> here.look(10.0, {})                   # nobody has come: nothing is counted
+    >>> here.look(20.0, {0: 18.0})            # the first sign of life of client 0
+    >>> here.silent(0), here.silent(1)
+    (2.0, 2.0)
+    >>> here.look(30.0, {0: 29.0})
+    >>> here.silent(0), here.silent(1)
+    (1.0, 12.0)
+    """
+
+    def __init__(self, clients: int, now: float) -> None:
+        self._silent, self._looked, self._anybody = [0.0] * clients, now, False
+
+    def look(self, now: float, heard: Mapping[int, float]) -> None:
+        """``heard`` is when each client was last heard, by the clock that ``now`` is of."""
+        since, self._looked = self._looked, now
+        signs = {c: at for c, at in heard.items() if at > since}
+        if signs:
+            begin = since if self._anybody else min(signs.values())
+            self._silent = [
+                now - signs[c] if c in signs else silent + now - begin for c, silent in enumerate(self._silent)
+            ]
+        self._anybody = bool(signs)
+
+    def silent(self, c: int) -> float:
+        """How long client c was silent while others were heard."""
+        return self._silent[c]
