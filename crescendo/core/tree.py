@@ -33,7 +33,8 @@ from crescendo.errors import PeerError, UsageError
 
 Child = Hashable  # whatever the runtime calls a child by
 
-HELD_PER_CHILD = 256  # parcels of one child that wait for the server's word; more are refused, so memory is bounded
+HELD_PER_CHILD = 256  # parcels of one child that wait for the server's word; more are refused, so memory is bounded,
+HELD_BYTES = 256 << 20  # and so many bytes of them, where one parcel is always kept
 
 
 class TooMany(PeerError):
@@ -65,9 +66,11 @@ class Aggregator:
     (['client 0', 'client 1'], [])
     """
 
-    def __init__(self, terms: Terms, size: int, held_per_child: int = HELD_PER_CHILD) -> None:
+    def __init__(
+        self, terms: Terms, size: int, held_per_child: int = HELD_PER_CHILD, held_bytes: int = HELD_BYTES
+    ) -> None:
         self.terms, self.size, self.epoch = terms, size, 0
-        self._held_per_child = held_per_child
+        self._held_per_child, self._held_bytes = held_per_child, held_bytes
         self._below: dict[Child, set[int]] = {}  # the clients that a child has ever spoken for
         self._route: dict[int, Child] = {}  # the child that each client is behind now
         self._known: dict[int, Settled] = {}  # what the server is known to have, in this epoch
@@ -176,6 +179,10 @@ class Aggregator:
             self._newest = word
         return self._parts(word, self._forget_what_is_settled())
 
+    def settled(self, c: int) -> Settled:
+        """The rounds of client c that the server is known to have, in this epoch."""
+        return self._known.get(c, Settled(0))
+
     def newest(self, child: Child) -> Word | None:
         """The newest broadcast for a child that has just come, or None: then only the server can say what to tell it."""
         clients = [c for c, behind in self._route.items() if behind == child]
@@ -265,9 +272,10 @@ class Aggregator:
             )
 
     def _check_new(self, child: Child, content: Sum) -> None:
-        if sum(parcel.child == child for parcel in self._parcels.values()) >= self._held_per_child:
+        held = [parcel.content.delta.nbytes for parcel in self._parcels.values() if parcel.child == child]
+        if len(held) >= self._held_per_child or (held and sum(held) + content.delta.nbytes > self._held_bytes):
             raise TooMany(
-                f"{child} has handed in {self._held_per_child} messages that the server has not settled; send this one later"
+                f"{child} has handed in {len(held)} messages that the server has not settled; send this one later"
             )
         if len(content.pairs) == 1 and any(parcel.content.pairs == content.pairs for parcel in self._parcels.values()):
             i, c = content.pairs[0]

@@ -445,6 +445,16 @@ def test_memory_stays_bounded_whatever_a_child_hands_in() -> None:
     assert node.receive(1, Update(0, 1, np.ones(2))) is None, "one child does not fill the place of another"
 
 
+def test_what_a_child_hands_in_is_bounded_by_its_bytes_too() -> None:
+    node = node_with(0, held_bytes=2 * np.ones(2).nbytes)
+    for i in range(2):
+        node.receive(0, Update(i, 0, np.ones(2)))
+    with pytest.raises(TooMany, match="send this one later"):
+        node.receive(0, Update(2, 0, np.ones(2)))
+    node = node_with(0, held_bytes=1)
+    assert node.receive(0, Update(0, 0, np.ones(2))) is None, "one is kept whatever its size, or nothing could go on"
+
+
 def test_a_child_that_went_away_is_told_nothing_and_what_it_handed_in_is_sent() -> None:
     node = node_with(0, 1)
     node.receive(0, Update(0, 0, np.ones(2)))

@@ -12,46 +12,32 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import grpc
 import grpc.aio
 
-from crescendo.core.messages import Sum, Update, Word
+from crescendo.core.messages import Sum, Word
 from crescendo.core.setup import Terms
 from crescendo.core.tree import Aggregator
-from crescendo.errors import PeerError, Refused
-from crescendo.runtimes import tree_pb2 as pb
+from crescendo.errors import Refused
+from crescendo.runtimes.network.door import DOOR_OPTIONS, Porch
 from crescendo.runtimes.network.editions import Edition, News
-from crescendo.runtimes.network.hall import IncomingSum
-from crescendo.runtimes.network.limits import Limits, TooLong
-from crescendo.runtimes.network.link import LARGEST_MESSAGE, OPTIONS, Cut, Patience, Place, channel_to
+from crescendo.runtimes.network.guests import Guests
+from crescendo.runtimes.network.limits import Limits
+from crescendo.runtimes.network.link import Cut, Patience, Place
 from crescendo.runtimes.network.logs import Log, quiet
-from crescendo.runtimes.network.peers import Peer
-from crescendo.runtimes.network.relay import Link, NotNow, RelayDoor, admit_aggregator
+from crescendo.runtimes.network.node_house import NodeHouse
+from crescendo.runtimes.network.relay import NotNow, RelayDoor
+from crescendo.runtimes.network.relayed import Link
 from crescendo.runtimes.network.server import Admit, everybody
 from crescendo.runtimes.network.subtree import ClientDoor
-from crescendo.runtimes.tree_messages import (
-    RELAY,
-    Above,
-    Acks,
-    Alive,
-    Below,
-    FromNode,
-    NodeHello,
-    NodeWelcome,
-    SumRefusal,
-    WordPart,
-    from_parent,
-    sum_parts,
-    to_parent,
-)
-from crescendo.runtimes.wire import Assembly, Raw, decode, encode
-from crescendo.runtimes.wire_messages import Goodbye, Hello, Ping, Refusal, VoidRound, Welcome
+from crescendo.runtimes.network.uplink import Uplink
+from crescendo.runtimes.tree_messages import Above, Acks, Alive, NodeWelcome, SumRefusal
+from crescendo.runtimes.wire_messages import Ping, Refusal, Welcome
 
 IN_FLIGHT = 2  # sums that may wait for the server's word; what comes meanwhile goes into the next
-ANSWER = 60.0  # seconds in which the server has to answer a hello
 LAST_WORDS = 0.5  # seconds for what goes up last, once everybody below has heard the end
 LINGER = 60.0  # seconds after the last round in which somebody whose stream was cut may come back to hear of it
 
@@ -83,34 +69,30 @@ class Node:
         log: Log = quiet,
     ) -> None:
         self.name, self.log = name, log
-        self._parent, self._build, self._admit, self._patience = parent, build, admit, patience or Patience()
+        self._parent, self._build = parent, build
         self.work: Work | None = None
-        self.peers: dict[int, Peer] = {}
-        self._core: Aggregator | None = None
-        self._outgoing: asyncio.Queue[FromNode | Sum] | None = None  # of the stream that is up
-        self._asked: dict[str, asyncio.Future[Peer | Refusal] | Link] = {}  # whose hello waits for an answer
-        self._behind: dict[int, Link] = {}  # clients that are behind an aggregator below
-        self._heard: set[int] = set()
-        self._untold: set[int] = set()  # clients that came by this node and have not said that they heard the end
+        self.core: Aggregator | None = None
+        self.uplink, self.guests = Uplink(self, parent, patience or Patience()), Guests(self)
+        self.heard: set[int] = set()  # clients that were heard of since the last ping
+        self.k, self._over = 0, asyncio.Event()
         self._ending: asyncio.TimerHandle | None = None
-        self._k, self._over = 0, asyncio.Event()
+        self.porch = Porch(0)  # of how many names is said by the terms
+        self._clients = ClientDoor(self, admit, self.porch)
+        self._relays = RelayDoor(NodeHouse(self, admit), log, self.porch)
         self.port = 0
 
     # -- its life ------------------------------------------------------------------------------------------------------
 
     async def run(self, address: str, stop: asyncio.Event, credentials: Any = None) -> bool:
         """True if the run is over and everybody below has heard of it."""
-        server = grpc.aio.server(
-            options=[*OPTIONS, ("grpc.max_receive_message_length", LARGEST_MESSAGE), ("grpc.so_reuseport", 0)]
-        )
-        self._relays = RelayDoor(self, self.log)
-        server.add_generic_rpc_handlers((ClientDoor(self, self._admit).handlers, self._relays.handlers))
+        server = grpc.aio.server(options=DOOR_OPTIONS)
+        server.add_generic_rpc_handlers((self._clients.handlers, self._relays.handlers))
         secure = credentials is not None
         self.port = server.add_secure_port(address, credentials) if secure else server.add_insecure_port(address)
         await server.start()
         self.log("aggregating", port=self.port, parent=self._parent.address)
         talking, stopping, ending = (
-            asyncio.create_task(run) for run in (self._keep_talking(), stop.wait(), self._over.wait())
+            asyncio.create_task(run) for run in (self.uplink.keep(), stop.wait(), self._over.wait())
         )
         try:
             await asyncio.wait({talking, stopping, ending}, return_when=asyncio.FIRST_COMPLETED)
@@ -118,362 +100,103 @@ class Node:
                 talking.result()
             return self._over.is_set()
         finally:
-            self._send_everybody_away("the aggregator stops; come back later")
+            self.send_everybody_away("the aggregator stops; come back later")
             for task in (talking, stopping, ending):
                 task.cancel()
             await asyncio.gather(talking, stopping, ending, return_exceptions=True)
             await server.stop(1.0)
-            self.log("stopped", k=self._k, finished=self._over.is_set())
+            self.log("stopped", k=self.k, finished=self._over.is_set())
 
-    async def _keep_talking(self) -> None:
-        waits = self._patience.waits()
-        while True:
-            try:
-                await self._one_stream()
-            except (Cut, grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
-                if self._outgoing is not None:
-                    waits = self._patience.waits()
-                wait = next(waits)
-                self.log("disconnected", parent=self._parent.address, reason=str(error)[:300], again_in=round(wait, 2))
-            finally:
-                self._outgoing = None
-                self._send_everybody_away("the way to the server is interrupted; come back")
-            await asyncio.sleep(wait)
-
-    def _send_everybody_away(self, why: str) -> None:
-        for peer in list(self.peers.values()):
-            peer.close(Refusal(why))
+    def send_everybody_away(self, why: str) -> None:
+        self.guests.send_away(why)
         for link in list(self._relays.links):
             link.close(Refusal(why))
-        for asked in self._asked.values():
-            if isinstance(asked, asyncio.Future) and not asked.done():
-                asked.set_result(Refusal(why))
-        self._asked.clear()
 
-    # -- the way up ----------------------------------------------------------------------------------------------------
+    def look_whether_over(self) -> None:
+        """After the last round, once nobody is below; a while later if somebody's stream was cut before it could hear."""
+        if self._ending is not None:
+            self._ending.cancel()
+        wait = LINGER if self.guests.untold else LAST_WORDS
+        self._ending = asyncio.get_running_loop().call_later(wait, self._end) if self._is_idle else None
 
-    async def _one_stream(self) -> None:
-        async with channel_to(self._parent) as channel:
-            call = channel.stream_stream(
-                RELAY, request_serializer=pb.Up.SerializeToString, response_deserializer=pb.Down.FromString
-            )()
-            work, core = self.work, self._core
-            about = ("", "") if work is None else (work.federation, work.digest)
-            carries = () if core is None else tuple(sorted(core.carries))
-            await call.write(to_parent(NodeHello(self.name, *about, carries, self._parent.token)))
-            writing: asyncio.Task[None] | None = None
-            try:
-                welcome = await self._read(call)
-                if not isinstance(welcome, NodeWelcome):
-                    raise Cut("the parent spoke out of turn")
-                core = self._agree(welcome)
-                self._outgoing = asyncio.Queue()
-                for total in core.unanswered():
-                    self._outgoing.put_nowait(total)
-                self.log("joined", parent=self._parent.address, federation=welcome.federation)
-                writing = asyncio.create_task(self._write_all(call, self._outgoing))
-                await self._read_all(call)
-            finally:
-                if writing is not None:
-                    writing.cancel()
-                    await asyncio.gather(writing, return_exceptions=True)
-                call.cancel()
+    @property
+    def _is_idle(self) -> bool:
+        over = self.work is not None and self.k == self.work.terms.rounds
+        return over and not self.guests.peers and not self._relays.links
 
-    def _agree(self, welcome: NodeWelcome) -> Aggregator:
+    def _end(self) -> None:
+        if self._is_idle:  # nobody has come meanwhile
+            self._over.set()
+
+    def agree(self, welcome: NodeWelcome) -> Aggregator:
         digest = hashlib.sha256(welcome.terms.encode()).hexdigest()
-        if self.work is None or self._core is None:
+        if self.work is None or self.core is None:
             self.work = self._build(welcome.terms)
-            self._core = Aggregator(self.work.terms, self.work.size)
+            self.porch.names = len(self.work.names)
+            self.core = Aggregator(self.work.terms, self.work.size)
         elif digest != self.work.digest:
             raise Refused("the parent has other terms than before; nothing more is sent, ask its operator")
-        return self._core
+        return self.core
 
-    async def _read(self, call: Any) -> Any:
-        raw = await call.read()
-        if raw is grpc.aio.EOF:
-            raise Cut(await call.details() or "the parent closed the stream")
-        try:
-            message = from_parent(raw)
-        except PeerError as error:
-            raise Cut(str(error)) from None
-        if isinstance(message, Refusal):
-            if message.final:
-                raise Refused(f"the parent refuses: {message.reason}")
-            raise Cut(message.reason)
-        return message
-
-    async def _read_all(self, call: Any) -> None:
-        work, core = self._known
-        assembly, word = Assembly(work.size, (work.wire,)), Word({}, 0)
-        while True:
-            match await self._read(call):
-                case WordPart(yours, epoch, vector):
-                    if yours is not None:
-                        word = Word(yours, vector.about, epoch)
-                    data = assembly.add(vector)
-                    if data is not None:
-                        self._k = max(self._k, word.k)
-                        model = decode(data, work.wire, work.size)
-                        edition = Edition(word.k, word.epoch, data, work.wire)
-                        self._pass_down(core.hear(replace(word, model=model)), edition)
-                        self._look_whether_over()
-                case Acks(yours, epoch):
-                    self._pass_down(core.hear(Word(yours, 0, epoch)))
-                case Above(name, message) if isinstance(message, Welcome | Refusal):
-                    self._answered(name, message)
-                case SumRefusal(id, pairs, reason):
-                    self._blame(core.refused(id, pairs), pairs, reason)
-                case Ping(number):
-                    for peer in self.peers.values():
-                        peer.say(Ping(number))
-                    for link in self._relays.links:
-                        link.say(Ping(number))
-                    heard, self._heard = tuple(sorted(self._heard)), set()
-                    self.send(Alive(number, heard))
-                case _:
-                    raise Cut("the parent spoke out of turn")
-            self.kick()
-
-    async def _write_all(self, call: Any, outgoing: asyncio.Queue[FromNode | Sum]) -> None:
-        work, _ = self._known
-        try:
-            while True:
-                message = await outgoing.get()
-                if not isinstance(message, Sum):
-                    await call.write(to_parent(message))
-                    continue
-                wire = message.delta.dtype.name
-                data = encode(message.delta, wire)
-                for part in sum_parts(message.id, message.pairs, data, wire, work.federation, work.digest):
-                    await call.write(part)
-        except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
-            call.cancel()  # wakes the reader, which says why
-
-    def send(self, message: FromNode) -> None:
-        """Say something to the parent; if the way up is down nobody waits for it."""
-        if self._outgoing is not None:
-            self._outgoing.put_nowait(message)
+    @property
+    def known(self) -> tuple[Work, Aggregator]:
+        """What the subtree works under, while there is a way to the server."""
+        if self.work is None or self.core is None or not self.uplink.is_up:
+            raise NotNow("the aggregator has no way to the server now; come back")
+        return self.work, self.core
 
     def kick(self) -> None:
         """Send what has come, if not too many sums wait for the server's word."""
-        if self._outgoing is None:
-            return
-        _, core = self._known
-        while len(core.unanswered()) < IN_FLIGHT and (total := core.pack()) is not None:
-            self._outgoing.put_nowait(total)
+        if self.core is not None and self.uplink.is_up:
+            while len(self.core.unanswered()) < IN_FLIGHT and (total := self.core.pack()) is not None:
+                self.uplink.send(total)
 
-    @property
-    def up(self) -> bool:
-        """Is there a way to the server?"""
-        return self._outgoing is not None
+    # -- what the parent says --------------------------------------------------------------------------------------------
 
-    @property
-    def _known(self) -> tuple[Work, Aggregator]:
-        if self.work is None or self._core is None or self._outgoing is None:
-            raise NotNow("the aggregator has no way to the server now; come back")
-        return self.work, self._core
+    def hear_model(self, word: Word, edition: Edition) -> None:
+        """A whole broadcast has come."""
+        _, core = self.known
+        self.k = max(self.k, word.k)
+        self.pass_down(core.hear(word), edition)
+        self.look_whether_over()
+        self.kick()
 
-    # -- the way down --------------------------------------------------------------------------------------------------
+    def hear(self, message: Any) -> None:
+        """Anything else."""
+        _, core = self.known
+        match message:
+            case Acks(yours, epoch):
+                self.pass_down(core.hear(Word(yours, 0, epoch)))
+            case Above(name, said) if isinstance(said, Welcome | Refusal):
+                self.guests.answered(name, said)
+            case SumRefusal(id, pairs, reason):
+                self._blame(core.refused(id, pairs), pairs, reason)
+            case Ping(number):
+                for voice in (*self.guests.peers.values(), *self._relays.links):
+                    voice.say(Ping(number))
+                heard, self.heard = tuple(sorted(self.heard)), set()
+                self.uplink.send(Alive(number, heard))
+            case _:
+                raise Cut("the parent spoke out of turn")
+        self.kick()
 
-    def _pass_down(self, parts: Mapping[Any, Word], edition: Edition | None = None) -> None:
+    def pass_down(self, parts: Mapping[Any, Word], edition: Edition | None = None) -> None:
         for child, word in parts.items():
             for c, yours in word.yours.items():
                 if isinstance(child, Link):
                     child.acknowledge(c, yours, word.epoch)
                     if edition is not None:
                         child.tell(c, News(edition, yours))
-                elif c == child and c in self.peers:
-                    self.peers[c].acknowledge(yours, word.epoch)
+                elif c == child and c in self.guests.peers:
+                    self.guests.peers[c].acknowledge(yours, word.epoch)
                     if edition is not None:
-                        self.peers[c].tell(News(edition, yours))
-
-    def _answered(self, name: str, message: Welcome | Refusal) -> None:
-        work, core = self._known
-        asked = self._asked.pop(name, None)
-        if isinstance(asked, asyncio.Future):
-            if isinstance(message, Refusal):
-                asked.set_result(message)
-            else:  # now, or a broadcast that follows at once would pass it by
-                asked.set_result(self._enter(message))
-            return
-        c = work.names.index(name) if name in work.names else -1
-        link = asked if asked is not None else self._behind.get(c)
-        if link is not None:
-            if isinstance(message, Welcome):
-                self._behind[c] = link
-                self._untold.add(c)
-                core.join(link, [c])
-            link.above(name, message)
-        elif c in self.peers and isinstance(message, Refusal):
-            peer = self.peers[c]
-            peer.close(message) if message.final or message.round is None else peer.say(message)
+                        self.guests.peers[c].tell(News(edition, yours))
 
     def _blame(self, guilty: list[tuple[Any, Sum]], pairs: tuple[tuple[int, int], ...], reason: str) -> None:
         for child, content in guilty:
-            shown = [[i, self._known[0].names[c]] for i, c in content.pairs[:20]]
+            shown = [[i, self.known[0].names[c]] for i, c in content.pairs[:20]]
             self.log("refused", pairs=shown, reason=reason)
             if isinstance(child, Link):
                 child.say(SumRefusal(content.id, tuple(pair for pair in pairs if pair in content.pairs), reason))
-            elif child in self.peers:
-                self.peers[child].say(Refusal(reason, False, content.pairs[0][0]))
-
-    # -- clients -------------------------------------------------------------------------------------------------------
-
-    async def introduce(self, hello: Hello) -> Peer | Refusal:
-        """Ask the server about a client that has come here: its place, if it is let in. Call `left` in the end."""
-        work, _ = self._known
-        self._vacate(hello.name, work)
-        answer: asyncio.Future[Peer | Refusal] = asyncio.get_running_loop().create_future()
-        self._asked[hello.name] = answer
-        self.send(Below(hello.name, replace(hello, token="")))
-        try:
-            await asyncio.wait({answer}, timeout=ANSWER)
-            return answer.result() if answer.done() else Refusal("the server does not answer; come back later")
-        except asyncio.CancelledError:
-            if answer.done() and isinstance(peer := answer.result(), Peer):
-                self.left(peer)
-            raise
-        finally:
-            if self._asked.get(hello.name) is answer:
-                del self._asked[hello.name]
-                self.send(Below(hello.name))  # nobody waits for it any more
-
-    def _vacate(self, name: str, work: Work) -> None:
-        """A client comes anew: the server has to hear first that its older stream has ended."""
-        c = work.names.index(name) if name in work.names else -1
-        older, link, asked = self.peers.pop(c, None), self._behind.pop(c, None), self._asked.pop(name, None)
-        if older is not None:
-            older.close(Refusal("this client has joined again from elsewhere; if these are two copies, stop one", True))
-        if isinstance(asked, asyncio.Future):
-            asked.set_result(Refusal("this client has joined again from elsewhere; come back"))
-        if older is not None or link is not None or asked is not None:
-            self.send(Below(name))
-
-    def _enter(self, welcome: Welcome) -> Peer:
-        """A client was let in by the server."""
-        work, core = self._known
-        c = welcome.client
-        peer = Peer(c)
-        self.peers[c] = peer
-        self._untold.add(c)
-        self._behind.pop(c, None)
-        core.join(c, [c])
-        peer.say(welcome)
-        self.log("joined", client=work.names[c], start=welcome.start)
-        return peer
-
-    def heard(self, c: int) -> None:
-        self._heard.add(c)
-
-    def take(self, peer: Peer, round: int, data: Raw) -> None:
-        """A whole update of a client has come."""
-        work, core = self._known
-        low, high = work.terms.block(min(round, work.terms.rounds), work.size)
-        update = Update(round, peer.client, decode(data, work.wire, high - low))
-        if self._too_long(peer, update):
-            return
-        word = core.receive(peer.client, update)
-        if word is not None:
-            peer.acknowledge(word.yours[peer.client], word.epoch)
-        self.kick()
-
-    def _too_long(self, peer: Peer, update: Update) -> bool:
-        """Refuse here what the server cannot tell in a sum, and as it would: the pair becomes void and the client is told."""
-        work, _ = self._known
-        i, c = update.round, update.client
-        try:
-            if i < work.terms.rounds:
-                work.limits.check(i, c, update.delta)
-            return False
-        except TooLong as error:
-            self.log("refused", client=work.names[c], round=i, reason=str(error))
-            self.send(Below(work.names[c], VoidRound(i, work.federation, work.digest)))
-            peer.say(Refusal(str(error), False, i))
-            return True
-
-    def parted(self, name: str, message: Goodbye) -> None:
-        """A client below wants to hear no more; what it said goes up."""
-        work, _ = self._known
-        if message.finished and name in work.names:
-            self._untold.discard(work.names.index(name))
-        self.send(Below(name, message))
-
-    def left(self, peer: Peer) -> None:
-        """A client's stream has ended."""
-        c = peer.client
-        if self.peers.get(c) is peer and self.work is not None and self._core is not None:
-            del self.peers[c]
-            self._core.part(c)
-            self.send(Below(self.work.names[c]))
-            self.log("disconnected", client=self.work.names[c])
-        self._look_whether_over()
-
-    def _look_whether_over(self) -> None:
-        """After the last round, once nobody is below; a while later if somebody's stream was cut before it could hear."""
-        if self._ending is not None:
-            self._ending.cancel()
-        wait = LINGER if self._untold else LAST_WORDS
-        self._ending = asyncio.get_running_loop().call_later(wait, self._end) if self._is_idle else None
-
-    @property
-    def _is_idle(self) -> bool:
-        over = self.work is not None and self._k == self.work.terms.rounds
-        return over and not self.peers and not self._relays.links
-
-    def _end(self) -> None:
-        if self._is_idle:  # nobody has come meanwhile
-            self._over.set()
-
-    # -- aggregators below ---------------------------------------------------------------------------------------------
-
-    @property
-    def about(self) -> tuple[str, str, str, str, int]:
-        work, _ = self._known
-        return work.text, work.federation, work.digest, work.wire, work.size
-
-    def admit(self, hello: NodeHello, context: Any) -> None:
-        admit_aggregator(self._admit, hello, context)
-
-    async def on_link(self, link: Link, carries: tuple[int, ...]) -> None:
-        _, core = self._known
-        core.join(link, (), carries)
-
-    async def on_hello(self, link: Link, hello: Hello) -> None:
-        work, _ = self._known
-        self._vacate(hello.name, work)
-        self._asked[hello.name] = link
-        self.send(Below(hello.name, hello))
-
-    async def on_below(self, link: Link, name: str, message: VoidRound | Goodbye) -> None:
-        if isinstance(message, Goodbye):
-            self.parted(name, message)
-        else:
-            self.send(Below(name, message))
-
-    async def on_gone(self, link: Link, name: str) -> None:
-        work, _ = self._known
-        c = work.names.index(name) if name in work.names else -1
-        if self._behind.get(c) is link:
-            del self._behind[c]
-            self.send(Below(name))
-
-    async def on_sum(self, link: Link, total: IncomingSum) -> None:
-        work, core = self._known
-        low, high = work.terms.block(min(total.pairs[0][0], work.terms.rounds), work.size)
-        content = Sum(total.pairs, decode(total.data, total.wire, high - low))
-        word = core.receive(link, content)
-        if word is not None:
-            self._pass_down({link: word})
-        self.kick()
-
-    def on_heard(self, link: Link, clients: tuple[int, ...]) -> None:
-        self._heard.update(c for c in clients if self._behind.get(c) is link)
-
-    def on_end(self, link: Link) -> None:
-        if self.work is None or self._core is None:
-            return
-        self._core.part(link)
-        for c in [c for c, behind in self._behind.items() if behind is link]:
-            del self._behind[c]
-            self.send(Below(self.work.names[c]))
-        self._look_whether_over()
+            elif child in self.guests.peers:
+                self.guests.peers[child].say(Refusal(reason, False, content.pairs[0][0]))

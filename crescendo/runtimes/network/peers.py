@@ -4,31 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
 from crescendo.core.messages import Settled
+from crescendo.runtimes.network.conduct import Conduct
 from crescendo.runtimes.network.editions import News
-from crescendo.runtimes.wire_messages import Ack, FromServer, Refusal, to_client
+from crescendo.runtimes.network.voice import Voice
+from crescendo.runtimes.wire_messages import Ack, to_client
 
 PART_OF_THE_TIME = 16  # messages of one client that may wait for the disk at once; a large one waits alone
 LARGE = 256 << 10
-MOST_WORDS = 500  # that wait for a client to read them; then its stream is closed
-USELESS_BURST, USELESS_RATE = 1000.0, 50.0  # messages that change nothing: at once, and each second
-
-
-class Bucket:
-    """A budget that refills. `take` says how long to wait for what was taken."""
-
-    def __init__(self, burst: float, rate: float) -> None:
-        self._burst, self._rate, self._left, self._at = burst, rate, burst, time.monotonic()
-
-    def take(self, amount: float = 1.0) -> float:
-        now = time.monotonic()
-        self._left = min(self._burst, self._left + (now - self._at) * self._rate) - amount
-        self._at = now
-        return max(0.0, -self._left / self._rate)
 
 
 @dataclass(slots=True)
@@ -39,29 +25,18 @@ class Traffic:
     down: int = 0
 
 
-class Peer:
+class Peer(Voice):
     """A stream that has joined. Of broadcasts and acknowledgements only the newest wait, however slowly the client reads."""
 
-    def __init__(self, client: int) -> None:
-        self.client = client
+    def __init__(self, client: int, conduct: Conduct | None = None) -> None:
+        super().__init__()
+        self.client, self.conduct = client, conduct or Conduct()
         self.heard = time.monotonic()
-        self.closed = asyncio.Event()
         self.traffic = Traffic()
         self.told_k = -1
         self.line = asyncio.Semaphore(PART_OF_THE_TIME)
-        self.useless = Bucket(USELESS_BURST, USELESS_RATE)
-        self._words: deque[FromServer] = deque()
         self._ack: tuple[Settled, int] | None = None
         self._news: News | None = None
-        self._bell = asyncio.Event()
-
-    def say(self, message: FromServer) -> None:
-        """Say something that must not be lost on the way; few of these ever wait, or the client does not read."""
-        if len(self._words) >= MOST_WORDS:
-            self.closed.set()
-        else:
-            self._words.append(message)
-        self._bell.set()
 
     def acknowledge(self, settled: Settled, epoch: int) -> None:
         self._ack = settled, epoch
@@ -71,29 +46,10 @@ class Peer:
         self._news = news
         self._bell.set()
 
-    def close(self, refusal: Refusal | None = None) -> None:
-        """End the stream, after a last word."""
-        if refusal is not None:
-            self.say(refusal)
-        self.closed.set()
-        self._bell.set()
+    def _worded(self, message: Any) -> Any:
+        return to_client(message)
 
-    async def write_all(self, context: Any) -> None:
-        """Write what there is to say until the stream is closed. A broadcast that was begun is finished, then the newest goes."""
-        while True:
-            await self._bell.wait()
-            self._bell.clear()
-            while await self._write_one(context):
-                pass
-            if self.closed.is_set():
-                return
-
-    async def _write_one(self, context: Any) -> bool:
-        if self._words:
-            await context.write(to_client(self._words.popleft()))
-            return True
-        if self.closed.is_set():
-            return False
+    async def _write_news(self, context: Any) -> bool:
         ack, news = self._ack, self._news
         if ack is not None and not (news is not None and _acknowledges(news, ack)):
             self._ack = None

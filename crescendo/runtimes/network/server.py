@@ -11,9 +11,9 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,12 +24,16 @@ from crescendo.errors import PeerError
 from crescendo.runtimes import wire_pb2 as pb
 from crescendo.runtimes.journal import GROUP, GROUP_BYTES
 from crescendo.runtimes.network.attendance import Attendance
+from crescendo.runtimes.network.conduct import STRUCK_OUT, Conduct
+from crescendo.runtimes.network.door import BUSY, DOOR_OPTIONS, Porch, Questions
 from crescendo.runtimes.network.hall import Hall, Incoming, Item, Message, Silence
-from crescendo.runtimes.network.link import LARGEST_MESSAGE, OPTIONS, parsed
+from crescendo.runtimes.network.link import parsed
 from crescendo.runtimes.network.logs import Log, quiet
-from crescendo.runtimes.network.peers import LARGE, Bucket, Peer, Traffic, serialized
-from crescendo.runtimes.network.relay import RelayDoor, ServerHouse
+from crescendo.runtimes.network.peers import LARGE, Peer, Traffic, serialized
+from crescendo.runtimes.network.relay import RelayDoor
+from crescendo.runtimes.network.server_house import ServerHouse
 from crescendo.runtimes.network.status import spending_of, status_of
+from crescendo.runtimes.network.voice import converse
 from crescendo.runtimes.wire import Assembly
 from crescendo.runtimes.wire_messages import (
     SERVICE,
@@ -43,10 +47,6 @@ from crescendo.runtimes.wire_messages import (
     from_client,
     to_client,
 )
-
-FIRST_WORD = 10.0  # seconds in which a stream has to say who it is
-THINKING = 600.0  # seconds in which a client that was shown the terms has to decide
-STRIKES, FORGIVEN = 20.0, 0.2  # broken messages of one client: at once, and each second
 
 Admit = Callable[[str, str, Any], None]
 
@@ -76,10 +76,9 @@ class NetworkServer:
         self._heard: dict[int, float] = {}
         self._traffic: dict[int, Traffic] = {}
         self._spending = spending_of(hall)
-        self._strikes: dict[int, Bucket] = {}
-        self._asking: dict[
-            int, asyncio.Event
-        ] = {}  # clients that look at the terms: one stream each, a newer ends the older
+        self.conduct: defaultdict[int, Conduct] = defaultdict(Conduct)
+        self._porch, self._questions = Porch(len(hall.names)), Questions()
+        self._arriving: set[int] = set()  # clients whose hello is in line
         self._told: set[int] = set()  # clients that have heard the end
         self._line: asyncio.Queue[tuple[Item, asyncio.Future[None]]] = asyncio.Queue()
         self._tasks: list[asyncio.Task[None]] = []
@@ -93,23 +92,20 @@ class NetworkServer:
 
     async def start(self, address: str, credentials: Any = None) -> int:
         """Listen; the port."""
-        server = grpc.aio.server(
-            options=[*OPTIONS, ("grpc.max_receive_message_length", LARGEST_MESSAGE), ("grpc.so_reuseport", 0)],
-            maximum_concurrent_rpcs=2 * len(self.hall.names) + 64,
-        )
+        server = grpc.aio.server(options=DOOR_OPTIONS)
         handlers = {
             "Join": grpc.stream_stream_rpc_method_handler(
                 self._join,
                 request_deserializer=parsed(pb.ToServer),
                 response_serializer=serialized,
             ),
-            "Status": grpc.unary_unary_rpc_method_handler(
+            "Status": grpc.stream_stream_rpc_method_handler(  # of one message each; a silent one stands on the porch too
                 self._status,
-                request_deserializer=pb.StatusRequest.FromString,
+                request_deserializer=parsed(pb.StatusRequest),
                 response_serializer=pb.StatusReply.SerializeToString,
             ),
         }
-        relays = self._relays = RelayDoor(ServerHouse(self), self._log)
+        relays = self._relays = RelayDoor(ServerHouse(self), self._log, self._porch)
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers), relays.handlers))
         secure = credentials is not None
         port = server.add_secure_port(address, credentials) if secure else server.add_insecure_port(address)
@@ -163,6 +159,8 @@ class NetworkServer:
                 taking = loop.run_in_executor(self._hand, self.hall.take, items, list(self.peers))
                 said = await asyncio.shield(taking)
                 for item, done in batch:
+                    if isinstance(item.message, Hello):
+                        self._arriving.discard(item.client)
                     if done.cancelled():
                         continue
                     if item.taken and isinstance(item.message, Hello):
@@ -212,84 +210,65 @@ class NetworkServer:
     # -- a stream ------------------------------------------------------------------------------------------------------
 
     async def _join(self, requests: Any, context: Any) -> None:
+        answers: list[Any] = []
         try:
-            hello = await self._first_word(context)
-            if hello is not None:
-                await self._serve(hello, context)
+            raw = await self._porch.first_word(context)
+            if raw is not None:
+                answers = await self._serve(self._admitted(raw, context), context)
         except PeerError as error:
             self._log("refused", peer=context.peer(), reason=str(error))
-            with suppress(grpc.aio.BaseError, asyncio.InvalidStateError):
-                await context.write(to_client(Refusal(str(error), final=True)))
+            answers = [Refusal(str(error), final=True)]
+        if answers:
+            await self._porch.last_words(context, map(to_client, answers))
 
-    async def _first_word(self, context: Any) -> Hello | None:
-        try:
-            raw = await asyncio.wait_for(context.read(), FIRST_WORD)
-        except TimeoutError:
-            return None
-        if raw is grpc.aio.EOF:
-            return None
+    def _admitted(self, raw: pb.ToServer, context: Any) -> Hello:
         hello = from_client(raw)
         if not isinstance(hello, Hello):
             raise PeerError("a stream begins with a hello; refused, check the client's version")
         self._admit(hello.name, hello.token, context)
         return hello
 
-    async def _serve(self, hello: Hello, context: Any) -> None:
+    async def _serve(self, hello: Hello, context: Any) -> list[Any]:
+        """Until the stream ends. What is returned is to be said to one that was not let in."""
         c = self.hall.index(hello)
         if not hello.digest:
-            await self._show_terms(c, context)
-            return
-        strikes = self._strikes.setdefault(c, Bucket(STRIKES, FORGIVEN))
-        if strikes.take(0) > 0:
-            await context.write(to_client(Refusal("too many broken messages came under this name; come back later")))
-            return
-        item = await self._put(c, hello)
-        if item.costly:  # once in a while a server is an older copy; a client that says so again and again lies
-            strikes.take(1)
+            declined = await self._questions.answer(hello.name, self.hall.terms_for(c), context)
+            if declined is not None:
+                self._log("declined", client=hello.name, reason=declined.reason)
+            return []
+        item = await self.let_in(c, hello)
         if item.peer is None:
-            for answer in item.answers:
-                await context.write(to_client(answer))
-            return
-        peer: Peer = item.peer
-        writing = asyncio.create_task(peer.write_all(context))
-        reading = asyncio.create_task(self._read_all(peer, context))
-        closing = asyncio.create_task(peer.closed.wait())
+            return item.answers
+        await self._talk(item.peer, context)
+        return []
+
+    async def let_in(self, c: int, hello: Hello, make: Callable[[], Peer] | None = None) -> Item:
+        """What becomes of a hello, whichever way it came: a stream, which ``make`` makes, or the answers."""
+        if self.conduct[c].struck_out:
+            return Item(c, hello, [Refusal(STRUCK_OUT)])
+        if c in self._arriving:  # one hello of a name in line, however many streams it opens
+            return Item(c, hello, [BUSY])
+        self._arriving.add(c)
+        item = await self._put(c, hello, make)
+        if item.costly:  # once in a while a server is an older copy; a client that says so again and again lies
+            self.conduct[c].strikes.take(1)
+        return item
+
+    async def _talk(self, peer: Peer, context: Any) -> None:
+        c = peer.client
+
+        def broken(error: PeerError) -> Refusal:
+            peer.conduct.strikes.take(1)
+            self._log("refused", client=self.hall.names[c], reason=str(error))
+            return Refusal(str(error))
+
         try:
-            await asyncio.wait({writing, reading, closing}, return_when=asyncio.FIRST_COMPLETED)
-            if reading.done() and isinstance(error := reading.exception(), PeerError):
-                strikes.take(1)
-                self._log("refused", client=self.hall.names[c], reason=str(error))
-                peer.close(Refusal(str(error)))
-            peer.close()
-            with suppress(TimeoutError, asyncio.CancelledError):
-                await asyncio.wait_for(asyncio.shield(writing), 2.0)
+            await converse(peer, context, self._read_all(peer, context), broken)
         finally:
             if self.peers.get(c) is peer:
                 del self.peers[c]
                 self._log("disconnected", client=self.hall.names[c])
-            for task in (writing, reading, closing):
-                task.cancel()
-            await asyncio.gather(writing, reading, closing, return_exceptions=True)
             self._look_who_knows()
-
-    async def _show_terms(self, c: int, context: Any) -> None:
-        """A client asks what it would agree to. It declines with a reason, or comes again and joins."""
-        if c in self._asking:
-            self._asking[c].set()
-        enough = self._asking[c] = asyncio.Event()
-        await context.write(to_client(self.hall.terms_for(c)))
-        answer, superseded = asyncio.create_task(context.read()), asyncio.create_task(enough.wait())
-        try:
-            await asyncio.wait({answer, superseded}, timeout=THINKING, return_when=asyncio.FIRST_COMPLETED)
-            message = from_client(answer.result()) if answer.done() and answer.result() is not grpc.aio.EOF else None
-            if isinstance(message, Goodbye):
-                self._log("declined", client=self.hall.names[c], reason=message.reason)
-        finally:
-            if self._asking.get(c) is enough:
-                del self._asking[c]
-            for task in (answer, superseded):
-                task.cancel()
-            await asyncio.gather(answer, superseded, return_exceptions=True)
 
     def _enter(self, item: Item) -> Peer:
         """The newest stream of a client is the one that counts."""
@@ -297,7 +276,7 @@ class NetworkServer:
         older = self.peers.get(c)
         if older is not None:
             older.close(Refusal("this client has joined again from elsewhere; if these are two copies, stop one", True))
-        peer = Peer(c) if item.make is None else item.make()
+        peer = Peer(c, self.conduct[c]) if item.make is None else item.make()
         self.peers[c] = peer
         peer.traffic = self._traffic.setdefault(c, peer.traffic)
         self._told.discard(c)  # it was ended before it could note the end, and has to hear it again
@@ -318,15 +297,15 @@ class NetworkServer:
                 data = assembly.add(message.vector)
                 if data is not None:
                     peer.traffic.up += len(data)
-                    await self._pass_on(peer, Incoming(message.vector.about, data), large=len(data) > LARGE)
+                    await self.pass_on(peer, Incoming(message.vector.about, data), large=len(data) > LARGE)
             elif isinstance(message, VoidRound):
                 hall.check_about(message.federation, message.digest)
-                await self._pass_on(peer, message)
+                await self.pass_on(peer, message)
             elif isinstance(message, Goodbye):
                 await self.part(c, message)
                 return
             elif isinstance(message, Pong):
-                await asyncio.sleep(peer.useless.take())
+                await asyncio.sleep(peer.conduct.useless.take())
             else:
                 raise PeerError("a client says hello twice on one stream; refused, check its version")
 
@@ -336,7 +315,7 @@ class NetworkServer:
             await self._put(c, message)
         self._told.add(c)
 
-    async def _pass_on(self, peer: Peer, message: Message, large: bool = False) -> None:
+    async def pass_on(self, peer: Peer, message: Message, large: bool = False) -> None:
         """Put a message in line without waiting for it, as long as not too many of this client are waiting."""
         await peer.line.acquire()
         item, done = Item(peer.client, message), asyncio.get_running_loop().create_future()
@@ -354,16 +333,19 @@ class NetworkServer:
         if item.useless:
             peer.acknowledge(self.hall.durable.settled(peer.client), self.hall.durable.epoch)
         if item.useless or item.answers:  # nobody may ask for the same refusal without end
-            asyncio.get_running_loop().call_later(peer.useless.take(), peer.line.release)
+            asyncio.get_running_loop().call_later(peer.conduct.useless.take(), peer.line.release)
         else:
             peer.line.release()
 
     # -- for people ----------------------------------------------------------------------------------------------------
 
-    async def _status(self, request: pb.StatusRequest, context: Any) -> pb.StatusReply:
+    async def _status(self, requests: Any, context: Any) -> None:
+        request = await self._porch.first_word(context)
+        if request is None:
+            return
         try:
             self._admit("", request.token, context)
         except PeerError as error:
             await context.abort(grpc.StatusCode.UNAUTHENTICATED, str(error))
         found = await status_of(self.hall, self.peers, self._heard, self._traffic, self._spending)
-        return pb.StatusReply(json=json.dumps(found))
+        await self._porch.last_words(context, [pb.StatusReply(json=json.dumps(found))])

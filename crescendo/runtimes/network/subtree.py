@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -11,11 +10,15 @@ import grpc.aio
 
 from crescendo.core.messages import Settled
 from crescendo.core.server import ConflictingUpdate
+from crescendo.core.tree import TooMany
 from crescendo.errors import PeerError
 from crescendo.runtimes import wire_pb2 as wire_pb
+from crescendo.runtimes.network.conduct import STRUCK_OUT, Conduct
+from crescendo.runtimes.network.door import Porch, Questions
 from crescendo.runtimes.network.link import parsed
-from crescendo.runtimes.network.peers import Peer, serialized
+from crescendo.runtimes.network.peers import serialized
 from crescendo.runtimes.network.relay import NotNow
+from crescendo.runtimes.network.voice import converse
 from crescendo.runtimes.network.wording import named
 from crescendo.runtimes.tree_messages import Below
 from crescendo.runtimes.wire import Assembly
@@ -34,16 +37,14 @@ from crescendo.runtimes.wire_messages import (
 
 if TYPE_CHECKING:
     from crescendo.runtimes.network.aggregator import Node
-
-FIRST_WORD = 30.0  # seconds in which a stream has to say who it is
-THINKING = 3600.0  # seconds in which a client that was shown the terms has to decide
+    from crescendo.runtimes.network.guests import Guest
 
 
 class ClientDoor:
     """Serves the streams of clients for a node."""
 
-    def __init__(self, node: Node, admit: Any) -> None:
-        self._node, self._admit = node, admit
+    def __init__(self, node: Node, admit: Any, porch: Porch) -> None:
+        self._node, self._admit, self._porch, self._questions = node, admit, porch, Questions()
 
     @property
     def handlers(self) -> Any:
@@ -58,76 +59,70 @@ class ClientDoor:
     async def _join(self, requests: Any, context: Any) -> None:
         refusal: Refusal | None = None
         try:
-            with suppress(TimeoutError):
-                raw = await asyncio.wait_for(context.read(), FIRST_WORD)
-                if raw is not grpc.aio.EOF:
-                    refusal = await self._first_word(from_client(raw), context)
+            raw = await self._porch.first_word(context)
+            if raw is not None:
+                refusal = await self._first_word(from_client(raw), context)
         except PeerError as error:
             self._node.log("refused", peer=context.peer(), reason=str(error))
             refusal = Refusal(str(error), final=not isinstance(error, NotNow))
         if refusal is not None:
-            with suppress(grpc.aio.BaseError, asyncio.InvalidStateError):
-                await context.write(to_client(refusal))
+            await self._porch.last_words(context, [to_client(refusal)])
 
     async def _first_word(self, hello: Any, context: Any) -> Refusal | None:
         if not isinstance(hello, Hello):
             raise PeerError("a stream begins with a hello; refused, check the client's version")
         self._admit(hello.name, hello.token, context)
         work = self._node.work
-        if work is None or not self._node.up:
+        if work is None or not self._node.uplink.is_up:
             raise NotNow("the aggregator has no way to the server now; come back")
         if hello.name not in work.names:
             raise PeerError(f'"{hello.name}" is not part of federation "{work.federation}"; check the name')
+        conduct = self._node.guests.conduct[work.names.index(hello.name)]
         if not hello.digest:
-            await self._show_terms(hello.name, context)
+            await self._show_terms(hello.name, conduct, context)
             return None
-        answer = await self._node.introduce(hello)
+        if conduct.struck_out:
+            return Refusal(STRUCK_OUT)
+        answer = await self._node.guests.introduce(hello)
         if isinstance(answer, Refusal):
+            if answer.final:
+                conduct.strikes.take(1)
             return answer
         await self._serve(answer, context)
         return None
 
-    async def _show_terms(self, name: str, context: Any) -> None:
+    async def _show_terms(self, name: str, conduct: Conduct, context: Any) -> None:
         work = self._node.work
         assert work is not None
         welcome = Welcome(work.text, work.federation, 0, work.names.index(name), 0, Settled(0))
-        await context.write(to_client(welcome))
-        with suppress(TimeoutError):
-            raw = await asyncio.wait_for(context.read(), THINKING)
-            message = None if raw is grpc.aio.EOF else from_client(raw)
-            if isinstance(message, Goodbye):
-                self._node.log("declined", client=name, reason=message.reason)
-                self._node.send(Below(name, message))
+        declined = await self._questions.answer(name, welcome, context)
+        if declined is not None:
+            self._node.log("declined", client=name, reason=declined.reason)
+            await asyncio.sleep(conduct.useless.take())
+            await self._node.uplink.room()
+            self._node.uplink.send(Below(name, declined))
 
-    async def _serve(self, peer: Peer, context: Any) -> None:
-        tasks = [
-            asyncio.create_task(run)
-            for run in (self._read_all(peer, context), peer.write_all(context), peer.closed.wait())
-        ]
-        reading, writing = tasks[:2]
+    async def _serve(self, peer: Guest, context: Any) -> None:
+        def broken(error: PeerError) -> Refusal:
+            if not isinstance(error, TooMany):  # which may be the server's slowness
+                peer.conduct.strikes.take(1)
+            names = dict(enumerate(self._node.work.names if self._node.work is not None else ()))
+            reason, alarm = named(str(error), names), isinstance(error, ConflictingUpdate)
+            self._node.log("alarm" if alarm else "refused", client=names.get(peer.client), reason=reason)
+            return Refusal(reason, alarm)
+
         try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            if reading.done() and isinstance(error := reading.exception(), PeerError):
-                names = dict(enumerate(self._node.work.names if self._node.work is not None else ()))
-                reason, alarm = named(str(error), names), isinstance(error, ConflictingUpdate)
-                self._node.log("alarm" if alarm else "refused", client=names.get(peer.client), reason=reason)
-                peer.close(Refusal(reason, alarm))
-            peer.close()
-            with suppress(TimeoutError, asyncio.CancelledError):
-                await asyncio.wait_for(asyncio.shield(writing), 2.0)
+            await converse(peer, context, self._read_all(peer, context), broken)
         finally:
-            self._node.left(peer)
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            self._node.guests.left(peer)
 
-    async def _read_all(self, peer: Peer, context: Any) -> None:
+    async def _read_all(self, peer: Guest, context: Any) -> None:
         node, work = self._node, self._node.work
         assert work is not None
         name, about = work.names[peer.client], (work.federation, work.digest)
         assembly = Assembly(work.size, (work.wire,))
         while (raw := await context.read()) is not grpc.aio.EOF:
-            node.heard(peer.client)
+            node.heard.add(peer.client)
             message = from_client(raw)
             if isinstance(message, UpdatePart | VoidRound) and (message.federation, message.digest) != about:
                 raise PeerError(
@@ -135,14 +130,16 @@ class ClientDoor:
                 )
             if isinstance(message, UpdatePart):
                 data = assembly.add(message.vector)
-                if data is not None:
-                    node.take(peer, message.vector.about, data)
+                if data is not None and not node.guests.take(peer, message.vector.about, data):
+                    await asyncio.sleep(peer.conduct.useless.take())
             elif isinstance(message, VoidRound):
-                node.send(Below(name, message))
+                if not node.guests.void(peer, message):
+                    await asyncio.sleep(peer.conduct.useless.take())
+                await node.uplink.room()
             elif isinstance(message, Goodbye):
-                node.parted(name, message)
+                node.guests.parted(name, message)
                 return
             elif isinstance(message, Pong):
-                await asyncio.sleep(peer.useless.take())
+                await asyncio.sleep(peer.conduct.useless.take())
             else:
                 raise PeerError("a client says hello twice on one stream; refused, check its version")

@@ -52,10 +52,10 @@ MEMORY = 96 << 20  # what the server may grow by, whatever is done to it; what w
 
 def run_watched(run_file: str, port: int, state: str, log: str, linger: float, stderr: str) -> None:
     """A server's process. Strikes are lifted, so that each message is really looked at; what it says on stderr is kept."""
-    from crescendo.runtimes.network import server
+    from crescendo.runtimes.network import conduct, door
 
-    server.STRIKES = server.FORGIVEN = 1e9
-    server.FIRST_WORD = 0.5
+    conduct.STRIKES = conduct.FORGIVEN = 1e9
+    door.FIRST_WORD = 0.5
     os.dup2(os.open(stderr, os.O_WRONLY | os.O_CREAT | os.O_APPEND), 2)
     run_server(run_file, port, state, log, linger)
 

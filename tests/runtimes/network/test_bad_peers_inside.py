@@ -30,7 +30,7 @@ from crescendo.runtimes import wire_pb2 as pb
 from crescendo.runtimes.durable import DurableServer, replay
 from crescendo.runtimes.entries import Received, Summed, from_bytes
 from crescendo.runtimes.journal import read_records
-from crescendo.runtimes.network import hall, peers, server
+from crescendo.runtimes.network import conduct, door, hall, server
 from crescendo.runtimes.network.hall import Hall
 from crescendo.runtimes.network.limits import Limits
 from crescendo.runtimes.network.server import Admit, NetworkServer, everybody
@@ -42,7 +42,7 @@ from crescendo.runtimes.wire import PART, Assembly, Part
 from crescendo.runtimes.wire_messages import Hello, Pong, VoidRound, to_server
 from tests.conformance.cases import PRIVATE, case
 from tests.runtimes.network import bad_peers
-from tests.runtimes.network.bad_peers import End, Line, Mallory, channel_to, check_clear, check_end, memory_of
+from tests.runtimes.network.bad_peers import End, Line, Mallory, channel_to, check_clear, memory_of
 from tests.runtimes.network.test_bad_peers import fuzz, fuzz_the_door
 
 pytestmark = pytest.mark.slow
@@ -254,17 +254,17 @@ async def parts_that_overlap_or_never_end_are_held_within_bounds(folder: Path) -
 async def a_flood_waits_for_itself(folder: Path) -> None:
     """Messages that change nothing are read at a bounded rate once the burst is used up; others are not held up."""
     waits: list[float] = []
-    take = peers.Bucket.take
+    take = conduct.Bucket.take
 
-    def remember(self: peers.Bucket, amount: float = 1.0) -> float:
+    def remember(self: conduct.Bucket, amount: float = 1.0) -> float:
         wait = take(self, amount)
         waits.append(wait)
         return wait
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(peers, "USELESS_BURST", 20.0)
-        patch.setattr(peers, "USELESS_RATE", 200.0)
-        patch.setattr(peers.Bucket, "take", remember)
+        patch.setattr(conduct, "USELESS_BURST", 20.0)
+        patch.setattr(conduct, "USELESS_RATE", 200.0)
+        patch.setattr(conduct.Bucket, "take", remember)
         async with house(folder) as here:
             bad = here.client(0)
             repeat = bad.update(0)
@@ -276,7 +276,7 @@ async def a_flood_waits_for_itself(folder: Path) -> None:
 async def one_that_keeps_breaking_the_rules_is_shut_out(folder: Path) -> None:
     async with house(folder) as here:
         bad = here.client(0)
-        for _ in range(int(server.STRIKES) + 1):
+        for _ in range(int(conduct.STRIKES) + 1):
             assert refused(await bad.fire(pb.ToServer()))
         answer = await bad.join()
         assert isinstance(answer, pb.ToClient) and "too many" in answer.refusal.reason, answer
@@ -285,7 +285,7 @@ async def one_that_keeps_breaking_the_rules_is_shut_out(folder: Path) -> None:
 
 async def who_says_nothing_is_hung_up_on(folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(server, "FIRST_WORD", 0.05)
+        patch.setattr(door, "FIRST_WORD", 0.05)
         async with house(folder) as here:
             lines = [Line(here.channel) for _ in range(30)]
             for line in lines:
@@ -300,26 +300,6 @@ async def a_compressed_bomb_is_not_unpacked(folder: Path) -> None:
         end = await line.hear()
         assert isinstance(end, End) and end.code == grpc.StatusCode.RESOURCE_EXHAUSTED, end
         await here.finish(0, 1, 2)
-
-
-async def more_streams_than_there_is_room_for_cut_nobody_off(folder: Path) -> None:
-    async with house(folder) as here:
-        good = [here.client(c) for c in range(3)]
-        for client in good:
-            await client.join()
-        lines = [Line(here.channel) for _ in range(200)]  # that say nothing
-        ends = [asyncio.create_task(line.hear()) for line in lines]
-        done, _ = await asyncio.wait(ends, timeout=bad_peers.DEADLINE, return_when=asyncio.FIRST_COMPLETED)
-        turned_away = [end for task in done if isinstance(end := task.result(), End)]
-        assert {end.code for end in turned_away} == {grpc.StatusCode.RESOURCE_EXHAUSTED}
-        for end in turned_away:
-            check_end(end, [])
-        await asyncio.gather(*(client.behave() for client in good))
-        for line in lines:
-            line.cut()
-        for task in ends:
-            task.cancel()
-        await asyncio.gather(*ends, return_exceptions=True)
 
 
 # -- lies ----------------------------------------------------------------------------------------------------------------
@@ -373,7 +353,7 @@ async def a_bad_aggregator_stops_nobody(folder: Path) -> None:
 
 async def whatever_is_said_is_answered(folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(server, "STRIKES", 1e9)
+        patch.setattr(conduct, "STRIKES", 1e9)
         async with house(folder, WITH_PRIVACY) as here:
             bad, rng = here.client(0), random.Random(5)
             await fuzz(bad, rng, 150)
@@ -392,7 +372,6 @@ ATTACKS: tuple[Attack, ...] = (
     one_that_keeps_breaking_the_rules_is_shut_out,
     who_says_nothing_is_hung_up_on,
     a_compressed_bomb_is_not_unpacked,
-    more_streams_than_there_is_room_for_cut_nobody_off,
     claims_of_what_was_acknowledged_only_begin_epochs,
     messages_about_another_federation_are_refused,
     a_bad_aggregator_stops_nobody,
@@ -453,24 +432,17 @@ def parts_are_only_counted(patch: Patch) -> None:
 
 
 def nobody_has_to_wait(patch: Patch) -> None:
-    patch.setattr(peers.Bucket, "take", lambda self, amount=1.0: 0.0)
+    patch.setattr(conduct.Bucket, "take", lambda self, amount=1.0: 0.0)
 
 
 def no_limit_on_a_message(patch: Patch) -> None:
-    patch.setattr(server, "LARGEST_MESSAGE", -1)
+    unlimited = [(name, -1 if "receive" in name else value) for name, value in door.DOOR_OPTIONS]
+    patch.setattr(server, "DOOR_OPTIONS", unlimited)
 
 
 def silence_is_waited_out(patch: Patch) -> None:
-    async def wait(self: NetworkServer, context: Any) -> None:
-        await context.read()
-
-    patch.setattr(NetworkServer, "_first_word", wait)
+    patch.setattr(door.Porch, "first_word", lambda self, context: context.read())
     patch.setattr(bad_peers, "DEADLINE", 0.5)
-
-
-def room_for_everybody(patch: Patch) -> None:
-    make = grpc.aio.server
-    patch.setattr(grpc.aio, "server", lambda options, maximum_concurrent_rpcs: make(options=options))
 
 
 def every_claim_is_believed(patch: Patch) -> None:
@@ -499,7 +471,6 @@ PLANTED: tuple[tuple[Callable[[Patch], None], Attack], ...] = (
     (nobody_has_to_wait, one_that_keeps_breaking_the_rules_is_shut_out),
     (no_limit_on_a_message, a_compressed_bomb_is_not_unpacked),
     (silence_is_waited_out, who_says_nothing_is_hung_up_on),
-    (room_for_everybody, more_streams_than_there_is_room_for_cut_nobody_off),
     (every_claim_is_believed, claims_of_what_was_acknowledged_only_begin_epochs),
     (nobody_asks_what_it_is_about, messages_about_another_federation_are_refused),
     (an_exception_of_the_server_s_own, whatever_is_said_is_answered),
@@ -532,7 +503,7 @@ async def bytes_that_are_no_message_are_refused_in_a_sentence(folder: Path) -> N
         answer = await line.hear()
         assert isinstance(answer, pb.ToClient) and answer.HasField("refusal"), answer
         bad = here.client(0)
-        for _ in range(int(server.STRIKES) + 1):
+        for _ in range(int(conduct.STRIKES) + 1):
             assert refused(await bad.fire(b"\xff\xff\xff"))
         answer = await bad.join()
         assert isinstance(answer, pb.ToClient) and "too many" in answer.refusal.reason, answer

@@ -206,7 +206,7 @@ def test_an_aggregator_refuses_what_is_too_long_for_one_client_though_not_for_a_
             running = asyncio.create_task(node.run("127.0.0.1:0", stop))
             try:
                 async with asyncio.timeout(SOON):
-                    while not node.up:
+                    while not node.uplink.is_up:
                         await asyncio.sleep(0)
                 await _one_of_five_is_too_long(here, node)
                 assert "refused" in log and here.events("void")

@@ -16,8 +16,9 @@ import pytest
 from crescendo.core.messages import Settled
 from crescendo.runtimes import wire_pb2 as pb
 from crescendo.runtimes.durable import replay
+from crescendo.runtimes.network.conduct import Bucket
 from crescendo.runtimes.network.editions import Edition, News
-from crescendo.runtimes.network.peers import Bucket, Peer, serialized
+from crescendo.runtimes.network.peers import Peer, serialized
 from crescendo.runtimes.network.server import Manners
 from crescendo.runtimes.wire import Assembly
 from crescendo.runtimes.wire_messages import (

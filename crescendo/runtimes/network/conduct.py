@@ -1,0 +1,36 @@
+"""How a client behaves, over all its streams: a new stream does not make it good."""
+
+from __future__ import annotations
+
+import time
+
+USELESS_BURST, USELESS_RATE = 1000.0, 50.0  # messages that change nothing: at once, and each second
+STRIKES, FORGIVEN = 20.0, 0.2  # broken messages of one client: at once, and each second
+
+STRUCK_OUT = "too many broken messages came under this name; come back later"
+
+
+class Bucket:
+    """A budget that refills. `take` says how long to wait for what was taken."""
+
+    def __init__(self, burst: float, rate: float) -> None:
+        self._burst, self._rate, self._left, self._at = burst, rate, burst, time.monotonic()
+
+    def take(self, amount: float = 1.0) -> float:
+        now = time.monotonic()
+        self._left = min(self._burst, self._left + (now - self._at) * self._rate) - amount
+        self._at = now
+        return max(0.0, -self._left / self._rate)
+
+
+class Conduct:
+    """What one client may do before it has to wait."""
+
+    def __init__(self) -> None:
+        self.useless = Bucket(USELESS_BURST, USELESS_RATE)
+        self.strikes = Bucket(STRIKES, FORGIVEN)
+
+    @property
+    def struck_out(self) -> bool:
+        """So much was broken that this client may come back later only."""
+        return self.strikes.take(0) > 0
