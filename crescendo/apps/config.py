@@ -251,6 +251,12 @@ class Serve(Section):
         "seconds for which those who are here wait for a client that has never come, unless it is late",
         gt=0,
     )
+    hold_after: float = key(
+        86_400.0,
+        POSITIVE,
+        "seconds that a round waits for a client that answers and does not send; then it counts as absent until it is back",
+        gt=0,
+    )
 
     @model_validator(mode="after")
     def _names_are_apart(self) -> Self:

@@ -82,7 +82,7 @@ def serve(config: Config, listening: Listening, state: Path, *, linger: float = 
             agreed.delta,
             log,
         )
-        manners = Manners(config.serve.absent_after, config.serve.gather)
+        manners = Manners(config.serve.absent_after, config.serve.gather, config.serve.hold_after)
         asyncio.run(_serve(hall, agreed, listening, manners, state, linger, log, wish))
         durable.snapshot()
         return Served(hall.finished, durable.k, agreed.terms.rounds, durable.model)

@@ -148,20 +148,7 @@ class Server:
         That is max(k, last + 1). The rounds between become void; rounds up to ``last`` stay open for its re-sent
         updates. With somebody there again k may rise: compare it.
         """
-        self._check_client(c)
-        if not -1 <= last < self.terms.rounds:
-            raise PeerError(
-                f"client {c} says that its last round is {last}, but this run has rounds 0 to {self.terms.rounds - 1}"
-            )
-        if self._sent_by(c, last) > self._furthest(c):
-            raise PeerError(
-                f"client {c} says that it sent round {last}, which nobody can have finished at k={self.k}; check its terms"
-            )
-        if last < self._last[c]:
-            raise PeerError(
-                f"client {c} says that its last round is {last}, but it sent round {self._last[c]}: its state is older than "
-                f"what it sent; restore the newer state or join under another name"
-            )
+        self.check_last(c, last)
         self._last[c] = last
         start = max(self.k, last + 1)
         if not self._present[c]:
@@ -172,6 +159,23 @@ class Server:
             self._open = self._count_open()
             self._advance()
         return start
+
+    def check_last(self, c: int, last: int, new_epoch: bool = False) -> None:
+        """Refuse what client c says of its last round if it cannot be; ``new_epoch``: in the epoch after this one."""
+        self._check_client(c)
+        if not -1 <= last < self.terms.rounds:
+            raise PeerError(
+                f"client {c} says that its last round is {last}, but this run has rounds 0 to {self.terms.rounds - 1}"
+            )
+        if not new_epoch and self._sent_by(c, last) > self._furthest(c):
+            raise PeerError(
+                f"client {c} says that it sent round {last}, which nobody can have finished at k={self.k}; check its terms"
+            )
+        if last < self._last[c]:
+            raise PeerError(
+                f"client {c} says that its last round is {last}, but it sent round {self._last[c]}: its state is older than "
+                f"what it sent; restore the newer state or join under another name"
+            )
 
     def _furthest(self, c: int) -> int:
         """The last round that client c can have finished."""

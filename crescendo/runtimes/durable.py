@@ -157,11 +157,16 @@ class DurableServer:
         with self._guard:
             self._state.server.largest = largest
 
-    def witness(self, client: int, epoch: int, k: int, acknowledged: Settled) -> bool:
-        """A client says what it has seen. True if that is more than is here, so that a new epoch begins; commit then."""
+    def witness(self, client: int, epoch: int, k: int, acknowledged: Settled, last: int | None = None) -> bool:
+        """A client says what it has seen. True if that is more than is here, so that a new epoch begins; commit then.
+
+        ``last`` is its last round, if it says so: a client of which that cannot be is not believed.
+        """
         with self._guard:
             after = self._state.epoch_after(client, epoch, k, acknowledged)
             if after is not None:
+                if last is not None:
+                    self._state.server.check_last(client, last, new_epoch=True)
                 self.submit(NewEpoch(after, f"client {client} has seen k={k} in epoch {epoch}"))
             return after is not None
 

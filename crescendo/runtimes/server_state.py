@@ -102,7 +102,8 @@ class ServerState:
     def epoch_after(self, client: int, epoch: int, k: int, acknowledged: Settled) -> int | None:
         """The epoch to begin if a client has seen more of this federation than is here; None if all is well."""
         server = self.server
-        if k > self.terms.rounds or acknowledged.below > self.terms.rounds or epoch > server.epoch + EPOCHS_AHEAD:
+        seen = max(k, acknowledged.below, 1 + max(acknowledged.beyond, default=-1))
+        if seen > self.terms.rounds or epoch > server.epoch + EPOCHS_AHEAD:
             raise PeerError(
                 f"client {client} has seen k={k} in epoch {epoch}, which cannot be in this run; check its terms"
             )

@@ -1,4 +1,4 @@
-"""How long each client has been silent, as far as silence says anything about a client.
+"""How long each client has been silent, as far as silence says anything about a client, and how long a round has waited.
 
 A round is held up only for those who are here. While nobody at all is heard (the server's own network is down, its machine was
 asleep, or nobody has come yet) nobody is held up, and silence says nothing about one client more than about another: that time
@@ -9,6 +9,32 @@ perhaps to the end, alone.
 from __future__ import annotations
 
 from collections.abc import Mapping
+
+
+class Waiting:
+    """How long the round that is due has waited for a client that is here and does not send.
+
+    >>> waiting = Waiting(now=0.0)
+    >>> waiting.look(10.0, k=3)
+    >>> waiting.seconds(came=5.0), waiting.seconds(came=0.0)
+    (0.0, 0.0)
+    >>> waiting.look(30.0, k=3)
+    >>> waiting.seconds(came=5.0), waiting.seconds(came=25.0)
+    (20.0, 5.0)
+    """
+
+    def __init__(self, now: float) -> None:
+        self._k, self._since, self._now = -1, now, now
+
+    def look(self, now: float, k: int) -> None:
+        """Round ``k`` is due now."""
+        self._now = now
+        if k != self._k:
+            self._k, self._since = k, now
+
+    def seconds(self, came: float) -> float:
+        """For a client that came at that time."""
+        return self._now - max(self._since, came)
 
 
 class Attendance:

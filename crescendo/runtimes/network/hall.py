@@ -221,7 +221,7 @@ class Hall:
         True if a new epoch begins.
         """
         self.durable.submit(Joined(c, hello.instance))
-        begun = self.durable.witness(c, hello.epoch, hello.k, hello.acknowledged)
+        begun = self.durable.witness(c, hello.epoch, hello.k, hello.acknowledged, hello.last)
         if begun:
             self._log("new_epoch", client=self.names[c], k=hello.k, epoch=hello.epoch)
         self.durable.submit(Back(c, hello.last))
@@ -295,6 +295,12 @@ class Hall:
         except UsageError:  # only a journal of an older version can hold more; such a run is lost, the server is not
             most = largest(self.wire)
             return encoded(np.clip(model, -most, most), self.wire)
+
+    def waits_for(self, c: int) -> bool:
+        """Does the round that is due wait for this client?"""
+        k = self.durable.k
+        here = k < self.terms.rounds and self.durable.present[c] and self.terms.share(k, c) > 0
+        return bool(here and k not in self.durable.settled(c))
 
     @property
     def finished(self) -> bool:

@@ -31,7 +31,7 @@ class Peer(Voice):
     def __init__(self, client: int, conduct: Conduct | None = None) -> None:
         super().__init__()
         self.client, self.conduct = client, conduct or Conduct()
-        self.heard = time.monotonic()
+        self.came = self.heard = time.monotonic()
         self.traffic = Traffic()
         self.told_k = -1
         self.line = asyncio.Semaphore(PART_OF_THE_TIME)

@@ -23,7 +23,7 @@ import grpc.aio
 from crescendo.errors import PeerError
 from crescendo.runtimes import wire_pb2 as pb
 from crescendo.runtimes.journal import GROUP, GROUP_BYTES
-from crescendo.runtimes.network.attendance import Attendance
+from crescendo.runtimes.network.attendance import Attendance, Waiting
 from crescendo.runtimes.network.conduct import STRUCK_OUT, Conduct
 from crescendo.runtimes.network.door import BUSY, DOOR_OPTIONS, Porch, Questions
 from crescendo.runtimes.network.hall import Hall, Incoming, Item, Message, Silence
@@ -57,10 +57,11 @@ def everybody(name: str, token: str, context: Any) -> None:
 
 @dataclass(frozen=True)
 class Manners:
-    """How long a client may be silent, how long one that never came is waited for, and how often one is asked."""
+    """How long a client may be silent, one that never came is waited for, and one that answers may hold a round up."""
 
     absent_after: float = 60.0
     gather: float = 3600.0
+    hold_after: float = 86_400.0
 
     @property
     def ping_every(self) -> float:
@@ -180,13 +181,14 @@ class NetworkServer:
     async def _look_round(self) -> None:
         """Ask who is there, and declare absent whoever was silent for too long while others were heard."""
         number, names = 0, self.hall.names
-        attendance = Attendance(len(names), time.monotonic())
+        attendance, waiting = Attendance(len(names), time.monotonic()), Waiting(time.monotonic())
         while True:
             await asyncio.sleep(self._manners.ping_every)
             number += 1
             for peer in self.peers.values():
                 peer.say(Ping(number))
             attendance.look(time.monotonic(), self._heard)
+            waiting.look(time.monotonic(), self.hall.durable.k)
             present, known = self.hall.durable.present, self.hall.durable.instances
             for c in range(len(names)):
                 patience = self._manners.absent_after if c in known else self._manners.gather
@@ -194,9 +196,20 @@ class NetworkServer:
                     await self._put(c, Silence())
                     if c in self.peers:  # a stream that nobody answers on; a client that lives makes a new one
                         self.peers[c].close(Refusal("nothing was heard for too long; come back"))
+                elif c in self.peers and self.hall.waits_for(c):
+                    await self._stop_waiting(c, waiting.seconds(self.peers[c].came))
             async with self._busy:
                 self.hall.log_void()
             self._look_who_knows()
+
+    async def _stop_waiting(self, c: int, seconds: float) -> None:
+        """Whoever answers and does not send is waited for long, not for ever. It may come back, as one that was absent."""
+        if seconds > self._manners.hold_after:
+            k = self.hall.durable.k
+            self._log("held_up", client=self.hall.names[c], round=k, seconds=round(seconds))
+            await self._put(c, Silence())
+            if c in self.peers:
+                self.peers[c].close(Refusal(f"round {k} has waited {seconds:.0f} seconds for this client; come back"))
 
     def untold(self) -> list[str]:
         """The clients that have joined and, as far as is known, have not heard the end: here, away or absent."""

@@ -56,10 +56,10 @@ class Fake:
         raw = await asyncio.wait_for(self.call.read(), SOON)
         return None if raw is grpc.aio.EOF else from_server(raw)
 
-    async def hear_until(self, kind: type[Any], true: Any = lambda message: True) -> Any:
+    async def hear_until(self, kind: Any, true: Any = lambda message: True) -> Any:
         while True:
             message = await self.hear()
-            assert message is not None, f"the stream ended before a {kind.__name__}"
+            assert message is not None, f"the stream ended before a {kind}"
             if isinstance(message, kind) and true(message):
                 return message
 

@@ -118,6 +118,31 @@ def test_a_client_that_stays_away_holds_nothing_up_and_is_lingered_for_at_the_en
     played(play)
 
 
+@pytest.mark.slow
+def test_a_client_that_answers_and_never_sends_is_not_waited_for_for_ever(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with stage(tmp_path, TWO, Manners(absent_after=2.0, hold_after=0.1)) as on:
+            here = Alive(await on.join(0))
+            await here.fake.send(0, ONES)
+            idle = await on.join(1)
+            for _ in range(20):  # it answers, as long as it is asked
+                said = await idle.hear_until(Ping | Refusal)
+                if isinstance(said, Refusal):
+                    break
+                await idle.say(Pong(said.number))
+            assert said.reason.startswith("round 0 has waited")
+            await here.until(1)
+            assert [event["client"] for event in on.events("held_up")] == ["client 1"] and not on.hall.durable.present[
+                1
+            ]
+            back = Alive(await on.join(1))  # and may come back, to go on with round 1
+            await asyncio.gather(back.works(range(1, 2)), here.works(range(1, 2)))
+            for alive in (here, back):
+                await alive.gone(hang_up=False)
+
+    played(play)
+
+
 async def _until_told(on: Any, left: list[str]) -> None:
     """The server notices the end of a stream a moment after the client does."""
     async with asyncio.timeout(SOON):
