@@ -192,7 +192,11 @@ class Hall:
         low, high = self._block(round)
         delta = decode(data, self.wire, high - low, finite=False)  # the core looks at what it comes to
         self.limits.check(round, c, delta)
-        self.durable.submit(Received(round, c, self.wire, data, low), delta)
+        try:
+            self.durable.submit(Received(round, c, self.wire, data, low), delta)
+        except DuplicateUpdate:
+            decode(data, self.wire, high - low)  # of a repeat nothing comes: that its numbers are none is said all the same
+            raise
 
     def _sum(self, total: IncomingSum) -> None:
         if any(c >= len(self.names) for _, c in total.pairs):
