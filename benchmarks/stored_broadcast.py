@@ -6,10 +6,8 @@ moment before the last part of a broadcast is handed to gRPC here, to the moment
 take up (`Member.hear`): both processes read one clock, and what is measured contains the way over loopback. Every model
 carries its number at both ends; before a time is printed it is checked that each was stored, whole and in order.
 
-Two cores with other work on them (load 1.4 to 9), Python 3.11, November 2026, four runs of 1,000,000 records and one of each
-other case: 0.5 to 0.8 ms in the median, 4 to 49 ms at the 99th percentile, 17 to 115 ms at worst; 99.0% to 100% within 50 ms.
-Not measured on an idle machine. Why the longest take so long is not known: the load, or the file in which the client's loop notes
-what it has seen (up to 31 ms at load 7). Drawing and computing were not seen to keep other threads waiting.
+Two cores, load 2, Python 3.11, November 2026: 0.5 to 0.7 ms in the median, 2 to 6 ms at the 99th percentile, 4 to 8 ms at worst,
+all of them within 50 ms. Before the worker, and not the client's loop, wrote down what was seen of the server, some took 50 to 115.
 """
 
 from __future__ import annotations

@@ -73,8 +73,11 @@ class Seen:
         if epoch > self.epoch:
             self.k = 0
         self.epoch, self.k, self.settled = epoch, self.k if k is None else max(k, self.k), settled
+
+    def keep(self) -> None:
+        """Write it down. The worker does, not the loop: a file can take longer than a broadcast may wait."""
         if self._path is not None:
-            below, beyond = settled.below, sorted(settled.beyond)
+            below, beyond = self.settled.below, sorted(self.settled.beyond)
             text = json.dumps({"epoch": self.epoch, "k": self.k, "below": below, "beyond": beyond})
             draft = self._path.with_suffix(".draft")
             with suppress(OSError):
@@ -222,6 +225,7 @@ class Member:
                 self._log("refused_broadcast", k=news.k, reason=str(error))
         if acked is not None:
             self._ledger.acknowledge(self.contract.federation, acked)
+            self.seen.keep()
             self._open = {i for i in self._open if i not in acked}
         if client.k == self.contract.terms.rounds and not self._open:
             self._final = client.export()["base"]

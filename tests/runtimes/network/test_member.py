@@ -241,11 +241,14 @@ def test_a_broadcast_that_is_not_finite_is_refused_and_the_work_goes_on(tmp_path
 
 def test_what_was_seen_of_the_server_outlives_the_process_and_a_torn_file_only_forgets(tmp_path: Path) -> None:
     path = tmp_path / "seen.json"
-    Seen(path).note(0, 4, Settled(2, frozenset({5})))
+    first = Seen(path)
+    first.note(0, 4, Settled(2, frozenset({5})))
+    first.keep()
     found = Seen(path)
     assert (found.epoch, found.k, found.settled) == (0, 4, Settled(2, frozenset({5})))
     found.note(1, 2, Settled(1))
     found.note(0, 9, Settled(9))  # an older epoch is old news
+    found.keep()
     assert (Seen(path).epoch, Seen(path).k, Seen(path).settled) == (1, 2, Settled(1))
     path.write_text("{")
     assert Seen(path).k == 0
