@@ -7,7 +7,7 @@ take up (`Member.hear`): both processes read one clock, and what is measured con
 carries its number at both ends; before a time is printed it is checked that each was stored, whole and in order.
 
 Two cores, load 2, Python 3.11, November 2026: 0.5 to 0.7 ms in the median, 2 to 6 ms at the 99th percentile, 4 to 8 ms at worst,
-all of them within 50 ms. Before the worker, and not the client's loop, wrote down what was seen of the server, some took 50 to 115.
+all of them within 50 ms. While the client's loop, not its worker, wrote down what was seen of the server, some took 50 to 115.
 """
 
 from __future__ import annotations

@@ -68,8 +68,6 @@ def serve(config: Config, listening: Listening, state: Path, *, linger: float = 
         DurableServer(journal, agreed.text, lambda text: agreed.terms, agreed.initial(), present) as durable,
     ):
         (state / "terms.json").write_text(json.dumps({"asked": asked, "terms": text}))
-        for note in durable.notes:
-            log("journal", note=note)
         hall = Hall(
             durable,
             agreed.terms,

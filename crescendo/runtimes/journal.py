@@ -42,7 +42,7 @@ from crescendo.runtimes.segments import (
 __all__ = ["Cut", "Journal", "JournalDamaged", "JournalFailed", "Record", "lock_folder", "read_records", "sync_folder"]
 
 GROUP = 64  # records that are synced together, at the most; why not 20: docs/decisions.md
-GROUP_BYTES = 64 << 20  # and their bytes, so that a line of large models is bounded too
+GROUP_BYTES = 4 << 20  # and their bytes: what comes first is not kept waiting for what is large
 SEGMENT_BYTES = 256 << 20
 LARGE = 1 << 20  # bytes that were synced together, from which on they need not stay in memory
 

@@ -111,6 +111,7 @@ class Hall:
         self._void: dict[int, list[int]] = {}  # declared void by their clients and not yet logged: a line for many
         self._encoded: tuple[Any, Raw] | None = None
         self._long = False
+        self._log_notes()
         durable.refuse_beyond(largest(wire) / 2)  # a model that the wire cannot carry could be told to nobody
 
     # -- before anything is journaled ----------------------------------------------------------------------------------
@@ -151,6 +152,7 @@ class Hall:
             except PeerError as error:
                 self._refuse(item, error)
         published = self.durable.commit()
+        self._log_notes()
         self.log_void(but={item.client for item in batch if isinstance(item.message, VoidRound)})
         joined = [item for item in batch if item.taken and isinstance(item.message, Hello)]
         for item in joined:
@@ -181,6 +183,11 @@ class Hall:
                 self.durable.submit(Left(c))
                 self._log("left", client=self.names[c], reason=reason)
 
+    def _log_notes(self) -> None:
+        """What the durable server has noticed about its files, at its start or since."""
+        while self.durable.notes:
+            self._log("journal", note=self.durable.notes.pop(0))
+
     def log_void(self, but: Container[int] = ()) -> None:
         """Say which rounds were declared void, except of those clients that may be in the middle of it."""
         for c in [c for c in self._void if c not in but]:
@@ -195,7 +202,9 @@ class Hall:
         try:
             self.durable.submit(Received(round, c, self.wire, data, low), delta)
         except DuplicateUpdate:
-            decode(data, self.wire, high - low)  # of a repeat nothing comes: that its numbers are none is said all the same
+            decode(
+                data, self.wire, high - low
+            )  # of a repeat nothing comes: that its numbers are none is said all the same
             raise
 
     def _sum(self, total: IncomingSum) -> None:

@@ -362,3 +362,13 @@ def test_a_slow_reader_gets_only_the_newest_broadcast_and_acknowledgement() -> N
 def test_a_bucket_lets_a_burst_through_and_then_asks_to_wait() -> None:
     bucket = Bucket(burst=3, rate=1.0)
     assert [bucket.take() > 0 for _ in range(4)] == [False, False, False, True]
+
+
+def test_what_happens_to_the_files_while_it_serves_is_logged(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with stage(tmp_path, TWO) as on:
+            on.hall.durable.notes.append("a snapshot could not be written")
+            await on.join(0)
+            assert [event["note"] for event in on.events("journal")] == ["a snapshot could not be written"]
+
+    played(play)
