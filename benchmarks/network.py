@@ -7,11 +7,11 @@ sent, bit for bit, before a ratio is printed.
 The senders are Python too. At about 1.0 busy they, and not the echo's server, are the limit: the echo could be faster than it is
 measured here, and the true ratio lower. Beside the durable server they are mostly idle.
 
-Two cores, idle but for this, Python 3.11, November 2026, best of two: 3,965 durable updates a second of 123 floats, 733 of 61,706,
-4.3 of 10 million; 0.65, 0.45 and 0.30 of the echo (in other runs 0.34 to 0.45 and 0.30 to 0.32). A stream took 53 KiB, and 57
-after a round. What keeps large vectors under half of the echo is work that an echo does not have: to check, subtract, fingerprint
-(SHA-256), checksum and write 10 million floats took 107 ms of a processor, and the whole echo of them 55 to 65, while server and
-senders share two processors.
+Two cores, idle but for this, Python 3.11, November 2026, best of two: 3,965 durable updates a second of 123 floats, 733 of
+61,706, 4.3 of 10 million; 0.65, 0.45 and 0.30 of the echo (in other runs 0.34 to 0.45 and 0.30 to 0.32). A stream took 53 KiB,
+and 57 after a round. What keeps large vectors under half of the echo is work that an echo does not have: to check, subtract,
+fingerprint (SHA-256), checksum and write 10 million floats took 107 ms of a processor, and the whole echo of them 55 to 65, while
+server and senders share two processors.
 """
 
 from __future__ import annotations
