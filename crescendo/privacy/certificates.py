@@ -30,6 +30,7 @@ from crescendo.core.random import Purpose, stream
 from crescendo.core.setup import Terms
 from crescendo.errors import Refused, UsageError
 from crescendo.privacy.events import PoissonGaussian
+from crescendo.privacy.extremes import Extremes, extremes
 from crescendo.privacy.reach import SHORTENED, reach, rounded_up
 
 MOST_SLACK = 1e-3  # rounding may enlarge what a record changes by this share, and the noise is enlarged along with it
@@ -109,12 +110,13 @@ def certify(
     if mechanism not in ("minibatch", "local"):
         raise UsageError(f"there is no certified mechanism {mechanism!r}; choose minibatch or local")
     _check_numbers(terms, clip, sigma, records)
-    found = [_rates(terms, records)]
+    reached = extremes(terms, records)
+    found = [_rates(terms, records, reached)]
     if mechanism == "minibatch":
         found.append(_one_step_a_round(terms))
     else:
-        found += _non_expansive(terms, objective, clip, norm_bound)
-    rounding, bound = _rounding(mechanism, terms, objective, clip, sigma, records)
+        found += _non_expansive(terms, objective, clip, norm_bound, reached.step)
+    rounding, bound = _rounding(mechanism, terms, objective, clip, sigma, records, reached)
     found.append(rounding)
     for condition in found:
         if not condition.holds:
@@ -140,9 +142,9 @@ def _check_numbers(terms: Terms, clip: float, sigma: float, records: tuple[int, 
         )
 
 
-def _rates(terms: Terms, records: tuple[int, ...]) -> Condition:
+def _rates(terms: Terms, records: tuple[int, ...], found: Extremes) -> Condition:
     """Every rate is a probability."""
-    rate, i, c = max((terms.share(i, c) / records[c], i, c) for i in range(terms.rounds) for c in range(terms.clients))
+    rate, i, c = found.rate, found.round, found.client
     says = (
         f"round {i} has {terms.share(i, c)} slots for the {records[c]} records of client {c}, a rate of {rate:.4g}; "
         f"a rate is at most 1: at most {records[c]} slots would pass"
@@ -156,7 +158,9 @@ def _one_step_a_round(terms: Terms) -> Condition:
     return Condition("one step size per round", float(not holds), 0.0, holds, says)
 
 
-def _non_expansive(terms: Terms, objective: Any, clip: float, norm_bound: float | None) -> list[Condition]:
+def _non_expansive(
+    terms: Terms, objective: Any, clip: float, norm_bound: float | None, largest: float
+) -> list[Condition]:
     """The conditions of `local`."""
     bend = getattr(objective, "clipped_smoothness", None)
     if bend is None:
@@ -174,7 +178,7 @@ def _non_expansive(terms: Terms, objective: Any, clip: float, norm_bound: float 
     if np.dtype(objective.dtype) != np.float64:
         raise Refused('the local mechanism accumulates in float64; objective.dtype = "float64" would pass')
     factor, l2 = terms.blocks, float(getattr(objective, "l2", 0.0))
-    step = max(largest_step(terms, i, c) for i in range(terms.rounds) for c in range(terms.clients)) * factor
+    step = largest * factor
     limit = 2.0 / bend(norm_bound, clip)
     times = f" times {factor} blocks" if factor > 1 else ""
     found = [
@@ -202,7 +206,13 @@ def _non_expansive(terms: Terms, objective: Any, clip: float, norm_bound: float 
 
 
 def _rounding(
-    mechanism: str, terms: Terms, objective: Any, clip: float, sigma: float, records: tuple[int, ...]
+    mechanism: str,
+    terms: Terms,
+    objective: Any,
+    clip: float,
+    sigma: float,
+    records: tuple[int, ...],
+    found: Extremes,
 ) -> tuple[Condition, float]:
     """The slack for start models up to a bound, and that bound: what the run reaches, or as much as rounding allows.
 
@@ -211,9 +221,13 @@ def _rounding(
     size, first = objective.size, _first_length(objective, terms.seed)
     least, most = reach(terms, size, float(getattr(objective, "l2", 0.0)), clip, sigma, first)
     least, most = rounded_up(least), rounded_up(most)
-    allowed = _widest(lambda bound: rounding_slack(mechanism, terms, size, clip, records, bound), most)
+
+    def slack_at(bound: float) -> float:
+        return rounding_slack(mechanism, size, terms.blocks, clip, records, SHORTENED * bound, found)
+
+    allowed = _widest(slack_at, most)
     bound = max(least, allowed)
-    slack = rounding_slack(mechanism, terms, size, clip, records, SHORTENED * bound)
+    slack = slack_at(bound)
     says = (
         f"rounding enlarges what a record changes by at most {slack:.2g} of it for models of length {bound:.3g}, which the noise "
         f"alone reaches, and {MOST_SLACK:g} is allowed; "
@@ -243,7 +257,7 @@ def _widest(slack: Callable[[float], float], most: float) -> float:
 
 
 def rounding_slack(
-    mechanism: str, terms: Terms, size: int, clip: float, records: tuple[int, ...], model_bound: float
+    mechanism: str, size: int, blocks: int, clip: float, records: tuple[int, ...], model_bound: float, found: Extremes
 ) -> float:
     """How much float64 rounding can enlarge what one record changes, as a share of the exact bound.
 
@@ -251,24 +265,11 @@ def rounding_slack(
     at most (d + 8) u of it. `minibatch`: a sum of m terms of length C is off by at most m u (m C), on either side of the
     comparison. `local`: each of the m steps and s shrinks rounds a margin of d terms and every coordinate of a model of length at
     most W = ``model_bound`` + m eta C, and non-expansive steps enlarge none of it: (2 d + 8) (m + s) u W, on either side. The
-    displacement itself is rounded once more.
+    displacement itself is rounded once more. All this weighs most with the least step and the most slots, so each client's
+    extremes are taken together, be they of different rounds.
     """
-    worst = 0.0
-    for c in range(terms.clients):
-        m = 2 * records[c]
-        for i in _extreme_rounds(terms, c):
-            eta, s = largest_step(terms, i, c) * terms.blocks, terms.share(i, c)
-            if not eta:
-                continue
-            length = (model_bound + m * eta * clip) / (eta * clip)
-            own = 2.0 * m * m * UNIT if mechanism == "minibatch" else 2.0 * (2 * size + 8) * (m + s) * UNIT * length
-            worst = max(worst, own + 4.0 * UNIT * length + (size + 8) * UNIT)
-    return worst
-
-
-def _extreme_rounds(terms: Terms, c: int) -> list[int]:
-    """The rounds of client c with the smallest largest-step and with the most slots: where rounding weighs most."""
-    shared = [i for i in range(terms.rounds) if terms.share(i, c)]
-    if not shared:
-        return []
-    return [min(shared, key=lambda i: largest_step(terms, i, c)), max(shared, key=lambda i: terms.share(i, c))]
+    moves = np.isfinite(found.least)
+    eta, drawn = found.least[moves] * blocks, 2.0 * np.asarray(records, dtype=np.float64)[moves]
+    lengths = (model_bound + drawn * eta * clip) / (eta * clip)
+    own = 2.0 * drawn**2 if mechanism == "minibatch" else 2.0 * (2 * size + 8) * (drawn + found.slots[moves]) * lengths
+    return float(np.max((own + 4.0 * lengths + (size + 8)) * UNIT, initial=0.0))

@@ -1,0 +1,46 @@
+"""One pass over the rounds finds what a look at every pair finds."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crescendo.core.setup import Terms
+from crescendo.privacy.certificates import largest_step
+from crescendo.privacy.extremes import extremes
+from crescendo.schedules.sizes import PowerSizes
+from crescendo.schedules.steps import DiminishingSteps
+
+
+@given(
+    st.lists(st.floats(0.01, 1), min_size=1, max_size=5),
+    st.integers(1, 12),
+    st.floats(0.2, 9),
+    st.sampled_from(["round", "slot"]),
+    st.sampled_from(["expected", "coin"]),
+    st.data(),
+)
+def test_the_extremes_are_those_of_all_pairs(
+    parts: list[float],
+    rounds: int,
+    scale: float,
+    per: Literal["round", "slot"],
+    shares_by: Literal["expected", "coin"],
+    data: st.DataObject,
+) -> None:
+    weights = tuple(np.array(parts) / sum(parts))
+    sizes, steps_at = PowerSizes(scale, 1.0), DiminishingSteps(0.3, 0.1, per=per)
+    terms = Terms(sizes, steps_at, weights, rounds, ahead=1, shares_by=shares_by, seed=3)
+    records = tuple(data.draw(st.integers(1, 30)) for _ in weights)
+    found, pairs = extremes(terms, records), [(i, c) for i in range(rounds) for c in range(len(weights))]
+    assert found.rate == max((terms.share(i, c) / records[c] for i, c in pairs), default=0.0)
+    assert found.rate == terms.share(found.round, found.client) / records[found.client]
+    assert found.step == max(largest_step(terms, i, c) for i, c in pairs)
+    for c in range(len(weights)):
+        assert found.slots[c] == max(terms.share(i, c) for i in range(rounds))
+        steps = [largest_step(terms, i, c) for i in range(rounds) if terms.share(i, c)]
+        assert found.least[c] == min(steps, default=math.inf)
