@@ -168,6 +168,8 @@ def test_a_run_that_is_interrupted_says_so_and_leaves_nothing(run_file: str, mon
 LOADING = """
 import os, signal, sys
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
+
 class Interrupt:
     def find_spec(self, name, path=None, target=None):
         if name == "typer":

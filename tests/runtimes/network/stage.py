@@ -23,6 +23,7 @@ from crescendo.runtimes.network.link import Place, channel_to, join_on
 from crescendo.runtimes.network.server import Admit, Manners, NetworkServer, everybody
 from crescendo.runtimes.wire import encode
 from crescendo.runtimes.wire_messages import (
+    Ack,
     BroadcastPart,
     FromClient,
     Hello,
@@ -62,6 +63,14 @@ class Fake:
             assert message is not None, f"the stream ended before a {kind}"
             if isinstance(message, kind) and true(message):
                 return message
+
+    async def acknowledged(self, wanted: Settled | None = None) -> Settled:
+        """Until these rounds, else any, are on the server's disk: an acknowledgement says so, or a broadcast in its stead."""
+        while True:
+            yours = (await self.hear_until(Ack | BroadcastPart)).yours
+            if yours is not None and (yours == wanted if wanted is not None else yours != Settled(0)):
+                found: Settled = yours
+                return found
 
     async def k(self, k: int) -> BroadcastPart:
         found: BroadcastPart = await self.hear_until(BroadcastPart, lambda message: message.vector.about >= k)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,8 @@ class Alive:
         while (raw := await self.fake.call.read()) is not grpc.aio.EOF:
             message = from_server(raw)
             if isinstance(message, Ping):
-                await self.fake.say(Pong(message.number))
+                with suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):  # the server has just closed the stream
+                    await self.fake.say(Pong(message.number))
             elif isinstance(message, BroadcastPart):
                 self.k = message.vector.about
                 self._bell.set()

@@ -19,7 +19,7 @@ from crescendo.errors import Refused
 from crescendo.runtimes.network.hall import Incoming
 from crescendo.runtimes.network.link import Patience, Place
 from crescendo.runtimes.network.member import Member
-from crescendo.runtimes.wire_messages import Ack, Refusal, VoidRound
+from crescendo.runtimes.wire_messages import Refusal, VoidRound
 from tests.apps.test_serve import OPEN, records
 from tests.conformance.cases import case
 from tests.runtimes.network.stage import SOON, Stage, stage
@@ -105,7 +105,7 @@ def test_the_same_round_with_other_bytes_is_an_alarm_that_names_the_client(tmp_p
         async with stage(tmp_path, NAMED) as on:
             fake = await on.join(1)
             await fake.send(0, ONES)
-            await fake.hear_until(Ack)
+            await fake.acknowledged()
             await fake.send(0, 2 * ONES)
             refusal = await fake.hear_until(Refusal)
             assert refusal.final and refusal.reason.startswith("bob sent round 0 before with other bytes")
@@ -132,7 +132,7 @@ def test_an_older_copy_is_refused_although_the_others_have_gone_far_beyond_it(tm
             alice, bob = await on.join(0), await on.join(1)
             await alice.send(0, ONES)
             await bob.send(0, ONES)
-            await alice.hear_until(Ack)
+            await alice.acknowledged()
             await on.server._put(0, _silence())
             for i in range(1, 4):
                 await bob.send(i, ONES)
@@ -159,10 +159,10 @@ def test_many_void_rounds_are_one_line_of_the_log(tmp_path: Path) -> None:
             fake = await on.join(0, last=149, k=149)  # the server is an older copy
             for i in range(150):
                 await fake.say(VoidRound(i, on.agreed.federation, on.agreed.digest))
-            await fake.hear_until(Ack, lambda ack: ack.yours == Settled(150))
+            await fake.acknowledged(Settled(150))
             await fake.say(VoidRound(0, on.agreed.federation, on.agreed.digest))  # said again, it changes nothing
             await fake.send(150, ONES)
-            await fake.hear_until(Ack, lambda ack: ack.yours == Settled(151))
+            await fake.acknowledged(Settled(151))
             [line] = on.events("void")
             assert (line["client"], line["rounds"], line["count"]) == ("alice", "0-149", 150)
 

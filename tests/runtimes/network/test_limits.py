@@ -24,7 +24,7 @@ from crescendo.runtimes.network.hall import Hall, Incoming, Item
 from crescendo.runtimes.network.limits import Limits, length_of
 from crescendo.runtimes.network.link import Place, channel_to, join_on
 from crescendo.runtimes.wire import encode
-from crescendo.runtimes.wire_messages import Ack, Hello, Refusal, Welcome
+from crescendo.runtimes.wire_messages import Hello, Refusal, Welcome
 from crescendo.worker import Worker
 from tests.conformance.cases import PRIVATE, case
 from tests.runtimes.network.stage import SOON, Fake, Stage, stage
@@ -192,7 +192,7 @@ async def _one_of_five_is_too_long(here: Stage, node: Node) -> None:
         for fake in fakes[1:]:
             await fake.send(0, np.full(size, 1e-3))
         await fakes[1].k(1)  # the round is over without it
-        await fakes[0].hear_until(Ack, lambda ack: 0 in ack.yours)
+        await fakes[0].acknowledged(Settled(1))
     np.testing.assert_allclose(here.hall.durable.model, agreed.initial() - 4e-3, atol=1e-9)
 
 

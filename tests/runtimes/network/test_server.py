@@ -22,7 +22,6 @@ from crescendo.runtimes.network.peers import Peer, serialized
 from crescendo.runtimes.network.server import Manners
 from crescendo.runtimes.wire import Assembly
 from crescendo.runtimes.wire_messages import (
-    Ack,
     BroadcastPart,
     Goodbye,
     Hello,
@@ -92,7 +91,7 @@ def test_another_instance_of_a_name_is_refused_and_the_first_goes_on(tmp_path: P
             assert isinstance(answer, Refusal) and answer.final and "another instance" in answer.reason
             assert on.events("alarm")
             await first.send(0, ONES)
-            assert (await first.hear_until(Ack)).yours == Settled(1)
+            await first.acknowledged(Settled(1))
 
     played(play)
 
@@ -113,7 +112,7 @@ def test_a_client_whose_state_is_older_than_what_it_sent_is_refused(tmp_path: Pa
         async with stage(tmp_path, TWO) as on:
             first = await on.join(0)
             await first.send(0, ONES)
-            await first.hear_until(Ack)
+            await first.acknowledged()
             _, answer = await on.say_hello(0, last=-1)
             assert isinstance(answer, Refusal) and answer.final and "older than what it sent" in answer.reason
 
@@ -126,7 +125,7 @@ def test_an_update_sent_twice_is_applied_once_and_acknowledged_twice(tmp_path: P
             fake = await on.join(0)
             for _ in range(2):
                 await fake.send(0, ONES)
-                assert (await fake.hear_until(Ack)).yours == Settled(1)
+                await fake.acknowledged(Settled(1))
             assert on.hall.durable.model.tolist() == [-1.0] * 5
 
     played(play)
@@ -137,7 +136,7 @@ def test_the_same_round_with_other_bytes_is_an_alarm_and_changes_nothing(tmp_pat
         async with stage(tmp_path, TWO) as on:
             fake = await on.join(0)
             await fake.send(0, ONES)
-            await fake.hear_until(Ack)
+            await fake.acknowledged()
             await fake.send(0, 2 * ONES)
             refusal = await fake.hear_until(Refusal)
             assert refusal.final and "other bytes" in refusal.reason and on.events("alarm")
@@ -267,12 +266,12 @@ def test_a_server_put_back_from_a_backup_begins_a_new_epoch(tmp_path: Path) -> N
         async with stage(folder, TWO) as on:
             fake = await on.join(0)
             await fake.send(0, ONES)
-            await fake.hear_until(Ack)
+            await fake.acknowledged()
         shutil.copytree(folder, backup)
         async with stage(folder, TWO) as on:
             fake = await on.join(0, last=0, acknowledged=Settled(1))
             await fake.send(1, ONES)
-            assert (await fake.hear_until(Ack)).yours == Settled(2)
+            await fake.acknowledged(Settled(2))
         shutil.rmtree(folder)
         backup.rename(folder)
         async with stage(folder, TWO) as on:
@@ -280,7 +279,7 @@ def test_a_server_put_back_from_a_backup_begins_a_new_epoch(tmp_path: Path) -> N
             assert isinstance(answer, Welcome) and (answer.epoch, answer.received) == (1, Settled(1))
             assert on.events("new_epoch")
             await fake.say(VoidRound(1, on.agreed.federation, on.agreed.digest))
-            assert (await fake.hear_until(Ack)).yours == Settled(2)
+            await fake.acknowledged(Settled(2))
 
     played(play)
 
@@ -290,7 +289,7 @@ def test_a_server_that_is_opened_again_goes_on_bit_for_bit(tmp_path: Path) -> No
         async with stage(tmp_path, TWO) as on:
             fake = await on.join(0)
             await fake.send(0, ONES / 3)
-            await fake.hear_until(Ack)
+            await fake.acknowledged()
             model = on.hall.durable.model
         async with stage(tmp_path, TWO) as on:
             assert on.hall.durable.model.tobytes() == model.tobytes() == replay(tmp_path).tobytes()
