@@ -230,6 +230,20 @@ class Mallory:
                     return heard
                 heard.append(answer)
 
+    async def break_rules(self, most: int, message: Raw = b"") -> int:
+        """Send broken messages, each on a stream of its own, until it is told that these are too many; how many it took."""
+        for broken in range(most):
+            answer = await self.join()
+            assert isinstance(answer, pb.ToClient), answer
+            if answer.HasField("refusal"):
+                assert "too many" in answer.refusal.reason, answer
+                return broken
+            assert self.line is not None
+            await self.line.say(message)
+            while not isinstance(await self.hear(), End):
+                pass
+        return most
+
     def update(self, round: int | None = None, value: float = 1e-4, **changes: Any) -> list[pb.ToServer]:
         """The messages of an update that a sound client could send."""
         agreed, i = self.agreed, round

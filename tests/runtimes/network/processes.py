@@ -177,7 +177,7 @@ class Federation:
     def stop_server(self) -> None:
         assert self.server is not None
         if self.server.is_alive() and self.server.pid is not None:
-            os.kill(self.server.pid, signal.SIGTERM)
+            self.server.terminate()  # which does not mind if it has just ended
         self.join(self.server)
         # once everything is written and the handlers are gone a signal may still end it
         assert self.server.exitcode in (0, -signal.SIGTERM), self.logs()

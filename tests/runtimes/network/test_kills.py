@@ -5,9 +5,7 @@ The quick version is part of every test run; `make soak` runs the long one.
 
 from __future__ import annotations
 
-import os
 import random
-import signal
 from pathlib import Path
 
 import pytest
@@ -42,7 +40,7 @@ def test_everybody_stops_well_when_asked_and_goes_on_later(tmp_path: Path) -> No
         made.until(lambda: applied_in(made) > 100, "100 updates")
         for process in [*made.clients.values(), made.server]:
             assert process is not None and process.pid is not None
-            os.kill(process.pid, signal.SIGTERM)
+            process.terminate()
         made.join(*made.clients.values())
         made.stop_server()
         assert [made.events(f"client{c}.log")[-1]["event"] for c in range(5)] == ["stopped"] * 5
