@@ -24,7 +24,7 @@ from crescendo.runtimes.wire_messages import Goodbye, Refusal, Welcome, from_cli
 FIRST_WORD = 10.0  # seconds in which a stream has to say who it is, and in which one that is refused has to hear why
 THINKING = 600.0  # seconds in which a client that was shown the terms has to decide
 SPARE = 256  # room on the porch beyond two streams of each name, which may all come at once
-MOST_STREAMS = 64  # of one connection; a sound client has one
+MOST_STREAMS = 1000  # of one connection; a client has one, a proxy in between may have many
 BUSY = Refusal("another stream of this client is just being let in; come back")
 SILENT = "a stream has to say who it is at once, or makes room for others; come back"
 
