@@ -48,7 +48,7 @@ $(STAMPS)/demo: $(PINS)
 	@$(call install,.[demo])
 
 $(STAMPS)/test: $(PINS)
-	@echo "Setting up .venv for the checks: about 55 packages, 200 MB to download (850 MB installed), once."
+	@echo "Setting up .venv for the checks: about 57 packages, 200 MB to download (850 MB installed), once."
 	@$(call install,.[demo$(comma)network$(comma)test])
 	@touch $(STAMPS)/demo
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -176,7 +175,6 @@ def test_mutated_bytes_are_understood_or_refused_and_never_break_anything(
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(importlib.util.find_spec("grpc_tools") is None, reason="grpcio-tools is not installed")
 @pytest.mark.parametrize("name", ["tree_pb2.py", "tree_pb2.pyi"])
 def test_the_generated_files_are_those_of_the_proto_file(name: str, tmp_path: Path) -> None:
     root, command = Path(__file__).parents[2], [sys.executable, "-m", "grpc_tools.protoc", "-I", "."]

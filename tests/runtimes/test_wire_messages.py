@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -232,7 +231,6 @@ def test_a_token_is_not_in_what_is_printed_and_long_reasons_are_cut() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(importlib.util.find_spec("grpc_tools") is None, reason="grpcio-tools is not installed")
 @pytest.mark.parametrize("name", ["wire_pb2.py", "wire_pb2.pyi"])
 def test_the_generated_files_are_those_of_the_proto_file(name: str, tmp_path: Path) -> None:
     root = Path(__file__).parents[2]

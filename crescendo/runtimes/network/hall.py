@@ -201,10 +201,8 @@ class Hall:
         self.limits.check(round, c, delta)
         try:
             self.durable.submit(Received(round, c, self.wire, data, low), delta)
-        except DuplicateUpdate:
-            decode(
-                data, self.wire, high - low
-            )  # of a repeat nothing comes: that its numbers are none is said all the same
+        except DuplicateUpdate:  # nothing comes of a repeat, but one whose numbers are none is told so
+            decode(data, self.wire, high - low)
             raise
 
     def _sum(self, total: IncomingSum) -> None:

@@ -33,7 +33,6 @@ class Peer(Voice):
         self.client, self.conduct = client, conduct or Conduct()
         self.came = self.heard = time.monotonic()
         self.traffic = Traffic()
-        self.told_k = -1
         self.line = asyncio.Semaphore(PART_OF_THE_TIME)
         self._ack: tuple[Settled, int] | None = None
         self._news: News | None = None
@@ -60,7 +59,6 @@ class Peer(Voice):
             for message in news.edition.messages(news.yours):
                 await context.write(message)
             self.traffic.down += len(news.edition.data)
-            self.told_k = news.edition.k
             return True
         return False
 

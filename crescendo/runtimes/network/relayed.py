@@ -67,7 +67,6 @@ class Link(Voice):
             await context.write(part)
         for c in yours:
             if c in self.peers:
-                self.peers[c].told_k = edition.k
                 self.peers[c].traffic.down += len(edition.data) // len(yours)
 
 

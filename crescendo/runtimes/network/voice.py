@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -15,7 +16,7 @@ MOST_WORDS = 500  # that wait for the other side to read them; then its stream i
 LAST_WORDS = 2.0  # seconds in which what was said last has to go out
 
 
-class Voice:
+class Voice(ABC):
     """What is to be said on a stream: words, none of which may be lost, and news, of which only the newest waits."""
 
     def __init__(self, most: int = MOST_WORDS) -> None:
@@ -54,13 +55,13 @@ class Voice:
             return True
         return not self.closed.is_set() and await self._write_news(context)
 
+    @abstractmethod
     def _worded(self, message: Any) -> Any:
         """A word as it is written."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def _write_news(self, context: Any) -> bool:
         """Write the newest of something that is due; False if nothing is."""
-        raise NotImplementedError
 
 
 async def converse(
