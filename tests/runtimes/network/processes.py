@@ -130,6 +130,7 @@ class Federation:
     linger: float = 600.0
     client_port: int | None = None  # if it is not the server's
     server: BaseProcess | None = None
+    said_before: int = 0  # characters in the server's log before the newest server began
     clients: dict[int, BaseProcess] = field(default_factory=dict)
 
     def __enter__(self) -> Federation:
@@ -146,6 +147,7 @@ class Federation:
     def start_server(self) -> None:
         state, log = str(self.folder / "served"), str(self.folder / "server.log")
         run_file = str(self.folder / "federation.toml")
+        self.said_before = len(Path(log).read_text()) if Path(log).exists() else 0
         self.server = CONTEXT.Process(target=run_server, args=(run_file, self.port, state, log, self.linger))
         self.server.start()
 
@@ -175,13 +177,21 @@ class Federation:
         self.stop_server()
 
     def stop_server(self) -> None:
+        """Ask it to stop once it serves: before that it cannot know what a signal means, and has nothing to write."""
         assert self.server is not None
+        self.until(self._serves_or_has_ended, "the server serves")
         if self.server.is_alive() and self.server.pid is not None:
             self.server.terminate()  # which does not mind if it has just ended
         self.join(self.server)
-        # once everything is written and the handlers are gone a signal may still end it
+        # it may have been ending by itself: once all is written and the handlers are gone, a signal still ends it, log and all
         assert self.server.exitcode in (0, -signal.SIGTERM), self.logs()
-        assert self.events("server.log")[-1]["event"] == "stopped", self.logs()
+        ended_well = self.events("server.log")[-1]["event"] == "stopped"
+        assert ended_well or self.server.exitcode == -signal.SIGTERM, self.logs()
+
+    def _serves_or_has_ended(self) -> bool:
+        assert self.server is not None
+        newest = self.folder.joinpath("server.log").read_text()[self.said_before :]
+        return not self.server.is_alive() or '"event": "serving"' in newest
 
     def join(self, *processes: BaseProcess) -> None:
         end, waiting = time.monotonic() + DEADLINE, list(processes)
