@@ -16,13 +16,12 @@ from __future__ import annotations
 import fcntl
 import itertools
 import os
-import zlib
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from crescendo.errors import CrescendoError, UsageError
+from crescendo.runtimes.segment_file import SegmentFile
 from crescendo.runtimes.segments import (
     HEAD,
     LONGEST,
@@ -30,6 +29,7 @@ from crescendo.runtimes.segments import (
     JournalDamaged,
     Record,
     Scan,
+    check_of,
     first_of,
     head,
     opening,
@@ -44,8 +44,6 @@ __all__ = ["Cut", "Journal", "JournalDamaged", "JournalFailed", "Record", "lock_
 GROUP = 64  # records that are synced together, at the most; why not 20: docs/decisions.md
 GROUP_BYTES = 4 << 20  # and their bytes: what comes first is not kept waiting for what is large
 SEGMENT_BYTES = 256 << 20
-LARGE = 1 << 20  # bytes that were synced together, from which on they need not stay in memory
-
 
 Line = list[tuple[int, int, tuple[bytes | memoryview, ...]]]  # kind, length and body of each record
 
@@ -71,8 +69,8 @@ class Journal:
         self.written = 0  # bytes, since it was opened
         self._line: Line = []
         self._line_bytes = self._taken = 0
-        self._size, self._marker = 0, b""
-        self._file: int | None = None
+        self._marker = b""
+        self._file: SegmentFile | None = None
         self.cut: Cut | None = None
         try:
             self._open_last()
@@ -141,26 +139,24 @@ class Journal:
         if not line:
             return self.synced
         try:
-            size = _write(file, self._pieces(line))
-            os.fdatasync(file)
-            if size >= LARGE:  # nobody reads it soon, and new pages for the next write cost more than the write
-                os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+            size = sum(HEAD.size + length for _, length, _ in line)
+            file.append(self._pieces(line), size)
+            file.sync()
         except BaseException as error:  # an interrupt too: what is on disk is not known
             self.close()
             if not isinstance(error, OSError):
                 raise
             raise _failed(self.folder, error) from error
-        self._size += size
         self.written += size
         self.synced += len(line)
-        if self._size >= self._segment_bytes:
+        if file.size >= self._segment_bytes:
             self._next_segment()
         return self.synced
 
     def roll(self) -> None:
         """Sync, and go on in a new segment, which makes all that is there so far read-only history."""
         self.sync()
-        if self._size > OPENING.size:
+        if self._alive().size > OPENING.size:
             self._next_segment()
 
     def prune(self, number: int) -> None:
@@ -175,12 +171,11 @@ class Journal:
         """Let go of the file. What is in line and was never synced is forgotten."""
         file, self._file = self._file, None
         if file is not None:
-            with suppress(OSError):
-                os.close(file)
+            file.close()
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
-    def _alive(self) -> int:
+    def _alive(self) -> SegmentFile:
         if self._file is None:
             raise JournalFailed(f"the journal in {self.folder} is closed, by itself if a write failed; open it again")
         return self._file
@@ -188,10 +183,7 @@ class Journal:
     def _pieces(self, line: Line) -> Iterator[bytes | memoryview]:
         """The bytes of records. They are made here, not when appended: each says how many are synced before it is written."""
         for number, (kind, length, body) in enumerate(line, self.synced):
-            checked = 0
-            for piece in body:
-                checked = zlib.crc32(piece, checked)
-            first = head(self._marker, length, kind, number, self.synced, self.check, checked)
+            first = head(self._marker, length, kind, number, self.synced, check_of(body), self.check)
             self.check = int.from_bytes(first[-4:], "little")
             yield first
             yield from body
@@ -199,7 +191,7 @@ class Journal:
     def _next_segment(self) -> None:
         file = self._alive()
         try:
-            os.close(file)
+            file.close()
             self._file = None
             self._begin(self.synced, self.check)
         except OSError as error:
@@ -209,12 +201,11 @@ class Journal:
     def _begin(self, number: int, check: int) -> None:
         """Make the segment that begins with record ``number``, and be sure that it is there."""
         self._marker = os.urandom(8)
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        self._file = os.open(segment_path(self.folder, number), flags, 0o600)
-        _write(self._file, [opening(self._marker, number, check)])
-        os.fsync(self._file)
+        self._file = SegmentFile(segment_path(self.folder, number), 0, make=True)
+        self._file.append([opening(self._marker, number, check)], OPENING.size)
+        self._file.sync()
         sync_folder(self.folder)
-        self._size, self.synced, self.check = OPENING.size, number, check
+        self.synced, self.check = number, check
 
     def _open_last(self) -> None:
         segments = segments_of(self.folder)
@@ -234,12 +225,12 @@ class Journal:
                 scan.check_torn()
                 self.cut = Cut(scan.number, size - scan.at)
         self._marker, self.end, self.check = scan.marker, scan.number, scan.check
-        self._file = os.open(last, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        self._file = SegmentFile(last, scan.at)
         if self.cut is not None:
-            os.ftruncate(self._file, scan.at)
-        os.fsync(self._file)  # what a killed process wrote may not be on disk yet, and will be told of from now on
+            self._file.truncate()
+        self._file.sync()  # what a killed process wrote may not be on disk yet, and will be told of from now on
         sync_folder(self.folder)
-        self._size, self.synced = scan.at, scan.number
+        self.synced = scan.number
 
 
 def _failed(folder: Path, error: OSError) -> JournalFailed:
@@ -277,24 +268,3 @@ def _forget_cached(path: Path) -> None:
     """Read from the disk: after a failed sync memory may hold pages that never reached it."""
     with path.open("rb") as file:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-
-
-def _write(file: int, pieces: Iterable[bytes | memoryview]) -> int:
-    """Write all, small pieces joined; how many bytes."""
-    size, small = 0, list[bytes | memoryview]()
-    for piece in pieces:
-        size += len(piece)
-        if len(piece) < 1 << 16:
-            small.append(piece)
-            continue
-        _write_all(file, b"".join(small))
-        _write_all(file, piece)
-        small = []
-    _write_all(file, b"".join(small))
-    return size
-
-
-def _write_all(file: int, data: bytes | memoryview) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(file, view) :]

@@ -2,7 +2,8 @@
 
 A segment begins with its marker (8 random bytes, so that no peer can put a false record into its floats), the number of its
 first record and the checksum of the record before that. A record is the marker, its length, kind and number, how many records
-were synced when it was written, the checksums of the record before, of its body and of all this; then the body.
+were synced when it was written, the checksums of its body, of the record before and of all this; then the body. Headers
+have a CRC-32. A body, which may be long, has an XXH3 of 64 bits: it is five times as fast here, and misses less.
 """
 
 from __future__ import annotations
@@ -10,17 +11,19 @@ from __future__ import annotations
 import os
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+import xxhash
+
 from crescendo.errors import DataError
 
-MAGIC = b"CRSJRNL1"
+MAGIC = b"CRSJRNL2"
 OPENING = struct.Struct(
     "<8s8sQII"
 )  # magic, marker, number of the first record, checksum of the record before it, of this
-HEAD = struct.Struct("<8sIIQQIII")  # marker, length, kind, number, synced, checksums: record before, body, this header
+HEAD = struct.Struct("<8sIIQQQII")  # marker, length, kind, number, synced, checksums: body, record before, this header
 LONGEST = (1 << 32) - 1  # bytes of a record
 
 
@@ -43,10 +46,18 @@ def opening(marker: bytes, number: int, check: int) -> bytes:
     return data + zlib.crc32(data).to_bytes(4, "little")
 
 
-def head(marker: bytes, length: int, kind: int, number: int, synced: int, before: int, body: int) -> bytes:
+def head(marker: bytes, length: int, kind: int, number: int, synced: int, body: int, before: int) -> bytes:
     """The bytes of a record before its body; the last four are its checksum."""
-    data = HEAD.pack(marker, length, kind, number, synced, before, body, 0)[:-4]
+    data = HEAD.pack(marker, length, kind, number, synced, body, before, 0)[:-4]
     return data + zlib.crc32(data).to_bytes(4, "little")
+
+
+def check_of(body: Iterable[bytes | memoryview]) -> int:
+    """The checksum of a record's body, given in pieces."""
+    found = xxhash.xxh3_64()
+    for piece in body:
+        found.update(piece)
+    return found.intdigest()
 
 
 def segments_of(folder: Path) -> list[Path]:
@@ -101,8 +112,10 @@ class Scan:
     def __init__(self, path: Path, file: BinaryIO) -> None:
         self._path, self._file = path, file
         opening = file.read(OPENING.size)
-        if not _holds(opening, OPENING.size) or not opening.startswith(MAGIC):
+        if not _holds(opening, OPENING.size):
             raise _damaged(path, "is damaged at its beginning")
+        if not opening.startswith(MAGIC):
+            raise JournalDamaged(f"{path} was written by another version of Crescendo; use that one")
         self.marker: bytes
         self.number: int
         self.check: int
@@ -117,7 +130,7 @@ class Scan:
             head = self._file.read(HEAD.size)
             if not _holds(head, HEAD.size):
                 return
-            marker, length, kind, number, _, before, body_check, check = HEAD.unpack(head)
+            marker, length, kind, number, _, body_check, before, check = HEAD.unpack(head)
             if (marker, number, before) != (self.marker, self.number, self.check):
                 return
             body = self._body(length, body_check, keep_bodies)
@@ -135,11 +148,12 @@ class Scan:
     def _body(self, length: int, check: int, keep: bool) -> bytes | None:
         if keep:
             body = self._file.read(length) if length <= _left(self._file) else b""
-            return body if len(body) == length and zlib.crc32(body) == check else None
-        found, left = 0, length
+            return body if len(body) == length and check_of([body]) == check else None
+        found, left = xxhash.xxh3_64(), length
         while left and (piece := self._file.read(min(left, 1 << 20))):
-            found, left = zlib.crc32(piece, found), left - len(piece)
-        return b"" if not left and found == check else None
+            found.update(piece)
+            left -= len(piece)
+        return b"" if not left and found.intdigest() == check else None
 
     def _later(self) -> Iterator[int]:
         """What the headers that can be found from here on say about how many were synced."""

@@ -19,7 +19,7 @@ import numpy as np
 from crescendo.runtimes.journal import sync_folder
 
 KEPT = 2
-_MAGIC = b"CRSSNAP1"
+_MAGIC = b"CRSSNAP2"
 
 
 class Snapshot(NamedTuple):

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from crescendo.core.messages import Vector
+from crescendo.core.spares import Spares
 from crescendo.errors import PeerError, UsageError
 
 OVERHEAD = 32  # bytes of a message that are not its vector: round, client, k, hash of the terms
@@ -68,13 +69,14 @@ def encode(vector: Vector, wire: str = "float32") -> bytes:
     return bytes(encoded(vector, wire))
 
 
-def encoded(vector: Vector, wire: str = "float32") -> memoryview:
-    """The same as a view of the rounded numbers."""
+def encoded(vector: Vector, wire: str = "float32", spares: Spares | None = None) -> memoryview:
+    """The same as a view of the rounded numbers, in memory that ``spares`` has if it is given."""
     item_bytes(wire)
     if wire == "bfloat16":
         return _to_bfloat16(np.asarray(vector)).data.cast("B")
+    narrow = (spares or Spares()).room(len(vector), _STORED[wire])
     with np.errstate(over="ignore"):
-        narrow = np.asarray(vector).astype(_STORED[wire])
+        np.copyto(narrow, vector, casting="same_kind")
     if not _finite(narrow):
         raise _does_not_fit(wire)
     return narrow.data.cast("B")

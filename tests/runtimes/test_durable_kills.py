@@ -69,7 +69,7 @@ def train(
 class Killer:
     """Kills its own process at the ``at``-th step of the disk work; ``half`` writes half of what was to be written first."""
 
-    STEPS = ("write", "fsync", "fdatasync", "open", "close", "ftruncate", "replace", "unlink")
+    STEPS = ("pwrite", "write", "fsync", "fdatasync", "open", "close", "ftruncate", "replace", "unlink")
 
     def __init__(self, at: int, half: bool) -> None:
         self._left, self._half = at, half
@@ -80,8 +80,8 @@ class Killer:
         def call(*args: Any, **more: Any) -> Any:
             self._left -= 1
             if self._left < 0:
-                if name == "write" and self._half:
-                    real(args[0], bytes(args[1])[: len(args[1]) // 2])
+                if name in ("pwrite", "write") and self._half:
+                    real(args[0], bytes(args[1])[: len(args[1]) // 2], *args[2:])
                 os.kill(os.getpid(), signal.SIGKILL)
             return real(*args, **more)
 

@@ -273,7 +273,7 @@ def test_a_snapshot_can_ask_for_the_checksum_before_a_segment(tmp_path: Path) ->
     journal.close()
 
 
-@pytest.mark.parametrize("call", ["write", "fdatasync"])
+@pytest.mark.parametrize("call", ["pwrite", "fdatasync"])
 def test_after_a_failed_write_or_sync_the_journal_is_dead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
@@ -319,8 +319,8 @@ def test_a_record_appended_while_others_are_written_says_that_those_are_synced(t
 
 
 def test_a_disk_that_takes_only_a_few_bytes_at_a_time_gets_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write = os.write
-    monkeypatch.setattr(os, "write", lambda file, data: write(file, bytes(data[:7])))
+    write = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda file, data, at: write(file, bytes(data[:7]), at))
     written(tmp_path, [b"a" * 100, b"b" * 100])
     assert bodies(tmp_path) == [b"a" * 100, b"b" * 100]
 

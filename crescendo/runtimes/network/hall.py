@@ -21,6 +21,7 @@ import numpy as np
 from crescendo.core.messages import Pair, Settled, Vector
 from crescendo.core.server import ConflictingUpdate, DuplicateUpdate, RefusedSum
 from crescendo.core.setup import Terms
+from crescendo.core.spares import Spares
 from crescendo.errors import PeerError, UsageError
 from crescendo.runtimes.durable import DurableServer
 from crescendo.runtimes.entries import Absent, Back, Joined, Left, Received, Summed, Voided
@@ -109,7 +110,8 @@ class Hall:
         self.names, self.wire, self.limits, self.delta, self._log = names, wire, limits, delta, log
         self._index, self._named = {name: c for c, name in enumerate(names)}, dict(enumerate(names))
         self._void: dict[int, list[int]] = {}  # declared void by their clients and not yet logged: a line for many
-        self._encoded: tuple[Any, Raw] | None = None
+        self._encoded: tuple[int, Raw] | None = None  # the entry after which the model was this, on the wire
+        self._spares = Spares()
         self._long = False
         self._log_notes()
         durable.refuse_beyond(largest(wire) / 2)  # a model that the wire cannot carry could be told to nobody
@@ -281,10 +283,10 @@ class Hall:
 
     def _news(self, told: set[int]) -> dict[int, News]:
         durable = self.durable
-        model = durable.model
-        if self._encoded is None or self._encoded[0] is not model:
-            self._encoded = model, self._on_the_wire(model)
-            self._look_how_long(model)
+        if self._encoded is None or self._encoded[0] != durable.entries:
+            self._encoded = None  # its memory may be free now
+            self._encoded = durable.entries, self._on_the_wire(durable.model)
+            self._look_how_long(durable.model)
         edition = Edition(durable.k, durable.epoch, self._encoded[1], self.wire)
         return {c: News(edition, durable.settled(c)) for c in told}
 
@@ -302,7 +304,7 @@ class Hall:
 
     def _on_the_wire(self, model: Vector) -> Raw:
         try:
-            return encoded(model, self.wire)
+            return encoded(model, self.wire, self._spares)
         except UsageError:  # only a journal of an older version can hold more; such a run is lost, the server is not
             most = largest(self.wire)
             return encoded(np.clip(model, -most, most), self.wire)
