@@ -38,6 +38,7 @@ from crescendo.core.messages import Settled
 from crescendo.runtimes import wire_pb2 as pb
 from crescendo.runtimes.network.link import LARGEST_MESSAGE, OPTIONS, Place
 from crescendo.runtimes.network.member import Member
+from crescendo.runtimes.network.peers import serialized
 from crescendo.runtimes.wire import encode
 from crescendo.runtimes.wire_messages import (
     SERVICE,
@@ -47,6 +48,7 @@ from crescendo.runtimes.wire_messages import (
     broadcast_parts,
     from_client,
     to_client,
+    with_yours,
 )
 
 BROADCASTS, EVERY, GOAL = 600, 0.02, 0.05
@@ -134,7 +136,8 @@ class Sender:
         model = np.zeros(self.agreed.objective.size)
         model[[0, -1]] = len(self.sent) / STEP
         k, yours = self.rounds, Settled(self.rounds)
-        messages = list(broadcast_parts(k, 0, yours, encode(model, self.agreed.wire), self.agreed.wire))
+        messages = list(broadcast_parts(k, 0, encode(model, self.agreed.wire), self.agreed.wire))
+        messages[0] = with_yours(messages[0], yours)
         for message in messages[:-1]:
             await context.write(message)
         self.sent.append(time.monotonic_ns())
@@ -146,7 +149,7 @@ async def serve(case: Case, folder: Path) -> tuple[Sender, float]:
     sender = Sender(case.agreed())
     server = grpc.aio.server(options=[*OPTIONS, ("grpc.max_receive_message_length", LARGEST_MESSAGE)])
     handler = grpc.stream_stream_rpc_method_handler(
-        sender.join, request_deserializer=pb.ToServer.FromString, response_serializer=pb.ToClient.SerializeToString
+        sender.join, request_deserializer=pb.ToServer.FromString, response_serializer=serialized
     )
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {"Join": handler}),))
     port = server.add_insecure_port("127.0.0.1:0")

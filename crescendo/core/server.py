@@ -43,7 +43,7 @@ from crescendo.errors import PeerError, UsageError
 
 __all__ = ["ConflictingUpdate", "DuplicateUpdate", "RefusedSum", "Server", "SumOverlaps"]
 
-PIECE = 1 << 15
+PIECE = 1 << 20
 REMEMBERED_ROUNDS = 64  # how long after its round an update's fingerprint is kept, to tell a repeat from a forgery
 
 

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-MOST = 2  # that are kept; one more and memory would be held for nothing
 HELD = 3  # references to an array that is only here: the list's, the loop's and the question's own
 
 
 class Spares:
     """Gives room for an array. What was given and is held by nobody else, not even by a view, may be given again.
+
+    The newest ``most`` are remembered.
 
     >>> spares = Spares()
     >>> first = spares.room(1000, np.dtype(np.float64))
@@ -29,8 +30,8 @@ class Spares:
     True
     """
 
-    def __init__(self) -> None:
-        self._given: list[npt.NDArray[Any]] = []
+    def __init__(self, most: int = 3) -> None:
+        self._most, self._given = most, list[npt.NDArray[Any]]()
 
     def room(self, size: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
         """An array of that size and type, with whatever numbers happen to be in it."""
@@ -39,5 +40,5 @@ class Spares:
                 given.flags.writeable = True
                 return given
         made = np.empty(size, dtype)
-        self._given = [*self._given[-MOST:], made]
+        self._given = [*self._given, made][-self._most :]
         return made

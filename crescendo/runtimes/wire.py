@@ -22,7 +22,7 @@ from crescendo.core.spares import Spares
 from crescendo.errors import PeerError, UsageError
 
 OVERHEAD = 32  # bytes of a message that are not its vector: round, client, k, hash of the terms
-PIECE = 1 << 15  # numbers that are looked at together
+PIECE = 1 << 20  # numbers that are looked at together
 PART = 1 << 20  # bytes of a vector in one message; gRPC's limit is 4 MiB
 
 # Name -> how the bytes are stored. NumPy has no bfloat16: it is the upper half of a float32, kept as an integer.
@@ -182,12 +182,12 @@ def split(about: int, data: Raw, wire: str) -> Iterator[Part]:
 class Assembly:
     """Puts the parts that one peer sends together again, one vector at a time.
 
-    ``longest`` is the most numbers a vector may have; ``wires`` are the types that are agreed on. What breaks the rules is
-    refused and ends the vector in hand; a part 0 begins the next.
+    ``longest`` is the most numbers a vector may have; ``wires`` are the types that are agreed on; ``spares``, which several may
+    share, has the room for whole ones. What breaks the rules is refused and ends the vector in hand; a part 0 begins the next.
     """
 
-    def __init__(self, longest: int, wires: tuple[str, ...] = WIRES) -> None:
-        self._longest, self._wires = longest, wires
+    def __init__(self, longest: int, wires: tuple[str, ...] = WIRES, spares: Spares | None = None) -> None:
+        self._longest, self._wires, self._spares = longest, wires, spares
         self._first: Part | None = None
         self._next = self.held = 0  # the part that is due, and the bytes of the unfinished vector that are held now
         self._whole = memoryview(b"")
@@ -224,7 +224,7 @@ class Assembly:
             self.drop()
             return part.data
         if part.part == 0:  # room for all of it; the system gives memory only for what is written there
-            self._whole = np.empty(size, dtype=np.uint8).data
+            self._whole = (self._spares or Spares()).room(size, np.dtype(np.uint8)).data
         self._whole[self.held : self.held + len(part.data)] = part.data
         self._next, self.held = part.part + 1, self.held + len(part.data)
         if self._next < part.parts:

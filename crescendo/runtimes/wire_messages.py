@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from crescendo.core.messages import Settled
 from crescendo.errors import PeerError, UsageError
 from crescendo.runtimes import wire_pb2 as pb
 from crescendo.runtimes.wire import PART, WIRES, Part, Raw, split
+from crescendo.runtimes.wire_frames import Framed, framed
 
 SERVICE = "crescendo.v1.Federation"
 LARGEST = 2**53  # rounds, k, epochs, lengths: exact in every language's numbers
@@ -199,10 +200,11 @@ def update_parts(round: int, data: Raw, wire: str, federation: str, digest: str)
         yield to_server(UpdatePart(federation, digest, part))
 
 
-def broadcast_parts(k: int, epoch: int, yours: Settled | None, data: Raw, wire: str) -> Iterator[pb.ToClient]:
-    """The messages that carry a broadcast whose model is ``data`` on the wire; `with_yours` can add ``yours`` to the first."""
+def broadcast_parts(k: int, epoch: int, data: Raw, wire: str) -> Iterator[bytes]:
+    """The messages that carry a broadcast whose model is ``data`` on the wire, as bytes; the first still lacks `with_yours`."""
+    fields = pb.BroadcastPart(epoch=epoch).SerializeToString()
     for part in split(k, data, wire):
-        yield to_client(BroadcastPart(epoch, None if part.part else yours, part))
+        yield framed(fields, _part(replace(part, data=b"")).SerializeToString(), part.data)
 
 
 def with_yours(first: bytes, yours: Settled) -> bytes:
@@ -228,12 +230,14 @@ def _part(part: Part) -> pb.Part:
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
-def from_client(message: pb.ToServer) -> FromClient:
+def from_client(heard: pb.ToServer | Framed) -> FromClient:
     """What a client said, or `PeerError`."""
+    message, data = heard if isinstance(heard, Framed) else (heard, None)
     match message.WhichOneof("message"):
         case "update":
             update = message.update
-            return UpdatePart(_name("federation", update.federation), _digest(update.digest), _read_part(update.vector))
+            vector = _read_part(update.vector, data)
+            return UpdatePart(_name("federation", update.federation), _digest(update.digest), vector)
         case "hello":
             return _read_hello(message.hello)
         case "void":
@@ -301,11 +305,11 @@ def _read_broadcast(broadcast: pb.BroadcastPart) -> BroadcastPart:
     return BroadcastPart(epoch, _read_settled(broadcast.yours) if vector.part == 0 else None, vector)
 
 
-def _read_part(part: pb.Part) -> Part:
+def _read_part(part: pb.Part, data: Raw | None = None) -> Part:
     wire = _WIRES.get(part.floats)
     if wire is None:
         raise PeerError(f"a vector came with floats of the unknown kind {int(part.floats)}; dropped")
-    data = part.data  # each look at a field of bytes copies it
+    data = part.data if data is None else data  # each look at a field of bytes copies it
     if not 0 <= part.part < part.parts or len(data) > PART:
         raise PeerError(f"a part {part.part} of {part.parts} came with {len(data)} bytes; dropped")
     return Part(_small("round", part.about), part.part, part.parts, wire, _small("length", part.numbers), data)

@@ -41,6 +41,7 @@ from crescendo.runtimes.wire_messages import (
     to_client,
     to_server,
     update_parts,
+    with_yours,
 )
 
 quick = settings(deadline=None, max_examples=60)
@@ -144,8 +145,9 @@ def test_an_update_and_a_broadcast_of_any_length_arrive_byte_for_byte(numbers: i
         read = from_client(sent)
         assert isinstance(read, UpdatePart) and (read.federation, read.digest, read.vector.about) == ("f", DIGEST, 5)
         got.append(up.add(read.vector))
-    for broadcast in broadcast_parts(8, 2, Settled(3, frozenset({5})), data, "float32"):
-        heard = from_server(broadcast)
+    first, *others = broadcast_parts(8, 2, data, "float32")
+    for broadcast in [with_yours(first, Settled(3, frozenset({5}))), *others]:
+        heard = from_server(pb.ToClient.FromString(broadcast))
         assert isinstance(heard, BroadcastPart) and (heard.epoch, heard.vector.about) == (2, 8)
         assert heard.yours == (None if heard.vector.part else Settled(3, frozenset({5})))
         got.append(down.add(heard.vector))

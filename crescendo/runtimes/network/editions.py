@@ -19,7 +19,7 @@ class Edition:
 
     @cached_property
     def _parts(self) -> list[bytes]:
-        return [part.SerializeToString() for part in broadcast_parts(self.k, self.epoch, None, self.data, self.wire)]
+        return list(broadcast_parts(self.k, self.epoch, self.data, self.wire))
 
     def messages(self, yours: Settled) -> Iterator[bytes]:
         """The messages for one client."""

@@ -110,7 +110,7 @@ class Hall:
         self.names, self.wire, self.limits, self.delta, self._log = names, wire, limits, delta, log
         self._index, self._named = {name: c for c, name in enumerate(names)}, dict(enumerate(names))
         self._void: dict[int, list[int]] = {}  # declared void by their clients and not yet logged: a line for many
-        self._encoded: tuple[int, Raw] | None = None  # the entry after which the model was this, on the wire
+        self._edition: tuple[int, Edition] | None = None  # the newest, and after how many entries
         self._spares = Spares()
         self._long = False
         self._log_notes()
@@ -283,11 +283,11 @@ class Hall:
 
     def _news(self, told: set[int]) -> dict[int, News]:
         durable = self.durable
-        if self._encoded is None or self._encoded[0] != durable.entries:
-            self._encoded = None  # its memory may be free now
-            self._encoded = durable.entries, self._on_the_wire(durable.model)
+        if self._edition is None or self._edition[0] != durable.entries:
+            edition = Edition(durable.k, durable.epoch, self._on_the_wire(durable.model), self.wire)
+            self._edition = durable.entries, edition
             self._look_how_long(durable.model)
-        edition = Edition(durable.k, durable.epoch, self._encoded[1], self.wire)
+        edition = self._edition[1]
         return {c: News(edition, durable.settled(c)) for c in told}
 
     def _look_how_long(self, model: Vector) -> None:

@@ -13,7 +13,7 @@ from crescendo.runtimes.network.editions import News
 from crescendo.runtimes.network.voice import Voice
 from crescendo.runtimes.wire_messages import Ack, to_client
 
-PART_OF_THE_TIME = 16  # messages of one client that may wait for the disk at once; a large one waits alone
+PART_OF_THE_TIME = 16  # messages of one client that may wait for the disk at once, of large ones only one
 LARGE = 256 << 10
 
 
@@ -33,7 +33,7 @@ class Peer(Voice):
         self.client, self.conduct = client, conduct or Conduct()
         self.came = self.heard = time.monotonic()
         self.traffic = Traffic()
-        self.line = asyncio.Semaphore(PART_OF_THE_TIME)
+        self.line, self.large = asyncio.Semaphore(PART_OF_THE_TIME), asyncio.Semaphore(1)
         self._ack: tuple[Settled, int] | None = None
         self._news: News | None = None
 

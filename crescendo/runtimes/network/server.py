@@ -20,6 +20,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
+from crescendo.core.spares import Spares
 from crescendo.errors import PeerError
 from crescendo.runtimes import wire_pb2 as pb
 from crescendo.runtimes.journal import GROUP, GROUP_BYTES
@@ -35,6 +36,7 @@ from crescendo.runtimes.network.server_house import ServerHouse
 from crescendo.runtimes.network.status import spending_of, status_of
 from crescendo.runtimes.network.voice import converse
 from crescendo.runtimes.wire import Assembly
+from crescendo.runtimes.wire_frames import heard
 from crescendo.runtimes.wire_messages import (
     SERVICE,
     Goodbye,
@@ -77,6 +79,7 @@ class NetworkServer:
         self._heard: dict[int, float] = {}
         self._traffic: dict[int, Traffic] = {}
         self._spending = spending_of(hall)
+        self._spares = Spares(4)  # one for all streams: what each of many kept for itself would add up
         self.conduct: defaultdict[int, Conduct] = defaultdict(Conduct)
         self._porch, self._questions = Porch(len(hall.names)), Questions()
         self._arriving: set[int] = set()  # clients whose hello is in line
@@ -97,7 +100,7 @@ class NetworkServer:
         handlers = {
             "Join": grpc.stream_stream_rpc_method_handler(
                 self._join,
-                request_deserializer=parsed(pb.ToServer),
+                request_deserializer=heard,
                 response_serializer=serialized,
             ),
             "Status": grpc.stream_stream_rpc_method_handler(  # of one message each; a silent one stands on the porch too
@@ -301,7 +304,7 @@ class NetworkServer:
     async def _read_all(self, peer: Peer, context: Any) -> None:
         """Read until the client has nothing more to say. What breaks the protocol is raised."""
         hall, c = self.hall, peer.client
-        assembly = Assembly(len(hall.durable.model), (hall.wire,))
+        assembly = Assembly(len(hall.durable.model), (hall.wire,), self._spares)
         while (raw := await context.read()) is not grpc.aio.EOF:
             peer.heard = self._heard[c] = time.monotonic()
             message = from_client(raw)
@@ -333,9 +336,10 @@ class NetworkServer:
         await peer.line.acquire()
         item, done = Item(peer.client, message), asyncio.get_running_loop().create_future()
         done.add_done_callback(lambda _: self._answer(peer, item))  # not a task: there are thousands a second
+        if large:  # one of them in line, while the next one comes in
+            await peer.large.acquire()
+            done.add_done_callback(lambda _: peer.large.release())
         self._line.put_nowait((item, done))
-        if large:
-            await asyncio.shield(done)
 
     def _answer(self, peer: Peer, item: Item) -> None:
         for answer in item.answers:

@@ -12,16 +12,15 @@ from crescendo.core.messages import Settled
 from crescendo.core.server import ConflictingUpdate
 from crescendo.core.tree import TooMany
 from crescendo.errors import PeerError
-from crescendo.runtimes import wire_pb2 as wire_pb
 from crescendo.runtimes.network.conduct import STRUCK_OUT, Conduct
 from crescendo.runtimes.network.door import Porch, Questions
-from crescendo.runtimes.network.link import parsed
 from crescendo.runtimes.network.peers import serialized
 from crescendo.runtimes.network.relay import NotNow
 from crescendo.runtimes.network.voice import converse
 from crescendo.runtimes.network.wording import named
 from crescendo.runtimes.tree_messages import Below
 from crescendo.runtimes.wire import Assembly
+from crescendo.runtimes.wire_frames import heard
 from crescendo.runtimes.wire_messages import (
     SERVICE,
     Goodbye,
@@ -51,7 +50,7 @@ class ClientDoor:
         """To be added to a gRPC server."""
         join = grpc.stream_stream_rpc_method_handler(
             self._join,
-            request_deserializer=parsed(wire_pb.ToServer),
+            request_deserializer=heard,
             response_serializer=serialized,
         )
         return grpc.method_handlers_generic_handler(SERVICE, {"Join": join})
