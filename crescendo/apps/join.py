@@ -158,7 +158,9 @@ class _Joining:
     def _member(self, agreed: Agreed) -> Member:
         """The records are opened here, after the terms were signed off."""
         me = agreed.names.index(self.name)
-        records = own_records(self.source, agreed, me)
+        own = own_records(self.source, agreed, me)
+        own.tell(self.source, self.log)
+        records = own.records
         rows, mechanism = np.arange(len(records), dtype=np.int64), None
         if agreed.certificate is not None:
             mechanism = Private(agreed.certificate, me, rows, self._randomness(me))

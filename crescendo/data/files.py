@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import bz2
+import contextlib
 import gzip
 import hashlib
 import lzma
 import os
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any, BinaryIO
 
 from crescendo.data.known import KnownFile
 from crescendo.errors import DataError
@@ -21,6 +23,8 @@ _UNPACK: dict[str, Callable[[bytes], bytes]] = {
     ".gz": gzip.decompress,
 }
 PACKED = tuple(_UNPACK)
+_OPEN: dict[str, Callable[[Path], Any]] = {".xz": lzma.open, ".bz2": bz2.open, ".gz": gzip.open}
+_DAMAGE = (lzma.LZMAError, EOFError, ValueError, OSError, zlib.error)
 
 
 def data_folder(folder: Path | str | None) -> Path | None:
@@ -67,12 +71,30 @@ def unpack(raw: bytes, path: Path) -> bytes:
         return raw
     try:
         return _UNPACK[path.suffix](raw)
-    except (lzma.LZMAError, EOFError, ValueError, OSError, zlib.error) as error:
-        reason = str(error).strip().rstrip(".")
-        raise DataError(
-            f"{path} is cut short or damaged and cannot be unpacked ({reason[:1].lower() + reason[1:]}); "
-            "replace it by a whole copy"
-        ) from error
+    except _DAMAGE as error:
+        raise _damaged(path, error) from error
+
+
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """The content of a file, unpacked, to read some of it."""
+    try:
+        content = _OPEN[path.suffix](path) if path.suffix in _OPEN else path.open("rb")
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
+    try:
+        with content:
+            yield content
+    except _DAMAGE as error:
+        raise _damaged(path, error) from error
+
+
+def _damaged(path: Path, error: Exception) -> DataError:
+    reason = str(error).strip().rstrip(".")
+    return DataError(
+        f"{path} is cut short or damaged and cannot be unpacked ({reason[:1].lower() + reason[1:]}); "
+        "replace it by a whole copy"
+    )
 
 
 def sha256(content: bytes) -> str:

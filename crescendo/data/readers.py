@@ -124,6 +124,15 @@ def _images(images: tuple[Path, bytes], labels: tuple[Path, bytes]) -> tuple[Any
     return pixels.reshape(len(pixels), -1).astype(np.float32) / np.float32(255), numbers
 
 
+def columns(source: Path) -> list[str] | None:
+    """The names in the header line of a csv; None for a file of another kind, and for a pipe, which can be read once only."""
+    plain = source.with_suffix("") if source.suffix in files.PACKED else source
+    if plain.suffix != ".csv" or not source.is_file():
+        return None
+    with files.opened(source) as content:
+        return tables.header(content, str(source))
+
+
 def path(source: Path, label: str | None, column: str | None, features: int | None) -> Raw:
     """A file of the user's own, read as the end of its name says; LIBSVM text if it says nothing."""
     plain = source.with_suffix("") if source.suffix in files.PACKED else source

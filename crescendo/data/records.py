@@ -101,6 +101,7 @@ class Dataset:
     the raw label in ``classes``. ``columns`` has one value per training record, for ``split = "column:NAME"``.
     ``optimum`` is the exact minimiser over the training part where the source knows it (intercept last).
     ``norm_bound`` is a bound on the norm of every record, intercept aside, that the source enforces on any record.
+    ``left_out`` records of the training part had none of the classes that were asked for.
     """
 
     name: str
@@ -110,6 +111,7 @@ class Dataset:
     columns: dict[str, Column] = field(default_factory=dict)
     optimum: FloatArray | None = None
     norm_bound: float | None = None
+    left_out: int = 0
 
     def __post_init__(self) -> None:
         if not len(self.train):

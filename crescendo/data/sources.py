@@ -91,6 +91,13 @@ def check_here(source: str, folder: Path | str | None = None) -> None:
         raise DataError(f"{source} is a folder; name a file, or a name of `crescendo data list`")
 
 
+def columns_of(source: str, folder: Path | str | None = None) -> list[str] | None:
+    """The columns of a csv, from its header line; no record is read. None for any other source."""
+    if _named(source) or source.partition(":")[0] == "synthetic":
+        return None
+    return readers.columns(_path(source, files.data_folder(folder)))
+
+
 def _named(source: str) -> bool:
     return source in (*known.SETS, *bundled.SETS, "mnist", "flights")
 
@@ -117,7 +124,7 @@ def _path(source: str, folder: Path | None) -> Path:
 
 
 def _dataset(name: str, raw: Raw, test: float, seed: int, wanted: Sequence[Label] | None) -> Dataset:
-    classes = labels.classes_of(raw.y, name, wanted)
+    classes, found = labels.classes_of(raw.y, name, wanted), len(raw.y)
     if wanted is not None:
         raw = _with_classes(raw, classes)
     train, part, columns = as_records(raw.x, labels.encode(raw.y, classes, name)), None, dict(raw.columns)
@@ -127,7 +134,8 @@ def _dataset(name: str, raw: Raw, test: float, seed: int, wanted: Sequence[Label
         mask = _held_out(len(train), test, seed, name) if raw.in_test is None else raw.in_test
         train, part = train.take(~mask), train.take(mask)
         columns = {key: values[~mask] for key, values in columns.items()}
-    return Dataset(name, train, part, classes, columns, norm_bound=flights.NORM_BOUND if name == "flights" else None)
+    bound = flights.NORM_BOUND if name == "flights" else None
+    return Dataset(name, train, part, classes, columns, norm_bound=bound, left_out=found - len(raw.y))
 
 
 def _with_classes(raw: Raw, classes: tuple[Label, ...]) -> Raw:

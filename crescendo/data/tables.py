@@ -8,7 +8,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -49,6 +49,23 @@ def read_csv(content: bytes, name: str, label: str | None, column: str | None) -
     x = np.column_stack([_numbers(by_name[h], h, name, lines) for h in features])
     columns = {column: _labels(by_name[column], column, name, lines)} if column is not None else {}
     return Raw(x, _labels(by_name[label], label, name, lines), columns=columns)
+
+
+def header(content: BinaryIO, name: str) -> list[str]:
+    """The names of the columns; no more of the file is looked at.
+
+    >>> header(io.BytesIO(b"size, airline,late\\n1.5,UA,yes\\n"), "flights")
+    ['size', 'airline', 'late']
+    """
+    reader = csv.reader(io.TextIOWrapper(content, "utf-8-sig", newline=""), strict=True)
+    try:
+        found = next(([cell.strip() for cell in row] for row in reader if row), [""])
+    except UnicodeDecodeError as error:
+        raise DataError(f"{name} is not UTF-8 text; save it as UTF-8") from error
+    except csv.Error as error:
+        raise DataError(f"{name}, line {reader.line_num}: {error}; correct that line") from error
+    _check_header(found, name)
+    return found
 
 
 def _csv_rows(content: bytes, name: str) -> tuple[list[str], list[list[str]], list[int]]:

@@ -168,6 +168,7 @@ def test_parties_of_a_lost_authority_are_not_mixed_with_those_of_a_new_one() -> 
         ({"--part": "iid", "--test": "-0.1"}, "from 0 to less than 1"),
         ({"--part": "iid", "--test": "nan"}, "from 0 to less than 1"),
         ({"--test": "0.2"}, "goes with --part"),
+        ({"--label": "c"}, "the columns of mine.csv are a, b"),
     ],
 )
 def test_join_checks_its_own_words_before_it_asks_anybody(changed: dict[str, str], reason: str) -> None:

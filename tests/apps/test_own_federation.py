@@ -270,7 +270,7 @@ def test_what_cannot_be_served_is_refused_in_one_sentence(tmp_path: Path, change
 def test_a_client_with_few_of_the_labels_numbers_them_as_everybody_does(tmp_path: Path) -> None:
     agreed = build_terms(terms_text(read(own(privacy=MINIBATCH))))
     np.savez(tmp_path / "mine.npz", x=np.ones((4, 64)), y=np.array([7, 3, 7, 11]))
-    assert own_records(Source(str(tmp_path / "mine.npz")), agreed, 0).y.tolist() == [7.0, 3.0, 7.0]
+    assert own_records(Source(str(tmp_path / "mine.npz")), agreed, 0).records.y.tolist() == [7.0, 3.0, 7.0]
 
 
 TEXT = terms_text(read(own()))
