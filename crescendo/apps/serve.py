@@ -31,6 +31,11 @@ from crescendo.runtimes.network.server import Admit, Manners, NetworkServer, eve
 from crescendo.runtimes.network.status import federation_of
 from crescendo.runtimes.security import host_and_port
 
+# Who has heard the end is not kept on disk: a client that was told and killed before it could note it must find a server again.
+NOT_CONFIRMED = "these clients have not said that they know it is over"
+OVER_BEFORE = "it was over before this start, and these clients may have heard of it then; that is not kept"
+WHO_WAITS = "if one of them still waits for the server, start it again; one that has its last model needs nothing"
+
 
 @dataclass(frozen=True)
 class Listening:
@@ -57,9 +62,9 @@ def serve(config: Config, listening: Listening, state: Path, *, linger: float = 
     if not 0 <= linger < math.inf:
         raise UsageError(f"--linger must be a number of seconds from 0 on, got {linger:g}")
     _check_folder(state)
+    _check_free(listening)  # before the accounting, which may take a minute
     asked, text = remembered_text(config, state, log)
     agreed = with_copy(build_terms(text), servers_copy(config))
-    _check_free(listening)
     state.mkdir(parents=True, exist_ok=True)
     present = [c for c, name in enumerate(agreed.names) if name not in config.serve.late]
     journal = state / "journal"
@@ -124,17 +129,18 @@ async def _serve(
 async def _until_over(server: NetworkServer, stop: asyncio.Event, log: Log, linger: float, save: Any) -> None:
     stopping, ending = asyncio.create_task(stop.wait()), asyncio.create_task(server.finished.wait())
     told: asyncio.Task[Any] | None = None
+    why = OVER_BEFORE if server.finished.is_set() else NOT_CONFIRMED
     try:
         first: set[asyncio.Future[Any]] = {stopping, ending, server.failed}
         await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
         if ending.done() and not stopping.done():
             save()
             if waiting := server.untold():
-                log("lingering", clients=waiting, at_most=linger, why="they have not heard yet that it is over")
+                log("lingering", clients=waiting, at_most=linger, why=why)
             told = asyncio.create_task(server.all_told.wait())
             await asyncio.wait({*first - {ending}, told}, timeout=linger, return_when=asyncio.FIRST_COMPLETED)
             if waiting := server.untold():
-                log("not_told", clients=waiting, what_to_do="start the server again, and they hear of the end")
+                log("end_not_confirmed", clients=waiting, why=why, what_to_do=WHO_WAITS)
         if server.failed.done():
             server.failed.result()
     finally:
