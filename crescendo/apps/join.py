@@ -99,7 +99,7 @@ class _Joining:
         except Unreachable:
             if kept is None or (agreed is not None and agreed.federation != kept.federation):
                 raise
-            why = f"this folder has all of it, and nobody answers at {self.place.address}"
+            why = f"this folder has all of it, and no server of it answers at {self.place.address}"
             self.log("finished", federation=kept.federation, rounds=kept.rounds, why=why)
             return kept
 

@@ -18,15 +18,7 @@ from crescendo.apps.terminal import new_table, printer, size, span
 from crescendo.errors import UsageError
 from crescendo.runtimes.network.link import Place
 from crescendo.runtimes.network.link import status_of as asked
-
-# What gRPC says about a connection that failed, and what it means; the first that fits.
-REASONS = {
-    "Connection refused": "nobody listens there; is the server running, and is this its port?",
-    "resolving": "there is no such host; check the address",
-    "WRONG_VERSION_NUMBER": "it does not speak TLS; was it started without --certs?",
-    "handshake failed": "its certificate is not of your folder's authority, or names another host; check address and --certs",
-    "Socket closed": "it hung up; it does not take what your --certs folder shows, or that was left out",
-}
+from crescendo.runtimes.network.trouble import reason_of
 
 
 def ask_status(place: Place, timeout: float = 15.0) -> dict[str, Any]:
@@ -35,20 +27,17 @@ def ask_status(place: Place, timeout: float = 15.0) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(asyncio.run(asked(place, timeout)))
         return found
     except grpc.aio.AioRpcError as error:
-        raise UsageError(_why(place.address, error.code().name, error.details() or "")) from None
+        raise UsageError(_why(place.address, error)) from None
     except ValueError:
         raise UsageError(f"what answers at {place.address} is not a Crescendo server of this version") from None
 
 
-def _why(address: str, code: str, details: str) -> str:
-    if code == "UNAUTHENTICATED":
-        return f"the server at {address} says: {details}"
-    if code == "UNIMPLEMENTED":
+def _why(address: str, error: grpc.aio.AioRpcError) -> str:
+    if error.code() is grpc.StatusCode.UNAUTHENTICATED:
+        return f"the server at {address} says: {error.details()}"
+    if error.code() is grpc.StatusCode.UNIMPLEMENTED:
         return f"what answers at {address} has no status; is it an aggregator? ask the server itself"
-    for words, meaning in REASONS.items():
-        if words in details:
-            return f"the server at {address} does not answer: {meaning}"
-    return f"the server at {address} does not answer ({code.lower()}); check address and certificates"
+    return f"the server at {address} does not answer: {reason_of(error)}"
 
 
 def show_status(found: dict[str, Any]) -> None:

@@ -57,12 +57,14 @@ class Told:
                 await self._bell.wait()
 
 
-def joins(where: Place, folder: Path, log: Any, patience: Patience = QUICK, **policy: Any) -> asyncio.Task[Joined]:
+def joins(
+    where: Place, folder: Path, log: Any, patience: Patience = QUICK, name: str = "client 0", **policy: Any
+) -> asyncio.Task[Joined]:
     """A client in a thread of its own."""
     allowed = Policy.model_validate({**OPEN, **policy})
     source = Source(str(records(folder)))
     return asyncio.create_task(
-        asyncio.to_thread(join, where, "client 0", source, folder / "client", allowed, log=log, patience=patience)
+        asyncio.to_thread(join, where, name, source, folder / "client", allowed, log=log, patience=patience)
     )
 
 

@@ -186,8 +186,8 @@ def test_a_server_that_is_not_there_is_called_so() -> None:
 @pytest.mark.parametrize(
     ("served", "shown", "reason"),
     [
-        ("keys/server", "others/clients/alice", "not of your folder's authority"),
-        ("keys/server", None, "or that was left out"),
+        ("keys/server", "others/clients/alice", "not of the authority in your --certs folder"),
+        ("keys/server", None, "or --certs was left out"),
         (None, "keys/clients/alice", "does not speak TLS"),
         ("tokens/server", "struck", "says: this peer has not shown a certificate or token"),
     ],

@@ -19,9 +19,19 @@ import grpc.aio
 
 from crescendo.core.messages import Broadcast, Settled
 from crescendo.errors import PeerError, Refused
-from crescendo.runtimes.network.link import Attempts, Cut, Patience, Place, channel_to, join_on
+from crescendo.runtimes.network.link import (
+    COME_BACK,
+    Attempts,
+    Cut,
+    Hopeless,
+    Patience,
+    Place,
+    channel_to,
+    join_on,
+)
 from crescendo.runtimes.network.logs import Log, quiet
 from crescendo.runtimes.network.member import Member
+from crescendo.runtimes.network.trouble import is_hopeless, reason_of
 from crescendo.runtimes.network.wording import ranges
 from crescendo.runtimes.store import Release
 from crescendo.runtimes.wire import Assembly, decode
@@ -60,7 +70,11 @@ class Question:
 async def ask(
     place: Place, name: str, instance: str, stop: asyncio.Event, patience: Patience, log: Log = quiet
 ) -> AsyncIterator[Question | None]:
-    """The server's terms, as soon as it can be reached; None if stopped before, `Unreachable` if given up."""
+    """The server's terms, as soon as it can be reached; None if stopped before, `Unreachable` if given up.
+
+    Before anybody has answered, what no attempt can mend is a mistake of whoever typed the command: it ends here. Later it may be
+    somebody else's, who mends it, so `take_part` goes on trying.
+    """
     attempts = Attempts(patience, place.address)
     while True:
         try:
@@ -77,7 +91,9 @@ async def ask(
                 finally:
                     call.cancel()
         except (Cut, grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
-            wait = attempts.failed(_why(error))
+            if is_hopeless(error):
+                raise Hopeless(place.address, reason_of(error)) from None
+            wait = attempts.failed(reason_of(error))
             log("unreachable", **_facts(attempts, error, wait))
         if await _stopped(stop, wait):
             yield None
@@ -125,7 +141,7 @@ async def _keep_talking(talk: _Talk, patience: Patience, log: Log) -> None:
                 return
             if talk.was_welcome:
                 attempts.reached()
-            wait = attempts.failed(_why(error))
+            wait = attempts.failed(reason_of(error))
             log("disconnected", **_facts(attempts, error, wait))
             if await _stopped(talk.over, wait):
                 return
@@ -274,7 +290,10 @@ def _refused(answer: Any, log: Log) -> None:
     """A refusal ends the client if it is final, and the stream if it is not about one round."""
     if not isinstance(answer, Refusal):
         raise Cut("the server spoke out of turn")
-    log("refused", reason=answer.reason, final=answer.final, round=answer.round)
+    if answer.round is None and not answer.final and answer.reason.endswith(COME_BACK):
+        log("sent_away", reason=answer.reason)
+    else:
+        log("refused", reason=answer.reason, final=answer.final, round=answer.round)
     if answer.final:
         raise Refused(f"the server refuses: {answer.reason}")
     if answer.round is None:
@@ -284,7 +303,7 @@ def _refused(answer: Any, log: Log) -> None:
 def _facts(attempts: Attempts, error: Exception, wait: float) -> dict[str, Any]:
     """What is known about an attempt that has failed."""
     without = round(attempts.without, 1)
-    return {"server": attempts.address, "reason": _why(error), "without_it": without, "again_in": round(wait, 2)}
+    return {"server": attempts.address, "reason": reason_of(error), "without_it": without, "again_in": round(wait, 2)}
 
 
 async def _stopped(stop: asyncio.Event, wait: float) -> bool:
@@ -304,9 +323,3 @@ async def _until(reading: Any, stop: asyncio.Event) -> Any:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _why(error: BaseException) -> str:
-    if isinstance(error, grpc.aio.AioRpcError):
-        return f"{error.code().name.lower()}: {error.details()}"[:300]
-    return str(error)[:300] or type(error).__name__

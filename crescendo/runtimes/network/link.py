@@ -17,10 +17,12 @@ from google.protobuf.message import DecodeError
 
 from crescendo.errors import UsageError
 from crescendo.runtimes import wire_pb2 as pb
+from crescendo.runtimes.network.trouble import reason_of
 from crescendo.runtimes.wire import PART
 from crescendo.runtimes.wire_messages import SERVICE, TERMS
 
 LARGEST_MESSAGE = max(PART, 4 * TERMS) + (64 << 10)
+COME_BACK = ("come back", "come back later")  # so ends what a stream is told that is closed and did nothing wrong
 JOIN, STATUS = f"/{SERVICE}/Join", f"/{SERVICE}/Status"
 
 # A connection whose other end vanished is noticed after 30 s at most. Proxies and keepalive agree on these.
@@ -56,6 +58,13 @@ class Unreachable(UsageError):
     """The server was not reached for as long as one was told to try."""
 
 
+class Hopeless(Unreachable):
+    """What answers is not the server that was meant, or nothing that we can speak to: to try again would not help."""
+
+    def __init__(self, address: str, why: str) -> None:
+        super().__init__(f"the server at {address} cannot be spoken to: {why}")
+
+
 @dataclass(frozen=True)
 class Place:
     """Where the server is and how to speak to it. Without credentials the bytes are not encrypted.
@@ -77,7 +86,7 @@ async def channel_to(place: Place) -> AsyncIterator[grpc.aio.Channel]:
     try:
         credentials = place.credentials if place.look is None else await asyncio.to_thread(place.look)
     except OSError as error:
-        raise Cut(f"it shows no certificate: {error.strerror or error}") from None
+        raise Cut(f"it shows no certificate: {reason_of(error)}") from None
     if credentials is None:
         channel = grpc.aio.insecure_channel(place.address, options=options)
     else:
@@ -150,7 +159,7 @@ class Attempts:
         left = self._patience.give_up - self.without
         if left <= 0:
             raise Unreachable(
-                f"the server at {self.address} was not reached for {self.without:.0f} s ({why}), and longer was not to be "
-                f"waited; what is done is kept, so the same command goes on"
+                f"gave up after {self.without:.0f} s without the server at {self.address} ({why}); what is done is kept, so "
+                f"the same command goes on"
             )
         return min(next(self._waits), left)

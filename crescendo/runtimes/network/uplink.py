@@ -13,7 +13,8 @@ from crescendo.core.messages import Sum, Word
 from crescendo.errors import PeerError, Refused
 from crescendo.runtimes import tree_pb2 as pb
 from crescendo.runtimes.network.editions import Edition
-from crescendo.runtimes.network.link import Cut, Patience, Place, channel_to
+from crescendo.runtimes.network.link import Cut, Hopeless, Patience, Place, channel_to
+from crescendo.runtimes.network.trouble import is_hopeless, reason_of
 from crescendo.runtimes.tree_messages import (
     RELAY,
     FromNode,
@@ -96,8 +97,10 @@ class Uplink:
             except (Cut, grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
                 if self.is_up:
                     waits = self._patience.waits()
+                if self._node.work is None and is_hopeless(error):  # as for a client: nobody has answered yet
+                    raise Hopeless(self._parent.address, reason_of(error)) from None
                 wait = next(waits)
-                log("disconnected", parent=self._parent.address, reason=str(error)[:300], again_in=round(wait, 2))
+                log("disconnected", parent=self._parent.address, reason=reason_of(error), again_in=round(wait, 2))
             finally:
                 self._outgoing = None
                 self._node.send_everybody_away("the way to the server is interrupted; come back")
