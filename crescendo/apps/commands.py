@@ -27,7 +27,7 @@ Overrides = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Certs = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="Your folder from `crescendo certs`; needed beyond this machine."),
+    typer.Option(metavar="DIR", help="Your folder from `crescendo certs`; needed unless the address is loopback."),
 ]
 
 EXTRAS = {

@@ -50,15 +50,25 @@ def serve(
             typer.echo(f"{served.k} of {served.rounds} rounds, {ended}")
 
 
+# A whole policy file; here and not beside its reader, which is not loaded to print help.
+POLICY = """
+dataset = "our records"     # whose budget this is, whichever federation they serve
+epsilon = 1.0               # all that may ever be spent on them
+delta = 1e-6
+mechanisms = ["minibatch"]  # or "local"; ["none"] protects nobody
+"""
+
+
 @commands.command(
-    epilog="\b\nExample: crescendo join 127.0.0.1:7077 --data mine.csv --as alice --state alice --policy policy.toml"
+    epilog=f"\b\nA policy file, whose other keys are in docs/cli.md:{POLICY}\n"
+    "\b\nExample: crescendo join 127.0.0.1:7077 --data mine.csv --as alice --state alice --policy policy.toml"
 )
 def join(
     address: Where,
     data: Annotated[str, typer.Option(metavar="SOURCE", help="Your records: a file, or a name.")],
     name: Annotated[str, typer.Option("--as", metavar="NAME", help="Your name in the federation's terms.")],
     state: Annotated[Path, typer.Option(metavar="DIR", help="Your folder: ledger, outbox, last model.")],
-    policy: Annotated[Path, typer.Option(metavar="FILE.toml", help="What you allow.")],
+    policy: Annotated[Path, typer.Option(metavar="FILE.toml", help="What you allow: a file as below.")],
     certs: Certs = None,
     label: Annotated[str | None, typer.Option(help="The label column of a csv file; else the last.")] = None,
     folder: Annotated[str | None, typer.Option(help="Where data files looked up by name lie.")] = None,

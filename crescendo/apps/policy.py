@@ -24,13 +24,6 @@ from crescendo.privacy.budget import Budget
 Words = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(as_tuple)]
 Kinds = Annotated[tuple[Literal["none", "minibatch", "local"], ...], BeforeValidator(as_tuple)]
 
-EXAMPLE = """# What this client allows. A federation that asks for more is refused.
-dataset = "our records"          # the budget belongs to these records, whichever federation they serve
-epsilon = 1.0                    # all that may ever be spent on them, over all federations
-delta = 1e-6
-mechanisms = ["minibatch", "local"]
-"""
-
 
 class Policy(Section):
     """A whole policy file."""
@@ -83,7 +76,9 @@ def read_policy(path: Path) -> Policy:
     try:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise ConfigError(f"there is no policy file {path}; it says what this client allows, see --help") from None
+        raise ConfigError(
+            f"there is no policy file {path}; it says what this client allows, and `crescendo join --help` shows one"
+        ) from None
     except UnicodeDecodeError:
         raise ConfigError(f"the policy {path} is not a text file; it is TOML") from None
     except tomllib.TOMLDecodeError as error:

@@ -177,6 +177,17 @@ def ledger(summary: dict[str, Any]) -> None:
             Text(one["federation"]), Text(one["client"]), *counts, *costs, "closed" if one["closed"] else "open"
         )
     console.print(table)
+    say(console, _deltas(summary))
+
+
+def _deltas(summary: dict[str, Any]) -> str:
+    """Which delta belongs to which epsilon of a ledger."""
+    orders = summary["orders"]
+    aside = f" and less {orders['delta']:g}, set aside to add federations up by" if orders is not None else ""
+    return (
+        f"what was spent and promised in all holds at the budget's delta, and each federation's at its own, from its terms; "
+        f"what is left of delta is the budget's less theirs{aside}"
+    )
 
 
 # -- audit ------------------------------------------------------------------------------------------------------------

@@ -70,7 +70,13 @@ class LedgerFile:
         self._db: sqlite3.Connection | None = None
         self._lock: int | None = None
         if not path.exists() and not create:
-            raise DataError(f"there is no ledger at {path}; check the path, or give a budget to begin one")
+            raise DataError(
+                f"there is no ledger at {path}; a client has it in its state folder, as ledger.sqlite, or where its policy says"
+                if read_only
+                else f"there is no ledger at {path}; check the path, or give a budget to begin one"
+            )
+        if path.is_dir():
+            raise DataError(f"{path} is a folder; name the ledger in it, such as {path / 'ledger.sqlite'}")
         try:
             locked = self._take_lock(read_only)
             with explained(path):

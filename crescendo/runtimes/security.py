@@ -100,8 +100,8 @@ def check_address(address: str, folder: Path | None) -> None:
         host_and_port(address)
     if folder is None and not is_loopback(address):
         raise UsageError(
-            f"{address} is not on this machine, so TLS is needed; make certificates with `crescendo certs` and name the "
-            f"folder of this party with --certs"
+            f"{address} is not a loopback address, such as 127.0.0.1, so TLS is needed; make certificates with "
+            f"`crescendo certs` and name the folder of this party with --certs"
         )
 
 
@@ -129,9 +129,10 @@ def client_credentials(folder: Path, pinned: bytes | None = None) -> Any:
 
 def check_folder(folder: Path, purpose: Purpose) -> None:
     """Refuse a folder that will not do, before anybody is asked: a failed handshake tells neither side why."""
-    if not (folder / CA).exists() and (folder / "authority").is_dir():
+    if not (folder / CA).exists() and (inside := _parties(folder, purpose)):
+        some = ", ".join(map(str, inside[:4])) + (", .." if len(inside) > 4 else "")
         raise UsageError(
-            f"{folder} has the folders of all parties; name your own with --certs, such as {folder}/server"
+            f"{folder} is nobody's own folder, it has such folders inside; name yours with --certs: {some}"
         )
     if not (folder / CERTIFICATE).exists():
         return  # a token's folder, or one that is found to be incomplete when it is read
@@ -149,6 +150,20 @@ def check_folder(folder: Path, purpose: Purpose) -> None:
             f"the certificate in {folder} is valid from {since:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M} UTC and it is "
             f"{now:%Y-%m-%d %H:%M}; to renew it, remove {CA} beside it where it was made and run `crescendo certs` again"
         )
+
+
+def _parties(folder: Path, purpose: Purpose) -> list[Path]:
+    """Folders of parties inside a folder: all that `crescendo certs` made, or a copy that went a level too deep."""
+    found = sorted(file.parent for depth in ("*", "*/*") for file in folder.glob(f"{depth}/{CA}"))
+    return [place for place in found if purpose in _uses_of(place)]
+
+
+def _uses_of(place: Path) -> set[str]:
+    """What a party's folder may be used for; of the authority's, nothing."""
+    if not (place / CERTIFICATE).exists():
+        return {"ask"} if (place / TOKEN).exists() else set()
+    uses, _, _ = _read_certificate(place / CERTIFICATE)
+    return {"serve", "ask"} if uses is None else uses
 
 
 def _now() -> datetime.datetime:

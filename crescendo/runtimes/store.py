@@ -55,7 +55,8 @@ def open_ledger(
     try:
         if not file.entries:
             if budget is None or read_only:
-                raise DataError(f"the ledger {path} was never begun; give a budget to begin it")
+                what = "nothing was spent" if read_only else "give a budget to begin it"
+                raise DataError(f"the ledger {path} was never begun; {what}")
             file.append("budget", budget_body(budget, dataset, instance=uuid.uuid4().hex))
         ledger = Ledger(file)
         ledger._check_asked(budget, dataset)

@@ -184,6 +184,18 @@ def test_join_checks_its_own_words_before_it_asks_anybody(changed: dict[str, str
     assert reason in refused("join", "127.0.0.1:1", *(f"{option}={value}" for option, value in words.items()))
 
 
+def test_the_policy_in_the_help_is_one_and_a_missing_file_leads_there() -> None:
+    from crescendo.apps.network_cli import POLICY
+    from crescendo.apps.policy import read_policy
+
+    words = ("join", "127.0.0.1:1", "--data", "mine.csv", "--as", "alice", "--state", "mine", "--policy", "none.toml")
+    assert "`crescendo join --help` shows one" in refused(*words)
+    shown = CliRunner().invoke(app, ["join", "--help"]).stdout
+    assert all(line in shown for line in POLICY.splitlines()), "the help has it line by line"
+    Path("shown.toml").write_text(POLICY)
+    assert read_policy(Path("shown.toml")).mechanisms == ("minibatch",)
+
+
 # -- the client's own guard
 
 

@@ -156,8 +156,18 @@ def test_a_client_s_folder_is_not_for_serving() -> None:
 
 def test_the_folder_of_all_parties_is_not_one_party_s() -> None:
     make_certificates(Path("keys"), clients=["alice"])
-    assert "name your own with --certs, such as keys/server" in serve("--certs", "keys")
-    assert "has the folders of all parties" in join("keys")
+    assert serve("--certs", "keys").endswith("name yours with --certs: keys/server\n")
+    assert join("keys").endswith("name yours with --certs: keys/clients/alice\n")
+
+
+def test_a_folder_that_was_copied_a_level_too_deep_is_found() -> None:
+    make_certificates(Path("made"), clients=["alice"])
+    shutil.copytree("made/clients/alice", "keys/alice")  # what `scp -r` does if keys is there already
+    assert join("keys").endswith("name yours with --certs: keys/alice\n")
+
+
+def test_an_address_of_this_machine_that_others_reach_is_not_called_another_machine_s() -> None:
+    assert "0.0.0.0:7077 is not a loopback address, such as 127.0.0.1, so TLS is needed" in serve(listen="0.0.0.0:7077")
 
 
 @pytest.mark.parametrize("days", [-100, 100])

@@ -202,9 +202,18 @@ def test_account_shows_what_a_ledger_has_spent_and_left() -> None:
         found = json_of("account", "--ledger", "my.ledger")
     for words in ("Ledger of flights", "budget", "spent", "promised", "left", "spring", "AA", "open"):
         assert words in text
+    assert "less theirs and less 5e-06, set aside" in text and "each federation's at its own" in text
+    assert found["left"]["delta"] == pytest.approx(1e-5 - 1e-6 - 5e-6), "as it says"
     assert 0 < found["spent"]["epsilon"] < found["promised"]["epsilon"] < found["epsilon"] == 3
     assert found["left"]["epsilon"] == pytest.approx(3 - found["promised"]["epsilon"])
     assert (found["federations"][0]["charged"], found["federations"][0]["rounds"]) == (1, 5)
+
+
+def test_a_ledger_that_is_not_there_is_not_to_be_begun_here() -> None:
+    Path("state").mkdir()
+    for name, hint in (("nope", "a client has it in its state folder"), ("state", "state/ledger.sqlite")):
+        found = runner.invoke(app, ["account", "--ledger", name])
+        assert found.exit_code == 1 and hint in found.stderr and "budget" not in found.stderr
 
 
 rates = st.lists(st.tuples(st.floats(1e-4, 0.3), st.integers(1, 30)), min_size=1, max_size=8)

@@ -12,6 +12,7 @@ from crescendo.runtimes.security import host_and_port, is_loopback
 
 LONGEST = 8192
 PATIENCE = 5.0
+NOTHING_HERE = "there is nothing here; this port answers GET /healthz and nothing else"
 
 
 def check_health(address: str) -> None:
@@ -19,7 +20,7 @@ def check_health(address: str) -> None:
     host_and_port(address)
     if address.startswith("unix:") or not is_loopback(address):
         raise UsageError(
-            f"{address} is not on this machine, and /healthz has no lock; write for example 127.0.0.1:8080"
+            f"{address} is not a loopback address, and /healthz has no lock; write for example 127.0.0.1:8080"
         )
 
 
@@ -33,7 +34,7 @@ async def serve_health(address: str, facts: Callable[[], dict[str, Any]]) -> asy
             # to the end of the headers: closing on what was not read would make the kernel take the answer back
             head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), PATIENCE)
             found = head.split(b" ")[:2] == [b"GET", b"/healthz"]
-            body = json.dumps(facts() if found else {"error": "GET /healthz"}).encode() + b"\n"
+            body = json.dumps(facts() if found else {"error": NOTHING_HERE}).encode() + b"\n"
             status = b"200 OK" if found else b"404 Not Found"
             writer.write(b"HTTP/1.1 " + status + b"\r\nContent-Type: application/json\r\nConnection: close\r\n")
             writer.write(b"Content-Length: %d\r\n\r\n" % len(body) + body)

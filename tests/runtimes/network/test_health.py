@@ -68,7 +68,8 @@ def test_it_waits_for_the_end_of_the_question() -> None:
 )
 def test_nothing_else_is_served(question: bytes) -> None:
     async def play(say: Say) -> None:
-        assert (await say(question + b"\r\n\r\n")).startswith(b"HTTP/1.1 404 Not Found\r\n")
+        answer = await say(question + b"\r\n\r\n")
+        assert answer.startswith(b"HTTP/1.1 404 Not Found\r\n") and b"this port answers GET /healthz" in answer
 
     played(play)
 
