@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from crescendo.apps.config import Config
 from crescendo.apps.runfile import read, read_raw
 from crescendo.core.setup import Terms
 from crescendo.schedules import Certificate
+
+if TYPE_CHECKING:
+    from crescendo.apps.guarantee import Guarantee
 
 
 def read_either(path: Path, overrides: Sequence[str]) -> Config:
@@ -23,13 +28,24 @@ def read_either(path: Path, overrides: Sequence[str]) -> Config:
     return read(path, overrides)
 
 
-def certified(config: Config) -> tuple[Certificate, Terms]:
+@dataclass(frozen=True, eq=False)
+class Certified:
+    """What a run would start from."""
+
+    certificate: Certificate
+    terms: Terms
+    names: tuple[str, ...]
+    privacy: Guarantee | None
+
+
+def certified(config: Config) -> Certified:
     """What `run` or `serve` would start from, or the sentence with which they would refuse it."""
     from crescendo.apps.build import prepare
-    from crescendo.apps.terms import ELSEWHERE, build_terms, terms_text
+    from crescendo.apps.terms import ELSEWHERE, build_terms, terms_and_cost
 
     if config.data.source == ELSEWHERE:
-        agreed = build_terms(terms_text(config))
-        return agreed.schedule, agreed.terms
+        text, privacy = terms_and_cost(config)
+        agreed = build_terms(text)
+        return Certified(agreed.schedule, agreed.terms, agreed.names, privacy)
     prepared = prepare(config)
-    return prepared.certificate, prepared.terms
+    return Certified(prepared.certificate, prepared.terms, prepared.names, prepared.privacy)

@@ -88,7 +88,7 @@ def schedule(file: RunFile, overrides: Overrides = None, as_json: AsJson = False
         with progress_bar() as bar:
             bar.add_task("Certifying", total=None)
             found = certified(config)
-        print_json(show.schedule_as_json(*found)) if as_json else show.schedule(*found)
+        print_json(show.schedule_as_json(found)) if as_json else show.schedule(found)
 
 
 @data.command("list", epilog="Example: crescendo data list --json")

@@ -11,15 +11,17 @@ from rich.progress import TextColumn
 from rich.text import Text
 
 from crescendo.apps.build import Prepared
+from crescendo.apps.certified import Certified
 from crescendo.apps.config import Config
+from crescendo.apps.guarantee import Guarantee
 from crescendo.apps.run import Result, Row, Watch
-from crescendo.apps.terminal import new_table, printer, progress_bar, size
+from crescendo.apps.terminal import new_table, printer, progress_bar, say, size
 from crescendo.core.setup import Terms
 from crescendo.data import SourceInfo
 from crescendo.runtimes.simulator import Moment
-from crescendo.schedules import Certificate
 
 FIRST_ROUNDS = 12
+MOST_CLIENTS = 8
 
 
 @contextlib.contextmanager
@@ -133,9 +135,9 @@ def _savings(console: Console, found: Result) -> None:
     console.print(table)
 
 
-def schedule(found: Certificate, terms: Terms) -> None:
-    """The certificate, with both sides of every condition, and the first rounds."""
-    console = printer()
+def schedule(made: Certified) -> None:
+    """The certificate, with both sides of every condition, what privacy costs, and the first rounds."""
+    console, found, terms = printer(), made.certificate, made.terms
     console.print(
         f"{found.rounds:,} rounds, {found.gradients:,} gradients, {terms.clients} clients, "
         f"waiting by {'rounds' if found.rule == 'd' else 'tau'}",
@@ -152,12 +154,30 @@ def schedule(found: Certificate, terms: Terms) -> None:
         console.print(table)
     for note in found.notes:
         console.print(note, highlight=False, soft_wrap=True)
+    if made.privacy is not None:
+        _costs(console, made.privacy, made.names)
     table = new_table("First rounds", "round", "gradients", "before it", "step size", left=0)
     table.add_column("per client", justify="right")
     for row in first_rounds(terms):
         shares = ", ".join(f"{share:,}" for share in row["shares"][:8]) + (", .." if len(row["shares"]) > 8 else "")
         table.add_row(f"{row['round']}", f"{row['gradients']:,}", f"{row['before']:,}", f"{row['step']:.6g}", shares)
     console.print(table)
+
+
+def _costs(console: Console, privacy: Guarantee, names: tuple[str, ...]) -> None:
+    """The noise of a round, and the epsilon of the whole run for the clients that spend most."""
+    made, stated = privacy.certificate, "" if privacy.stated is None else f", of {privacy.stated:g} stated"
+    say(console, f"the noise of a round has sigma {made.sigma:.4g} ({made.mechanism})")
+    table = new_table(f"Epsilon at delta {privacy.delta:g}{stated}")
+    table.add_column("client", overflow="fold", min_width=8)
+    for name in ("records", "epsilon"):
+        table.add_column(name, justify="right", no_wrap=True)
+    most = sorted(range(len(names)), key=lambda c: -privacy.spent[c].epsilon)
+    for c in most[:MOST_CLIENTS]:
+        table.add_row(Text(names[c]), f"{made.records[c]:,}", f"{privacy.spent[c].epsilon:.4f}")
+    console.print(table)
+    if len(most) > MOST_CLIENTS:
+        say(console, f"and {len(most) - MOST_CLIENTS:,} clients that spend no more")
 
 
 def first_rounds(terms: Terms, most: int = FIRST_ROUNDS) -> list[Row]:
@@ -173,7 +193,8 @@ def first_rounds(terms: Terms, most: int = FIRST_ROUNDS) -> list[Row]:
     ]
 
 
-def schedule_as_json(found: Certificate, terms: Terms) -> Row:
+def schedule_as_json(made: Certified) -> Row:
+    found, terms, privacy = made.certificate, made.terms, made.privacy
     return {
         "rounds": found.rounds,
         "gradients": found.gradients,
@@ -184,6 +205,19 @@ def schedule_as_json(found: Certificate, terms: Terms) -> Row:
         "theorem_allows": found.theorem_allows,
         "notes": list(found.notes),
         "first_rounds": first_rounds(terms),
+        "privacy": None
+        if privacy is None
+        else {
+            "mechanism": privacy.certificate.mechanism,
+            "sigma": privacy.certificate.sigma,
+            "epsilon": privacy.epsilon,
+            "delta": privacy.delta,
+            "stated_epsilon": privacy.stated,
+            "clients": [
+                {"name": name, "records": records, "epsilon": spent.epsilon}
+                for name, records, spent in zip(made.names, privacy.certificate.records, privacy.spent, strict=True)
+            ],
+        },
     }
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from crescendo.apps.build import curvature
 from crescendo.apps.config import Config
 from crescendo.apps.goals import first_model, names_of, said, understood
-from crescendo.apps.guarantee import declared, guarantee
+from crescendo.apps.guarantee import Guarantee, declared, guarantee
 from crescendo.apps.make_schedule import Theorem, at, certificate_of, make_delay, make_sizes, make_steps, run_sizes
 from crescendo.apps.runfile import check, read, read_raw
 from crescendo.core.setup import Terms
@@ -84,6 +84,11 @@ def read_served(path: Path, overrides: list[str] | None = None) -> Config:
 
 def terms_text(config: Config) -> str:
     """The terms of a run file, or ConfigError for what cannot be served."""
+    return terms_and_cost(config)[0]
+
+
+def terms_and_cost(config: Config) -> tuple[str, Guarantee | None]:
+    """The terms of a run file and, of a private one, what they cost each client."""
     asked, clients = config.serve, config.clients.count
     if asked.federation is None:
         raise ConfigError("serve.federation is missing; name the federation, so that ledgers can tell it from others")
@@ -116,7 +121,7 @@ def terms_text(config: Config) -> str:
     )
     if config.privacy.mechanism == "none":
         build_terms(text)
-        return text
+        return text, None
     return _with_privacy(text, config, clients)
 
 
@@ -257,7 +262,7 @@ def _weights(config: Config, clients: int, counts: tuple[int, ...] | None) -> li
     return [float(weight) for weight in weights(rule, [range(many) for many in counts or (1,) * clients])]
 
 
-def _with_privacy(text: str, config: Config, clients: int) -> str:
+def _with_privacy(text: str, config: Config, clients: int) -> tuple[str, Guarantee]:
     """Certify, settle the noise, confirm the stated epsilon, and write the numbers down."""
     asked, raw = config.privacy, json.loads(text)
     raw["privacy"] = {
@@ -272,7 +277,7 @@ def _with_privacy(text: str, config: Config, clients: int) -> str:
     made = build_terms(_canonical(raw))
     found = guarantee(config, made.terms, made.objective)
     raw["privacy"]["sigma"] = found.certificate.sigma
-    return _canonical(raw)
+    return _canonical(raw), found
 
 
 def _canonical(raw: Any) -> str:

@@ -68,6 +68,22 @@ def test_every_help_ends_with_a_line_to_paste(command: str) -> None:
     assert re.fullmatch(rf"\s*Example: crescendo {command} .*", lines[-1])
 
 
+@pytest.mark.parametrize("served", [False, True], ids=["simulated", "served"])
+def test_schedule_shows_the_noise_and_what_it_costs(served: bool) -> None:
+    file, names = "private.toml", ["client 0", "client 1"]
+    if served:
+        file, names = "served.toml", ["alice", "bob"]
+        whose = {"serve": {"federation": "trial", "features": 3, "names": names}, "clients": {"weights": "uniform"}}
+        Path(file).write_text(tomli_w.dumps({k: v for k, v in PRIVATE.items() if k != "data"} | whose))
+    costs, accounted = json_of("schedule", file)["privacy"], json_of("account", "private.toml")
+    assert (costs["sigma"], costs["delta"], costs["mechanism"]) == (2.0, 1e-5, "minibatch")
+    assert costs["epsilon"] == pytest.approx(accounted["epsilon"])
+    assert [(one["name"], one["records"]) for one in costs["clients"]] == [(name, 80) for name in names]
+    text = shown("schedule", file)
+    assert "sigma 2 (minibatch)" in text and f"{costs['epsilon']:.4f}" in text and "Epsilon at delta 1e-05" in text
+    assert json_of("schedule", "plain.toml")["privacy"] is None
+
+
 # -- plan -------------------------------------------------------------------------------------------------------------
 
 
