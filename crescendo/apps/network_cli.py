@@ -132,7 +132,16 @@ def status(
     watch: Annotated[bool, typer.Option(help="Go on showing it, once a second.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show a served federation: who is there, how far everybody is, what was spent."""
+    """Show a served federation: who is there, how far everybody is, what was spent.
+
+    \b
+    here       yes, away (waited for), not yet (has never come), or absent
+    round      its rounds that are settled; lag: how many it is behind
+    waiting    "for it" if the next round lacks its update
+    silent     since anything was heard of it
+    up, down   bytes of vectors since this server was started
+    eps spent  what its settled rounds cost at most
+    """
     with on_the_network():
         if watch and as_json:
             raise UsageError("--json prints one object and --watch has no end; choose one of them")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from contextlib import suppress
 from typing import Any
 
 import grpc
@@ -18,7 +19,7 @@ from crescendo.apps.terminal import new_table, printer, size, span
 from crescendo.errors import UsageError
 from crescendo.runtimes.network.link import Place
 from crescendo.runtimes.network.link import status_of as asked
-from crescendo.runtimes.network.trouble import reason_of
+from crescendo.runtimes.network.trouble import is_hopeless, reason_of
 
 
 def ask_status(place: Place, timeout: float = 15.0) -> dict[str, Any]:
@@ -27,17 +28,22 @@ def ask_status(place: Place, timeout: float = 15.0) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(asyncio.run(asked(place, timeout)))
         return found
     except grpc.aio.AioRpcError as error:
-        raise UsageError(_why(place.address, error)) from None
+        raise _trouble(place.address, error) from None
     except ValueError:
         raise UsageError(f"what answers at {place.address} is not a Crescendo server of this version") from None
 
 
-def _why(address: str, error: grpc.aio.AioRpcError) -> str:
+class NotThere(UsageError):
+    """Nobody answers, and somebody may later."""
+
+
+def _trouble(address: str, error: grpc.aio.AioRpcError) -> UsageError:
     if error.code() is grpc.StatusCode.UNAUTHENTICATED:
-        return f"the server at {address} says: {error.details()}"
+        return UsageError(f"the server at {address} says: {error.details()}")
     if error.code() is grpc.StatusCode.UNIMPLEMENTED:
-        return f"what answers at {address} has no status; is it an aggregator? ask the server itself"
-    return f"the server at {address} does not answer: {reason_of(error)}"
+        return UsageError(f"what answers at {address} has no status; is it an aggregator? ask the server itself")
+    sentence = f"the server at {address} does not answer: {reason_of(error)}"
+    return UsageError(sentence) if is_hopeless(error) else NotThere(sentence)
 
 
 def show_status(found: dict[str, Any]) -> None:
@@ -45,20 +51,31 @@ def show_status(found: dict[str, Any]) -> None:
 
 
 def watch_status(place: Place) -> None:
-    """Until interrupted. A server that is started again meanwhile is waited for."""
-    console, found = printer(), ask_status(place)
+    """Until interrupted. A server that is not there, at the start or later, is waited for; other mistakes end it at the start."""
+    console, found = printer(), None
+    with suppress(KeyboardInterrupt), Live(console=console, auto_refresh=False) as live:  # how one ends it
+        while True:
+            found, shown = _look(place, found)
+            _update(live, console, shown)
+            time.sleep(1.0)
+
+
+def _look(place: Place, before: dict[str, Any] | None) -> tuple[dict[str, Any] | None, RenderableType]:
+    """The newest that is known, and how to show it."""
     try:
-        with Live(picture(found), console=console, auto_refresh=False) as live:
-            while True:
-                time.sleep(1.0)
-                trouble = ""
-                try:
-                    found = ask_status(place)
-                except UsageError as error:
-                    trouble = f"Not up to date: {error}. Asking again."
-                _update(live, console, Group(picture(found), Text(trouble)) if trouble else picture(found))
-    except KeyboardInterrupt:
-        return  # how one ends it
+        found = ask_status(place)
+        return found, picture(found)
+    except UsageError as error:
+        if before is not None:
+            return before, Group(picture(before), Text(f"Not up to date: {_ended(error)} Asking again."))
+        if not isinstance(error, NotThere):
+            raise
+        sentence = _ended(error)
+        return None, Text(f"{sentence[0].upper()}{sentence[1:]} Asking again each second; Ctrl-C ends it.")
+
+
+def _ended(error: Exception) -> str:
+    return str(error) if str(error).endswith("?") else f"{error}."
 
 
 def _update(live: Live, console: Console, shown: RenderableType) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
 from crescendo.apps.cli import app
 from crescendo.apps.policy import Policy, read_policy
@@ -97,3 +98,5 @@ def test_every_column_of_the_status_is_explained() -> None:
     table = PAGE.partition("| column |")[2].partition("\n\n")[0]
     told = {name for cell in re.findall(r"^\| (.+?) \|", table, re.M) for name in cell.split(", ")}
     assert told == shown
+    words = CliRunner().invoke(app, ["status", "--help"]).stdout
+    assert all(name in words for name in shown)

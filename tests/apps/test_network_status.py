@@ -129,6 +129,30 @@ def test_watching_goes_on_while_the_server_is_started_again(
     assert shown.index("Not up to date: it does not answer. Asking again.") < shown.index("0.456")
 
 
+def test_watching_waits_for_a_server_that_is_not_there_yet(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where, naps = Place("127.0.0.1:1"), iter([None, KeyboardInterrupt()])
+
+    def nap(seconds: float) -> None:
+        if (interrupt := next(naps)) is not None:
+            raise interrupt
+
+    monkeypatch.setattr("time.sleep", nap)
+    watch_status(where)
+    shown = " ".join(capsys.readouterr().out.split())
+    assert shown.count("nobody listens there") == 2 and "Asking again each second; Ctrl-C ends it." in shown
+
+
+def test_watching_ends_at_once_where_waiting_cannot_help(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ask(place: Place) -> dict[str, Any]:
+        raise UsageError("it has no status")
+
+    monkeypatch.setattr("crescendo.apps.network_show.ask_status", ask)
+    with pytest.raises(UsageError, match="no status"):
+        watch_status(Place("127.0.0.1:1"))
+
+
 def test_watching_is_not_one_json_object() -> None:
     assert "choose one" in refused("status", "127.0.0.1:1", "--watch", "--json")
 
