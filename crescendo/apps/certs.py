@@ -225,10 +225,18 @@ def _pem_of(key: Any) -> bytes:
 def certs(
     where: Annotated[str, typer.Argument(metavar="DIR", help="Where the folders go; run again to add parties.")],
     host: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="A name or address of the server; repeat at will.")
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="What others type to reach the server, or the aggregator that is made now: a name or an address; repeat at "
+            "will. Without it that is localhost and 127.0.0.1 alone.",
+        ),
     ] = None,
     client: Annotated[list[str] | None, typer.Option(metavar="NAME", help="A client; repeat at will.")] = None,
-    aggregator: Annotated[list[str] | None, typer.Option(metavar="NAME", help="An aggregator; repeat at will.")] = None,
+    aggregator: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="An aggregator; name its own --host in the same command; repeat at will."),
+    ] = None,
     tokens: Annotated[bool, typer.Option("--tokens", help="Clients show tokens instead of certificates.")] = False,
     days: Annotated[int, typer.Option(help="How long certificates last.")] = 90,
     as_json: AsJson = False,
@@ -249,4 +257,7 @@ def certs(
             typer.echo(f"made {place}: copy it to that party, and to nobody else")
         for place in found.kept:
             typer.echo(f"kept {place}")
+        here_only = [str(place) for place in found.made if place.parent != folder / "clients"]
+        if here_only and not host:
+            typer.echo(f"{', '.join(here_only)} will do on this machine only; for others name its --host")
         typer.echo(f"{folder / 'authority'} signs certificates: keep it off the machines that take part")

@@ -24,7 +24,8 @@ from crescendo.privacy.ledger import tight
 from crescendo.privacy.mechanisms import Private
 from crescendo.privacy.noise import Source as Randomness
 from crescendo.privacy.noise import SystemSource
-from crescendo.runtimes.network.client import ask, take_part
+from crescendo.runtimes.network.asking import ask
+from crescendo.runtimes.network.client import take_part
 from crescendo.runtimes.network.link import Patience, Place, Unreachable
 from crescendo.runtimes.network.logs import Log, quiet
 from crescendo.runtimes.network.member import Contract, Member, Seen

@@ -6,14 +6,20 @@ import re
 import shlex
 import tomllib
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import typer
 from typer.testing import CliRunner
 
 from crescendo.apps.cli import app
+from crescendo.apps.join import save_model
 from crescendo.apps.policy import Policy, read_policy
-from crescendo.apps.terms import read_served
+from crescendo.apps.runfile import read
+from crescendo.apps.terms import build_terms, read_served, terms_text
+from crescendo.data import Records
+from tests.apps.test_serve import ONE
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "deploy.md").read_text()
 TOML = re.findall(r"^```toml\n(.*?)^```", PAGE, re.M | re.S)
@@ -43,7 +49,7 @@ def test_every_command_in_the_page_parses(words: list[str]) -> None:
 
 
 def test_the_page_shows_every_command_of_a_federation() -> None:
-    assert {words[0] for words in commands(PAGE)} >= {"certs", "serve", "join", "status", "account"}
+    assert {words[0] for words in commands(PAGE)} >= {"certs", "serve", "join", "status", "account", "aggregate"}
     assert len(commands(PAGE)) >= 12
 
 
@@ -77,6 +83,30 @@ def test_the_policy_in_the_page_allows_the_run_file_in_the_page(tmp_path: Path) 
     assert policy.max_epsilon is not None
     assert run["privacy"]["epsilon"] <= policy.max_epsilon <= (policy.epsilon or 0)
     assert run["privacy"]["delta"] <= (policy.delta or 0)
+
+
+def test_the_model_is_used_as_the_page_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What the page computes of a saved model is what the objective says of the same records."""
+    agreed = build_terms(terms_text(read(ONE)))
+    rng, file = np.random.default_rng(5), tmp_path / "served" / "model.npz"
+    model, x = rng.normal(size=5), rng.normal(size=(20, 4))
+    file.parent.mkdir()
+    save_model(file, model, agreed)
+    np.savetxt(tmp_path / "new.csv", x, delimiter=",", header="a,b,c,d", comments="")
+    monkeypatch.chdir(tmp_path)
+    found: dict[str, Any] = {}
+    (code,) = re.findall(r"^```python\n(.*?)^```", PAGE, re.M | re.S)
+    exec(code, found)
+    assert str(found["probability"].round(3)) in capsys.readouterr().out
+    says_one = np.where(found["probability"] >= 0.5, 1.0, -1.0)
+    assert 0 < (says_one > 0).sum() < 20
+    assert agreed.objective.evaluate(model, Records(x, says_one))["accuracy"] == 1.0
+    for one in (0, 1):  # -log of the probability of the label is its loss, L2 aside
+        loss = agreed.objective.evaluate(model, Records(x[one : one + 1], np.ones(1)))["loss"]
+        rest = agreed.objective.l2 / 2 * float(model @ model)
+        assert loss - rest == pytest.approx(-np.log(found["probability"][one]))
 
 
 def test_every_event_of_the_logs_is_explained() -> None:

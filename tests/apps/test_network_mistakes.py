@@ -149,6 +149,14 @@ def test_a_new_aggregator_may_have_a_host_of_its_own() -> None:
     assert "does not name 10.0.0.8" in refused("certs", "keys", "--host", "10.0.0.8", "--aggregator", "edge")
 
 
+def test_certificates_for_this_machine_only_are_called_so() -> None:
+    said = CliRunner().invoke(app, ["certs", "keys", "--host", "10.0.0.7", "--client", "alice"]).stdout
+    assert "this machine only" not in said
+    said = CliRunner().invoke(app, ["certs", "keys", "--aggregator", "edge"]).stdout
+    assert "keys/aggregators/edge will do on this machine only; for others name its --host" in said
+    assert "this machine only" not in CliRunner().invoke(app, ["certs", "keys", "--client", "bob"]).stdout
+
+
 def test_parties_of_a_lost_authority_are_not_mixed_with_those_of_a_new_one() -> None:
     make_certificates(Path("keys"))
     Path("keys/authority/ca.pem").unlink()

@@ -1,8 +1,8 @@
 """A client on the network: one long-lived stream, made again whenever it breaks.
 
-First `ask`: what are the terms? The caller checks them, signs them off or declines. Then `take_part`: the stream and the worker
-side by side until the run is over, somebody stops it, or the server refuses for good. Nothing here decides about rounds or
-bytes: that is the `Member`.
+First it asks what the terms are (`asking`). The caller checks them, signs them off or declines. Then `take_part`: the stream and
+the worker side by side until the run is over, somebody stops it, or the server refuses for good. Nothing here decides about
+rounds or bytes: that is the `Member`.
 """
 
 from __future__ import annotations
@@ -10,28 +10,26 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import hashlib
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import grpc
 import grpc.aio
 
 from crescendo.core.messages import Broadcast, Settled
-from crescendo.errors import PeerError, Refused
+from crescendo.errors import Refused
+from crescendo.runtimes.network.asking import check_refusal, facts_of, read, stopped
 from crescendo.runtimes.network.link import (
-    COME_BACK,
     Attempts,
     Cut,
-    Hopeless,
     Patience,
     Place,
+    SentAway,
     channel_to,
     join_on,
 )
 from crescendo.runtimes.network.logs import Log, quiet
 from crescendo.runtimes.network.member import Member
-from crescendo.runtimes.network.trouble import is_hopeless, reason_of
+from crescendo.runtimes.network.trouble import reason_of
 from crescendo.runtimes.network.wording import ranges
 from crescendo.runtimes.store import Release
 from crescendo.runtimes.wire import Assembly, decode
@@ -43,61 +41,11 @@ from crescendo.runtimes.wire_messages import (
     Hello,
     Ping,
     Pong,
-    Refusal,
     VoidRound,
     Welcome,
-    from_server,
     to_server,
     update_parts,
 )
-
-
-class Question:
-    """A stream on which the server was asked for its terms; nobody has joined yet."""
-
-    def __init__(self, call: Any, welcome: Welcome) -> None:
-        self._call, self.welcome = call, welcome
-
-    async def decline(self, reason: str) -> None:
-        """Tell the server why its terms are not accepted."""
-        with suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
-            await self._call.write(to_server(Goodbye(reason)))
-            await self._call.done_writing()
-            await self._call.read()
-
-
-@asynccontextmanager
-async def ask(
-    place: Place, name: str, instance: str, stop: asyncio.Event, patience: Patience, log: Log = quiet
-) -> AsyncIterator[Question | None]:
-    """The server's terms, as soon as it can be reached; None if stopped before, `Unreachable` if given up.
-
-    Before anybody has answered, what no attempt can mend is a mistake of whoever typed the command: it ends here. Later it may be
-    somebody else's, who mends it, so `take_part` goes on trying.
-    """
-    attempts = Attempts(patience, place.address)
-    while True:
-        try:
-            async with channel_to(place) as channel:
-                call = join_on(channel)
-                try:
-                    await call.write(to_server(Hello(name, instance, token=place.token)))
-                    answer = await _until(_read(call), stop)
-                    if answer is None or isinstance(answer, Welcome):
-                        yield None if answer is None else Question(call, answer)
-                        return
-                    _refused(answer, log)
-                    raise Cut("the server spoke out of turn")
-                finally:
-                    call.cancel()
-        except (Cut, grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
-            if is_hopeless(error):
-                raise Hopeless(place.address, reason_of(error)) from None
-            wait = attempts.failed(reason_of(error))
-            log("unreachable", **_facts(attempts, error, wait))
-        if await _stopped(stop, wait):
-            yield None
-            return
 
 
 async def take_part(
@@ -142,8 +90,9 @@ async def _keep_talking(talk: _Talk, patience: Patience, log: Log) -> None:
             if talk.was_welcome:
                 attempts.reached()
             wait = attempts.failed(reason_of(error))
-            log("disconnected", **_facts(attempts, error, wait))
-            if await _stopped(talk.over, wait):
+            facts = facts_of(attempts, error, wait)
+            log("sent_away", **facts) if isinstance(error, SentAway) else log("disconnected", **facts)
+            if await stopped(talk.over, wait):
                 return
 
 
@@ -201,7 +150,7 @@ class _Talk:
         writing: asyncio.Task[None] | None = None
         try:
             while True:
-                message = await _read(call)
+                message = await read(call)
                 if writing is not None and writing.done():
                     writing.result()
                 if isinstance(message, Welcome):
@@ -222,7 +171,7 @@ class _Talk:
                 elif isinstance(message, Ping):
                     self._put(Pong(message.number))
                 else:
-                    _refused(message, self._log)
+                    check_refusal(message, self._log)
         finally:
             if writing is not None:
                 writing.cancel()
@@ -273,53 +222,3 @@ class _Talk:
                     await call.write(part)
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
             call.cancel()  # wakes the reader, which says why
-
-
-async def _read(call: Any) -> Any:
-    """The next message. What a sound server would not send is refused before anybody looks at it."""
-    raw = await call.read()
-    if raw is grpc.aio.EOF:
-        raise Cut(await call.details() or "the server closed the stream")
-    try:
-        return from_server(raw)
-    except PeerError as error:
-        raise Cut(str(error)) from None
-
-
-def _refused(answer: Any, log: Log) -> None:
-    """A refusal ends the client if it is final, and the stream if it is not about one round."""
-    if not isinstance(answer, Refusal):
-        raise Cut("the server spoke out of turn")
-    if answer.round is None and not answer.final and answer.reason.endswith(COME_BACK):
-        log("sent_away", reason=answer.reason)
-    else:
-        log("refused", reason=answer.reason, final=answer.final, round=answer.round)
-    if answer.final:
-        raise Refused(f"the server refuses: {answer.reason}")
-    if answer.round is None:
-        raise Cut(answer.reason)
-
-
-def _facts(attempts: Attempts, error: Exception, wait: float) -> dict[str, Any]:
-    """What is known about an attempt that has failed."""
-    without = round(attempts.without, 1)
-    return {"server": attempts.address, "reason": reason_of(error), "without_it": without, "again_in": round(wait, 2)}
-
-
-async def _stopped(stop: asyncio.Event, wait: float) -> bool:
-    """Wait; whether ``stop`` was set meanwhile."""
-    with suppress(TimeoutError):
-        await asyncio.wait_for(stop.wait(), wait)
-    return stop.is_set()
-
-
-async def _until(reading: Any, stop: asyncio.Event) -> Any:
-    """What is read, None if ``stop`` comes first."""
-    tasks = asyncio.ensure_future(reading), asyncio.ensure_future(stop.wait())
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        return tasks[0].result() if tasks[0].done() else None
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)

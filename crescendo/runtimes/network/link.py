@@ -54,6 +54,10 @@ class Cut(Exception):
     """The stream broke, or the server asked to come back later; try again."""
 
 
+class SentAway(Cut):
+    """Whoever answers has no use for this stream now, and refuses nothing: it stops, or has no way to the server."""
+
+
 class Unreachable(UsageError):
     """The server was not reached for as long as one was told to try."""
 
