@@ -12,7 +12,6 @@ import grpc.aio
 
 from crescendo.errors import PeerError, Refused
 from crescendo.runtimes.network.link import (
-    COME_BACK,
     Attempts,
     Cut,
     Hopeless,
@@ -88,16 +87,14 @@ async def read(call: Any) -> Any:
 
 
 def check_refusal(answer: Any, log: Log) -> None:
-    """A refusal ends the client if it is final, and the stream if it is not about one round."""
+    """A refusal ends the client if it is final; one that is about no round ends the stream, and the client may come back."""
     if not isinstance(answer, Refusal):
         raise Cut("the server spoke out of turn")
-    if answer.round is None and not answer.final and answer.reason.endswith(COME_BACK):
+    if answer.round is None and not answer.final:
         raise SentAway(answer.reason)
     log("refused", reason=answer.reason, final=answer.final, round=answer.round)
     if answer.final:
         raise Refused(f"the server refuses: {answer.reason}")
-    if answer.round is None:
-        raise Cut(answer.reason)
 
 
 def facts_of(attempts: Attempts, error: Exception, wait: float) -> dict[str, Any]:

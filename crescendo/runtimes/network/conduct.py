@@ -6,8 +6,10 @@ import time
 
 USELESS_BURST, USELESS_RATE = 1000.0, 50.0  # messages that change nothing: at once, and each second
 STRIKES, FORGIVEN = 20.0, 0.2  # broken messages of one client: at once, and each second
+JOINS, JOIN_RATE = 100.0, 1.0  # streams that join: at once, and each second; each is sent the whole model
 
 STRUCK_OUT = "too many broken messages came under this name; come back later"
+TOO_OFTEN = "this client joins again and again; come back later, and if these are two copies, stop one"
 
 
 class Bucket:
@@ -29,8 +31,18 @@ class Conduct:
     def __init__(self) -> None:
         self.useless = Bucket(USELESS_BURST, USELESS_RATE)
         self.strikes = Bucket(STRIKES, FORGIVEN)
+        self._joins = Bucket(JOINS, JOIN_RATE)
 
     @property
     def struck_out(self) -> bool:
         """So much was broken that this client may come back later only."""
         return self.strikes.take(0) > 0
+
+    def may_join(self) -> str | None:
+        """Why this client may not join just now; None if it may, and does. Asking again does not make it worse."""
+        if self.struck_out:
+            return STRUCK_OUT
+        if self._joins.take(0) > 0:
+            return TOO_OFTEN
+        self._joins.take()
+        return None

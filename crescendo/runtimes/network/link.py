@@ -22,7 +22,6 @@ from crescendo.runtimes.wire import PART
 from crescendo.runtimes.wire_messages import SERVICE, TERMS
 
 LARGEST_MESSAGE = max(PART, 4 * TERMS) + (64 << 10)
-COME_BACK = ("come back", "come back later")  # so ends what a stream is told that is closed and did nothing wrong
 JOIN, STATUS = f"/{SERVICE}/Join", f"/{SERVICE}/Status"
 
 # A connection whose other end vanished is noticed after 30 s at most. Proxies and keepalive agree on these.
@@ -55,7 +54,7 @@ class Cut(Exception):
 
 
 class SentAway(Cut):
-    """Whoever answers has no use for this stream now, and refuses nothing: it stops, or has no way to the server."""
+    """Whoever answers has no use for this stream now, and says why; one may come back."""
 
 
 class Unreachable(UsageError):

@@ -9,7 +9,6 @@ for a peer is bounded: one unfinished vector, a few messages in line, the newest
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections import defaultdict
 from collections.abc import Callable
@@ -25,7 +24,7 @@ from crescendo.errors import PeerError
 from crescendo.runtimes import wire_pb2 as pb
 from crescendo.runtimes.journal import GROUP, GROUP_BYTES
 from crescendo.runtimes.network.attendance import Attendance, Waiting
-from crescendo.runtimes.network.conduct import STRUCK_OUT, Conduct
+from crescendo.runtimes.network.conduct import Conduct
 from crescendo.runtimes.network.door import BUSY, DOOR_OPTIONS, Porch, Questions
 from crescendo.runtimes.network.hall import Hall, Incoming, Item, Message, Silence
 from crescendo.runtimes.network.link import parsed
@@ -33,7 +32,7 @@ from crescendo.runtimes.network.logs import Log, quiet
 from crescendo.runtimes.network.peers import LARGE, Peer, Traffic, serialized
 from crescendo.runtimes.network.relay import RelayDoor
 from crescendo.runtimes.network.server_house import ServerHouse
-from crescendo.runtimes.network.status import spending_of, status_of
+from crescendo.runtimes.network.status import Desk
 from crescendo.runtimes.network.voice import converse
 from crescendo.runtimes.wire import Assembly
 from crescendo.runtimes.wire_frames import heard
@@ -78,7 +77,7 @@ class NetworkServer:
         self.peers: dict[int, Peer] = {}
         self._heard: dict[int, float] = {}
         self._traffic: dict[int, Traffic] = {}
-        self._spending = spending_of(hall)
+        self._desk = Desk(hall, self.peers, self._heard, self._traffic)
         self._spares = Spares(4)  # one for all streams: what each of many kept for itself would add up
         self.conduct: defaultdict[int, Conduct] = defaultdict(Conduct)
         self._porch, self._questions = Porch(len(hall.names)), Questions()
@@ -260,10 +259,10 @@ class NetworkServer:
 
     async def let_in(self, c: int, hello: Hello, make: Callable[[], Peer] | None = None) -> Item:
         """What becomes of a hello, whichever way it came: a stream, which ``make`` makes, or the answers."""
-        if self.conduct[c].struck_out:
-            return Item(c, hello, [Refusal(STRUCK_OUT)])
         if c in self._arriving:  # one hello of a name in line, however many streams it opens
             return Item(c, hello, [BUSY])
+        if (why := self.conduct[c].may_join()) is not None:
+            return Item(c, hello, [Refusal(why)])
         self._arriving.add(c)
         item = await self._put(c, hello, make)
         if item.costly:  # once in a while a server is an older copy; a client that says so again and again lies
@@ -364,5 +363,4 @@ class NetworkServer:
             self._admit("", request.token, context)
         except PeerError as error:
             await context.abort(grpc.StatusCode.UNAUTHENTICATED, str(error))
-        found = await status_of(self.hall, self.peers, self._heard, self._traffic, self._spending)
-        await self._porch.last_words(context, [pb.StatusReply(json=json.dumps(found))])
+        await self._porch.last_words(context, [pb.StatusReply(json=await self._desk.answer())])

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import math
 import time
 from collections.abc import Container, Mapping
+from functools import partial
 from typing import Any
 
 from crescendo.core.messages import Settled
@@ -29,13 +32,25 @@ def federation_of(hall: Hall) -> dict[str, Any]:
     }
 
 
-def spending_of(hall: Hall) -> Spending | None:
-    """Who knows what was spent; nobody without a certificate."""
-    certificate, delta = hall.limits.certificate, hall.delta
-    return None if certificate is None or delta is None else Spending(certificate, delta)
+class Desk:
+    """Answers those who ask how it stands. Whoever asks while an answer is being made gets that one."""
+
+    def __init__(
+        self, hall: Hall, here: Container[int], heard: Mapping[int, float], traffic: Mapping[int, Traffic]
+    ) -> None:
+        certificate, delta = hall.limits.certificate, hall.delta
+        spending = None if certificate is None or delta is None else Spending(certificate, delta)
+        self._make = partial(_status, hall, here, heard, traffic, spending)
+        self._being_made: asyncio.Task[dict[str, Any]] | None = None
+
+    async def answer(self) -> str:
+        """The federation and its clients, as JSON."""
+        if self._being_made is None or self._being_made.done():
+            self._being_made = asyncio.create_task(self._make())
+        return json.dumps(await asyncio.shield(self._being_made))  # whoever asked first may hang up
 
 
-async def status_of(
+async def _status(
     hall: Hall,
     here: Container[int],
     heard: Mapping[int, float],

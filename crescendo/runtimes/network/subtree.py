@@ -12,7 +12,7 @@ from crescendo.core.messages import Settled
 from crescendo.core.server import ConflictingUpdate
 from crescendo.core.tree import TooMany
 from crescendo.errors import PeerError
-from crescendo.runtimes.network.conduct import STRUCK_OUT, Conduct
+from crescendo.runtimes.network.conduct import Conduct
 from crescendo.runtimes.network.door import Porch, Questions
 from crescendo.runtimes.network.peers import serialized
 from crescendo.runtimes.network.relay import NotNow
@@ -80,8 +80,8 @@ class ClientDoor:
         if not hello.digest:
             await self._show_terms(hello.name, conduct, context)
             return None
-        if conduct.struck_out:
-            return Refusal(STRUCK_OUT)
+        if (why := conduct.may_join()) is not None:
+            return Refusal(why)
         answer = await self._node.guests.introduce(hello)
         if isinstance(answer, Refusal):
             if answer.final:

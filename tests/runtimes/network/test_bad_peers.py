@@ -54,7 +54,7 @@ def run_watched(run_file: str, port: int, state: str, log: str, linger: float, s
     """A server's process. Strikes are lifted, so that each message is really looked at; what it says on stderr is kept."""
     from crescendo.runtimes.network import conduct, door
 
-    conduct.STRIKES = conduct.FORGIVEN = 1e9
+    conduct.STRIKES = conduct.FORGIVEN = conduct.JOINS = conduct.JOIN_RATE = 1e9
     door.FIRST_WORD = 0.5
     os.dup2(os.open(stderr, os.O_WRONLY | os.O_CREAT | os.O_APPEND), 2)
     run_server(run_file, port, state, log, linger)

@@ -20,6 +20,7 @@ from crescendo.core.messages import Settled
 from crescendo.privacy.accountant import account
 from crescendo.privacy.certificates import Certificate
 from crescendo.privacy.events import Counted
+from crescendo.runtimes.network import status
 from crescendo.runtimes.network.link import Place, status_of
 from crescendo.runtimes.network.spending import Price, Spending, by_pld, mark
 from tests.conformance.cases import CASES, PRIVATE, case
@@ -119,6 +120,29 @@ def test_each_mark_is_accounted_for_once_and_clients_alike_share_it(certificate:
 
 
 # -- as a server says it
+
+
+def test_whoever_asks_while_an_answer_is_made_gets_that_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, ready = list[int](), asyncio.Event()
+
+    async def slow(*_: Any) -> dict[str, Any]:
+        made.append(len(made))
+        await ready.wait()
+        return {"answer": made[-1]}
+
+    monkeypatch.setattr(status, "_status", slow)
+
+    async def play() -> None:
+        async with stage(tmp_path, CASES["in step"]) as on:
+            first = asyncio.create_task(on.server._desk.answer())
+            others = [asyncio.create_task(on.server._desk.answer()) for _ in range(20)]
+            await asyncio.sleep(0)
+            first.cancel()  # whoever asked first hangs up
+            ready.set()
+            assert {json.loads(answer)["answer"] for answer in await asyncio.gather(*others)} == {0}
+            assert json.loads(await on.server._desk.answer()) == {"answer": 1}
+
+    played(play)
 
 
 async def asked(on: Stage) -> dict[str, Any]:
