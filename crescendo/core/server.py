@@ -7,9 +7,6 @@ complete when the pair (k, c) of every *present* client c is settled: applied, v
 and goes on rising while later rounds are complete too (the paper has "if"; late messages can complete several rounds at
 once), and one broadcast is due.
 
-Which rounds of a client are settled is kept as "all below a number, plus those that overtook". The same pair of facts
-is what a broadcast tells each client as ``yours``, so it doubles as the acknowledgement.
-
 An absent client holds up nothing: k passes its open rounds. What it sends later is still applied, once, and counted as
 late. With nobody present k stands still, since a broadcast would then contain nothing new.
 
@@ -33,10 +30,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import xxhash
 
 from crescendo.core.messages import Broadcast, Pair, Settled, Sum, Update, Vector, Word
 from crescendo.core.refusals import ConflictingUpdate, DuplicateUpdate, RefusedSum, SumOverlaps
+from crescendo.core.repeats import Repeats
+from crescendo.core.settling import Settling
 from crescendo.core.setup import Terms
 from crescendo.core.spares import Spares
 from crescendo.errors import PeerError, UsageError
@@ -44,7 +42,6 @@ from crescendo.errors import PeerError, UsageError
 __all__ = ["ConflictingUpdate", "DuplicateUpdate", "RefusedSum", "Server", "SumOverlaps"]
 
 PIECE = 1 << 20
-REMEMBERED_ROUNDS = 64  # how long after its round an update's fingerprint is kept, to tell a repeat from a forgery
 
 
 class Server:
@@ -68,10 +65,8 @@ class Server:
         self._present = np.zeros(terms.clients, dtype=np.bool_)
         self._present[list(range(terms.clients) if present is None else present)] = True
         self._gone = np.zeros(terms.clients, dtype=np.bool_)
-        self._below = np.zeros(terms.clients, dtype=np.int64)
-        self._beyond: dict[int, set[int]] = {}
+        self._settling, self._repeats = Settling(terms), Repeats()
         self._last = np.full(terms.clients, -1, dtype=np.int64)  # the last round each client is known to have sent
-        self._fingerprints: dict[int, dict[int, bytes]] = {}  # round -> client -> fingerprint of what was applied
         self._open = self._count_open()
         self._advance()  # whoever is here may have no share in the first rounds
 
@@ -92,10 +87,10 @@ class Server:
         i, c, delta = update.round, update.client, np.asarray(update.delta)
         self._check_pair(i, c)
         if self._settled(i, c):
-            raise self._repeat(i, c, delta)
+            raise self._repeated(i, c, delta)
         self.model = self._moved(i, delta, f"the update of round {i} from client {c}")
         self._last[c] = max(self._last[c], i)
-        self._fingerprints.setdefault(i, {})[c] = _fingerprint(delta)
+        self._repeats.note(i, c, delta)
         self.late += i < self.k
         return self._settle(i, c)
 
@@ -152,9 +147,9 @@ class Server:
         self._last[c] = last
         start = max(self.k, last + 1)
         if not self._present[c]:
-            for i in range(max(last + 1, int(self._below[c])), start):
+            for i in range(max(last + 1, int(self._settling.below[c])), start):
                 if not self._settled(i, c):
-                    self._mark(i, c)
+                    self._settling.mark(i, c)
             self._present[c] = True
             self._open = self._count_open()
             self._advance()
@@ -200,7 +195,7 @@ class Server:
     def settled(self, c: int) -> Settled:
         """The rounds of client c of which nothing more will come."""
         self._check_client(c)
-        return Settled(int(self._below[c]), frozenset(self._beyond.get(c, ())))
+        return self._settling.of(c)
 
     def broadcast(self, c: int) -> Broadcast:
         """What to tell client c now."""
@@ -208,7 +203,7 @@ class Server:
 
     def word(self, clients: Iterable[int], model: bool = True) -> Word:
         """What to tell an aggregator now, for these clients below it; without the model, only what is settled."""
-        yours = {c: Settled(int(self._below[c]), frozenset(self._beyond.get(c, ()))) for c in clients}
+        yours = {c: self._settling.of(c) for c in clients}
         return Word(yours, self.k, self.epoch, self.model if model else None)
 
     # -- state ---------------------------------------------------------------------------------------------------------
@@ -222,12 +217,9 @@ class Server:
             "late": self.late,
             "present": self._present.copy(),
             "gone": self._gone.copy(),
-            "below": self._below.copy(),
             "last": self._last.copy(),
-            "beyond": sorted([c, i] for c, rounds in self._beyond.items() for i in rounds),
-            "fingerprints": sorted(
-                [i, c, mark.hex()] for i, row in self._fingerprints.items() for c, mark in row.items()
-            ),
+            **self._settling.export(),
+            "fingerprints": self._repeats.export(),
         }
 
     @classmethod
@@ -242,12 +234,9 @@ class Server:
         server.epoch = int(state["epoch"]) + new_epoch
         server._present = np.array(state["present"], dtype=np.bool_)
         server._gone = np.array(state["gone"], dtype=np.bool_)
-        server._below = np.array(state["below"], dtype=np.int64)
         server._last = np.array(state["last"], dtype=np.int64)
-        for c, i in state["beyond"]:
-            server._beyond.setdefault(int(c), set()).add(int(i))
-        for i, c, mark in state["fingerprints"]:
-            server._fingerprints.setdefault(int(i), {})[int(c)] = bytes.fromhex(mark)
+        server._settling.restore(state)
+        server._repeats.restore(state["fingerprints"])
         server._open = server._count_open()
         return server
 
@@ -310,50 +299,35 @@ class Server:
         moved.flags.writeable = False
         return moved
 
-    def _repeat(self, i: int, c: int, delta: Vector) -> PeerError:
-        known = self._fingerprints.get(i, {}).get(c)
-        if known is None or known == _fingerprint(delta):
-            return DuplicateUpdate(
-                f"client {c} already sent round {i}, or it was declared void (k={self.k}); dropped, not applied twice"
+    def _repeated(self, i: int, c: int, delta: Vector) -> PeerError:
+        if self._repeats.conflict(i, c, delta):
+            return ConflictingUpdate(
+                f"client {c} sent round {i} before with other bytes; refused, as two instances use this name or somebody forges"
             )
-        return ConflictingUpdate(
-            f"client {c} sent round {i} before with other bytes; refused, as two instances use this name or somebody forges"
+        return DuplicateUpdate(
+            f"client {c} already sent round {i}, or it was declared void (k={self.k}); dropped, not applied twice"
         )
 
     # -- settling ------------------------------------------------------------------------------------------------------
 
     def _settled(self, i: int, c: int) -> bool:
-        return i < self._below[c] or i in self._beyond.get(c, ()) or not self.terms.share(i, c)
+        return self._settling.has(i, c)
 
     def _settle(self, i: int, c: int) -> bool:
-        self._mark(i, c)
+        self._settling.mark(i, c)
         if i == self.k and self._present[c]:
             self._open -= 1
         return self._advance()
 
-    def _mark(self, i: int, c: int) -> None:
-        beyond, below = self._beyond.setdefault(c, set()), int(self._below[c])
-        beyond.add(i)
-        while below < self.terms.rounds and (below in beyond or not self.terms.share(below, c)):
-            beyond.discard(below)
-            below += 1
-        self._below[c] = below
-        if not beyond:
-            del self._beyond[c]
-
     def _count_open(self) -> int:
         """How many present clients round k still waits for."""
-        if self.finished:
-            return 0
-        waiting = self._present & (self._below <= self.k) & (self.terms.shares(self.k) > 0)
-        overtook = sum(bool(waiting[c]) and self.k in rounds for c, rounds in self._beyond.items())
-        return int(waiting.sum()) - overtook
+        return 0 if self.finished else self._settling.count_open(self.k, self._present)
 
     def _advance(self) -> bool:
         before = self.k
         while not self._open and not self.finished and self._present.any():
             self.k += 1
-            self._fingerprints.pop(self.k - REMEMBERED_ROUNDS, None)
+            self._repeats.forget_before(self.k)
             self._open = self._count_open()
         return self.k > before
 
@@ -378,10 +352,3 @@ def _subtract(model: Vector, delta: Vector, result: Vector, largest: float) -> b
             if not (-largest <= piece.min() and piece.max() <= largest):  # a NaN or infinity in delta shows here too
                 return False
     return True
-
-
-def _fingerprint(delta: Vector) -> bytes:
-    """Tells an accident, a copy of a client or a forger who does not know the true update; nothing secret rests on it."""
-    mark = xxhash.xxh3_128(delta.dtype.str.encode())
-    mark.update(np.ascontiguousarray(delta).data)
-    return mark.digest()

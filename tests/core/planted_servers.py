@@ -134,7 +134,7 @@ class BelievesAnyRound(Server):
 class CallsConflictsRepeats(Server):
     """Other bytes for a pair that was applied raise no alarm."""
 
-    def _repeat(self, i: int, c: int, delta: Any) -> PeerError:
+    def _repeated(self, i: int, c: int, delta: Any) -> PeerError:
         return DuplicateUpdate(f"client {c} already sent round {i}, drop this message")
 
 
@@ -218,11 +218,11 @@ class ExportsObjects(Server):
     """The export holds what cannot be written without pickle."""
 
     def export(self) -> dict[str, Any]:
-        return {**super().export(), "below": self._below.astype(object)}
+        return {**super().export(), "below": self._settling.below.astype(object)}
 
 
 class ExportsItsOwnArrays(Server):
     """The export is the live state, not a copy."""
 
     def export(self) -> dict[str, Any]:
-        return {**super().export(), "below": self._below}
+        return {**super().export(), "below": self._settling.below}

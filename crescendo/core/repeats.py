@@ -1,0 +1,52 @@
+"""What was applied of whom, for a while: to tell an update that comes twice from two different ones for one round."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import xxhash
+
+from crescendo.core.messages import Vector
+
+REMEMBERED_ROUNDS = 64  # after its round, for which an update's fingerprint is kept
+
+
+class Repeats:
+    """Fingerprints of the updates of the last rounds.
+
+    >>> repeats = Repeats()
+    >>> repeats.note(0, 7, np.ones(2))
+    >>> repeats.conflict(0, 7, np.ones(2)), repeats.conflict(0, 7, np.zeros(2)), repeats.conflict(0, 8, np.zeros(2))
+    (False, True, False)
+    """
+
+    def __init__(self) -> None:
+        self._marks: dict[int, dict[int, bytes]] = {}  # round -> client -> fingerprint of what was applied
+
+    def note(self, i: int, c: int, delta: Vector) -> None:
+        """This was applied as round i of client c."""
+        self._marks.setdefault(i, {})[c] = _fingerprint(delta)
+
+    def conflict(self, i: int, c: int, delta: Vector) -> bool:
+        """Was something else applied as that? Of an older round, or a void one, nothing is known."""
+        known = self._marks.get(i, {}).get(c)
+        return known is not None and known != _fingerprint(delta)
+
+    def forget_before(self, k: int) -> None:
+        """Round k is due: what lies far behind is forgotten."""
+        self._marks.pop(k - REMEMBERED_ROUNDS, None)
+
+    def export(self) -> list[list[Any]]:
+        return sorted([i, c, mark.hex()] for i, row in self._marks.items() for c, mark in row.items())
+
+    def restore(self, exported: list[list[Any]]) -> None:
+        for i, c, mark in exported:
+            self._marks.setdefault(int(i), {})[int(c)] = bytes.fromhex(mark)
+
+
+def _fingerprint(delta: Vector) -> bytes:
+    """Tells an accident, a copy of a client or a forger who does not know the true update; nothing secret rests on it."""
+    mark = xxhash.xxh3_128(delta.dtype.str.encode())
+    mark.update(np.ascontiguousarray(delta).data)
+    return mark.digest()
