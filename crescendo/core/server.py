@@ -41,7 +41,7 @@ from crescendo.errors import PeerError, UsageError
 
 __all__ = ["ConflictingUpdate", "DuplicateUpdate", "RefusedSum", "Server", "SumOverlaps"]
 
-PIECE = 1 << 20
+PIECE = 1 << 18  # numbers: they fit the cache, and are so many that other threads seldom get in between
 
 
 class Server:
@@ -344,7 +344,7 @@ def _frozen(vector: Vector) -> npt.NDArray[np.float64]:
 
 
 def _subtract(model: Vector, delta: Vector, result: Vector, largest: float) -> bool:
-    """Write model - delta to ``result``, and say whether all of it is within +-largest. In pieces that fit the cache."""
+    """Write model - delta to ``result``, and say whether all of it is within +-largest. In pieces."""
     with np.errstate(over="ignore"):
         for low in range(0, len(model), PIECE):
             piece = result[low : low + PIECE]

@@ -22,7 +22,7 @@ from crescendo.core.spares import Spares
 from crescendo.errors import PeerError, UsageError
 
 OVERHEAD = 32  # bytes of a message that are not its vector: round, client, k, hash of the terms
-PIECE = 1 << 20  # numbers that are looked at together
+PIECE = 1 << 18  # numbers that are looked at together
 PART = 1 << 20  # bytes of a vector in one message; gRPC's limit is 4 MiB
 
 # Name -> how the bytes are stored. NumPy has no bfloat16: it is the upper half of a float32, kept as an integer.
