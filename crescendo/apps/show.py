@@ -168,7 +168,8 @@ def _costs(console: Console, privacy: Guarantee, names: tuple[str, ...]) -> None
     """The noise of a round, and the epsilon of the whole run for the clients that spend most."""
     made, stated = privacy.certificate, "" if privacy.stated is None else f", of {privacy.stated:g} stated"
     say(console, f"the noise of a round has sigma {made.sigma:.4g} ({made.mechanism})")
-    table = new_table(f"Epsilon at delta {privacy.delta:g}{stated}")
+    say(console, f"the whole run costs epsilon {privacy.epsilon:.4f} at delta {privacy.delta:g}{stated}")
+    table = new_table("Who spends most")
     table.add_column("client", overflow="fold", min_width=8)
     for name in ("records", "epsilon"):
         table.add_column(name, justify="right", no_wrap=True)

@@ -80,7 +80,7 @@ def test_schedule_shows_the_noise_and_what_it_costs(served: bool) -> None:
     assert costs["epsilon"] == pytest.approx(accounted["epsilon"])
     assert [(one["name"], one["records"]) for one in costs["clients"]] == [(name, 80) for name in names]
     text = shown("schedule", file)
-    assert "sigma 2 (minibatch)" in text and f"{costs['epsilon']:.4f}" in text and "Epsilon at delta 1e-05" in text
+    assert "sigma 2 (minibatch)" in text and f"costs epsilon {costs['epsilon']:.4f} at delta 1e-05" in text
     assert json_of("schedule", "plain.toml")["privacy"] is None
 
 
