@@ -48,3 +48,18 @@ def update(round: int, client: int, wire: str = "float32", make: Any = make) -> 
 def same(a: Vector, b: Vector) -> bool:
     """Bit for bit."""
     return a.dtype == b.dtype and a.tobytes() == b.tobytes()
+
+
+def state_of(server: DurableServer) -> Any:
+    """All that a durable server says."""
+    settled = [server.settled(c) for c in range(CLIENTS)]
+    present, model = server.present.tolist(), server.model.tobytes()
+    return server.k, server.epoch, server.late, present, settled, server.instances, model
+
+
+def run_some(server: DurableServer, first: int, last: int) -> None:
+    """Every client's updates of some rounds, committed round by round."""
+    for i in range(first, last):
+        for c in range(CLIENTS):
+            server.submit(update(i, c))
+        server.commit()

@@ -22,13 +22,6 @@ from crescendo.runtimes.segments import HEAD, OPENING, segments_of
 FIRST = "journal-" + "0" * 20
 
 
-@pytest.fixture
-def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let syncs return at once: thousands of journals are made, and none has to outlive the machine."""
-    monkeypatch.setattr(os, "fsync", lambda file: None)
-    monkeypatch.setattr(os, "fdatasync", lambda file: None)
-
-
 def written(folder: Path, *groups: list[bytes], segment_bytes: int = 1 << 20) -> list[Record]:
     """A journal of these bodies, synced group by group; its records."""
     folder.mkdir(exist_ok=True)
