@@ -64,6 +64,9 @@ def accepted(call: Any, *arguments: Any) -> Any:
         raise AssertionError(f"refused, though allowed: {error}") from error
 
 
+Action = tuple[float, Any, Any]  # how likely it is, what is done, and with which argument
+
+
 @dataclass
 class Seat:
     """One client at the table: the machine under test, its local model, and the oracle's client."""
@@ -112,25 +115,38 @@ class Play:
         raise AssertionError("no end in sight")
 
     def turn(self) -> None:
+        actions = self.possible()
+        if not actions:
+            self.send_what_was_lost()
+            return
+        self.do_one_of(actions)
+        self.maybe_crash()
+        self.note()
+
+    def possible(self) -> list[Action]:
+        """What can happen next: a client works or comes back, a message arrives."""
         if self.restore is not None:
             self.restore(self)
-        actions: list[tuple[float, Any, Any]] = []
+        actions: list[Action] = []
         for c, seat in enumerate(self.seats):
             if seat.down:
                 actions.append((0.1, self.come_back, c))
             elif isinstance(seat.client.next(), Work):
                 actions.append((self.favours[c], self.work, c))
-        actions += [(self.favours[-1], self.deliver, number) for number in range(len(self.pool))]
-        if not actions:
-            assert self.lost, f"all stand still for ever at k={self.server.k}"
-            self.send_again()
-            return
+        return actions + [(self.favours[-1], self.deliver, number) for number in range(len(self.pool))]
+
+    def do_one_of(self, actions: list[Action]) -> None:
         _, act, argument = self.rng.choices(actions, weights=[action[0] for action in actions])[0]
         act(argument)
+
+    def maybe_crash(self) -> None:
         up = [c for c, seat in enumerate(self.seats) if not seat.down]
         if up and self.rng.random() < self.style.crash:
             self.crash(self.rng.choice(up))
-        self.note()
+
+    def send_what_was_lost(self) -> None:
+        assert self.lost, f"all stand still for ever at k={self.server.k}"
+        self.send_again()
 
     # -- what can happen
 
@@ -166,12 +182,16 @@ class Play:
             self.save(c)
 
     def deliver(self, number: int) -> None:
+        """A message arrives, and may arrive again; or it is lost."""
         to, message = self.pool[number]
         if self.rng.random() >= self.style.duplicate or len(self.pool) > 50:
             del self.pool[number]
             if self.rng.random() < self.style.lose:
                 self.lost = True
                 return
+        self.arrive(to, message)
+
+    def arrive(self, to: int, message: Any) -> None:
         if to == -1:
             self.at_server(message)
         elif self.seats[to].down:

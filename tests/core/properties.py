@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -194,3 +194,10 @@ def exports_are_snapshots(parts: Parts, case: Case) -> None:
 
     case.play(parts, restore=keep).run()
     assert all(same(thing, copy) for thing, copy in kept), "an export or a broadcast changed afterwards"
+
+
+def name_of_bug(value: Any) -> str:
+    """How a test that plants a bug is called: by the class or function it stands in, or by those among the parts."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return "-".join(part.__name__ for part in vars(value).values() if part.__module__.startswith("tests"))
+    return str(getattr(value, "__name__", ""))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from hypothesis import strategies as st
 
 from crescendo.core.messages import Update
 from crescendo.core.server import ConflictingUpdate, DuplicateUpdate
@@ -15,6 +16,7 @@ from crescendo.core.setup import Terms
 from crescendo.errors import PeerError
 from tests.core.play import accepted, plain_shares
 from tests.core.properties import same
+from tests.core.strategies import seeds, terms, unhurried
 from tests.paper import PaperServer, Vector, paper_server
 
 SIZE = 4
@@ -26,6 +28,10 @@ class Scene:
 
     terms: Terms
     seed: int
+
+
+scenes = st.builds(Scene, terms(), seeds)
+unhurried_scenes = st.builds(Scene, unhurried, seeds)
 
 
 def delta_of(scene: Scene, i: int, c: int) -> Vector:

@@ -103,3 +103,11 @@ def terms(rule: st.SearchStrategy[dict[str, Any]] = rules, **fixed: Any) -> st.S
 
 unhurried = terms(st.just({"ahead": 10}))  # any order of arrival is possible: nobody ever waits
 seeds = st.integers(0, 2**20)
+
+awkward_weights = st.sampled_from(
+    [(0.1,) * 10, (1 / 3,) * 3, (1 / 49,) * 49, (0.7, 0.2, 0.1), (1e-9, 1 - 1e-9), (1.0,)]
+)
+# sizes, weights and a seed, of which a test makes terms itself
+drawn = st.tuples(
+    st.one_of(sizes, sizes.map(lambda s: tuple(9 * x for x in s))), st.one_of(weights, awkward_weights), seeds
+)

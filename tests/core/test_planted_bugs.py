@@ -14,9 +14,8 @@ from tests.core import properties as p
 from tests.core import server_properties as sp
 from tests.core import setup_properties as up
 from tests.core.play import CALM, CHURN, ROUGH, Parts
-from tests.core.strategies import rules, sizes, terms
-from tests.core.test_server import scenes, unhurried_scenes
-from tests.core.test_setup import drawn
+from tests.core.server_properties import scenes, unhurried_scenes
+from tests.core.strategies import drawn, rules, sizes, terms
 
 SERVERS_ALONE: list[Any] = [
     (servers.OneRoundAtATime, sp.any_order_gives_the_paper_s_model, unhurried_scenes, "k is"),
@@ -100,19 +99,13 @@ SET_UPS: list[Any] = [
 ]
 
 
-def name(value: Any) -> str:
-    if isinstance(value, Parts):
-        return "-".join(part.__name__ for part in (value.server, value.client) if part.__module__.startswith("tests"))
-    return str(getattr(value, "__name__", ""))
-
-
-@pytest.mark.parametrize(("bug", "check", "examples", "seen_as"), SERVERS_ALONE + SET_UPS, ids=name)
+@pytest.mark.parametrize(("bug", "check", "examples", "seen_as"), SERVERS_ALONE + SET_UPS, ids=p.name_of_bug)
 def test_a_planted_bug_is_seen(bug: Any, check: Any, examples: Any, seen_as: str) -> None:
     with pytest.raises(AssertionError, match=seen_as):
         check(bug) if examples is None else p.for_all(examples, partial(check, bug), 200)
 
 
-@pytest.mark.parametrize(("parts", "check", "seen_as"), FEDERATIONS, ids=name)
+@pytest.mark.parametrize(("parts", "check", "seen_as"), FEDERATIONS, ids=p.name_of_bug)
 def test_a_bug_planted_in_a_federation_is_seen(parts: Parts, check: Any, seen_as: str) -> None:
     with pytest.raises(AssertionError, match=seen_as):
         p.for_all(p.cases(terms(), CALM, ROUGH, CHURN), partial(check, parts), 200)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import strategies as st
 
 from crescendo.core.messages import Settled, Update
 from crescendo.core.server import ConflictingUpdate, DuplicateUpdate, Server
@@ -15,11 +14,9 @@ from crescendo.core.setup import Terms
 from crescendo.errors import CrescendoError, PeerError
 from tests.core import server_properties as properties
 from tests.core.properties import for_all, same, through_disk
-from tests.core.server_properties import SIZE, Scene
-from tests.core.strategies import make_terms, seeds, terms, unhurried
+from tests.core.server_properties import SIZE, scenes, unhurried_scenes
+from tests.core.strategies import make_terms
 
-scenes = st.builds(Scene, terms(), seeds)
-unhurried_scenes = st.builds(Scene, unhurried, seeds)
 TWO = make_terms((4, 4, 4), (0.5, 0.5), {"ahead": 2})
 
 

@@ -13,15 +13,7 @@ from crescendo.core.setup import Terms
 from crescendo.errors import CrescendoError
 from tests.core import setup_properties as properties
 from tests.core.properties import for_all
-from tests.core.strategies import Coded, Listed, Stairs, make_terms, rules, seeds, sizes, weights
-
-awkward_weights = st.sampled_from(
-    [(0.1,) * 10, (1 / 3,) * 3, (1 / 49,) * 49, (0.7, 0.2, 0.1), (1e-9, 1 - 1e-9), (1.0,)]
-)
-long_sizes = st.lists(st.integers(1, 10**9), min_size=1, max_size=6).map(tuple)
-drawn = st.tuples(
-    st.one_of(sizes, sizes.map(lambda s: tuple(9 * x for x in s))), st.one_of(weights, awkward_weights), seeds
-)
+from tests.core.strategies import Coded, Listed, Stairs, drawn, make_terms, rules, seeds, sizes, weights
 
 
 def test_shares_sum_exactly_to_the_size_of_the_round() -> None:

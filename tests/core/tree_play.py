@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from crescendo.core.client import Work
 from crescendo.core.messages import Sum, Update, Word
 from crescendo.core.server import SumOverlaps
 from crescendo.core.tree import Aggregator
@@ -97,30 +96,18 @@ class TreePlay(Play):
     # -- what can happen
 
     def turn(self) -> None:
-        if self.restore is not None:
-            self.restore(self)
-        actions: list[tuple[float, Any, Any]] = []
-        for c, seat in enumerate(self.seats):
-            if seat.down:
-                actions.append((0.1, self.come_back, c))
-            elif isinstance(seat.client.next(), Work):
-                actions.append((self.favours[c], self.work, c))
-        actions += [(self.favours[-1], self.deliver, number) for number in range(len(self.pool))]
+        actions = self.possible()
         if not actions and not sum(self.pack(place) for place in self.nodes):
-            assert self.lost, f"all stand still for ever at k={self.server.k}"
-            self.send_again()
+            self.send_what_was_lost()
         if actions:
             if self.rng.random() < 0.1:
                 self.pack(self.rng.choice(list(self.nodes)))
-            _, act, argument = self.rng.choices(actions, weights=[action[0] for action in actions])[0]
-            act(argument)
+            self.do_one_of(actions)
         self.strike()
         self.note()
 
     def strike(self) -> None:
-        up = [c for c, seat in enumerate(self.seats) if not seat.down]
-        if up and self.rng.random() < self.style.crash:
-            self.crash(self.rng.choice(up))
+        self.maybe_crash()
         if self.rng.random() < self.kill:
             place = self.rng.choice(list(self.nodes))
             self.nodes[place], self.lost = self.fresh(), True
@@ -156,13 +143,7 @@ class TreePlay(Play):
         self.pool.append((SERVER, Up(place, total)))
         return True
 
-    def deliver(self, number: int) -> None:
-        to, message = self.pool[number]
-        if self.rng.random() >= self.style.duplicate or len(self.pool) > 50:
-            del self.pool[number]
-            if self.rng.random() < self.style.lose:
-                self.lost = True
-                return
+    def arrive(self, to: Place, message: Any) -> None:
         if isinstance(message, Update):
             self.hand_in(self.parent[message.client], message.client, message)
         elif isinstance(message, Up):

@@ -9,7 +9,7 @@ import pytest
 
 from crescendo.runtimes.timing import Constant, Crashes, Timing
 from crescendo.runtimes.trace import Inconsistent
-from tests.core.properties import for_all
+from tests.core.properties import for_all, name_of_bug
 from tests.core.strategies import make_terms
 from tests.runtimes import federations as f
 from tests.runtimes import planted
@@ -52,19 +52,13 @@ BUGS: list[Any] = [
 ]
 
 
-def name(value: Any) -> str:
-    if isinstance(value, Parts):
-        return "-".join(part.__name__ for part in vars(value).values() if part.__module__.startswith("tests"))
-    return str(getattr(value, "__name__", ""))
-
-
-@pytest.mark.parametrize(("bug", "check", "examples", "seen_as"), BUGS, ids=name)
+@pytest.mark.parametrize(("bug", "check", "examples", "seen_as"), BUGS, ids=name_of_bug)
 def test_a_planted_bug_is_seen(bug: Any, check: Any, examples: Any, seen_as: str) -> None:
     with pytest.raises(AssertionError, match=seen_as):
         for_all(examples, partial(check, bug), 200)
 
 
-@pytest.mark.parametrize("check", [f.reaches_the_end, f.is_consistent], ids=name)
+@pytest.mark.parametrize("check", [f.reaches_the_end, f.is_consistent], ids=name_of_bug)
 def test_pairs_of_the_absent_that_are_not_listed_are_missed(check: Any) -> None:
     check(Parts(), CHURN)
     with pytest.raises((AssertionError, Inconsistent)):
@@ -77,8 +71,8 @@ def test_a_crash_that_is_half_forgotten_is_seen() -> None:
             f.tells_the_truth(Parts(worker=planted.GoesOnAfterACrash), Case(CHURN.terms, CHURN.timing, seed))
 
 
-@pytest.mark.parametrize("check", [sgd.is_sgd_in_the_frame_of_the_round, sgd.is_the_textbook_loop], ids=name)
-@pytest.mark.parametrize("bug", [planted.StartsAnew, planted.RoundsTwice], ids=name)
+@pytest.mark.parametrize("check", [sgd.is_sgd_in_the_frame_of_the_round, sgd.is_the_textbook_loop], ids=name_of_bug)
+@pytest.mark.parametrize("bug", [planted.StartsAnew, planted.RoundsTwice], ids=name_of_bug)
 def test_a_worker_that_is_not_sgd_is_seen(bug: Any, check: Any) -> None:
     with pytest.raises(AssertionError):
         check(bug)
