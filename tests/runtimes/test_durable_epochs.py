@@ -11,13 +11,7 @@ from crescendo.core.messages import Settled
 from crescendo.errors import PeerError
 from crescendo.runtimes.durable import replay
 from crescendo.runtimes.segments import segments_of
-from tests.runtimes.durable_play import (
-    CLIENTS,
-    ROUNDS,
-    opened,
-    same,
-    update,
-)
+from tests.runtimes.durable_play import CLIENTS, ROUNDS, opened, same, update
 
 
 def test_a_server_put_back_from_a_backup_begins_a_new_epoch_when_a_client_has_seen_more(tmp_path: Path) -> None:

@@ -10,17 +10,9 @@ import pytest
 from crescendo.core.messages import Settled
 from crescendo.errors import DataError, Refused, UsageError
 from crescendo.runtimes.durable import DurableServer
-from crescendo.runtimes.entries import (
-    Back,
-)
+from crescendo.runtimes.entries import Back
 from crescendo.runtimes.segments import segments_of
-from tests.runtimes.durable_play import (
-    TERMS,
-    make,
-    opened,
-    state_of,
-    update,
-)
+from tests.runtimes.durable_play import TERMS, make, opened, state_of, update
 
 
 def test_two_servers_on_one_folder_are_refused(tmp_path: Path) -> None:

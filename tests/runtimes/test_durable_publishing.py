@@ -14,21 +14,9 @@ import pytest
 from crescendo.core.messages import Settled
 from crescendo.core.server import DuplicateUpdate
 from crescendo.runtimes.durable import DurableServer, JournalFailed, Published, replay
-from crescendo.runtimes.entries import (
-    Entry,
-    Received,
-    from_bytes,
-)
+from crescendo.runtimes.entries import Entry, Received, from_bytes
 from crescendo.runtimes.journal import Journal, Record, read_records
-from tests.runtimes.durable_play import (
-    CLIENTS,
-    ROUNDS,
-    START,
-    opened,
-    same,
-    state_of,
-    update,
-)
+from tests.runtimes.durable_play import CLIENTS, ROUNDS, START, opened, same, state_of, update
 
 
 def test_nothing_is_published_before_the_commit(tmp_path: Path) -> None:

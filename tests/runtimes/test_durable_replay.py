@@ -13,18 +13,7 @@ from crescendo.core.messages import Sum, Update
 from crescendo.core.server import Server
 from crescendo.errors import PeerError
 from crescendo.runtimes.durable import DurableServer, replay
-from crescendo.runtimes.entries import (
-    Absent,
-    Back,
-    Entry,
-    Joined,
-    Left,
-    NewEpoch,
-    Received,
-    Summed,
-    Voided,
-    delta_of,
-)
+from crescendo.runtimes.entries import Absent, Back, Entry, Joined, Left, NewEpoch, Received, Summed, Voided, delta_of
 from crescendo.runtimes.wire import WIRES, encode
 from tests.runtimes.durable_play import (
     CLIENTS,

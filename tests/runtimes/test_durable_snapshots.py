@@ -12,21 +12,10 @@ import pytest
 from crescendo.errors import DataError
 from crescendo.runtimes import durable as durable_module
 from crescendo.runtimes.durable import replay
-from crescendo.runtimes.entries import (
-    Entry,
-    from_bytes,
-)
+from crescendo.runtimes.entries import Entry, from_bytes
 from crescendo.runtimes.segments import segments_of
 from crescendo.runtimes.snapshots import snapshots_of
-from tests.runtimes.durable_play import (
-    CLIENTS,
-    ROUNDS,
-    opened,
-    run_some,
-    same,
-    state_of,
-    update,
-)
+from tests.runtimes.durable_play import CLIENTS, ROUNDS, opened, run_some, same, state_of, update
 
 
 def test_a_start_reads_the_journal_from_the_newest_snapshot_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,25 +11,9 @@ from crescendo.core.messages import Settled
 from crescendo.core.server import ConflictingUpdate, DuplicateUpdate
 from crescendo.errors import PeerError
 from crescendo.runtimes.durable import OtherInstance, Published
-from crescendo.runtimes.entries import (
-    Absent,
-    Back,
-    Entry,
-    Joined,
-    Left,
-    Received,
-    Summed,
-    Voided,
-)
+from crescendo.runtimes.entries import Absent, Back, Entry, Joined, Left, Received, Summed, Voided
 from crescendo.runtimes.wire import encode
-from tests.runtimes.durable_play import (
-    INSTANCE,
-    ROUNDS,
-    SIZE,
-    opened,
-    state_of,
-    update,
-)
+from tests.runtimes.durable_play import INSTANCE, ROUNDS, SIZE, opened, state_of, update
 
 REFUSED: dict[str, Entry] = {
     "an unknown client": Received(0, 9, "float32", bytes(4 * SIZE)),

@@ -19,11 +19,7 @@ from crescendo.runtimes.entries import (
     from_bytes,
     to_bytes,
 )
-from tests.runtimes.durable_play import (
-    INSTANCE,
-    START,
-    TERMS,
-)
+from tests.runtimes.durable_play import INSTANCE, START, TERMS
 
 
 def test_every_kind_of_entry_comes_back_from_its_bytes() -> None:

@@ -15,6 +15,13 @@ from tests.runtimes.network.processes import CONTEXT, Federation
 AT_ONCE = 0.05  # seconds: the longest time from the sign for a kill to the kill
 
 
+def some_seed() -> random.Random:
+    """Another one each time; printed, so that a failure says which."""
+    seed = random.SystemRandom().getrandbits(64)
+    print(f"seed {seed}")
+    return random.Random(seed)
+
+
 def long_case(mechanism: str, rounds: int, ahead: int = 1) -> dict[str, Any]:
     schedule = {"rounds": rounds, "sizes": {"kind": "constant", "size": 500}, "wait": {"rounds": ahead}}
     privacy = {} if mechanism == "none" else {"privacy": {"mechanism": mechanism, **PRIVATE, "records": 2000}}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -27,14 +27,19 @@ from crescendo.runtimes.wire_messages import (
     BroadcastPart,
     FromClient,
     Hello,
-    Refusal,
     Welcome,
     from_server,
     to_server,
     update_parts,
 )
+from tests.conformance.cases import case
 
 SOON = 20.0  # seconds that a test waits for what should happen at once
+TWO: dict[str, Any] = case(
+    clients={"count": 2},
+    schedule={"rounds": 6, "sizes": {"kind": "constant", "size": 10}, "wait": {"rounds": 1}},
+)
+ONES = np.ones(5)
 
 
 class Fake:
@@ -156,8 +161,12 @@ async def stage(
             await server.stop()
 
 
-def below(number: int) -> Settled:
-    return Settled(number)
+def played(play: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(asyncio.wait_for(play(), 60))
 
 
-__all__ = ["Fake", "Refusal", "Stage", "below", "stage"]
+async def until(true: Callable[[], bool]) -> None:
+    """Let the others run until something is so."""
+    async with asyncio.timeout(SOON):
+        while not true():
+            await asyncio.sleep(0)

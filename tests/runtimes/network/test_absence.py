@@ -16,8 +16,7 @@ from crescendo.runtimes.network.attendance import Attendance
 from crescendo.runtimes.network.link import Patience
 from crescendo.runtimes.network.server import Manners
 from crescendo.runtimes.wire_messages import BroadcastPart, Goodbye, Ping, Pong, Refusal, from_server
-from tests.runtimes.network.stage import SOON, Fake, stage
-from tests.runtimes.network.test_server import ONES, TWO, played
+from tests.runtimes.network.stage import ONES, SOON, TWO, Fake, played, stage, until
 
 # -- silence, without a clock
 
@@ -147,6 +146,4 @@ def test_a_client_that_answers_and_never_sends_is_not_waited_for_for_ever(tmp_pa
 
 async def _until_told(on: Any, left: list[str]) -> None:
     """The server notices the end of a stream a moment after the client does."""
-    async with asyncio.timeout(SOON):
-        while on.server.untold() != left:
-            await asyncio.sleep(0)
+    await until(lambda: on.server.untold() == left)

@@ -27,27 +27,13 @@ from crescendo.runtimes.ledger_file import LedgerFile
 from crescendo.runtimes.network.limits import Limits
 from crescendo.runtimes.wire import decode
 from tests.conformance.cases import PRIVATE, case
-from tests.runtimes.network.bad_peers import (
-    DEADLINE,
-    MUST_BE_REFUSED,
-    End,
-    Line,
-    Mallory,
-    channel_to,
-    check_clear,
-    check_end,
-    memory_of,
-    mutant,
-    strange_hello,
-    too_long_a_vector,
-)
+from tests.runtimes.network.fuzzing import fuzz, fuzz_the_door
+from tests.runtimes.network.mallory import Mallory
 from tests.runtimes.network.processes import CONTEXT, Federation, federation, run_server
+from tests.runtimes.network.raw_streams import DEADLINE, End, Line, channel_to, check_end, memory_of
 
 GOOD, BAD = (0, 1, 2), 3
 MEMORY = 96 << 20  # what the server may grow by, whatever is done to it; what was seen is far below
-
-
-# -- against a process ---------------------------------------------------------------------------------------------------
 
 
 def run_watched(run_file: str, port: int, state: str, log: str, linger: float, stderr: str) -> None:
@@ -84,41 +70,6 @@ def open_to_attack(folder: Path, rounds: int) -> Federation:
     for c in GOOD:
         made.start_client(c)
     return made
-
-
-async def fuzz(bad: Mallory, rng: random.Random, count: int) -> Counter[str]:
-    """Mutated messages on a stream that has joined; every one is answered, dropped or, if it happens to be sound, taken."""
-    seen: Counter[str] = Counter()
-    while seen["messages"] < count:
-        bad.target = bad.round if rng.random() < 0.15 else rng.randrange(bad.round + 1)  # voids of open rounds are few
-        mutation, messages = mutant(rng, bad, private=True)
-        heard = await bad.fire(*messages)
-        seen["messages"] += len(messages)
-        seen["refused"] += any(isinstance(one, pb.ToClient) for one in heard)
-        seen["hung up"] += any(isinstance(one, End) for one in heard)
-        seen["taken or nothing to say"] += not heard
-        assert heard or mutation not in (*MUST_BE_REFUSED, too_long_a_vector), (mutation.__name__, messages)
-    return seen
-
-
-async def fuzz_the_door(bad: Mallory, rng: random.Random, count: int) -> Counter[str]:
-    """Mutated first messages, each on a stream of its own."""
-    seen: Counter[str] = Counter()
-    await bad.fire()  # its name is taken by its own instance
-    for _ in range(count):
-        line, message = Line(bad.channel), strange_hello(rng, bad)
-        await line.say(message)
-        answer = await line.hear()
-        seen["messages"] += 1
-        if isinstance(answer, End):
-            check_end(answer, [message])
-            seen["hung up"] += 1
-        else:
-            assert answer.HasField("refusal"), (message, answer)
-            check_clear(answer.refusal.reason)
-            seen["refused"] += 1
-        line.cut()
-    return seen
 
 
 async def be_silent(port: int, streams: int) -> None:

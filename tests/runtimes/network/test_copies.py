@@ -16,17 +16,14 @@ from crescendo.apps.own_data import Source
 from crescendo.apps.policy import Policy
 from crescendo.core.messages import Settled
 from crescendo.errors import Refused
-from crescendo.runtimes.network.hall import Incoming
+from crescendo.runtimes.network.hall import Incoming, Silence
 from crescendo.runtimes.network.link import Patience, Place
 from crescendo.runtimes.network.member import Member
 from crescendo.runtimes.wire_messages import Refusal, VoidRound
 from tests.apps.test_serve import OPEN, records
-from tests.conformance.cases import case
-from tests.runtimes.network.stage import SOON, Stage, stage
-from tests.runtimes.network.test_server import ONES, TWO, played
+from tests.runtimes.network.stage import ONES, SOON, TWO, Stage, played, stage, until
 
 NAMED: dict[str, Any] = {**TWO, "serve": {**TWO["serve"], "names": ["alice", "bob"]}}
-THREE: dict[str, Any] = case(clients={"count": 2}, schedule=TWO["schedule"])
 
 
 def joins(on: Stage, folder: Path, name: str = "client") -> asyncio.Task[Any]:
@@ -36,12 +33,6 @@ def joins(on: Stage, folder: Path, name: str = "client") -> asyncio.Task[Any]:
     return asyncio.create_task(
         asyncio.to_thread(join, where, "client 0", source, folder / name, policy, patience=patience)
     )
-
-
-async def until(true: Any) -> None:
-    async with asyncio.timeout(SOON):
-        while not true():
-            await asyncio.sleep(0)
 
 
 def copied(folder: Path) -> None:
@@ -59,11 +50,9 @@ def copied(folder: Path) -> None:
 @pytest.mark.slow
 def test_of_two_copies_that_run_at_once_the_older_ends_for_good_and_says_why(tmp_path: Path) -> None:
     async def play() -> None:
-        async with stage(tmp_path / "served", THREE) as on:
+        async with stage(tmp_path / "served", TWO) as on:
             first = joins(on, tmp_path)
-            await until(
-                lambda: on.hall.durable.settled(0).below == 2
-            )  # as far as it may go: the other client is not here
+            await until(lambda: on.hall.durable.settled(0).below == 2)  # as far as it may go: the other is not here
             copied(tmp_path)
             second = joins(on, tmp_path, "copy")
             with pytest.raises(Refused, match="if these are two copies, stop one"):
@@ -90,7 +79,7 @@ def test_a_copy_that_hears_of_a_round_it_never_sent_ends_before_it_releases_one(
     monkeypatch.setattr(Member, "_run", held)
 
     async def play() -> None:
-        async with stage(tmp_path / "served", THREE) as on:
+        async with stage(tmp_path / "served", TWO) as on:
             client = joins(on, tmp_path)
             await until(lambda: 0 in on.server.peers)
             await on.server._put(0, Incoming(0, np.ones(5).tobytes()))
@@ -133,7 +122,7 @@ def test_an_older_copy_is_refused_although_the_others_have_gone_far_beyond_it(tm
             await alice.send(0, ONES)
             await bob.send(0, ONES)
             await alice.acknowledged()
-            await on.server._put(0, _silence())
+            await on.server._put(0, Silence())
             for i in range(1, 4):
                 await bob.send(i, ONES)
             await bob.k(4)
@@ -142,12 +131,6 @@ def test_an_older_copy_is_refused_although_the_others_have_gone_far_beyond_it(tm
             assert "alice says that its last round is -1, but it sent round 0" in answer.reason
 
     played(play)
-
-
-def _silence() -> Any:
-    from crescendo.runtimes.network.hall import Silence
-
-    return Silence()
 
 
 def test_many_void_rounds_are_one_line_of_the_log(tmp_path: Path) -> None:

@@ -12,16 +12,9 @@ import pytest
 
 from tests.runtimes.network.aftermath import check
 from tests.runtimes.network.grove import FLAT, Grove
-from tests.runtimes.network.kills import applied_in, kill_at_random, long_case
+from tests.runtimes.network.kills import applied_in, kill_at_random, long_case, some_seed
 from tests.runtimes.network.processes import federation
 from tests.runtimes.network.proxy import BadNetwork
-
-
-def some_seed() -> random.Random:
-    """Another one each time; printed, so that a failure says which."""
-    seed = random.SystemRandom().getrandbits(64)
-    print(f"seed {seed}")
-    return random.Random(seed)
 
 
 @pytest.mark.slow

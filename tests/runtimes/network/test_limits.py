@@ -27,7 +27,7 @@ from crescendo.runtimes.wire import encode
 from crescendo.runtimes.wire_messages import Hello, Refusal, Welcome
 from crescendo.worker import Worker
 from tests.conformance.cases import PRIVATE, case
-from tests.runtimes.network.stage import SOON, Fake, Stage, stage
+from tests.runtimes.network.stage import Fake, Stage, stage, until
 
 RECORDS = 1000
 SLOTS = {"minibatch": 20, "local": 10}
@@ -205,9 +205,7 @@ def test_an_aggregator_refuses_what_is_too_long_for_one_client_though_not_for_a_
             stop = asyncio.Event()
             running = asyncio.create_task(node.run("127.0.0.1:0", stop))
             try:
-                async with asyncio.timeout(SOON):
-                    while not node.uplink.is_up:
-                        await asyncio.sleep(0)
+                await until(lambda: node.uplink.is_up)
                 await _one_of_five_is_too_long(here, node)
                 assert "refused" in log and here.events("void")
             finally:

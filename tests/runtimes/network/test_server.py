@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Awaitable, Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import grpc
@@ -16,6 +16,7 @@ import pytest
 from crescendo.core.messages import Settled
 from crescendo.runtimes import wire_pb2 as pb
 from crescendo.runtimes.durable import replay
+from crescendo.runtimes.network import conduct
 from crescendo.runtimes.network.conduct import Bucket
 from crescendo.runtimes.network.editions import Edition, News
 from crescendo.runtimes.network.peers import Peer, serialized
@@ -33,19 +34,7 @@ from crescendo.runtimes.wire_messages import (
     from_server,
 )
 from tests.conformance.cases import PRIVATE, case
-from tests.runtimes.network.stage import Fake, stage
-
-TWO: dict[str, Any] = case(
-    clients={"count": 2},
-    schedule={"rounds": 6, "sizes": {"kind": "constant", "size": 10}, "wait": {"rounds": 1}},
-)
-ONES = np.ones(5)
-
-Play = Callable[..., Awaitable[None]]
-
-
-def played(play: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(asyncio.wait_for(play(), 60))
+from tests.runtimes.network.stage import ONES, TWO, Fake, played, stage
 
 
 def test_the_terms_are_shown_to_whoever_is_named_and_nothing_is_registered(tmp_path: Path) -> None:
@@ -358,7 +347,8 @@ def test_a_slow_reader_gets_only_the_newest_broadcast_and_acknowledgement() -> N
     played(play)
 
 
-def test_a_bucket_lets_a_burst_through_and_then_asks_to_wait() -> None:
+def test_a_bucket_lets_a_burst_through_and_then_asks_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conduct, "time", SimpleNamespace(monotonic=lambda: 0.0))
     bucket = Bucket(burst=3, rate=1.0)
     assert [bucket.take() > 0 for _ in range(4)] == [False, False, False, True]
 

@@ -16,7 +16,7 @@ from crescendo.runtimes.network.aggregator import Node, Work
 from crescendo.runtimes.network.link import Patience, Place
 from crescendo.runtimes.wire_messages import Goodbye
 from tests.conformance.cases import case
-from tests.runtimes.network.stage import SOON, Fake, Stage, stage
+from tests.runtimes.network.stage import SOON, Fake, Stage, stage, until
 
 ONE_ROUND = case(clients={"count": 2}, schedule={"rounds": 1})
 
@@ -32,8 +32,7 @@ async def to_the_end(made: Stage) -> list[Fake]:
 
 
 async def until_gone(made: Stage, *clients: int) -> None:
-    while any(c in made.server.peers for c in clients):
-        await asyncio.sleep(0)
+    await until(lambda: not any(c in made.server.peers for c in clients))
 
 
 async def come_back(made: Stage, c: int) -> Fake:

@@ -15,10 +15,9 @@ import pytest
 from crescendo.runtimes.entries import Summed
 from tests.runtimes.network.aftermath import check, entries_of
 from tests.runtimes.network.grove import DEEP, TWO, Grove, Shape
-from tests.runtimes.network.kills import kill_at_random, long_case
+from tests.runtimes.network.kills import kill_at_random, long_case, some_seed
 from tests.runtimes.network.processes import federation
 from tests.runtimes.network.proxy import BadNetwork
-from tests.runtimes.network.test_kills import some_seed
 
 
 def planted(folder: Path, mechanism: str, rounds: int, shape: Shape) -> Grove:
