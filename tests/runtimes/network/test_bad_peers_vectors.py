@@ -173,7 +173,7 @@ def updates_are_applied_again(patch: Patch) -> None:
 
 
 def nobody_compares_the_bytes(patch: Patch) -> None:
-    patch.setattr(Server, "_repeat", lambda self, i, c, delta: DuplicateUpdate(f"again {i}"))
+    patch.setattr(Server, "_repeated", lambda self, i, c, delta: DuplicateUpdate(f"again {i}"))
 
 
 def no_length_limit(patch: Patch) -> None:
