@@ -17,13 +17,7 @@ from crescendo.data.records import Records, as_records
 from crescendo.errors import DataError, UsageError
 from crescendo.objectives import Logistic, weights_of_rows
 from crescendo.objectives.base import FloatArray, shares
-from tests.objectives.textbook import extended, record_gradient
-
-
-def drawn(seed: int = 0, rows: int = 60, features: int = 6, sparse: bool = True, dtype: str = "float64") -> Records:
-    rng = np.random.default_rng(seed)
-    x = (rng.normal(size=(rows, features)) * (rng.random((rows, features)) < 0.5)).astype(dtype)
-    return as_records(csr_array(x) if sparse else x, np.where(rng.random(rows) < 0.4, -1.0, 1.0))
+from tests.objectives.textbook import drawn, extended, record_gradient
 
 
 @pytest.mark.parametrize("intercept", [True, False])

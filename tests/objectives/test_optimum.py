@@ -9,8 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from crescendo.data.records import Records
 from crescendo.errors import ConfigError, UsageError
 from crescendo.objectives import Logistic, optimum
-from tests.objectives.test_logistic import drawn
-from tests.objectives.textbook import extended, record_gradient
+from tests.objectives.textbook import drawn, extended, record_gradient
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -14,6 +14,13 @@ from crescendo.objectives import Logistic, Slots
 from crescendo.objectives.base import FloatArray
 
 
+def drawn(seed: int = 0, rows: int = 60, features: int = 6, sparse: bool = True, dtype: str = "float64") -> Records:
+    """Records of which half the numbers are zero, and labels that have nothing to do with them."""
+    rng = np.random.default_rng(seed)
+    x = (rng.normal(size=(rows, features)) * (rng.random((rows, features)) < 0.5)).astype(dtype)
+    return as_records(csr_array(x) if sparse else x, np.where(rng.random(rows) < 0.4, -1.0, 1.0))
+
+
 def sigmoid(z: float) -> float:
     if z >= 0:
         return 1 / (1 + math.exp(-z))
