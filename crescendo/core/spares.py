@@ -1,44 +1,47 @@
-"""Large arrays that are written again once nobody holds them: at ten million numbers, new memory costs more than sums."""
+"""Large arrays whose memory is written again once nobody holds them: at ten million numbers, new memory costs more than sums."""
 
 from __future__ import annotations
 
-import sys
+import weakref
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-HELD = 3  # references to an array that is only here: the list's, the loop's and the question's own
-
 
 class Spares:
-    """Gives room for an array. What was given and is held by nobody else, not even by a view, may be given again.
+    """Gives room for an array. What was given and is held by nobody any more, not even by a view, may be given again.
 
-    The newest ``most`` are remembered.
+    Each array is made over memory of ours. A view of it, of whatever kind, keeps it alive, so the memory is free when the
+    array is gone. References are not counted: what Python says about their number differs from version to version. The newest
+    ``most`` are remembered. One thread at a time.
 
     >>> spares = Spares()
-    >>> first = spares.room(1000, np.dtype(np.float64))
-    >>> second = spares.room(1000, np.dtype(np.float64))
-    >>> first is second
+    >>> first, second = spares.room(1000, np.dtype(np.float64)), spares.room(1000, np.dtype(np.float64))
+    >>> where, view = first.ctypes.data, first.data
+    >>> where == second.ctypes.data
     False
-    >>> where, view = id(first), first.data
     >>> del first
-    >>> id(spares.room(1000, np.dtype(np.float64))) == where  # the view still looks at it
+    >>> spares.room(1000, np.dtype(np.float64)).ctypes.data == where  # the view still looks at it
     False
     >>> del view
-    >>> id(spares.room(1000, np.dtype(np.float64))) == where
+    >>> spares.room(1000, np.dtype(np.float64)).ctypes.data == where
     True
     """
 
     def __init__(self, most: int = 3) -> None:
-        self._most, self._given = most, list[npt.NDArray[Any]]()
+        self._most, self._given = most, list[tuple[memoryview, weakref.ref[npt.NDArray[Any]]]]()
 
     def room(self, size: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
         """An array of that size and type, with whatever numbers happen to be in it."""
-        for given in self._given:
-            if sys.getrefcount(given) == HELD and given.size == size and given.dtype == dtype:
-                given.flags.writeable = True
-                return given
-        made = np.empty(size, dtype)
-        self._given = [*self._given, made][-self._most :]
-        return made
+        memory = self._free(size * dtype.itemsize)
+        array: npt.NDArray[Any] = np.frombuffer(memory, dtype)  # not np.ndarray, whose views look past it at the memory
+        self._given = [*self._given, (memory, weakref.ref(array))][-self._most :]
+        return array
+
+    def _free(self, length: int) -> memoryview:
+        for at, (memory, array) in enumerate(self._given):
+            if array() is None and len(memory) == length:
+                del self._given[at]
+                return memory
+        return np.empty(length, np.uint8).data
