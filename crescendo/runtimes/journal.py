@@ -220,10 +220,9 @@ class Journal:
             scan = Scan(last, file)
             for _ in scan.records(keep_bodies=False):
                 pass
-            size = last.stat().st_size
-            if scan.at < size:
+            if scan.torn:
                 scan.check_torn()
-                self.cut = Cut(scan.number, size - scan.at)
+                self.cut = Cut(scan.number, scan.size - scan.at)
         self._marker, self.end, self.check = scan.marker, scan.number, scan.check
         self._file = SegmentFile(last, scan.at)
         if self.cut is not None:

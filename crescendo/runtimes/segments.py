@@ -99,7 +99,7 @@ def read_records(folder: Path, start: int = 0) -> Iterator[Record]:
             for record in scan.records():
                 if record.number >= start:
                     yield record
-            if scan.at < segment.stat().st_size:
+            if scan.torn:
                 if segment != segments[-1]:
                     raise _damaged(segment, f"is damaged at record {scan.number}")
                 scan.check_torn()
@@ -107,10 +107,13 @@ def read_records(folder: Path, start: int = 0) -> Iterator[Record]:
 
 
 class Scan:
-    """Reads one segment. Afterwards ``at`` is where the whole records end, ``number`` how many there are before that."""
+    """Reads one segment. Afterwards ``at`` is where the whole records end, ``number`` how many there are before that.
+
+    ``size`` is how long it was at first. What is longer by the end was written meanwhile, and says nothing about damage.
+    """
 
     def __init__(self, path: Path, file: BinaryIO) -> None:
-        self._path, self._file = path, file
+        self._path, self._file, self.size = path, file, os.fstat(file.fileno()).st_size
         opening = file.read(OPENING.size)
         if not _holds(opening, OPENING.size):
             raise _damaged(path, "is damaged at its beginning")
@@ -139,6 +142,11 @@ class Scan:
             self.at, self.number, self.check = self.at + HEAD.size + length, number + 1, check
             yield Record(number, kind, body, check)
 
+    @property
+    def torn(self) -> bool:
+        """There is something after the whole records."""
+        return self.at < self.size
+
     def check_torn(self) -> None:
         """Refuse if a record after the one that does not add up says that this one was synced."""
         for synced in self._later():
@@ -159,7 +167,7 @@ class Scan:
         """What the headers that can be found from here on say about how many were synced."""
         self._file.seek(self.at + 1)
         window = b""
-        while piece := self._file.read(1 << 20):
+        while piece := self._file.read(min(1 << 20, self.size - self._file.tell())):
             window += piece
             at = window.find(self.marker)
             while 0 <= at <= len(window) - HEAD.size:
