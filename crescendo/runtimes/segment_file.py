@@ -4,7 +4,8 @@ The cache is of no use to a journal, which only a restart reads, and at a rate o
 than all else: the system has to find memory for every page, copy into it and take it away again. A direct write hands the
 memory to the disk as it is, but only whole blocks, from an address that is one too. So a large group of records goes through
 a *stage*, a block-aligned piece of memory that is used again and again; what stands before the first whole block and after
-the last is written in the ordinary way. Where direct writes are not to be had (other systems, some file systems), all is.
+the last is written in the ordinary way. Where direct writes are not to be had (other systems, some file systems), all is, by
+the same stage: what is written is never held a second time.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class SegmentFile:
 
     def append(self, pieces: Iterable[Piece], length: int) -> None:
         """Write ``pieces``, ``length`` bytes in all."""
-        if length < LARGE or self._direct is None:
+        if length < LARGE:
             self._write(b"".join(pieces))
             return
         for chunk in self._staged(pieces, first=-self.size % BLOCK):
