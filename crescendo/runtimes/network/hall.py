@@ -110,7 +110,7 @@ class Hall:
         self.names, self.wire, self.limits, self.delta, self._log = names, wire, limits, delta, log
         self._index, self._named = {name: c for c, name in enumerate(names)}, dict(enumerate(names))
         self._void: dict[int, list[int]] = {}  # declared void by their clients and not yet logged: a line for many
-        self._edition: tuple[int, Edition] | None = None  # the newest, and after how many entries
+        self._edition: Edition | None = None  # the newest, unless the model has moved since
         self._spares = Spares()
         self._long = False
         self._log_notes()
@@ -203,6 +203,7 @@ class Hall:
         self.limits.check(round, c, delta)
         try:
             self.durable.submit(Received(round, c, self.wire, data, low), delta)
+            self._edition = None
         except DuplicateUpdate:  # nothing comes of a repeat, but one whose numbers are none is told so
             decode(data, self.wire, high - low)
             raise
@@ -220,6 +221,7 @@ class Hall:
                 f"than {longest:.4g}; refused"
             )
         self.durable.submit(Summed(total.pairs, total.wire, total.data, low), delta)
+        self._edition = None
 
     def _block(self, round: int) -> tuple[int, int]:
         if not 0 <= round < self.terms.rounds:
@@ -282,12 +284,10 @@ class Hall:
     # -- what goes out -------------------------------------------------------------------------------------------------
 
     def _news(self, told: set[int]) -> dict[int, News]:
-        durable = self.durable
-        if self._edition is None or self._edition[0] != durable.entries:
-            edition = Edition(durable.k, durable.epoch, self._on_the_wire(durable.model), self.wire)
-            self._edition = durable.entries, edition
+        durable, edition = self.durable, self._edition
+        if edition is None or (edition.k, edition.epoch) != (durable.k, durable.epoch):
+            edition = self._edition = Edition(durable.k, durable.epoch, self._on_the_wire(durable.model), self.wire)
             self._look_how_long(durable.model)
-        edition = self._edition[1]
         return {c: News(edition, durable.settled(c)) for c in told}
 
     def _look_how_long(self, model: Vector) -> None:
