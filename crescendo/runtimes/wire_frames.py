@@ -60,7 +60,7 @@ def cut(raw: bytes) -> tuple[bytes, memoryview] | None:
 def _inside(raw: bytes, at: int, field: int) -> int:
     """Where the bytes of a field begin that is the last one."""
     length, begin = _read(raw, at + 1)
-    if raw[at] != field or begin + length != len(raw):
+    if raw[at] != field or begin + length != len(raw) or raw[at + 1 : begin] != _number(length):
         raise ValueError
     return begin
 
