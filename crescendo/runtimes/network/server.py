@@ -26,7 +26,7 @@ from crescendo.runtimes.journal import GROUP, GROUP_BYTES
 from crescendo.runtimes.network.attendance import Attendance, Waiting
 from crescendo.runtimes.network.conduct import Conduct
 from crescendo.runtimes.network.door import BUSY, DOOR_OPTIONS, Porch, Questions
-from crescendo.runtimes.network.hall import Hall, Incoming, Item, Message, Silence
+from crescendo.runtimes.network.hall import Hall, Incoming, Item, Message, Said, Silence
 from crescendo.runtimes.network.link import parsed
 from crescendo.runtimes.network.logs import Log, quiet
 from crescendo.runtimes.network.peers import LARGE, Peer, Traffic, serialized
@@ -34,7 +34,7 @@ from crescendo.runtimes.network.relay import RelayDoor
 from crescendo.runtimes.network.server_house import ServerHouse
 from crescendo.runtimes.network.status import Desk
 from crescendo.runtimes.network.voice import converse
-from crescendo.runtimes.wire import Assembly
+from crescendo.runtimes.wire import Assembly, Part
 from crescendo.runtimes.wire_frames import heard
 from crescendo.runtimes.wire_messages import (
     SERVICE,
@@ -150,35 +150,41 @@ class NetworkServer:
         return item
 
     async def _take_all(self) -> None:
-        loop = asyncio.get_running_loop()
         while True:
-            batch = [await self._line.get()]
-            size = batch[0][0].size
-            while len(batch) < GROUP and size < GROUP_BYTES and not self._line.empty():
-                batch.append(self._line.get_nowait())
-                size += batch[-1][0].size
-            async with self._busy:
-                items = [item for item, _ in batch]
-                taking = loop.run_in_executor(self._hand, self.hall.take, items, list(self.peers))
-                said = await asyncio.shield(taking)
-                for item, done in batch:
-                    if isinstance(item.message, Hello):
-                        self._arriving.discard(item.client)
-                    if done.cancelled():
-                        continue
-                    if item.taken and isinstance(item.message, Hello):
-                        item.peer = self._enter(item)  # now, or a broadcast of the next batch would pass it by
-                    done.set_result(None)
-                for c, settled in said.acks.items():
-                    if c in self.peers:
-                        self.peers[c].acknowledge(settled, said.epoch)
-                for c, news in said.news.items():
-                    if c in self.peers:
-                        self.peers[c].tell(news)
-                if said.k == self.hall.terms.rounds and not self.finished.is_set():
-                    self._log("finished", rounds=said.k, late=self.hall.durable.late)
-                    self.finished.set()
-                self._look_who_knows()
+            await self._take_some()
+
+    async def _take_some(self) -> None:
+        """Wait for the next batch, take it and let the peers know; then hold nothing of it."""
+        batch = [await self._line.get()]
+        size = batch[0][0].size
+        while len(batch) < GROUP and size < GROUP_BYTES and not self._line.empty():
+            batch.append(self._line.get_nowait())
+            size += batch[-1][0].size
+        async with self._busy:
+            items = [item for item, _ in batch]
+            taking = asyncio.get_running_loop().run_in_executor(self._hand, self.hall.take, items, list(self.peers))
+            said = await asyncio.shield(taking)
+            for item, done in batch:
+                if isinstance(item.message, Hello):
+                    self._arriving.discard(item.client)
+                if done.cancelled():
+                    continue
+                if item.taken and isinstance(item.message, Hello):
+                    item.peer = self._enter(item)  # now, or a broadcast of the next batch would pass it by
+                done.set_result(None)
+            self._let_know(said)
+
+    def _let_know(self, said: Said) -> None:
+        for c, settled in said.acks.items():
+            if c in self.peers:
+                self.peers[c].acknowledge(settled, said.epoch)
+        for c, news in said.news.items():
+            if c in self.peers:
+                self.peers[c].tell(news)
+        if said.k == self.hall.terms.rounds and not self.finished.is_set():
+            self._log("finished", rounds=said.k, late=self.hall.durable.late)
+            self.finished.set()
+        self._look_who_knows()
 
     async def _look_round(self) -> None:
         """Ask who is there, and declare absent whoever was silent for too long while others were heard."""
@@ -309,10 +315,7 @@ class NetworkServer:
             message = from_client(raw)
             if isinstance(message, UpdatePart):
                 hall.check_about(message.federation, message.digest)
-                data = assembly.add(message.vector)
-                if data is not None:
-                    peer.traffic.up += len(data)
-                    await self.pass_on(peer, Incoming(message.vector.about, data), large=len(data) > LARGE)
+                await self._add_part(peer, assembly, message.vector)
             elif isinstance(message, VoidRound):
                 hall.check_about(message.federation, message.digest)
                 await self.pass_on(peer, message)
@@ -323,6 +326,13 @@ class NetworkServer:
                 await asyncio.sleep(peer.conduct.useless.take())
             else:
                 raise PeerError("a client says hello twice on one stream; refused, check its version")
+
+    async def _add_part(self, peer: Peer, assembly: Assembly, part: Part) -> None:
+        """By itself, so that nothing holds the whole vector while the reader waits for the next."""
+        data = assembly.add(part)
+        if data is not None:
+            peer.traffic.up += len(data)
+            await self.pass_on(peer, Incoming(part.about, data), large=len(data) > LARGE)
 
     async def part(self, c: int, message: Goodbye) -> None:
         """A client wants to hear no more: it leaves for good, or the run is over for it."""
