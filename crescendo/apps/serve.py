@@ -27,8 +27,9 @@ from crescendo.runtimes.network.hall import Hall
 from crescendo.runtimes.network.health import serve_health
 from crescendo.runtimes.network.limits import Limits
 from crescendo.runtimes.network.logs import Log, quiet
-from crescendo.runtimes.network.server import Admit, Manners, NetworkServer, everybody
+from crescendo.runtimes.network.server import Admit, NetworkServer, everybody
 from crescendo.runtimes.network.status import federation_of
+from crescendo.runtimes.network.watch import Manners
 from crescendo.runtimes.security import host_and_port
 
 # Who has heard the end is not kept on disk: a client that was told and killed before it could note it must find a server again.

@@ -51,7 +51,6 @@ class Published(NamedTuple):
 
 
 class _News(NamedTuple):
-    entries: int
     model: npt.NDArray[np.float64]
     k: int
     epoch: int
@@ -87,7 +86,6 @@ class DurableServer:
         # Taken in this order: one commit at a time; the state and the line; what is published.
         self._commits, self._guard, self._publishing = threading.RLock(), threading.RLock(), threading.Lock()
         self.model: npt.NDArray[np.float64] = np.zeros(0)
-        self.entries = 0  # how many have made it what it is
         self.k = self.epoch = self.late = 0  # late: updates applied after their round was complete without them
         self.present: npt.NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)  # whom rounds wait for
         self._changed: dict[int, Settled] = {}
@@ -306,12 +304,12 @@ class DurableServer:
     def _news(self) -> _News:
         """The state as it is now in memory, to be published once it is on disk."""
         server, changed, self._changed = self._state.server, self._changed, {}
-        return _News(self._open().end, server.model, server.k, server.epoch, server.late, server.present, changed)
+        return _News(server.model, server.k, server.epoch, server.late, server.present, changed)
 
     def _publish(self, news: _News) -> Published:
         with self._publishing:
             due = (self.k, self.epoch) != (news.k, news.epoch)
-            self.entries, self.model, self.k, self.epoch, self.late, self.present, changed = news
+            self.model, self.k, self.epoch, self.late, self.present, changed = news
             acks = {c: settled for c, settled in changed.items() if settled != self._settled[c]}
             self._settled.update(acks)
             return Published(due, acks)

@@ -24,7 +24,7 @@ from crescendo.apps.policy import Policy
 from crescendo.apps.runfile import read, write
 from crescendo.errors import CrescendoError, Refused
 from crescendo.runtimes.network.link import Patience, Place
-from crescendo.runtimes.network.server import Manners
+from crescendo.runtimes.network.watch import Manners
 from tests.conformance.cases import PRIVATE, case
 from tests.runtimes.network.processes import free_port
 from tests.runtimes.network.stage import Stage, stage

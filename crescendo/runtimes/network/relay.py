@@ -132,9 +132,7 @@ class RelayDoor:
                     if (message.federation, message.digest) != (federation, digest):
                         raise PeerError("a sum is about another federation or other terms; refused")
                     pairs = pairs if message.pairs is None else message.pairs
-                    data = assembly.add(message.vector)
-                    if data is not None:
-                        await self._house.on_sum(link, IncomingSum(message.id, pairs, message.vector.wire, data))
+                    await self._add_part(link, assembly, message, pairs)
                 case Below(name, Hello() as hello) if hello.name == name:
                     await self._house.on_hello(link, hello)
                 case Below(name, (VoidRound() | Goodbye()) as said):
@@ -145,6 +143,12 @@ class RelayDoor:
                     self._house.on_heard(link, heard)
                 case _:
                     raise PeerError("an aggregator spoke out of turn; refused, check its version")
+
+    async def _add_part(self, link: Link, assembly: Assembly, message: SumPart, pairs: tuple[Pair, ...]) -> None:
+        """By itself, so that nothing holds the whole vector while the reader waits for the next."""
+        data = assembly.add(message.vector)
+        if data is not None:
+            await self._house.on_sum(link, IncomingSum(message.id, pairs, message.vector.wire, data))
 
 
 def admit_aggregator(admit: Any, hello: NodeHello, context: Any) -> None:

@@ -13,7 +13,6 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 import grpc
@@ -23,10 +22,9 @@ from crescendo.core.spares import Spares
 from crescendo.errors import PeerError
 from crescendo.runtimes import wire_pb2 as pb
 from crescendo.runtimes.journal import GROUP, GROUP_BYTES
-from crescendo.runtimes.network.attendance import Attendance, Waiting
 from crescendo.runtimes.network.conduct import Conduct
 from crescendo.runtimes.network.door import BUSY, DOOR_OPTIONS, Porch, Questions
-from crescendo.runtimes.network.hall import Hall, Incoming, Item, Message, Said, Silence
+from crescendo.runtimes.network.hall import Hall, Incoming, Item, Message, Said
 from crescendo.runtimes.network.link import parsed
 from crescendo.runtimes.network.logs import Log, quiet
 from crescendo.runtimes.network.peers import LARGE, Peer, Traffic, serialized
@@ -34,13 +32,13 @@ from crescendo.runtimes.network.relay import RelayDoor
 from crescendo.runtimes.network.server_house import ServerHouse
 from crescendo.runtimes.network.status import Desk
 from crescendo.runtimes.network.voice import converse
+from crescendo.runtimes.network.watch import Manners, Watch
 from crescendo.runtimes.wire import Assembly, Part
 from crescendo.runtimes.wire_frames import heard
 from crescendo.runtimes.wire_messages import (
     SERVICE,
     Goodbye,
     Hello,
-    Ping,
     Pong,
     Refusal,
     UpdatePart,
@@ -56,28 +54,16 @@ def everybody(name: str, token: str, context: Any) -> None:
     """On one machine nobody needs to prove who it is."""
 
 
-@dataclass(frozen=True)
-class Manners:
-    """How long a client may be silent, one that never came is waited for, and one that answers may hold a round up."""
-
-    absent_after: float = 60.0
-    gather: float = 3600.0
-    hold_after: float = 86_400.0
-
-    @property
-    def ping_every(self) -> float:
-        return self.absent_after / 4
-
-
 class NetworkServer:
     """Serves one hall. `start`, then `finished` or `failed` come to pass; `stop` finishes the write in hand."""
 
     def __init__(self, hall: Hall, manners: Manners | None = None, admit: Admit = everybody, log: Log = quiet) -> None:
-        self.hall, self._manners, self._admit, self._log = hall, manners or Manners(), admit, log
+        self.hall, self.admit, self.log = hall, admit, log
+        self._watch = Watch(self, manners or Manners())
         self.peers: dict[int, Peer] = {}
-        self._heard: dict[int, float] = {}
+        self.heard_at: dict[int, float] = {}
         self._traffic: dict[int, Traffic] = {}
-        self._desk = Desk(hall, self.peers, self._heard, self._traffic)
+        self._desk = Desk(hall, self.peers, self.heard_at, self._traffic)
         self._spares = Spares(4)  # one for all streams: what each of many kept for itself would add up
         self.conduct: defaultdict[int, Conduct] = defaultdict(Conduct)
         self._porch, self._questions = Porch(len(hall.names)), Questions()
@@ -88,7 +74,7 @@ class NetworkServer:
         self._server: grpc.aio.Server | None = None
         self._relays: RelayDoor | None = None
         self._began = time.monotonic()
-        self._busy = asyncio.Lock()
+        self.busy = asyncio.Lock()
         self._hand = ThreadPoolExecutor(1, "hall")
         self.finished, self.all_told = asyncio.Event(), asyncio.Event()
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -108,13 +94,13 @@ class NetworkServer:
                 response_serializer=pb.StatusReply.SerializeToString,
             ),
         }
-        relays = self._relays = RelayDoor(ServerHouse(self), self._log, self._porch)
+        relays = self._relays = RelayDoor(ServerHouse(self), self.log, self._porch)
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers), relays.handlers))
         secure = credentials is not None
         port = server.add_secure_port(address, credentials) if secure else server.add_insecure_port(address)
         self._server = server
         await server.start()
-        self._tasks = [asyncio.create_task(run()) for run in (self._take_all, self._look_round)]
+        self._tasks = [asyncio.create_task(run()) for run in (self._take_all, self._watch.go_round)]
         for task in self._tasks:
             task.add_done_callback(self._on_task_end)
         if self.hall.finished:
@@ -127,7 +113,7 @@ class NetworkServer:
             peer.close(Refusal("the server stops; come back later"))
         if self._relays is not None:
             await self._relays.close("the server stops; come back later")
-        async with self._busy:
+        async with self.busy:
             for task in self._tasks:
                 task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -142,7 +128,7 @@ class NetworkServer:
 
     # -- the line ------------------------------------------------------------------------------------------------------
 
-    async def _put(self, c: int, message: Message, make: Callable[[], Peer] | None = None) -> Item:
+    async def put(self, c: int, message: Message, make: Callable[[], Peer] | None = None) -> Item:
         """Put a message in line and wait until it is on disk or refused. ``make`` makes the stream of one that joins."""
         item, done = Item(c, message, make=make), asyncio.get_running_loop().create_future()
         self._line.put_nowait((item, done))
@@ -160,7 +146,7 @@ class NetworkServer:
         while len(batch) < GROUP and size < GROUP_BYTES and not self._line.empty():
             batch.append(self._line.get_nowait())
             size += batch[-1][0].size
-        async with self._busy:
+        async with self.busy:
             items = [item for item, _ in batch]
             taking = asyncio.get_running_loop().run_in_executor(self._hand, self.hall.take, items, list(self.peers))
             said = await asyncio.shield(taking)
@@ -182,48 +168,15 @@ class NetworkServer:
             if c in self.peers:
                 self.peers[c].tell(news)
         if said.k == self.hall.terms.rounds and not self.finished.is_set():
-            self._log("finished", rounds=said.k, late=self.hall.durable.late)
+            self.log("finished", rounds=said.k, late=self.hall.durable.late)
             self.finished.set()
-        self._look_who_knows()
-
-    async def _look_round(self) -> None:
-        """Ask who is there, and declare absent whoever was silent for too long while others were heard."""
-        number, names = 0, self.hall.names
-        attendance, waiting = Attendance(len(names), time.monotonic()), Waiting(time.monotonic())
-        while True:
-            await asyncio.sleep(self._manners.ping_every)
-            number += 1
-            for peer in self.peers.values():
-                peer.say(Ping(number))
-            attendance.look(time.monotonic(), self._heard)
-            waiting.look(time.monotonic(), self.hall.durable.k)
-            present, known = self.hall.durable.present, self.hall.durable.instances
-            for c in range(len(names)):
-                patience = self._manners.absent_after if c in known else self._manners.gather
-                if present[c] and attendance.silent(c) > patience:
-                    await self._put(c, Silence())
-                    if c in self.peers:  # a stream that nobody answers on; a client that lives makes a new one
-                        self.peers[c].close(Refusal("nothing was heard for too long; come back"))
-                elif c in self.peers and self.hall.waits_for(c):
-                    await self._stop_waiting(c, waiting.seconds(self.peers[c].came))
-            async with self._busy:
-                self.hall.log_void()
-            self._look_who_knows()
-
-    async def _stop_waiting(self, c: int, seconds: float) -> None:
-        """Whoever answers and does not send is waited for long, not for ever. It may come back, as one that was absent."""
-        if seconds > self._manners.hold_after:
-            k = self.hall.durable.k
-            self._log("held_up", client=self.hall.names[c], round=k, seconds=round(seconds))
-            await self._put(c, Silence())
-            if c in self.peers:
-                self.peers[c].close(Refusal(f"round {k} has waited {seconds:.0f} seconds for this client; come back"))
+        self.look_who_knows()
 
     def untold(self) -> list[str]:
         """The clients that have joined and, as far as is known, have not heard the end: here, away or absent."""
         return [self.hall.names[c] for c in sorted(self.hall.durable.instances) if c not in self._told]
 
-    def _look_who_knows(self) -> None:
+    def look_who_knows(self) -> None:
         """After the last round: has everybody who takes part heard of it?"""
         if self.finished.is_set() and not self.untold():
             self.all_told.set()
@@ -237,7 +190,7 @@ class NetworkServer:
             if raw is not None:
                 answers = await self._serve(self._admitted(raw, context), context)
         except PeerError as error:
-            self._log("refused", peer=context.peer(), reason=str(error))
+            self.log("refused", peer=context.peer(), reason=str(error))
             answers = [Refusal(str(error), final=True)]
         if answers:
             await self._porch.last_words(context, map(to_client, answers))
@@ -246,7 +199,7 @@ class NetworkServer:
         hello = from_client(raw)
         if not isinstance(hello, Hello):
             raise PeerError("a stream begins with a hello; refused, check the client's version")
-        self._admit(hello.name, hello.token, context)
+        self.admit(hello.name, hello.token, context)
         return hello
 
     async def _serve(self, hello: Hello, context: Any) -> list[Any]:
@@ -255,7 +208,7 @@ class NetworkServer:
         if not hello.digest:
             declined = await self._questions.answer(hello.name, self.hall.terms_for(c), context)
             if declined is not None:
-                self._log("declined", client=hello.name, reason=declined.reason)
+                self.log("declined", client=hello.name, reason=declined.reason)
             return []
         item = await self.let_in(c, hello)
         if item.peer is None:
@@ -270,7 +223,7 @@ class NetworkServer:
         if (why := self.conduct[c].may_join()) is not None:
             return Item(c, hello, [Refusal(why)])
         self._arriving.add(c)
-        item = await self._put(c, hello, make)
+        item = await self.put(c, hello, make)
         if item.costly:  # once in a while a server is an older copy; a client that says so again and again lies
             self.conduct[c].strikes.take(1)
         return item
@@ -280,7 +233,7 @@ class NetworkServer:
 
         def broken(error: PeerError) -> Refusal:
             peer.conduct.strikes.take(1)
-            self._log("refused", client=self.hall.names[c], reason=str(error))
+            self.log("refused", client=self.hall.names[c], reason=str(error))
             return Refusal(str(error))
 
         try:
@@ -288,8 +241,8 @@ class NetworkServer:
         finally:
             if self.peers.get(c) is peer:
                 del self.peers[c]
-                self._log("disconnected", client=self.hall.names[c])
-            self._look_who_knows()
+                self.log("disconnected", client=self.hall.names[c])
+            self.look_who_knows()
 
     def _enter(self, item: Item) -> Peer:
         """The newest stream of a client is the one that counts."""
@@ -301,7 +254,7 @@ class NetworkServer:
         self.peers[c] = peer
         peer.traffic = self._traffic.setdefault(c, peer.traffic)
         self._told.discard(c)  # it was ended before it could note the end, and has to hear it again
-        self._heard[c] = time.monotonic()
+        self.heard_at[c] = time.monotonic()
         for answer in item.answers:
             peer.say(answer)
         return peer
@@ -311,7 +264,7 @@ class NetworkServer:
         hall, c = self.hall, peer.client
         assembly = Assembly(len(hall.durable.model), (hall.wire,), self._spares)
         while (raw := await context.read()) is not grpc.aio.EOF:
-            peer.heard = self._heard[c] = time.monotonic()
+            peer.heard = self.heard_at[c] = time.monotonic()
             message = from_client(raw)
             if isinstance(message, UpdatePart):
                 hall.check_about(message.federation, message.digest)
@@ -337,7 +290,7 @@ class NetworkServer:
     async def part(self, c: int, message: Goodbye) -> None:
         """A client wants to hear no more: it leaves for good, or the run is over for it."""
         if not message.finished:
-            await self._put(c, message)
+            await self.put(c, message)
         self._told.add(c)
 
     async def pass_on(self, peer: Peer, message: Message, large: bool = False) -> None:
@@ -370,7 +323,7 @@ class NetworkServer:
         if request is None:
             return
         try:
-            self._admit("", request.token, context)
+            self.admit("", request.token, context)
         except PeerError as error:
             await context.abort(grpc.StatusCode.UNAUTHENTICATED, str(error))
         await self._porch.last_words(context, [pb.StatusReply(json=await self._desk.answer())])

@@ -26,7 +26,7 @@ class ServerHouse:
         return hall.text, hall.federation, hall.digest, hall.wire, len(hall.durable.model)
 
     def admit(self, hello: NodeHello, context: Any) -> None:
-        admit_aggregator(self._server._admit, hello, context)
+        admit_aggregator(self._server.admit, hello, context)
 
     async def on_link(self, link: Link, carries: tuple[int, ...]) -> None:
         """What an aggregator carries is judged when it sends it."""
@@ -48,7 +48,7 @@ class ServerHouse:
         if isinstance(message, VoidRound):
             self._hall.check_about(message.federation, message.digest)
         elif peer is None:
-            self._server._log("declined", client=name, reason=message.reason)
+            self._server.log("declined", client=name, reason=message.reason)
         if peer is not None and isinstance(message, VoidRound):
             await self._server.pass_on(peer, message)  # its neighbours do not wait for the disk with it
         elif peer is not None and isinstance(message, Goodbye):
@@ -61,20 +61,20 @@ class ServerHouse:
 
     async def on_sum(self, link: Link, total: IncomingSum) -> None:
         server, durable, now = self._server, self._hall.durable, time.monotonic()
-        item = await server._put(-1, total)
+        item = await server.put(-1, total)
         for answer in item.answers:
             link.say(answer)
         for c in {c for _, c in total.pairs if c < len(self._hall.names)}:
             link.acknowledge(c, durable.settled(c), durable.epoch)
             if c in link.peers:
-                server._heard[c] = now
+                server.heard_at[c] = now
                 link.peers[c].traffic.up += len(total.data) // len(total.pairs)
         if item.useless:
             await asyncio.sleep(link.useless.take())
 
     def on_heard(self, link: Link, clients: tuple[int, ...]) -> None:
         now = time.monotonic()
-        self._server._heard.update({c: now for c in clients if c in link.peers})
+        self._server.heard_at.update({c: now for c in clients if c in link.peers})
 
     def on_end(self, link: Link) -> None:
         for peer in list(link.peers.values()):
@@ -87,6 +87,6 @@ class ServerHouse:
         server = self._server
         if server.peers.get(peer.client) is peer:
             del server.peers[peer.client]
-            server._log("disconnected", client=peer.name)
+            server.log("disconnected", client=peer.name)
         peer.close()
-        server._look_who_knows()
+        server.look_who_knows()

@@ -62,7 +62,7 @@ async def _status(
     ``heard`` says when each client was last heard of, on the clock of ``time.monotonic``.
     """
     reached = [hall.durable.settled(c) for c in range(len(hall.names))]
-    found, present, now = federation_of(hall), hall.durable.present, time.monotonic()
+    found, present, known, now = federation_of(hall), hall.durable.present, hall.durable.instances, time.monotonic()
     clients = []
     for c, (name, settled) in enumerate(zip(hall.names, reached, strict=True)):
         moved = traffic.get(c, Traffic())
@@ -71,7 +71,7 @@ async def _status(
                 "name": name,
                 "connected": c in here,
                 "present": bool(present[c]),
-                "joined": c in hall.durable.instances,
+                "joined": c in known,
                 "round": _count(settled),
                 "lag": found["k"] - settled.below,
                 "waited_for": bool(present[c]) and not found["finished"] and found["k"] not in settled,

@@ -19,7 +19,7 @@ from crescendo.runtimes.network.relay import NotNow
 from crescendo.runtimes.network.voice import converse
 from crescendo.runtimes.network.wording import named
 from crescendo.runtimes.tree_messages import Below
-from crescendo.runtimes.wire import Assembly
+from crescendo.runtimes.wire import Assembly, Part
 from crescendo.runtimes.wire_frames import heard
 from crescendo.runtimes.wire_messages import (
     SERVICE,
@@ -128,9 +128,7 @@ class ClientDoor:
                     f'a message is about another federation or other terms than "{work.federation}"; dropped'
                 )
             if isinstance(message, UpdatePart):
-                data = assembly.add(message.vector)
-                if data is not None and not node.guests.take(peer, message.vector.about, data):
-                    await asyncio.sleep(peer.conduct.useless.take())
+                await self._add_part(peer, assembly, message.vector)
             elif isinstance(message, VoidRound):
                 if not node.guests.void(peer, message):
                     await asyncio.sleep(peer.conduct.useless.take())
@@ -142,3 +140,9 @@ class ClientDoor:
                 await asyncio.sleep(peer.conduct.useless.take())
             else:
                 raise PeerError("a client says hello twice on one stream; refused, check its version")
+
+    async def _add_part(self, peer: Guest, assembly: Assembly, part: Part) -> None:
+        """By itself, so that nothing holds the whole vector while the reader waits for the next."""
+        data = assembly.add(part)
+        if data is not None and not self._node.guests.take(peer, part.about, data):
+            await asyncio.sleep(peer.conduct.useless.take())

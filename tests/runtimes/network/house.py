@@ -76,7 +76,7 @@ class House:
     async def finish(self, *good: int) -> None:
         """The others train to the end, and the model is what the journal adds up to, bit for bit."""
         for c in set(range(self.agreed.terms.clients)) - set(good):
-            await self.served._put(c, hall.Silence())
+            await self.served.put(c, hall.Silence())
         training: asyncio.Future[Any] = asyncio.gather(*(self.client(c).train() for c in good))
         failed: asyncio.Future[Any] = self.served.failed
         try:

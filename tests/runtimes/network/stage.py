@@ -20,7 +20,8 @@ from crescendo.runtimes.durable import DurableServer
 from crescendo.runtimes.network.hall import Hall
 from crescendo.runtimes.network.limits import Limits
 from crescendo.runtimes.network.link import Place, channel_to, join_on
-from crescendo.runtimes.network.server import Admit, Manners, NetworkServer, everybody
+from crescendo.runtimes.network.server import Admit, NetworkServer, everybody
+from crescendo.runtimes.network.watch import Manners
 from crescendo.runtimes.wire import encode
 from crescendo.runtimes.wire_messages import (
     Ack,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from crescendo.runtimes.network.attendance import Attendance
 from crescendo.runtimes.network.link import Patience
-from crescendo.runtimes.network.server import Manners
+from crescendo.runtimes.network.watch import Manners
 from crescendo.runtimes.wire_messages import BroadcastPart, Goodbye, Ping, Pong, Refusal, from_server
 from tests.runtimes.network.stage import ONES, SOON, TWO, Fake, played, stage, until
 

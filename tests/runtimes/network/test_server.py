@@ -20,7 +20,7 @@ from crescendo.runtimes.network import conduct
 from crescendo.runtimes.network.conduct import Bucket
 from crescendo.runtimes.network.editions import Edition, News
 from crescendo.runtimes.network.peers import Peer, serialized
-from crescendo.runtimes.network.server import Manners
+from crescendo.runtimes.network.watch import Manners
 from crescendo.runtimes.wire import Assembly
 from crescendo.runtimes.wire_messages import (
     BroadcastPart,

@@ -76,7 +76,7 @@ async def those_that_say_nothing_make_room_for_those_that_do(folder: Path) -> No
 async def one_name_does_not_fill_the_line_with_hellos(folder: Path) -> None:
     """Its streams are many, and what waits for the disk is one hello."""
     async with house(folder) as here:
-        async with here.served._busy:  # the disk is slow
+        async with here.served.busy:  # the disk is slow
             lines = [Line(here.channel) for _ in range(30)]
             for line in lines:
                 await line.say(to_server(here.client(0).hello()))

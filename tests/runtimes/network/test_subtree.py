@@ -52,7 +52,7 @@ class Below:
     async def finish(self, *good: int) -> None:
         """These train to the end behind the aggregator; the others are not there."""
         for c in set(range(self.above.agreed.terms.clients)) - set(good):
-            await self.above.served._put(c, Silence())
+            await self.above.served.put(c, Silence())
         async with asyncio.timeout(raw_streams.DEADLINE):
             await asyncio.gather(*(self.client(c).train() for c in good))
         self.above.check()
@@ -125,7 +125,7 @@ async def one_that_says_much_does_not_keep_the_link_waiting_for_the_disk(folder:
         await bad.join()
         served = here.above.served
         assert bad.line is not None
-        async with served._busy:  # the disk is slow
+        async with served.busy:  # the disk is slow
             await bad.line.say(*(void(here, i) for i in range(5)))
             await until(lambda: served._line.qsize() >= 4)
         await here.finish(0, 1, 2)
@@ -143,7 +143,7 @@ async def a_name_has_one_hello_on_its_way_up(folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ServerHouse, "on_hello", count)
         async with below(folder) as here:
-            async with here.above.served._busy:  # the disk is slow
+            async with here.above.served.busy:  # the disk is slow
                 first = Line(here.channel)
                 await first.say(to_server(here.client(0).hello()))
                 await until(lambda: bool(asked))

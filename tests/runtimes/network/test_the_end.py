@@ -50,7 +50,7 @@ def test_a_client_whose_stream_closed_without_a_word_is_waited_for(tmp_path: Pat
             assert await one.hear() is None  # the server closes the stream
             await other.call.done_writing()
             await until_gone(made, 0, 1)
-            made.server._look_who_knows()
+            made.server.look_who_knows()
             assert not made.server.all_told.is_set()
             again = await come_back(made, 1)
             await again.say(Goodbye(finished=True))
