@@ -41,8 +41,6 @@ from crescendo.errors import PeerError, UsageError
 
 __all__ = ["ConflictingUpdate", "DuplicateUpdate", "RefusedSum", "Server", "SumOverlaps"]
 
-PIECE = 1 << 18  # numbers: they fit the cache, and are so many that other threads seldom get in between
-
 
 class Server:
     """Adds updates in the order they arrive and waits for no one.
@@ -60,7 +58,10 @@ class Server:
     def __init__(self, terms: Terms, model: Vector, present: Iterable[int] | None = None) -> None:
         self.terms, self.k, self.epoch, self.late = terms, 0, 0, 0
         self.model = _frozen(model)
-        self._spares = Spares()
+        self._spares, self._reach = (
+            Spares(),
+            _largest_of(self.model),
+        )  # the latter is never less than any of its numbers
         self.largest = float(np.finfo(np.float64).max)  # the largest number the model may hold; a runtime may lower it
         self._present = np.zeros(terms.clients, dtype=np.bool_)
         self._present[list(range(terms.clients) if present is None else present)] = True
@@ -289,15 +290,25 @@ class Server:
             )
         moved = self._spares.room(len(self.model), self.model.dtype)
         moved[:low], moved[high:] = self.model[:low], self.model[high:]
-        if not _subtract(self.model[low:high], delta, moved[low:high], self.largest):
-            if np.isfinite(delta).all():
-                raise PeerError(
-                    f"{what} would move the model beyond {self.largest:.3g}, the largest number it may hold; refused, check "
-                    f"that client's step size"
-                )
-            raise PeerError(f"{what} is not finite; dropped, check that client's data and step size")
+        with np.errstate(over="ignore", invalid="ignore"):
+            np.subtract(self.model[low:high], delta, out=moved[low:high])
+        reach = self._reach + _largest_of(delta)
+        if not reach <= self.largest:  # it may be less than that, or not a number
+            reach = _largest_of(moved)
+            self._check_reach(reach, delta, what)
+        self._reach = reach
         moved.flags.writeable = False
         return moved
+
+    def _check_reach(self, reach: float, delta: Vector, what: str) -> None:
+        if reach <= self.largest:
+            return
+        if np.isfinite(delta).all():
+            raise PeerError(
+                f"{what} would move the model beyond {self.largest:.3g}, the largest number it may hold; refused, check "
+                f"that client's step size"
+            )
+        raise PeerError(f"{what} is not finite; dropped, check that client's data and step size")
 
     def _repeated(self, i: int, c: int, delta: Vector) -> PeerError:
         if self._repeats.conflict(i, c, delta):
@@ -343,12 +354,6 @@ def _frozen(vector: Vector) -> npt.NDArray[np.float64]:
     return own
 
 
-def _subtract(model: Vector, delta: Vector, result: Vector, largest: float) -> bool:
-    """Write model - delta to ``result``, and say whether all of it is within +-largest. In pieces."""
-    with np.errstate(over="ignore"):
-        for low in range(0, len(model), PIECE):
-            piece = result[low : low + PIECE]
-            np.subtract(model[low : low + PIECE], delta[low : low + PIECE], out=piece)
-            if not (-largest <= piece.min() and piece.max() <= largest):  # a NaN or infinity in delta shows here too
-                return False
-    return True
+def _largest_of(vector: Vector) -> float:
+    """The largest |number|; NaN if one is."""
+    return max(float(-vector.min(initial=0.0)), float(vector.max(initial=0.0)))
