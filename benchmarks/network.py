@@ -34,7 +34,7 @@ import numpy as np
 LOAD = str(Path(__file__).with_name("network_load.py"))
 CRESCENDO = (sys.executable, "-m", "crescendo")
 TICKS = os.sysconf("SC_CLK_TCK")
-REPEATS = 2
+REPEATS = 3
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Case:
         """
 
 
-CASES = (Case(123, 8, 1000, 16), Case(61_706, 8, 80, 4), Case(10_000_000, 2, 10, 2))
+CASES = (Case(123, 8, 1000, 16), Case(61_706, 8, 200, 4), Case(10_000_000, 2, 10, 2))
 MANY = Case(123, 1000, 1, 1)
 
 

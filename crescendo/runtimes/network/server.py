@@ -1,9 +1,9 @@
 """The federation's server on the network: grpc.aio around a `Hall`.
 
-Every joined client has one stream: a reader, which puts messages in line, and a writer (`Peer`). One task takes the line in
-batches to the hall, in a thread, and then lets the peers know. A client that floods waits for its own messages; one that breaks
+Every joined client has one stream: a reader, which puts messages in line (`Line`), and a writer (`Peer`). The line goes to the
+hall in batches, in a thread, and then the peers are let know. A client that floods waits for its own messages; one that breaks
 the protocol is told why and its stream is closed, and one that keeps doing so is let in again only after a while. What is held
-for a peer is bounded: one unfinished vector, a few messages in line, the newest broadcast.
+for a peer is bounded: one unfinished vector, a few messages in line, of large ones one, and the newest broadcast.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import grpc
@@ -21,10 +20,10 @@ import grpc.aio
 from crescendo.core.spares import Spares
 from crescendo.errors import PeerError
 from crescendo.runtimes import wire_pb2 as pb
-from crescendo.runtimes.journal import GROUP, GROUP_BYTES
 from crescendo.runtimes.network.conduct import Conduct
 from crescendo.runtimes.network.door import BUSY, DOOR_OPTIONS, Porch, Questions
 from crescendo.runtimes.network.hall import Hall, Incoming, Item, Message, Said
+from crescendo.runtimes.network.line import Batch, Line
 from crescendo.runtimes.network.link import parsed
 from crescendo.runtimes.network.logs import Log, quiet
 from crescendo.runtimes.network.peers import LARGE, Peer, Traffic, serialized
@@ -69,13 +68,11 @@ class NetworkServer:
         self._porch, self._questions = Porch(len(hall.names)), Questions()
         self._arriving: set[int] = set()  # clients whose hello is in line
         self._told: set[int] = set()  # clients that have heard the end
-        self._line: asyncio.Queue[tuple[Item, asyncio.Future[None]]] = asyncio.Queue()
-        self._tasks: list[asyncio.Task[None]] = []
+        self.line = Line(hall, lambda: list(self.peers), self._on_taken, self._fail)
+        self._watching: asyncio.Task[None] | None = None
         self._server: grpc.aio.Server | None = None
         self._relays: RelayDoor | None = None
         self._began = time.monotonic()
-        self.busy = asyncio.Lock()
-        self._hand = ThreadPoolExecutor(1, "hall")
         self.finished, self.all_told = asyncio.Event(), asyncio.Event()
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -100,9 +97,8 @@ class NetworkServer:
         port = server.add_secure_port(address, credentials) if secure else server.add_insecure_port(address)
         self._server = server
         await server.start()
-        self._tasks = [asyncio.create_task(run()) for run in (self._take_all, self._watch.go_round)]
-        for task in self._tasks:
-            task.add_done_callback(self._on_task_end)
+        self._watching = asyncio.create_task(self._watch.go_round())
+        self._watching.add_done_callback(self._on_watch_end)
         if self.hall.finished:
             self.finished.set()
         return int(port)
@@ -113,52 +109,40 @@ class NetworkServer:
             peer.close(Refusal("the server stops; come back later"))
         if self._relays is not None:
             await self._relays.close("the server stops; come back later")
-        async with self.busy:
-            for task in self._tasks:
-                task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.line.close()
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.gather(self._watching, return_exceptions=True)
         self.hall.log_void()
         if self._server is not None:
             await self._server.stop(1.0)
-        self._hand.shutdown(wait=False)
 
-    def _on_task_end(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and task.exception() is not None and not self.failed.done():
-            self.failed.set_exception(task.exception() or RuntimeError())
+    def _on_watch_end(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        if not self.failed.done():
+            self.failed.set_exception(error)
 
     # -- the line ------------------------------------------------------------------------------------------------------
 
     async def put(self, c: int, message: Message, make: Callable[[], Peer] | None = None) -> Item:
         """Put a message in line and wait until it is on disk or refused. ``make`` makes the stream of one that joins."""
-        item, done = Item(c, message, make=make), asyncio.get_running_loop().create_future()
-        self._line.put_nowait((item, done))
-        await done
+        item = Item(c, message, make=make)
+        await self.line.add(item)
         return item
 
-    async def _take_all(self) -> None:
-        while True:
-            await self._take_some()
-
-    async def _take_some(self) -> None:
-        """Wait for the next batch, take it and let the peers know; then hold nothing of it."""
-        batch = [await self._line.get()]
-        size = batch[0][0].size
-        while len(batch) < GROUP and size < GROUP_BYTES and not self._line.empty():
-            batch.append(self._line.get_nowait())
-            size += batch[-1][0].size
-        async with self.busy:
-            items = [item for item, _ in batch]
-            taking = asyncio.get_running_loop().run_in_executor(self._hand, self.hall.take, items, list(self.peers))
-            said = await asyncio.shield(taking)
-            for item, done in batch:
-                if isinstance(item.message, Hello):
-                    self._arriving.discard(item.client)
-                if done.cancelled():
-                    continue
-                if item.taken and isinstance(item.message, Hello):
-                    item.peer = self._enter(item)  # now, or a broadcast of the next batch would pass it by
-                done.set_result(None)
-            self._let_know(said)
+    def _on_taken(self, batch: Batch, said: Said) -> None:
+        for item, done in batch:
+            if isinstance(item.message, Hello):
+                self._arriving.discard(item.client)
+            if done.cancelled():
+                continue
+            if item.taken and isinstance(item.message, Hello):
+                item.peer = self._enter(item)  # now, or a broadcast of the next batch would pass it by
+            done.set_result(None)
+        self._let_know(said)
 
     def _let_know(self, said: Said) -> None:
         for c, settled in said.acks.items():
@@ -296,12 +280,13 @@ class NetworkServer:
     async def pass_on(self, peer: Peer, message: Message, large: bool = False) -> None:
         """Put a message in line without waiting for it, as long as not too many of this client are waiting."""
         await peer.line.acquire()
-        item, done = Item(peer.client, message), asyncio.get_running_loop().create_future()
-        done.add_done_callback(lambda _: self._answer(peer, item))  # not a task: there are thousands a second
         if large:  # one of them in line, while the next one comes in
             await peer.large.acquire()
+        item = Item(peer.client, message)
+        done = self.line.add(item)
+        done.add_done_callback(lambda _: self._answer(peer, item))  # not a task: there are thousands a second
+        if large:
             done.add_done_callback(lambda _: peer.large.release())
-        self._line.put_nowait((item, done))
 
     def _answer(self, peer: Peer, item: Item) -> None:
         for answer in item.answers:

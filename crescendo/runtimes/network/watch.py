@@ -49,7 +49,7 @@ class Watch:
             for c in range(clients):
                 patience = self._manners.absent_after if c in known else self._manners.gather
                 await self._look_at(c, attendance.silent(c) > patience, waiting)
-            async with server.busy:
+            async with server.line.held():
                 self._hall.log_void()
             server.look_who_knows()
 

@@ -76,7 +76,7 @@ async def those_that_say_nothing_make_room_for_those_that_do(folder: Path) -> No
 async def one_name_does_not_fill_the_line_with_hellos(folder: Path) -> None:
     """Its streams are many, and what waits for the disk is one hello."""
     async with house(folder) as here:
-        async with here.served.busy:  # the disk is slow
+        async with here.served.line.held():  # the disk is slow
             lines = [Line(here.channel) for _ in range(30)]
             for line in lines:
                 await line.say(to_server(here.client(0).hello()))
@@ -84,7 +84,7 @@ async def one_name_does_not_fill_the_line_with_hellos(folder: Path) -> None:
             async with asyncio.timeout(raw_streams.DEADLINE):
                 while sum(task.done() for task in heard) < len(lines) - 1:
                     await asyncio.wait([task for task in heard if not task.done()], return_when=asyncio.FIRST_COMPLETED)
-            assert here.served._line.qsize() <= 1
+            assert len(here.served.line) <= 1
             answers = [task.result() for task in heard if task.done()]
             assert all(isinstance(one, pb.ToClient) and "come back" in one.refusal.reason for one in answers), answers
         await asyncio.gather(*heard)

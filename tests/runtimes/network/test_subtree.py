@@ -125,9 +125,9 @@ async def one_that_says_much_does_not_keep_the_link_waiting_for_the_disk(folder:
         await bad.join()
         served = here.above.served
         assert bad.line is not None
-        async with served.busy:  # the disk is slow
+        async with served.line.held():  # the disk is slow
             await bad.line.say(*(void(here, i) for i in range(5)))
-            await until(lambda: served._line.qsize() >= 4)
+            await until(lambda: len(served.line) >= 4)
         await here.finish(0, 1, 2)
 
 
@@ -143,7 +143,7 @@ async def a_name_has_one_hello_on_its_way_up(folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ServerHouse, "on_hello", count)
         async with below(folder) as here:
-            async with here.above.served.busy:  # the disk is slow
+            async with here.above.served.line.held():  # the disk is slow
                 first = Line(here.channel)
                 await first.say(to_server(here.client(0).hello()))
                 await until(lambda: bool(asked))
