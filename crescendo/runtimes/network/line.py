@@ -20,7 +20,7 @@ Batch = list[tuple[Item, asyncio.Future[None]]]
 
 
 class Line:
-    """Items on their way to ``hall``. ``connected`` says who is to hear; ``taken`` is told of batches, ``failed`` of a failure."""
+    """Items on their way to ``hall``. ``connected`` says who hears of them; ``taken`` is told of batches, ``failed`` why not."""
 
     def __init__(
         self,
