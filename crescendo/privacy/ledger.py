@@ -95,11 +95,6 @@ class Account:
         """What was charged."""
         return [event for i in self.charged if (event := self.promise.plan[i]) is not None]
 
-    @property
-    def planned(self) -> list[PoissonGaussian]:
-        """What the plan allows."""
-        return [event for event in self.promise.plan if event is not None]
-
 
 @dataclass(frozen=True)
 class Total:

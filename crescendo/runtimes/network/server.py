@@ -72,7 +72,6 @@ class NetworkServer:
         self._watching: asyncio.Task[None] | None = None
         self._server: grpc.aio.Server | None = None
         self._relays: RelayDoor | None = None
-        self._began = time.monotonic()
         self.finished, self.all_told = asyncio.Event(), asyncio.Event()
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
