@@ -87,8 +87,11 @@ def serve(config: Config, listening: Listening, state: Path, *, linger: float = 
             log,
         )
         manners = Manners(config.serve.absent_after, config.serve.gather, config.serve.hold_after)
-        asyncio.run(_serve(hall, agreed, listening, manners, state, linger, log, wish))
-        durable.snapshot()
+        try:
+            asyncio.run(_serve(hall, agreed, listening, manners, state, linger, log, wish))
+            durable.snapshot()
+        finally:  # after the last word of any stream
+            log("stopped", k=durable.k, finished=hall.finished)
         return Served(hall.finished, durable.k, agreed.terms.rounds, durable.model)
 
 
@@ -124,7 +127,6 @@ async def _serve(
         await server.stop()
         if hall.finished:  # what came late may have moved it
             save_model(state / "model.npz", hall.durable.model, agreed)
-        log("stopped", k=hall.durable.k, finished=hall.finished)
 
 
 async def _until_over(server: NetworkServer, stop: asyncio.Event, log: Log, linger: float, save: Any) -> None:
