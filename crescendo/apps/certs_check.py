@@ -56,10 +56,13 @@ def check_folder(folder: Path, aggregators: Sequence[Path], hosts: Sequence[str]
         raise DataError(f"the authority that signed {kept[0]} is not in {folder}; put it back or use a new folder")
     if len(kept) < len(listening):
         return  # what is made now gets the hosts
+    about = list(aggregators) or [server]  # whom the hosts of this command are of
     for host in hosts:
-        if host not in THIS_MACHINE and not any(host in _hosts_of(place) for place in kept):
+        if host not in THIS_MACHINE and not any(host in _hosts_of(place) for place in about):
+            place, known = about[0], ", ".join(sorted(_hosts_of(about[0]) - set(THIS_MACHINE))) or "this machine"
             raise UsageError(
-                f"{server} has a certificate already, and it does not name {host}; remove {server / CA} to have it made anew"
+                f"{place} has a certificate already, for {known} and not {host}; to have it made anew, remove {place / CA} and "
+                f"name all of its hosts with --host"
             )
 
 

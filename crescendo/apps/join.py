@@ -20,7 +20,7 @@ from crescendo.apps.stopping import Wish, stoppable
 from crescendo.apps.terms import Agreed, build_terms
 from crescendo.errors import CrescendoError, Refused, UsageError
 from crescendo.objectives import ModelFile
-from crescendo.privacy.ledger import tight
+from crescendo.privacy.ledger import Overdrawn, tight
 from crescendo.privacy.mechanisms import Private
 from crescendo.privacy.noise import Source as Randomness
 from crescendo.privacy.noise import SystemSource
@@ -31,6 +31,8 @@ from crescendo.runtimes.network.logs import Log, quiet
 from crescendo.runtimes.network.member import Contract, Member, Seen
 from crescendo.runtimes.store import Ledger, open_ledger
 from crescendo.worker import Worker
+
+OVERDRAWN = "this client's ledger has too little left for these terms"  # how much is nobody's business but its own
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,7 @@ class _Joining:
                 return await asyncio.to_thread(self._accepted, question.welcome.terms, question.welcome.client)
             except CrescendoError as error:
                 self.log("declined", reason=str(error))
-                await question.decline(str(error))
+                await question.decline(OVERDRAWN if isinstance(error, Overdrawn) else str(error))
                 raise
 
     def _accepted(self, text: str, me: int) -> Agreed:

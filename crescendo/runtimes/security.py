@@ -134,15 +134,20 @@ def check_folder(folder: Path, purpose: Purpose) -> None:
         raise UsageError(
             f"{folder} is nobody's own folder, it has such folders inside; name yours with --certs: {some}"
         )
+    if purpose == "ask" and (folder / CA).exists() and not _uses_of(folder):
+        raise UsageError(
+            f"{folder} has neither a certificate nor a token, so it lets nobody in; name your own folder with --certs"
+        )
     if not (folder / CERTIFICATE).exists():
         return  # a token's folder, or one that is found to be incomplete when it is read
     uses, since, until = _read_certificate(folder / CERTIFICATE)
     if uses is not None and purpose not in uses:
         raise UsageError(
-            f"the certificate in {folder} is for serving and not for asking; name a client's folder with --certs, for example "
-            f"one made by `crescendo certs DIR --client operator`"
+            f"the certificate in {folder} is for serving and not for asking; name the folder of a client, or of an aggregator, "
+            f"with --certs, for example one made by `crescendo certs DIR --client operator`"
             if purpose == "ask"
-            else f"the certificate in {folder} is a client's and not for serving; name the server's folder with --certs"
+            else f"the certificate in {folder} is a client's and not for serving; name the folder of the server, or of the "
+            f"aggregator that listens, with --certs"
         )
     now = _now()
     if not since <= now <= until:
@@ -211,7 +216,9 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise DataError(f"{path} cannot be read ({reason}); make it with `crescendo certs`") from None
+        raise DataError(
+            f"{path} cannot be read ({reason}); name the folder that was made for this party by `crescendo certs` with --certs"
+        ) from None
 
 
 def _secret(path: Path) -> bytes:

@@ -11,6 +11,7 @@ The arithmetic is in `crescendo.privacy.ledger`, the file in `crescendo.runtimes
 from __future__ import annotations
 
 import hashlib
+import itertools
 import threading
 import uuid
 from collections.abc import Iterable, Sequence
@@ -47,8 +48,8 @@ def open_ledger(
 ) -> Ledger:
     """Open the ledger at ``path``, or begin one if there is none and a budget is given.
 
-    The budget and the name of the data set are set once; a ledger that has others is refused. One process at a time may have a
-    ledger open; with ``read_only`` others may look at it.
+    The budget and the name of the data set are set once: until something is signed off they can be corrected, then a ledger that
+    has others is refused. One process at a time may have a ledger open; with ``read_only`` others may look at it.
     """
     path = Path(path)
     file = LedgerFile(path, create=budget is not None and not read_only, read_only=read_only)
@@ -59,6 +60,8 @@ def open_ledger(
                 raise DataError(f"the ledger {path} was never begun; {what}")
             file.append("budget", budget_body(budget, dataset, instance=uuid.uuid4().hex))
         ledger = Ledger(file)
+        if budget is not None and not read_only and len(file.entries) == ledger.begun:
+            ledger._begin_anew(budget, dataset)
         ledger._check_asked(budget, dataset)
         return ledger
     except BaseException:
@@ -72,11 +75,12 @@ class Ledger:
     def __init__(self, file: LedgerFile) -> None:
         self._file, self._guard = file, threading.RLock()
         self._sent: dict[str, dict[int, _Sent]] = {}  # federation -> round -> where its bytes are
-        first = file.entries[0].body
-        self._book = Book(budget_of(first))
-        self.instance, self.dataset = str(first["instance"]), str(first["dataset"])
+        budgets = [entry.body for entry in itertools.takewhile(lambda entry: entry.kind == "budget", file.entries)]
+        self.begun = len(budgets)  # entries before the first that matters
+        self._book = Book(budget_of(budgets[-1]))
+        self.instance, self.dataset = str(budgets[-1]["instance"]), str(budgets[-1]["dataset"])
         try:
-            for entry in file.entries[1:]:
+            for entry in file.entries[self.begun :]:
                 self._apply(entry)
         except (Refused, KeyError, TypeError, ValueError) as error:
             raise DataError(f"the ledger {file.path} contradicts itself ({error}); put a sound copy back") from error
@@ -239,10 +243,17 @@ class Ledger:
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
+    def _begin_anew(self, budget: Budget, dataset: str) -> None:
+        """Nothing was signed off yet, so nothing rests on the numbers: a mistake in them can be corrected."""
+        if (budget, dataset or self.dataset) != (self.budget, self.dataset):
+            self._file.append("budget", budget_body(budget, dataset or self.dataset, self.instance))
+            self.begun, self._book, self.dataset = self.begun + 1, Book(budget), dataset or self.dataset
+
     def _check_asked(self, budget: Budget | None, dataset: str) -> None:
         if budget is not None and budget != self.budget:
             raise Refused(
-                f"the ledger {self._file.path} has {self.budget}, not {budget}; a data set's budget is set once"
+                f"the ledger {self._file.path} was begun with {_worded(self.budget)}, and {_worded(budget)} is asked for; "
+                f"a data set's budget is set once: go on with the former numbers, or take a new ledger for other records"
             )
         if dataset and dataset != self.dataset:
             raise Refused(
@@ -269,3 +280,8 @@ class Ledger:
             self._book.close(body["federation"])
         else:
             raise ValueError(f"entry {entry.seq} is of the unknown kind {entry.kind!r}")
+
+
+def _worded(budget: Budget) -> str:
+    split = "" if budget.split == Budget.split else f" and split {budget.split:g}"
+    return f"epsilon {budget.epsilon:g} at delta {budget.delta:g}{split}"

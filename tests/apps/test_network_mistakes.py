@@ -134,7 +134,7 @@ def test_certs_checks_everything_before_it_writes(words: tuple[str, ...], reason
 def test_a_new_host_is_not_silently_dropped() -> None:
     make_certificates(Path("keys"), hosts=["a.example"], clients=["alice"])
     sentence = refused("certs", "keys", "--host", "b.example", "--client", "bob")
-    assert "does not name b.example" in sentence
+    assert "keys/server has a certificate already, for a.example and not b.example" in sentence
     again = CliRunner().invoke(app, ["certs", "keys", "--host", "a.example", "--client", "bob"])
     assert again.exit_code == 0 and Path("keys/clients/bob/cert.pem").exists()
     Path("keys/server/ca.pem").unlink()  # as the sentence says
@@ -146,7 +146,9 @@ def test_a_new_aggregator_may_have_a_host_of_its_own() -> None:
     make_certificates(Path("keys"), hosts=["a.example"])
     words = ["certs", "keys", "--host", "10.0.0.7", "--aggregator", "edge"]
     assert [CliRunner().invoke(app, words).exit_code for _ in range(2)] == [0, 0]
-    assert "does not name 10.0.0.8" in refused("certs", "keys", "--host", "10.0.0.8", "--aggregator", "edge")
+    sentence = refused("certs", "keys", "--host", "10.0.0.8", "--aggregator", "edge")
+    assert "keys/aggregators/edge has a certificate already, for 10.0.0.7 and not 10.0.0.8" in sentence
+    assert "remove keys/aggregators/edge/ca.pem" in sentence
 
 
 def test_certificates_for_this_machine_only_are_called_so() -> None:

@@ -168,9 +168,15 @@ def join(certs: str) -> str:
 @pytest.mark.parametrize("tokens", [False, True], ids=["certificates", "tokens"])
 def test_the_server_s_own_folder_is_not_for_asking(tokens: bool) -> None:
     make_certificates(Path("keys"), clients=["alice"], tokens=tokens)
-    said = "the certificate in keys/server is for serving and not for asking; name a client's folder with --certs"
+    said = "the certificate in keys/server is for serving and not for asking; name the folder of a client, or of an aggregator"
     assert said in refused("status", "127.0.0.1:1", "--certs", "keys/server")
     assert said in join("keys/server")
+
+
+def test_the_authority_s_folder_is_nobody_s_own() -> None:
+    make_certificates(Path("keys"), clients=["alice"])
+    said = "keys/authority has neither a certificate nor a token"
+    assert said in refused("status", "127.0.0.1:1", "--certs", "keys/authority") and said in join("keys/authority")
 
 
 def test_a_client_s_folder_is_not_for_serving() -> None:

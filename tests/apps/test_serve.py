@@ -18,7 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 from crescendo.apps.cli import app
-from crescendo.apps.join import Joined, join
+from crescendo.apps.join import OVERDRAWN, Joined, join
 from crescendo.apps.own_data import Source
 from crescendo.apps.policy import Policy
 from crescendo.apps.runfile import read, write
@@ -89,14 +89,19 @@ def test_terms_that_the_policy_does_not_allow_are_declined_and_both_sides_log_wh
 
 
 @pytest.mark.slow
-def test_a_federation_that_would_overspend_the_data_set_is_declined(tmp_path: Path) -> None:
+def test_a_federation_that_would_overspend_the_data_set_is_declined_without_telling_what_is_left(
+    tmp_path: Path,
+) -> None:
     private = {**ONE, "privacy": {"mechanism": "minibatch", **PRIVATE, "records": 200}}
 
     async def play() -> None:
         async with stage(tmp_path / "served", private) as on:
+            log: list[dict[str, Any]] = []
             with pytest.raises(Refused, match="left"):
-                await joined(on, tmp_path, {"epsilon": 0.01, "delta": 1e-5})
-            assert on.events("declined") and not on.hall.durable.instances
+                await joined(on, tmp_path, {"epsilon": 0.01, "delta": 1e-5}, log=log)
+            assert "spent or promised and 0.01 left" in log[0]["reason"]
+            assert [facts["reason"] for facts in on.events("declined")] == [OVERDRAWN]
+            assert not on.hall.durable.instances
 
     played(play)
 

@@ -28,8 +28,8 @@ def cheap(events: Counted, delta: float) -> float:
     return 0.01 * sum(count for _, count in events)
 
 
-def begun(path: Path) -> Ledger:
-    ledger = open_ledger(path, BUDGET)
+def begun(path: Path, dataset: str = "") -> Ledger:
+    ledger = open_ledger(path, BUDGET, dataset=dataset)
     ledger.sign("f", "terms", "me", PLAN, 1e-7, cheap)
     return ledger
 

@@ -61,10 +61,25 @@ def test_a_reader_sees_what_a_killed_writer_left_also_without_the_lock_file(path
         assert reader.last_round("f") == 0
 
 
+def test_a_budget_can_be_corrected_until_something_is_signed_off(path: Path) -> None:
+    with open_ledger(path, Budget(3.0, 1e-6), dataset="ward 7") as wrong:
+        instance = wrong.instance
+    with open_ledger(path, BUDGET, dataset="ward 8") as mended:
+        assert (mended.budget, mended.dataset, mended.instance) == (BUDGET, "ward 8", instance)
+    with begun(path) as ledger:
+        store(ledger, 0, b"zero")
+    with open_ledger(path, BUDGET) as again:
+        assert (again.dataset, again.instance, again.last_round("f")) == ("ward 8", instance, 0)
+    with pytest.raises(Refused, match="budget is set once"):
+        open_ledger(path, Budget(3.0, 1e-6))
+
+
 def test_another_version_another_budget_and_another_data_set_are_refused(path: Path) -> None:
+    begun(path, dataset="ward 7").close()
     open_ledger(path, BUDGET, dataset="ward 7").close()
-    open_ledger(path, BUDGET, dataset="ward 7").close()
-    with pytest.raises(Refused, match="a data set's budget is set once"):
+    with pytest.raises(
+        Refused, match=r"was begun with epsilon .* at delta .*, and epsilon 3 at delta 1e-06 .* is set once"
+    ):
         open_ledger(path, Budget(3.0, 1e-6))
     with pytest.raises(Refused, match="belongs to data set 'ward 7', not 'ward 8'"):
         open_ledger(path, dataset="ward 8")

@@ -118,6 +118,11 @@ class Node:
             self._ending.cancel()
         wait = LINGER if self.guests.untold else LAST_WORDS
         self._ending = asyncio.get_running_loop().call_later(wait, self._end) if self._is_idle else None
+        if self._is_idle and self.guests.untold and self.work is not None:
+            waiting = [self.work.names[c] for c in sorted(self.guests.untold)]
+            self.log(
+                "lingering", clients=waiting, at_most=LINGER, why="they came by here and may not know that it is over"
+            )
 
     @property
     def _is_idle(self) -> bool:
