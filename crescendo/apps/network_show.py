@@ -67,7 +67,8 @@ def _look(place: Place, before: dict[str, Any] | None) -> tuple[dict[str, Any] |
         return found, picture(found)
     except UsageError as error:
         if before is not None:
-            return before, Group(picture(before), Text(f"Not up to date: {_ended(error)} Asking again."))
+            words = f"Not up to date: {_ended(error)} A server ends with its run. Asking again."
+            return before, Group(picture(before), Text(words))
         if not isinstance(error, NotThere):
             raise
         sentence = _ended(error)

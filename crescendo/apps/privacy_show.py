@@ -209,7 +209,11 @@ def audited(found: Report) -> None:
     rows += [
         ("worst sensitivity ratio", f"{found.worst_ratio:.5f}", f"of {found.tries:,} attacks without noise; at most 1"),
         ("measured / certified noise", f"{found.noise_ratio:.4f}", f"{found.runs:,} runs; within 1% of 1"),
-        ("measured / certified shift", f"{found.shift_ratio:.4f}", "of the mean by one record; about 1 at most"),
+        (
+            "measured / certified shift",
+            f"{found.shift_ratio:.4f}",
+            f"of the mean by one record, give or take {found.shift_error:.2g}; at most 1 but for chance",
+        ),
         ("carried to the next round", f"{found.carried_ratio:.1e}", "besides what was sent; about 0"),
     ]
     for row in rows:

@@ -293,6 +293,7 @@ REPORT: dict[str, Any] = {
     "carried_ratio": 0.0,
     "noise_ratio": 1.001,
     "shift_ratio": 0.99,
+    "shift_error": 0.01,
     "tries": 200,
     "runs": 400,
 }

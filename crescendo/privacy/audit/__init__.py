@@ -31,7 +31,7 @@ from crescendo.privacy.audit.fuzz import Fuzz, search
 from crescendo.privacy.audit.law import sampling_law
 from crescendo.privacy.audit.outbox import Opener, open_outbox, outbox_test
 from crescendo.privacy.audit.scales import noise_test
-from crescendo.privacy.audit.shift import Cost, parametric_epsilon, shift_test
+from crescendo.privacy.audit.shift import Cost, Shift, parametric_epsilon, shift_test
 from crescendo.privacy.audit.subject import Maker, Subject, build
 from crescendo.privacy.audit.threshold import threshold_test
 from crescendo.privacy.certificates import Certificate
@@ -70,6 +70,7 @@ class Report:
     carried_ratio: float
     noise_ratio: float
     shift_ratio: float
+    shift_error: float
     tries: int
     runs: int
     findings: tuple[Finding, ...]
@@ -145,12 +146,12 @@ def _report(
     noise = noise_test(subject, rng, runs, alpha / 3)
     resent = outbox_test(subject, rng, outbox) if outbox is not None else {}
     found = {**resent, **_fuzz_findings(fuzz), **law.found, **noise.found}
-    shift_ratio = lower_shift = 0.0
+    shift, lower_shift = Shift(), 0.0
     lower_threshold = attacked = None
     if fuzz.usual is not None:
         scene = fuzz.usual[1]
         shift = shift_test(subject, scene, rng, runs, alpha / 3)
-        found, shift_ratio = {**shift.found, **found}, shift.ratio
+        found = {**shift.found, **found}
         lower_shift = parametric_epsilon(subject, cost, shift.low, noise.high, law.rate_low)
         if threshold_runs:
             tested = threshold_test(subject, scene, rng, threshold_runs, alpha, delta)
@@ -176,7 +177,8 @@ def _report(
         worst_ratio=fuzz.worst,
         carried_ratio=fuzz.carried,
         noise_ratio=noise.ratio,
-        shift_ratio=shift_ratio,
+        shift_ratio=shift.ratio,
+        shift_error=shift.error,
         tries=fuzz.tries,
         runs=runs,
         findings=tuple(Finding(kind, says) for kind, says in found.items()),

@@ -23,9 +23,13 @@ ALPHA = 1e-6  # of a false alarm
 
 @dataclass
 class Shift:
-    """How far one record moves the mean of what is sent, over the certified sensitivity; ``low`` is a bound from below."""
+    """How far one record moves the mean of what is sent, over the certified sensitivity, and what that is off by chance.
+
+    ``error`` is its standard error, ``low`` a bound from below.
+    """
 
     ratio: float = 0.0
+    error: float = 0.0
     low: float = 0.0
     found: dict[str, str] = field(default_factory=dict)
 
@@ -69,9 +73,9 @@ def _moved(
     if not shifts:
         return
     weights = 1 / np.square(np.maximum(errors, 1e-300))
-    result.ratio, error = float(np.average(shifts, weights=weights)), float(1 / math.sqrt(weights.sum()))
-    result.low = result.ratio - normal_quantile(alpha) * error
-    if result.ratio - normal_quantile(ALPHA) * error > 1 + 1e-3:
+    result.ratio, result.error = float(np.average(shifts, weights=weights)), float(1 / math.sqrt(weights.sum()))
+    result.low = result.ratio - normal_quantile(alpha) * result.error
+    if result.ratio - normal_quantile(ALPHA) * result.error > 1 + 1e-3:
         result.found["shift"] = f"one record moves the mean by {result.ratio:.4g} of the certified sensitivity"
 
 
