@@ -126,7 +126,8 @@ def test_watching_goes_on_while_the_server_is_started_again(
     monkeypatch.setattr("time.sleep", lambda seconds: None)
     watch_status(Place("127.0.0.1:1"))  # and an interrupt is how one ends it
     shown = capsys.readouterr().out
-    assert shown.index("Not up to date: it does not answer. A server ends with its run. Asking again.") < shown.index("0.456")
+    words = "Not up to date: it does not answer. A server ends with its run. Asking again."
+    assert shown.index(words) < shown.index("0.456")
 
 
 def test_watching_waits_for_a_server_that_is_not_there_yet(
