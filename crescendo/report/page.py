@@ -36,7 +36,7 @@ def page(story: Story) -> str:
         ),
         _panel(
             "Rounds that grow",
-            "Left: the gradients of each round. Right: the step size it begins with.",
+            "The gradients of each round, and the step size it begins with.",
             _two("rounds", "steps"),
         ),
         *([_privacy(story.privacy)] if story.privacy is not None else []),
