@@ -214,7 +214,7 @@ def test_a_broadcast_in_mid_round_waits_for_the_next_round() -> None:
 
 def test_records_are_bounded_over_x_and_the_one() -> None:
     x = np.array([[30.0, 40.0, 0.0], [0.1, 0.0, 0.0], [1e200, 0.0, 0.0]])
-    for matrix in (x, x.astype(np.float32)[:2]):
+    for matrix in (x, x[:2].astype(np.float32)):
         bounded, sound = admitted(as_records(matrix, np.ones(len(matrix))), norm_bound=3.0, intercept=True)
         assert sound.all() and (Logistic(3).squares(bounded) <= 9.0).all()
         np.testing.assert_allclose(np.asarray(bounded.x)[1], x[1], rtol=1e-6)
