@@ -7,10 +7,10 @@ sent, bit for bit, before a ratio is printed.
 The senders are Python too. At about 1.0 busy they, and not the echo's server, are the limit: the echo could be faster than it is
 measured here, and the true ratio lower. Beside the durable server they are mostly idle.
 
-Two cores, idle but for this, Python 3.11, November 2026, best of three each time, in three runs: 3,240 to 3,580 durable updates a
-second of 123 floats, 878 to 948 of 61,706, 7.5 to 8.2 of 10 million; 0.57 to 0.59, 0.50 to 0.57 and 0.61 to 0.62 of the echo. Of
-the 27 single pairs the lowest were 0.54, 0.48 and 0.49. A stream took 53 KiB, and 56 after a round. Server and senders share two
-processors, and neither fills them: what is left is Python's lock, which the loop and the thread at the disk want in turn.
+Two cores, idle but for this, Python 3.11, November 2026, best of three each time, in four runs: 2,970 to 3,580 durable updates a
+second of 123 floats, 878 to 948 of 61,706, 7.5 to 8.2 of 10 million; 0.56 to 0.59, 0.47 to 0.57 and 0.56 to 0.62 of the echo. Of
+the 36 single pairs the lowest were 0.54, 0.46 and 0.49. A stream took 53 KiB, and 57 after a round. Server and senders share two
+processors, and at 61,706 floats neither fills them: what is left is Python's lock, which loop and disk thread want in turn.
 """
 
 from __future__ import annotations
