@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from crescendo.core.messages import Settled, Update
 from crescendo.core.server import ConflictingUpdate, DuplicateUpdate, Server
@@ -48,6 +50,28 @@ def test_one_who_left_is_not_heard_and_not_waited_for() -> None:
 
 def test_k_stands_still_while_nobody_is_present() -> None:
     for_all(scenes, partial(properties.nobody_present_nothing_moves, Server))
+
+
+@given(st.lists(st.integers(-9, 9), min_size=1, max_size=12), st.integers(0, 9), st.booleans())
+def test_what_is_refused_is_what_would_go_beyond_the_largest_number_and_nothing_else(
+    moves: list[int], largest: int, again: bool
+) -> None:
+    """However much was added up by then, there and back: the bound that is kept must not refuse, nor let pass, anything."""
+    terms = make_terms((4,) * len(moves), (1.0,), {"ahead": len(moves)})
+    server, place = Server(terms, np.zeros(2)), 0
+    server.largest = float(largest)
+    for i, move in enumerate(moves):
+        if again:
+            server, server.largest = Server.restore(terms, server.export()), float(largest)
+        delta = np.array([move, 0], dtype=np.float32)
+        if abs(place - move) > largest:
+            with pytest.raises(PeerError, match="beyond"):
+                server.receive(Update(i, 0, delta))
+            server.void(i, 0)
+        else:
+            server.receive(Update(i, 0, delta))
+            place -= move
+        assert server.model.tolist() == [place, 0]
 
 
 def test_late_messages_complete_several_rounds_at_once() -> None:
