@@ -59,7 +59,7 @@ class Server:
         self.terms, self.k, self.epoch, self.late = terms, 0, 0, 0
         self.model = _frozen(model)
         self._spares = Spares()
-        self._reach = _largest_of(self.model)  # no |number| in the model is larger; found by adding up, so often far above
+        self._reach = _largest_of(self.model)  # no number in the model is further from 0; often far above
         self.largest = float(np.finfo(np.float64).max)  # the largest number the model may hold; a runtime may lower it
         self._present = np.zeros(terms.clients, dtype=np.bool_)
         self._present[list(range(terms.clients) if present is None else present)] = True
