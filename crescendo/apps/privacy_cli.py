@@ -77,34 +77,49 @@ def plan(
 @commands.command(epilog="Example: crescendo account examples/flights.toml")
 def account(
     what: Annotated[
-        Path | None, typer.Argument(metavar="[FILE.toml|RUN]", help="A run file, or the folder of a run.")
+        Path | None,
+        typer.Argument(
+            metavar="[FILE.toml|RUN|EVENTS.json]", help="A run file, the folder of a run, or a file of events."
+        ),
     ] = None,
     delta: Annotated[float | None, typer.Option(help="The delta to account at; else the one that is stated.")] = None,
     ledger: Annotated[Path | None, typer.Option(metavar="FILE", help="A data set's ledger, in place of a run.")] = None,
+    export: Annotated[
+        Literal["dp-accounting", "opacus"] | None, typer.Option(help="Print the events for this library instead.")
+    ] = None,
+    client: Annotated[str | None, typer.Option(help="Whose events to export, where clients differ.")] = None,
     overrides: Overrides = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a run spends on each client, or what a data set's ledger says was spent and is left."""
+    """Show what a run, other libraries' events or a data set's ledger cost, or export the events."""
     with one_sentence():
         from crescendo.errors import ConfigError
 
         if (what is None) == (ledger is None):
             raise ConfigError("name one thing to account for: a run file, the folder of a run, or --ledger FILE")
+        if client is not None and (export is None or what is None):
+            raise ConfigError("--client says whose events of a run --export prints; leave it out here")
+        if overrides and what is not None and (what.is_dir() or _holds_events(what)):
+            raise ConfigError(
+                "--set changes a run file, and this is none; of a run, name its config.toml instead of the folder"
+            )
+        if export is not None:
+            _export(what, ledger, overrides or [], export, client)
+            return
         if ledger is not None:
             _ledger(ledger, delta, as_json)
             return
         assert what is not None
-        if overrides and what.is_dir():
-            raise ConfigError("--set changes a run file, and a run is over; name its config.toml instead of the folder")
 
         from crescendo.apps import privacy_show as show
+        from crescendo.apps.accounting import Statement
 
         with show.progress("Accounting") as progress:
             found = _statement(what, overrides or [], delta, progress)
         if as_json:
             print_json(found.to_json())
         else:
-            show.statement(found)
+            show.statement(found) if isinstance(found, Statement) else show.events(found)
 
 
 @commands.command(epilog="Example: crescendo audit examples/flights.toml --runs 1000")
@@ -151,12 +166,39 @@ def _ledger(path: Path, delta: float | None, as_json: bool) -> None:
         show.ledger(summary)
 
 
+def _export(what: Path | None, ledger: Path | None, overrides: list[str], format: str, client: str | None) -> None:
+    from crescendo.apps.events_file import events_of_client, events_of_file, exported
+    from crescendo.apps.privacy_show import progress
+    from crescendo.runtimes.store import open_ledger
+
+    if ledger is not None:
+        with open_ledger(ledger, read_only=True) as opened:
+            events = opened.charged()
+    elif what is not None and _holds_events(what):
+        events = events_of_file(what).events
+    else:
+        assert what is not None
+        with progress("Accounting") as moved:
+            events = events_of_client(_statement(what, overrides, None, moved), client)
+    print_json(exported(events, format))
+
+
 def _statement(what: Path, overrides: list[str], delta: float | None, progress: Any) -> Any:
     from crescendo.apps.accounting import statement_of_file, statement_of_run
 
     if what.is_dir():
         return statement_of_run(what, delta, progress)
 
+    if _holds_events(what):
+        from crescendo.apps.events_file import statement_of_events
+
+        return statement_of_events(what, delta, progress)
+
     from crescendo.apps.runfile import read
 
     return statement_of_file(read(what, overrides), str(what), delta, progress)
+
+
+def _holds_events(what: Path) -> bool:
+    """A file of events, told by its name: run files are TOML."""
+    return what.suffix == ".json" and not what.is_dir()

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from crescendo.apps.accounting import Account, Statement
+from crescendo.apps.events_file import SAYS, EventsStatement
 from crescendo.apps.terminal import new_table, printer, progress_bar, say
 from crescendo.privacy import accountant
 from crescendo.privacy.audit import Report
@@ -144,6 +145,18 @@ def _sentences(clients: list[Account]) -> list[str]:
         more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
         found.append(f"the paper's {theorem}, for {', '.join(names[:3])}{more}, {why}")
     return found
+
+
+def events(found: EventsStatement) -> None:
+    """What other libraries' events cost, and on what condition."""
+    console, spent = printer(), found.spent
+    console.print(Text(f"{found.what}: {found.found.format} events, delta {spent.delta:g}"), soft_wrap=True)
+    table = new_table("What they cost together", "releases", "distinct", "epsilon", "by", "RDP", left=0)
+    counts = f"{found.found.releases:,}", f"{len(found.found.events):,}"
+    table.add_row(*counts, number(spent.epsilon), spent.method.upper(), number(spent.rdp_epsilon))
+    console.print(table)
+    say(console, f"epsilon is {spent.why}")
+    say(console, SAYS)
 
 
 def ledger(summary: dict[str, Any]) -> None:

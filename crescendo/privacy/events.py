@@ -77,7 +77,7 @@ def from_json(items: Iterable[dict[str, Any]]) -> Counted:
 def _number(name: str, value: object) -> float:
     try:
         number = float(value)  # type: ignore[arg-type]  # numpy numbers too
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = math.nan
     if isinstance(value, bool | str | bytes) or not 0 <= number < math.inf:
         raise UsageError(f"{name} must be a finite number, 0 or more, got {value!r}")

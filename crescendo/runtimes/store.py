@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from crescendo.core.messages import Settled
 from crescendo.errors import DataError, Refused, UsageError
 from crescendo.privacy.budget import Budget
-from crescendo.privacy.events import PoissonGaussian
+from crescendo.privacy.events import Counted, PoissonGaussian, tally
 from crescendo.privacy.ledger import Book, Price, Promise, tight
 from crescendo.runtimes.ledger_entries import budget_body, budget_of, promise_body, promise_of, summary_body
 from crescendo.runtimes.ledger_file import Entry, LedgerFile
@@ -240,6 +240,11 @@ class Ledger:
         with self._guard:
             book = self._book.copy()
         return {"dataset": self.dataset, "instance": self.instance, **summary_body(book, price)}
+
+    def charged(self) -> Counted:
+        """Every release that was charged, over all federations, for another accountant."""
+        with self._guard:
+            return tally(event for account in self._book.accounts.values() for event in account.events)
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
