@@ -118,6 +118,11 @@ class Client:
         """Forget the unfinished round, as a crash does. What was sent is not forgotten."""
         self._go_to(self.round)
 
+    def give_up(self, round: int) -> None:
+        """``round`` is void: nothing of it was sent, nor will be. Goes on with the next round."""
+        self._sent.pop(round, None)
+        self._go_to(max(self.round, round + 1))
+
     def resume(self, round: int) -> None:
         """Go on with ``round`` after an absence; the rounds between are void."""
         if any(self.terms.share(i, self.me) for i in range(round, self.round)):

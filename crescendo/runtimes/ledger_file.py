@@ -90,6 +90,10 @@ class LedgerFile:
             raise
 
     @property
+    def is_closed(self) -> bool:
+        return self._db is None
+
+    @property
     def head(self) -> tuple[int, str]:
         """How many entries there are, and the hash of them all."""
         return len(self.entries), (self.entries[-1].digest if self.entries else _START).hex()

@@ -16,7 +16,7 @@ import threading
 import uuid
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from crescendo.core.messages import Settled
 from crescendo.errors import DataError, Refused, UsageError
@@ -25,22 +25,13 @@ from crescendo.privacy.events import Counted, PoissonGaussian, tally
 from crescendo.privacy.ledger import Book, Price, Promise, tight
 from crescendo.runtimes.ledger_entries import budget_body, budget_of, promise_body, promise_of, summary_body
 from crescendo.runtimes.ledger_file import Entry, LedgerFile
+from crescendo.runtimes.outbox import Lost, Outbox, Release
+
+__all__ = ["Ledger", "Lost", "Release", "VoidRound", "open_ledger"]
 
 
 class VoidRound(UsageError):
     """The round was charged and its bytes are gone: declare it void, and never compute it again."""
-
-
-class Release(NamedTuple):
-    """The bytes of a round, as they were or will be sent."""
-
-    round: int
-    data: bytes
-
-
-class _Sent(NamedTuple):
-    seq: int  # of the charge
-    sha256: str
 
 
 def open_ledger(
@@ -74,7 +65,7 @@ class Ledger:
 
     def __init__(self, file: LedgerFile) -> None:
         self._file, self._guard = file, threading.RLock()
-        self._sent: dict[str, dict[int, _Sent]] = {}  # federation -> round -> where its bytes are
+        self._outbox = Outbox(file)
         budgets = [entry.body for entry in itertools.takewhile(lambda entry: entry.kind == "budget", file.entries)]
         self.begun = len(budgets)  # entries before the first that matters
         self._book = Book(budget_of(budgets[-1]))
@@ -95,6 +86,11 @@ class Ledger:
         """Let go of the file."""
         with self._guard:
             self._file.close()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the file was let go of, by itself if a write failed."""
+        return self._file.is_closed
 
     @property
     def budget(self) -> Budget:
@@ -151,18 +147,31 @@ class Ledger:
             stored = self.released(federation, round)
             if stored is not None:
                 return stored
-            self._book.check(federation, round, event)
-            body = {"federation": federation, "round": round, "rate": event.rate, "sigma": event.sigma}
-            self._write("charge", {**body, "sha256": hashlib.sha256(data).hexdigest()}, bytes(data))
+            self._charge(federation, round, event, hashlib.sha256(data).hexdigest(), bytes(data))
             return data
+
+    def charge_void(self, federation: str, round: int, event: PoissonGaussian) -> None:
+        """Charge a round whose computation failed, and keep no bytes: it is void from the start, in one transaction.
+
+        Whether a computation fails may depend on the records. A round that failed is therefore never computed again with fresh
+        noise, whoever starts the client anew.
+        """
+        with self._guard:
+            self._charge(federation, round, event, None, None)
+
+    def _charge(
+        self, federation: str, round: int, event: PoissonGaussian, sha256: str | None, data: bytes | None
+    ) -> None:
+        self._book.check(federation, round, event)
+        body = {"federation": federation, "round": round, "rate": event.rate, "sigma": event.sigma, "sha256": sha256}
+        self._write("charge", body, data)
 
     def released(self, federation: str, round: int) -> bytes | None:
         """The stored bytes of a round, None if it was never released. Ask this before computing a round."""
         with self._guard:
-            sent = self._sent.get(federation, {}).get(round)
-            if sent is None:
+            if not self._outbox.knows(federation, round):
                 return None
-            data = self._file.bytes_of(*sent)
+            data = self._outbox.bytes_of(federation, round)
             if data is None:
                 raise VoidRound(
                     f"round {round} of federation {federation!r} was released and its bytes are gone; never compute it again"
@@ -199,9 +208,7 @@ class Ledger:
         """What is in the outbox and intact, oldest round first: to be sent again, byte for byte."""
         with self._guard:
             self._book.account(federation)
-            kept = self._file.kept()
-            sent = [(i, at) for i, at in self._sent[federation].items() if at.seq in kept]
-            return [Release(i, data) for i, at in sent if (data := self._file.bytes_of(*at)) is not None]
+            return self._outbox.releases(federation)
 
     def void(self, federation: str, settled: Settled) -> list[int]:
         """Rounds that were charged, that the server lacks and that cannot be sent again: to be declared void."""
@@ -213,10 +220,7 @@ class Ledger:
         """The server has these rounds on disk: their bytes are dropped. The charges stay."""
         with self._guard:
             self._book.account(federation)
-            kept = self._file.kept()
-            done = [at.seq for i, at in self._sent[federation].items() if i in settled and at.seq in kept]
-            if done:
-                self._file.drop(done)
+            self._outbox.drop(federation, settled)
 
     def check_not_behind(self, federation: str, received: Iterable[int]) -> None:
         """Refuse to go on if the server received a round that this ledger never released: there is another copy."""
@@ -277,10 +281,10 @@ class Ledger:
         body = entry.body
         if entry.kind == "sign":
             self._book.sign(promise_of(body))
-            self._sent[body["federation"]] = {}
+            self._outbox.open(body["federation"])
         elif entry.kind == "charge":
             self._book.charge(body["federation"], body["round"], PoissonGaussian(body["rate"], body["sigma"]))
-            self._sent[body["federation"]][body["round"]] = _Sent(entry.seq, body["sha256"])
+            self._outbox.add(body["federation"], body["round"], entry.seq, body["sha256"])
         elif entry.kind == "close":
             self._book.close(body["federation"])
         else:

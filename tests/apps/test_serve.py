@@ -175,6 +175,35 @@ def test_a_round_whose_bytes_are_gone_is_void_and_never_computed_again(tmp_path:
     played(play)
 
 
+@pytest.mark.slow
+def test_a_private_round_that_fails_is_void_for_the_server_and_the_run_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before, the client ended, the round was not charged, and the next start computed it again with fresh noise."""
+    from crescendo.worker import Worker
+
+    finish, failed = Worker.finish, []
+
+    def fails_in_round_one(worker: Worker) -> Any:
+        if worker.client.round == 1:
+            failed.append(1)
+            raise OverflowError("the wire's floats end before this number")
+        return finish(worker)
+
+    monkeypatch.setattr(Worker, "finish", fails_in_round_one)
+    private = {**ONE, "privacy": {"mechanism": "minibatch", **PRIVATE, "records": 200}}
+
+    async def play() -> None:
+        async with stage(tmp_path / "served", private) as on:
+            log: list[dict[str, Any]] = []
+            result = await joined(on, tmp_path, {"epsilon": 10.0, "delta": 1e-5}, log=log)
+            assert result.last == 3 and on.hall.finished and failed == [1]
+            assert [facts["rounds"] for facts in on.events("void")] == ["1"]
+            assert [facts["round"] for facts in log if facts["event"] == "round_failed"] == [1]
+
+    played(play)
+
+
 def test_what_was_charged_and_not_sent_is_sent_byte_for_byte(tmp_path: Path) -> None:
     from crescendo.apps.terms import NOTHING_HIDDEN
     from crescendo.runtimes.entries import Received, from_bytes

@@ -31,7 +31,7 @@ from crescendo.runtimes.network.logs import Log, quiet
 from crescendo.runtimes.network.member import Member
 from crescendo.runtimes.network.trouble import reason_of
 from crescendo.runtimes.network.wording import ranges
-from crescendo.runtimes.store import Release
+from crescendo.runtimes.store import Lost, Release
 from crescendo.runtimes.wire import Assembly, decode
 from crescendo.runtimes.wire_messages import (
     Ack,
@@ -55,8 +55,8 @@ async def take_part(
     loop, over = asyncio.get_running_loop(), asyncio.Event()
     talk = _Talk(place, member, instance, log, over)
 
-    def tell(release: Release) -> None:
-        loop.call_soon_threadsafe(talk.released, release)
+    def tell(done: Release | Lost) -> None:
+        loop.call_soon_threadsafe(talk.released, done)
 
     with concurrent.futures.ThreadPoolExecutor(1, "worker") as pool:
         working = loop.run_in_executor(pool, member.work, tell)
@@ -105,11 +105,13 @@ class _Talk:
         self._outgoing: asyncio.Queue[FromClient | Release] | None = None  # of the stream that is up
         self._sent: set[int] = set()  # rounds that went out on this stream
 
-    def released(self, release: Release) -> None:
-        """A round was released: send it, unless the stream is down; then it goes out with the next."""
-        if self._outgoing is not None and release.round not in self._sent:
-            self._sent.add(release.round)
-            self._outgoing.put_nowait(release)
+    def released(self, done: Release | Lost) -> None:
+        """A round was released or is void: say so, unless the stream is down; then it goes out with the next."""
+        if self._outgoing is not None and done.round not in self._sent:
+            self._sent.add(done.round)
+            contract = self._member.contract
+            void = VoidRound(done.round, contract.federation, contract.digest)
+            self._outgoing.put_nowait(void if isinstance(done, Lost) else done)
 
     async def one_stream(self) -> None:
         """Talk until the stream breaks (`Cut`) or the run is over."""
@@ -196,7 +198,7 @@ class _Talk:
         if lost:
             self._log("void", rounds=ranges(lost), count=len(lost), reason="their bytes are gone")
         for i in lost:
-            self._put(VoidRound(i, contract.federation, contract.digest))
+            self.released(Lost(i))
         for release in releases:
             self.released(release)
         member.acknowledged(welcome.received, welcome.epoch)

@@ -6,9 +6,12 @@ returns at once, so that a broadcast is stored the moment it arrives, in the mid
 takes up the notes. Of several broadcasts only the newest is kept.
 
 The order of a release: the round's wire bytes are made; charge and bytes go to disk in one transaction (the ledger); then the
-loop is told, and sends. A client that starts again goes on after the last round in *its own ledger*, whatever the server says,
-and sends again, byte for byte, what the server lacks. It computes nothing before it has heard the newest model, since what was
-acknowledged is no longer in its outbox.
+loop is told, and sends. A private round that fails before that is charged without bytes, in one transaction, and is void: that
+it failed may be a record's doing, so it is never computed again.
+
+A client that starts again goes on after the last round in *its own ledger*, whatever the server says, and sends again, byte for
+byte, what the server lacks. It computes nothing before it has heard the newest model, since what was acknowledged is no longer
+in its outbox.
 
 Without privacy it is the same ledger: a round then costs an infinite epsilon, which only an infinite budget allows.
 """
@@ -18,6 +21,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -26,15 +30,17 @@ from pathlib import Path
 from crescendo.core.client import Client, Work
 from crescendo.core.messages import Broadcast, Settled, Vector
 from crescendo.core.setup import Terms
-from crescendo.errors import CrescendoError, PeerError
+from crescendo.errors import CrescendoError, PeerError, UsageError
 from crescendo.privacy.events import PoissonGaussian
 from crescendo.runtimes.network.logs import Log, quiet
 from crescendo.runtimes.network.wording import named
-from crescendo.runtimes.store import Ledger, Release
+from crescendo.runtimes.store import Ledger, Lost, Release
 from crescendo.runtimes.wire import decode, encode
 from crescendo.worker import Worker
 
 PIECE = 0.01  # seconds of work between two looks at the notes
+MOST_FAILED = 3  # rounds in a row: then it is hardly a record, and the budget is better kept
+FAILED = "the round is charged and void, and the client goes on; it is never computed again"
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +104,7 @@ class Member:
         self._acked: Settled | None = None
         self._start = 0
         self._heard = self._stopped = self._noted = False
-        self._slots = 64
+        self._slots, self._failed = 64, 0
         self._open = {release.round for release in ledger.unacknowledged(contract.federation)}
         self._final: Vector | None = None
         self.last = ledger.last_round(contract.federation)
@@ -180,14 +186,14 @@ class Member:
 
     # -- for the worker ------------------------------------------------------------------------------------------------
 
-    def work(self, tell: Callable[[Release], None], ended: Callable[[], None] = lambda: None) -> None:
-        """Work until stopped or until the run is over. ``tell`` is told of each release once it is on disk."""
+    def work(self, tell: Callable[[Release | Lost], None], ended: Callable[[], None] = lambda: None) -> None:
+        """Work until stopped or until the run is over. ``tell`` is told of each release, or void round, once it is on disk."""
         contract = self.contract
         try:
             while (todo := self._next()) is not None:
-                self._run(todo)
-                if self._worker.round_is_full:
-                    tell(self._release())
+                done = self._attempt(todo)
+                if done is not None:
+                    tell(done)
         except CrescendoError as error:
             error.args = (named(str(error), {contract.me: contract.name}),)
             raise
@@ -230,6 +236,36 @@ class Member:
         if client.k == self.contract.terms.rounds and not self._open:
             self._final = client.export()["base"]
 
+    def _attempt(self, todo: Work) -> Release | Lost | None:
+        """A piece of a round, and the round's release if that was its last piece.
+
+        Under privacy nothing that is raised here ends the client: it may have been raised because of a record.
+        """
+        try:
+            self._run(todo)
+            return self._release() if self._worker.round_is_full else None
+        except BaseException as error:  # a model of somebody's own may even call sys.exit
+            event = self.contract.plan[todo.round]
+            if event is None or not event.sigma or self._ledger.is_closed:
+                raise  # without privacy; or a write failed: that is the disk's doing, and nothing was sent
+            return self._give_up(todo.round, event, error)
+
+    def _give_up(self, round: int, event: PoissonGaussian, error: BaseException) -> Lost:
+        """Charge the round as void and go on with the next. The log does not say what was raised: that may be about a record."""
+        self._ledger.charge_void(self.contract.federation, round, event)
+        self._worker.client.give_up(round)
+        self._worker.restart_round()
+        self.last = round
+        self._failed += 1
+        name, place = type(error).__name__, _place_of(error)
+        self._log("round_failed", round=round, error=name, at=place, says=FAILED)
+        if self._failed == MOST_FAILED:
+            raise UsageError(
+                f"{MOST_FAILED} rounds in a row failed on this machine, the last with {name} at {place}; they are charged and "
+                f"void, so mend what fails before you start this client again"
+            ) from error
+        return Lost(round)
+
     def _run(self, todo: Work) -> None:
         slots = min(todo.slots, self._slots)
         began = time.perf_counter()
@@ -247,5 +283,11 @@ class Member:
         assert event is not None, "a round without a share has no update"
         data = self._ledger.release(contract.federation, update.round, event, encode(update.delta, contract.wire))
         self._open.add(update.round)
-        self.last = update.round
+        self.last, self._failed = update.round, 0
         return Release(update.round, data)
+
+
+def _place_of(error: BaseException) -> str:
+    """The file and line that raised."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "unknown"

@@ -17,7 +17,7 @@ from crescendo.errors import Refused, UsageError
 from crescendo.privacy.budget import Budget
 from crescendo.privacy.events import PoissonGaussian
 from crescendo.runtimes.network.member import Contract, Member, Seen
-from crescendo.runtimes.store import Ledger, Release, open_ledger
+from crescendo.runtimes.store import Ledger, Lost, Release, open_ledger
 from crescendo.schedules.sizes import ConstantSizes, CutSizes
 from crescendo.schedules.steps import ConstantSteps
 from crescendo.worker import Worker
@@ -88,7 +88,8 @@ class Working:
         self._thread.join(SOON)
         assert not self._thread.is_alive()
 
-    def _tell(self, release: Release) -> None:
+    def _tell(self, release: Release | Lost) -> None:
+        assert isinstance(release, Release)
         with self._bell:
             self.released.append(release)
             self._bell.notify()
@@ -134,9 +135,9 @@ def test_a_release_is_on_disk_before_anybody_is_told(tmp_path: Path) -> None:
         known: list[bytes | None] = []
         one.hear(Broadcast(np.zeros(2), 0, Settled(0)))
 
-        def tell(release: Release) -> None:
+        def tell(release: Release | Lost) -> None:
             known.append(ledger.released("f", release.round))
-            assert known[-1] == release.data
+            assert isinstance(release, Release) and known[-1] == release.data
             if release.round == 1:
                 one.stop()
 
