@@ -34,12 +34,13 @@ from crescendo.runtimes.network.relayed import Link
 from crescendo.runtimes.network.server import Admit, everybody
 from crescendo.runtimes.network.subtree import ClientDoor
 from crescendo.runtimes.network.uplink import Uplink
+from crescendo.runtimes.network.voice import LAST_WORDS
 from crescendo.runtimes.tree_messages import Above, Acks, Alive, NodeWelcome, SumRefusal
 from crescendo.runtimes.wire_messages import Ping, Refusal, Welcome
 
 IN_FLIGHT = 2  # sums that may wait for the server's word; what comes meanwhile goes into the next
-LAST_WORDS = 0.5  # seconds for what goes up last, once everybody below has heard the end
-LINGER = 60.0  # seconds after the last round in which somebody whose stream was cut may come back to hear of it
+LINGER = 60.0  # seconds after the last round in which a client whose stream was cut may come back to hear of it
+DRAIN = 60.0  # seconds in which the parent has to read what was sent last, and to close the stream
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,15 +97,20 @@ class Node:
         )
         try:
             await asyncio.wait({talking, stopping, ending}, return_when=asyncio.FIRST_COMPLETED)
+            if self._over.is_set() and self.uplink.is_up:
+                self.uplink.drain()  # or the parent would not learn which clients have heard the end
+                await asyncio.wait({talking, stopping}, timeout=DRAIN, return_when=asyncio.FIRST_COMPLETED)
             if talking.done():
                 talking.result()
             return self._over.is_set()
         finally:
+            self.porch.close()
+            self._clients.close()
             self.send_everybody_away("the aggregator stops; come back later")
             for task in (talking, stopping, ending):
                 task.cancel()
             await asyncio.gather(talking, stopping, ending, return_exceptions=True)
-            await server.stop(1.0)
+            await server.stop(LAST_WORDS)
             self.log("stopped", k=self.k, finished=self._over.is_set())
 
     def send_everybody_away(self, why: str) -> None:
@@ -113,12 +119,16 @@ class Node:
             link.close(Refusal(why))
 
     def look_whether_over(self) -> None:
-        """After the last round, once nobody is below; a while later if somebody's stream was cut before it could hear."""
+        """The run is over after the last round, once no client is below; later if some of them may not know of the end."""
         if self._ending is not None:
             self._ending.cancel()
-        wait = LINGER if self.guests.untold else LAST_WORDS
-        self._ending = asyncio.get_running_loop().call_later(wait, self._end) if self._is_idle else None
-        if self._is_idle and self.guests.untold and self.work is not None:
+            self._ending = None
+        if self.work is None or not self._is_idle:
+            return
+        if not self.guests.untold:
+            self._over.set()
+        else:
+            self._ending = asyncio.get_running_loop().call_later(LINGER, self._end)
             waiting = [self.work.names[c] for c in sorted(self.guests.untold)]
             self.log(
                 "lingering", clients=waiting, at_most=LINGER, why="they came by here and may not know that it is over"
@@ -127,10 +137,10 @@ class Node:
     @property
     def _is_idle(self) -> bool:
         over = self.work is not None and self.k == self.work.terms.rounds
-        return over and not self.guests.peers and not self._relays.links
+        return over and not self.guests.here and not self._relays.links
 
     def _end(self) -> None:
-        if self._is_idle:  # nobody has come meanwhile
+        if self._is_idle:  # no client has come meanwhile
             self._over.set()
 
     def agree(self, welcome: NodeWelcome) -> Aggregator:

@@ -3,7 +3,8 @@
 A round is held up only for those who are here. While nobody at all is heard (the server's own network is down, its machine was
 asleep, or nobody has come yet) nobody is held up, and silence says nothing about one client more than about another: that time
 does not count. Else a cut that outlasts everybody's patience would make all clients absent, and the first to be back would go on,
-perhaps to the end, alone.
+perhaps to the end, alone. Nor does time count in which the server itself did not run (its process was stopped, its machine
+overloaded): what clients said meanwhile has arrived, and is not read yet.
 """
 
 from __future__ import annotations
@@ -48,6 +49,10 @@ class Attendance:
     >>> here.look(30.0, {0: 29.0})
     >>> here.silent(0), here.silent(1)
     (1.0, 12.0)
+    >>> here.did_not_run(100.0)
+    >>> here.look(110.0, {0: 101.0})
+    >>> here.silent(0), here.silent(1)
+    (9.0, 21.0)
     """
 
     def __init__(self, clients: int, now: float) -> None:
@@ -63,6 +68,10 @@ class Attendance:
                 now - signs[c] if c in signs else silent + now - begin for c, silent in enumerate(self._silent)
             ]
         self._anybody = bool(signs)
+
+    def did_not_run(self, now: float) -> None:
+        """The server was held up until now: the time since the last look does not count."""
+        self._looked, self._anybody = now, False
 
     def silent(self, c: int) -> float:
         """How long client c was silent while others were heard."""

@@ -47,6 +47,8 @@ from crescendo.runtimes.wire_messages import (
     update_parts,
 )
 
+PARTING = 30.0  # seconds in which the server has to close the stream, which says that it has read the goodbye
+
 
 async def take_part(
     place: Place, member: Member, instance: str, stop: asyncio.Event, patience: Patience, log: Log = quiet
@@ -138,7 +140,7 @@ class _Talk:
                     reading.result()
                 if self.over.is_set():  # said in so many words: a stream that is cut looks like one that was closed
                     self._put(Goodbye(finished=True))
-                    await asyncio.wait({reading}, timeout=5)  # until the server closes the stream
+                    await asyncio.wait({reading}, timeout=PARTING)
             finally:
                 self._outgoing = None
                 for task in (reading, ending):
@@ -204,6 +206,8 @@ class _Talk:
         member.acknowledged(welcome.received, welcome.epoch)
         member.welcomed(welcome.start)
         self._log("joined", federation=contract.federation, start=welcome.start, resent=len(releases), void=len(lost))
+        if self.over.is_set():  # it came to be over while this stream was being made
+            self._put(Goodbye(finished=True))
         return asyncio.create_task(self._write_all(call, self._outgoing))
 
     def _put(self, message: FromClient) -> None:

@@ -85,6 +85,11 @@ class Porch:
                 for message in messages:
                     await context.write(message)
 
+    def close(self) -> None:
+        """End every stream that stands here."""
+        for until in [until for crowd in self._crowds.values() for until in crowd]:
+            end_now(until)
+
     def _make_room(self) -> None:
         address, crowd = max(self._crowds.items(), key=lambda one: len(one[1]))
         oldest = next(iter(crowd))
@@ -120,6 +125,11 @@ class Questions:
                     if self._open.get(name) is until:
                         del self._open[name]
         return message if isinstance(message, Goodbye) else None
+
+    def close(self) -> None:
+        """End every stream that asks."""
+        for until in self._open.values():
+            end_now(until)
 
 
 def end_now(until: asyncio.Timeout) -> None:

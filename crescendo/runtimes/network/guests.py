@@ -56,6 +56,11 @@ class Guests:
         self.conduct: defaultdict[int, Conduct] = defaultdict(Conduct)
         self._asked: dict[str, Asked] = {}  # one of a name: however often it comes, one hello is on its way
 
+    @property
+    def here(self) -> bool:
+        """Has a client joined here, or does one wait for the server's answer?"""
+        return bool(self.peers or self._asked)
+
     def send_away(self, why: str) -> None:
         for peer in list(self.peers.values()):
             peer.close(Refusal(why))
@@ -136,6 +141,7 @@ class Guests:
         elif c in self.peers and isinstance(message, Refusal):
             peer = self.peers[c]
             peer.close(message) if message.final or message.round is None else peer.say(message)
+        self._node.look_whether_over()
 
     def parted(self, name: str, message: Goodbye) -> None:
         """A client below wants to hear no more; what it said goes up."""

@@ -20,7 +20,7 @@ from crescendo.runtimes.network.hall import IncomingSum
 from crescendo.runtimes.network.link import parsed
 from crescendo.runtimes.network.logs import Log
 from crescendo.runtimes.network.relayed import Link
-from crescendo.runtimes.network.voice import MOST_WORDS, converse
+from crescendo.runtimes.network.voice import LAST_WORDS, MOST_WORDS, converse
 from crescendo.runtimes.security import Doorkeeper
 from crescendo.runtimes.tree_messages import (
     SERVICE,
@@ -72,7 +72,7 @@ class RelayDoor:
         for link in list(self.links):
             link.close(Refusal(why))
         if self._streams:
-            await asyncio.wait(self._streams, timeout=5.0)
+            await asyncio.wait(self._streams, timeout=LAST_WORDS)
 
     @property
     def handlers(self) -> Any:

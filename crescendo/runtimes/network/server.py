@@ -30,7 +30,7 @@ from crescendo.runtimes.network.peers import LARGE, Peer, Traffic, serialized
 from crescendo.runtimes.network.relay import RelayDoor
 from crescendo.runtimes.network.server_house import ServerHouse
 from crescendo.runtimes.network.status import Desk
-from crescendo.runtimes.network.voice import converse
+from crescendo.runtimes.network.voice import LAST_WORDS, converse
 from crescendo.runtimes.network.watch import Manners, Watch
 from crescendo.runtimes.wire import Assembly, Part
 from crescendo.runtimes.wire_frames import heard
@@ -58,7 +58,7 @@ class NetworkServer:
 
     def __init__(self, hall: Hall, manners: Manners | None = None, admit: Admit = everybody, log: Log = quiet) -> None:
         self.hall, self.admit, self.log = hall, admit, log
-        self._watch = Watch(self, manners or Manners())
+        self.watch = Watch(self, manners or Manners())
         self.peers: dict[int, Peer] = {}
         self.heard_at: dict[int, float] = {}
         self._traffic: dict[int, Traffic] = {}
@@ -96,7 +96,7 @@ class NetworkServer:
         port = server.add_secure_port(address, credentials) if secure else server.add_insecure_port(address)
         self._server = server
         await server.start()
-        self._watching = asyncio.create_task(self._watch.go_round())
+        self._watching = asyncio.create_task(self.watch.keep_looking())
         self._watching.add_done_callback(self._on_watch_end)
         if self.hall.finished:
             self.finished.set()
@@ -104,6 +104,8 @@ class NetworkServer:
 
     async def stop(self) -> None:
         """Finish the write in hand, and close every stream."""
+        self._porch.close()
+        self._questions.close()
         for peer in list(self.peers.values()):
             peer.close(Refusal("the server stops; come back later"))
         if self._relays is not None:
@@ -114,7 +116,7 @@ class NetworkServer:
             await asyncio.gather(self._watching, return_exceptions=True)
         self.hall.log_void()
         if self._server is not None:
-            await self._server.stop(1.0)
+            await self._server.stop(LAST_WORDS)
 
     def _on_watch_end(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:

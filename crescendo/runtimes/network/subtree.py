@@ -45,6 +45,10 @@ class ClientDoor:
     def __init__(self, node: Node, admit: Any, porch: Porch) -> None:
         self._node, self._admit, self._porch, self._questions = node, admit, porch, Questions()
 
+    def close(self) -> None:
+        """End the streams that only ask."""
+        self._questions.close()
+
     @property
     def handlers(self) -> Any:
         """To be added to a gRPC server."""

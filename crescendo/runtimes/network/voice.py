@@ -13,7 +13,7 @@ from crescendo.errors import PeerError
 from crescendo.runtimes.wire_messages import Refusal
 
 MOST_WORDS = 500  # that wait for the other side to read them; then its stream is closed
-LAST_WORDS = 2.0  # seconds in which what was said last has to go out
+LAST_WORDS = 5.0  # seconds after which a stream is cut whose other side does not read what was said last
 
 
 class Voice(ABC):

@@ -1,4 +1,4 @@
-"""The server's rounds through the house: who is there, who has been silent for too long, and who holds the others up."""
+"""Liveness: pings the clients, and declares absent those that were silent for too long or hold the others up."""
 
 from __future__ import annotations
 
@@ -33,34 +33,43 @@ class Watch:
 
     def __init__(self, server: NetworkServer, manners: Manners) -> None:
         self._server, self._hall, self._manners = server, server.hall, manners
+        self._attendance = Attendance(len(self._hall.names), time.monotonic())
+        self._waiting = Waiting(time.monotonic())
+        self._pings = 0
 
-    async def go_round(self) -> None:
-        """Ask who is there, and declare absent whoever was silent for too long while others were heard; again and again."""
-        server, clients, number = self._server, len(self._hall.names), 0
-        attendance, waiting = Attendance(clients, time.monotonic()), Waiting(time.monotonic())
+    async def keep_looking(self) -> None:
+        every = self._manners.ping_every
         while True:
-            await asyncio.sleep(self._manners.ping_every)
-            number += 1
-            for peer in server.peers.values():
-                peer.say(Ping(number))
-            attendance.look(time.monotonic(), server.heard_at)
-            waiting.look(time.monotonic(), self._hall.durable.k)
-            known = self._hall.durable.instances
-            for c in range(clients):
-                patience = self._manners.absent_after if c in known else self._manners.gather
-                await self._look_at(c, attendance.silent(c) > patience, waiting)
-            async with server.line.held():
-                self._hall.log_void()
-            server.look_who_knows()
+            began = time.monotonic()
+            await asyncio.sleep(every)
+            if time.monotonic() - began > 2 * every:
+                self._attendance.did_not_run(time.monotonic())
+            await self.look()
 
-    async def _look_at(self, c: int, too_silent: bool, waiting: Waiting) -> None:
+    async def look(self) -> None:
+        """Ping every client, and declare absent those that were silent for too long while others were heard."""
+        server, now = self._server, time.monotonic()
+        self._pings += 1
+        for peer in server.peers.values():
+            peer.say(Ping(self._pings))
+        self._attendance.look(now, server.heard_at)
+        self._waiting.look(now, self._hall.durable.k)
+        known = self._hall.durable.instances
+        for c in range(len(self._hall.names)):
+            patience = self._manners.absent_after if c in known else self._manners.gather
+            await self._look_at(c, self._attendance.silent(c) > patience)
+        async with server.line.held():
+            self._hall.log_void()
+        server.look_who_knows()
+
+    async def _look_at(self, c: int, too_silent: bool) -> None:
         server, hall = self._server, self._hall
         if too_silent and hall.durable.present[c]:
             await server.put(c, Silence())
             if c in server.peers:  # a stream that nobody answers on; a client that lives makes a new one
                 server.peers[c].close(Refusal("nothing was heard for too long; come back"))
         elif c in server.peers and hall.waits_for(c):
-            await self._stop_waiting(c, waiting.seconds(server.peers[c].came))
+            await self._stop_waiting(c, self._waiting.seconds(server.peers[c].came))
 
     async def _stop_waiting(self, c: int, seconds: float) -> None:
         """Whoever answers and does not send is waited for long, not for ever. It may come back, as one that was absent."""

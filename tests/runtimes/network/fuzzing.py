@@ -11,11 +11,16 @@ from tests.runtimes.network.mutations import MUST_BE_REFUSED, mutant, strange_he
 from tests.runtimes.network.raw_streams import End, Line, check_clear, check_end
 
 
-async def fuzz(bad: Mallory, rng: random.Random, count: int) -> Counter[str]:
-    """Mutated messages on a stream that has joined; every one is answered, dropped or, if it happens to be sound, taken."""
+async def fuzz(bad: Mallory, rng: random.Random, count: int, below: int) -> Counter[str]:
+    """Mutated messages on a stream that has joined; every one is answered, dropped or, if it happens to be sound, taken.
+
+    Most settle the round that they are about. They are about rounds before ``below``, so that later ones are left.
+    """
     seen: Counter[str] = Counter()
     while seen["messages"] < count:
-        bad.target = bad.round if rng.random() < 0.15 else rng.randrange(bad.round + 1)  # voids of open rounds are few
+        is_open, bad.target = bad.round < below, rng.randrange(max(1, bad.round))
+        if is_open and rng.random() < 0.15:
+            bad.target = bad.round
         mutation, messages = mutant(rng, bad, private=True)
         heard = await bad.fire(*messages)
         seen["messages"] += len(messages)

@@ -56,6 +56,11 @@ class Mallory:
                 return self.agreed.terms.rounds - 1
         return i
 
+    @property
+    def aim(self) -> int:
+        """The round that its updates are about, unless it is told another."""
+        return self.round if self.target is None else self.target
+
     async def join(self, **changes: Any) -> pb.ToClient | End:
         """Open a stream; the answer. It may have forgotten its last rounds, so it tries a few."""
         answer: pb.ToClient | End = End(grpc.StatusCode.OK, "")
@@ -135,17 +140,25 @@ class Mallory:
 
     def update(self, round: int | None = None, value: float = 1e-4, **changes: Any) -> list[pb.ToServer]:
         """The messages of an update that a sound client could send."""
-        agreed, i = self.agreed, round
-        if i is None:
-            i = self.round if self.target is None else self.target
+        agreed, i = self.agreed, self.aim if round is None else round
         low, high = agreed.terms.block(i, agreed.objective.size)
         data = changes.pop("data", None) or encode(np.full(high - low, value), agreed.wire)
         about = {"federation": agreed.federation, "digest": agreed.digest, **changes}
         return list(update_parts(i, data, agreed.wire, **about))
 
     async def behave(self) -> None:
-        """Send a sound update of the next round, and wait until everybody's updates have completed that round."""
+        """Send a sound update of the next round, and wait until everybody's updates have completed that round.
+
+        A sound client knows which of its rounds are settled (after mischief: `join` again), and does not finish a round before
+        the others are near it.
+        """
+        if self.line is None or self.line.end is not None:
+            await self.join()
         i = self.round
+        assert i not in self.settled, "no round is left"
+        while self.agreed.terms.furthest(self.k) < i:
+            answer = await self.hear()
+            assert isinstance(answer, pb.ToClient), answer
         heard = await self.fire(*self.update(i))
         assert heard == [], heard
         while self.k <= i:

@@ -22,7 +22,7 @@ Mutation = Callable[[random.Random, Mallory], list[Raw]]
 def base(rng: random.Random, bad: Mallory) -> pb.ToServer:
     """A sound message."""
     about = bad.agreed.federation, bad.agreed.digest
-    kinds = [bad.update()[0], to_server(bad.hello()), to_server(VoidRound(bad.round, *about))]
+    kinds = [bad.update()[0], to_server(bad.hello()), to_server(VoidRound(bad.aim, *about))]
     return rng.choices(kinds, weights=(6, 1, 1))[0]
 
 

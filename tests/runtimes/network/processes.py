@@ -5,6 +5,7 @@ The processes are forked from one that has loaded everything, so that starting o
 
 from __future__ import annotations
 
+import itertools
 import json
 import multiprocessing
 import os
@@ -270,10 +271,24 @@ def _cut(config: Config) -> tuple[Any, list[Any]]:
     return dataset.train, split_data(config, dataset)
 
 
+def _own_ports() -> Iterator[int]:
+    """Ports that no other process of this test run tries, from a random one on.
+
+    They lie below those that the system gives to outgoing connections: one of these could take a port while its server is down.
+    """
+    workers, me = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")), os.environ.get("PYTEST_XDIST_WORKER", "gw0")
+    mine = range(20_000 + int(me[2:]), 32_000, workers)
+    begin = random.SystemRandom().randrange(len(mine))
+    return itertools.cycle([*mine[begin:], *mine[:begin]])
+
+
+PORTS = _own_ports()
+
+
 def free_port() -> int:
-    """Below the ports that the system gives to outgoing connections: one of those could take it while the server is down."""
+    """A port that nobody listens on, another one each time: between this and its use it may lie unused for long."""
     while True:
-        port = random.SystemRandom().randrange(20_000, 32_000)
+        port = next(PORTS)
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:

@@ -44,19 +44,22 @@ ONES = np.ones(5)
 
 
 class Fake:
-    """One stream to the server."""
+    """One stream to the server. Several tasks may speak at once: gRPC takes one write on a call at a time, so they queue."""
 
     def __init__(self, call: Any, agreed: Agreed) -> None:
         self.call, self.agreed = call, agreed
+        self._writing = asyncio.Lock()
 
     async def say(self, message: FromClient) -> None:
-        await self.call.write(to_server(message))
+        async with self._writing:
+            await self.call.write(to_server(message))
 
     async def send(self, round: int, delta: Any, wire: str | None = None) -> None:
         agreed = self.agreed
         data = delta if isinstance(delta, bytes) else encode(np.asarray(delta), agreed.wire)
-        for part in update_parts(round, data, wire or agreed.wire, agreed.federation, agreed.digest):
-            await self.call.write(part)
+        async with self._writing:
+            for part in update_parts(round, data, wire or agreed.wire, agreed.federation, agreed.digest):
+                await self.call.write(part)
 
     async def hear(self) -> Any:
         """The next message, None at the end of the stream."""
@@ -69,6 +72,11 @@ class Fake:
             assert message is not None, f"the stream ended before a {kind}"
             if isinstance(message, kind) and true(message):
                 return message
+
+    async def closed(self) -> None:
+        """Until the server closes the stream; what it had said before may still come."""
+        while await self.hear() is not None:
+            pass
 
     async def acknowledged(self, wanted: Settled | None = None) -> Settled:
         """Until these rounds, else any, are on the server's disk: an acknowledgement says so, or a broadcast in its stead."""

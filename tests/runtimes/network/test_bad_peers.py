@@ -41,7 +41,7 @@ def run_watched(run_file: str, port: int, state: str, log: str, linger: float, s
     from crescendo.runtimes.network import conduct, door
 
     conduct.STRIKES = conduct.FORGIVEN = conduct.JOINS = conduct.JOIN_RATE = 1e9
-    door.FIRST_WORD = 0.5
+    door.FIRST_WORD = 2.0
     os.dup2(os.open(stderr, os.O_WRONLY | os.O_CREAT | os.O_APPEND), 2)
     run_server(run_file, port, state, log, linger)
 
@@ -94,11 +94,12 @@ async def attack(port: int, agreed: Agreed, pid: int, rng: random.Random, count:
     async with channel_to(port) as channel:
         bad = Mallory(channel, agreed, BAD)
         await bad.behave()
-        await fuzz(bad, rng, 50)  # warm
+        await fuzz(bad, rng, 50, below=2)  # warm
         before = memory_of(pid)
-        for _ in range(5):
-            seen += await fuzz(bad, rng, count * 4 // 25)
+        for part in range(1, 6):
+            seen += await fuzz(bad, rng, count * 4 // 25, below=part * agreed.terms.rounds // 6)
             seen += await fuzz_the_door(bad, rng, count // 25)
+            await bad.join()
             await bad.behave()
         await be_silent(port, 30)
         await bad.behave()

@@ -46,6 +46,7 @@ async def who_says_nothing_is_hung_up_on(folder: Path) -> None:
             lines = [Line(here.channel) for _ in range(30)]
             for line in lines:
                 assert isinstance(await line.hear(), End)
+            patch.undo()  # those that do say who they are may be slow
             await here.finish(0, 1, 2)
 
 

@@ -24,7 +24,7 @@ async def whatever_is_said_is_answered(folder: Path) -> None:
             patch.setattr(conduct, allowed, 1e9)
         async with house(folder, WITH_PRIVACY) as here:
             bad, rng = here.client(0), random.Random(5)
-            await fuzz(bad, rng, 150)
+            await fuzz(bad, rng, 150, below=here.agreed.terms.rounds)
             await fuzz_the_door(bad, rng, 50)
             await here.finish(1, 2)
 

@@ -29,7 +29,7 @@ NAMED: dict[str, Any] = {**TWO, "serve": {**TWO["serve"], "names": ["alice", "bo
 def joins(on: Stage, folder: Path, name: str = "client") -> asyncio.Task[Any]:
     """A real client in a thread of its own; it ends or is refused."""
     source, policy = Source(str(records(folder))), Policy.model_validate(OPEN)
-    where, patience = Place(f"127.0.0.1:{on.port}"), Patience(0.02, 0.2, give_up=2.0)
+    where, patience = Place(f"127.0.0.1:{on.port}"), Patience(0.02, 0.2, give_up=SOON)
     return asyncio.create_task(
         asyncio.to_thread(join, where, "client 0", source, folder / name, policy, patience=patience)
     )

@@ -20,14 +20,11 @@ from crescendo.runtimes.network import conduct
 from crescendo.runtimes.network.conduct import Bucket
 from crescendo.runtimes.network.editions import Edition, News
 from crescendo.runtimes.network.peers import Peer, serialized
-from crescendo.runtimes.network.watch import Manners
 from crescendo.runtimes.wire import Assembly
 from crescendo.runtimes.wire_messages import (
     BroadcastPart,
     Goodbye,
     Hello,
-    Ping,
-    Pong,
     Refusal,
     VoidRound,
     Welcome,
@@ -216,37 +213,6 @@ def test_a_client_that_keeps_breaking_the_protocol_is_asked_to_come_later(tmp_pa
             await on.join(1)
 
     played(play)
-
-
-@pytest.mark.slow
-def test_a_silent_client_is_absent_and_on_its_return_goes_on_where_the_others_are(tmp_path: Path) -> None:
-    async def play() -> None:
-        async with stage(tmp_path, TWO, Manners(absent_after=0.4)) as on:
-            silent, good = await on.join(0), await on.join(1)
-            there = asyncio.Event()
-            answering = asyncio.create_task(_answer(good, 4, there))
-            try:
-                await good.send(0, ONES)
-                assert (await silent.hear_until(Refusal)).reason.startswith("nothing was heard")
-                for round in range(1, 4):
-                    await good.send(round, ONES)
-                await there.wait()
-                _, answer = await on.say_hello(0)
-                assert isinstance(answer, Welcome) and answer.start == 4 and answer.received == Settled(4)
-            finally:
-                answering.cancel()
-
-    played(play)
-
-
-async def _answer(fake: Fake, k: int, there: asyncio.Event) -> None:
-    """Answer pings, and say when a broadcast of ``k`` has come."""
-    while (raw := await fake.call.read()) is not grpc.aio.EOF:
-        message = from_server(raw)
-        if isinstance(message, Ping):
-            await fake.say(Pong(message.number))
-        elif isinstance(message, BroadcastPart) and message.vector.about >= k:
-            there.set()
 
 
 def test_a_server_put_back_from_a_backup_begins_a_new_epoch(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,13 @@ import pytest
 
 from crescendo.runtimes.network import aggregator
 from crescendo.runtimes.network.aggregator import Node, Work
+from crescendo.runtimes.network.client import _Talk
 from crescendo.runtimes.network.link import Patience, Place
-from crescendo.runtimes.wire_messages import Goodbye
+from crescendo.runtimes.network.logs import quiet
+from crescendo.runtimes.network.member import Contract, Seen
+from crescendo.runtimes.network.relayed import Link
+from crescendo.runtimes.network.server_house import ServerHouse
+from crescendo.runtimes.wire_messages import Goodbye, VoidRound
 from tests.conformance.cases import case
 from tests.runtimes.network.stage import SOON, Fake, Stage, stage, until
 
@@ -47,7 +53,7 @@ def test_a_client_whose_stream_closed_without_a_word_is_waited_for(tmp_path: Pat
         async with stage(tmp_path, ONE_ROUND) as made:
             one, other = await to_the_end(made)
             await one.say(Goodbye(finished=True))
-            assert await one.hear() is None  # the server closes the stream
+            await one.closed()
             await other.call.done_writing()
             await until_gone(made, 0, 1)
             made.server.look_who_knows()
@@ -58,6 +64,29 @@ def test_a_client_whose_stream_closed_without_a_word_is_waited_for(tmp_path: Pat
             assert made.hall.durable.present.all(), "to be finished is not to leave"
 
     asyncio.run(play())
+
+
+def test_a_client_that_ends_while_it_reconnects_says_goodbye_all_the_same(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with stage(tmp_path, ONE_ROUND) as made:
+            one, other = await to_the_end(made)
+            await other.say(Goodbye(finished=True))
+            one.call.cancel()  # in the instant in which it heard of the end
+            over = asyncio.Event()
+            over.set()
+            talk = _Talk(Place(f"127.0.0.1:{made.port}"), nothing_to_do(made), f"{0:032x}", quiet, over)
+            await asyncio.wait_for(talk.one_stream(), SOON)
+            await asyncio.wait_for(made.server.all_told.wait(), SOON)
+
+    asyncio.run(play())
+
+
+def nothing_to_do(made: Stage) -> Any:
+    """Client 0 after its last round."""
+    agreed, ignore = made.agreed, lambda *said: None
+    contract = Contract(agreed.federation, agreed.digest, "client 0", 0, agreed.terms, agreed.wire, 5, ())
+    said = dict.fromkeys(("check_alone", "welcomed", "acknowledged", "hear"), ignore)
+    return SimpleNamespace(contract=contract, seen=Seen(None), last=0, to_send=lambda received: ([], []), **said)
 
 
 @asynccontextmanager
@@ -84,17 +113,13 @@ async def below_a_node(made: Stage, log: list[str]) -> AsyncIterator[asyncio.Tas
         await asyncio.gather(running, return_exceptions=True)
 
 
-def test_an_aggregator_is_there_until_everybody_below_has_said_that_it_heard(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(aggregator, "LAST_WORDS", 0.0)
-
+def test_an_aggregator_is_there_until_everybody_below_has_said_that_it_heard(tmp_path: Path) -> None:
     async def play() -> None:
         log: list[str] = []
         async with stage(tmp_path, ONE_ROUND) as made, below_a_node(made, log) as running:
             one, other = await to_the_end(made)
             await one.say(Goodbye(finished=True))
-            assert await one.hear() is None
+            await one.closed()
             other.call.cancel()
             await until_gone(made, 0, 1)
             assert log[-2:] == ["disconnected client 1", "lingering None"]
@@ -103,6 +128,50 @@ def test_an_aggregator_is_there_until_everybody_below_has_said_that_it_heard(
             await again.say(Goodbye(finished=True))
             await asyncio.wait_for(made.server.all_told.wait(), SOON)
             assert await asyncio.wait_for(running, SOON), "the run is over for the aggregator too"
+
+    asyncio.run(play())
+
+
+def test_an_aggregator_ends_after_its_parent_has_read_who_heard_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However slowly the parent reads."""
+    may_read, on_below = asyncio.Event(), ServerHouse.on_below
+
+    async def slowly(self: ServerHouse, link: Link, name: str, message: VoidRound | Goodbye) -> None:
+        await may_read.wait()
+        await on_below(self, link, name, message)
+
+    monkeypatch.setattr(ServerHouse, "on_below", slowly)
+
+    async def play() -> None:
+        log: list[str] = []
+        async with stage(tmp_path, ONE_ROUND) as made, below_a_node(made, log) as running:
+            for fake in await to_the_end(made):
+                await fake.say(Goodbye(finished=True))
+                await fake.closed()
+            await until(lambda: {"disconnected client 0", "disconnected client 1"} <= set(log))
+            for _ in range(100):  # a node that did not wait would hang up now
+                await asyncio.sleep(0)
+            assert made.server.untold() == ["client 0", "client 1"]
+            may_read.set()
+            assert await asyncio.wait_for(running, SOON)
+            assert made.server.all_told.is_set()
+
+    asyncio.run(play())
+
+
+def test_an_aggregator_whose_parent_never_reads_ends_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(aggregator, "DRAIN", 0.0)
+    monkeypatch.setattr(ServerHouse, "on_below", lambda *said: asyncio.Event().wait())
+
+    async def play() -> None:
+        async with stage(tmp_path, ONE_ROUND) as made, below_a_node(made, []) as running:
+            for fake in await to_the_end(made):
+                await fake.say(Goodbye(finished=True))
+            assert await asyncio.wait_for(running, SOON)
 
     asyncio.run(play())
 
