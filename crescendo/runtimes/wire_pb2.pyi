@@ -109,7 +109,7 @@ class Leave(_message.Message):
     FINISHED_FIELD_NUMBER: _ClassVar[int]
     reason: str
     finished: bool
-    def __init__(self, reason: _Optional[str] = ..., finished: _Optional[bool] = ...) -> None: ...
+    def __init__(self, reason: _Optional[str] = ..., finished: bool = ...) -> None: ...
 
 class Pong(_message.Message):
     __slots__ = ("number",)
@@ -173,7 +173,7 @@ class Refusal(_message.Message):
     reason: str
     final: bool
     round: int
-    def __init__(self, reason: _Optional[str] = ..., final: _Optional[bool] = ..., round: _Optional[int] = ...) -> None: ...
+    def __init__(self, reason: _Optional[str] = ..., final: bool = ..., round: _Optional[int] = ...) -> None: ...
 
 class Ping(_message.Message):
     __slots__ = ("number",)

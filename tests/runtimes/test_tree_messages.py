@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -172,17 +169,3 @@ def test_mutated_bytes_are_understood_or_refused_and_never_break_anything(
             read(message)
         except PeerError as error:
             assert str(error)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["tree_pb2.py", "tree_pb2.pyi"])
-def test_the_generated_files_are_those_of_the_proto_file(name: str, tmp_path: Path) -> None:
-    root, command = Path(__file__).parents[2], [sys.executable, "-m", "grpc_tools.protoc", "-I", "."]
-    outputs = [f"--python_out={tmp_path}", f"--pyi_out={tmp_path}"]
-    subprocess.run([*command, *outputs, "crescendo/runtimes/tree.proto"], cwd=root, check=True)
-    made = (tmp_path / "crescendo/runtimes" / name).read_text().splitlines()
-    kept = (root / "crescendo/runtimes" / name).read_text().splitlines()
-    versions = ("# Protobuf Python Version", "    ")  # the compiler may be another one
-    assert [x for x in made if not x.startswith(versions)] == [
-        x for x in kept if not x.startswith((*versions, "# ruff", "# fmt", "# mypy"))
-    ]

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -230,25 +227,3 @@ def test_a_token_is_not_in_what_is_printed_and_long_reasons_are_cut() -> None:
     assert len(to_client(Refusal("x" * 5000)).refusal.reason) == TEXT
     with pytest.raises(UsageError, match="at most"):
         to_client(Welcome("x" * (TERMS + 1), "f", 0, 0, 0, Settled(0)))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["wire_pb2.py", "wire_pb2.pyi"])
-def test_the_generated_files_are_those_of_the_proto_file(name: str, tmp_path: Path) -> None:
-    root = Path(__file__).parents[2]
-    command = [
-        sys.executable,
-        "-m",
-        "grpc_tools.protoc",
-        "-I",
-        ".",
-        f"--python_out={tmp_path}",
-        f"--pyi_out={tmp_path}",
-    ]
-    subprocess.run([*command, "crescendo/runtimes/wire.proto"], cwd=root, check=True)
-    made = (tmp_path / "crescendo/runtimes" / name).read_text().splitlines()
-    kept = (root / "crescendo/runtimes" / name).read_text().splitlines()
-    versions = ("# Protobuf Python Version", "    ")  # the compiler may be another one
-    assert [x for x in made if not x.startswith(versions)] == [
-        x for x in kept if not x.startswith((*versions, "# ruff", "# fmt", "# mypy"))
-    ]
