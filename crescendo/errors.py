@@ -4,7 +4,13 @@ from __future__ import annotations
 
 
 class CrescendoError(Exception):
-    """Base class: catch this to catch everything raised on purpose."""
+    """Base class: catch this to catch everything raised on purpose.
+
+    ``public`` is what of it a peer may be told; None for nothing. It is set where an error is known to rest on what the peer
+    knows anyway, and never taken from the message of just any error, which may hold paths, budgets or what others agreed on.
+    """
+
+    public: str | None = None
 
 
 class PeerError(CrescendoError):

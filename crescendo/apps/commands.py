@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from crescendo.errors import CrescendoError
+from crescendo.runtimes.peer_text import cleaned
 
 if TYPE_CHECKING:
     from crescendo.runtimes.network.logs import Log
@@ -67,7 +68,7 @@ def one_sentence() -> Iterator[None]:
 
 def _fail(sentence: str, code: int = 1) -> typer.Exit:
     if _takes_a_line(sys.stderr):
-        typer.echo(f"crescendo: {sentence}", err=True)
+        typer.echo(f"crescendo: {cleaned(sentence)}", err=True)  # a server's words may be among them
     return typer.Exit(code)
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import functools
 import math
+import time
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,8 @@ from crescendo.apps.stopping import Wish, stoppable
 from crescendo.apps.terms import Agreed, build_terms
 from crescendo.errors import CrescendoError, Refused, UsageError
 from crescendo.objectives import ModelFile
-from crescendo.privacy.ledger import Overdrawn, tight
+from crescendo.privacy.events import tally
+from crescendo.privacy.ledger import Account, Promise, tight
 from crescendo.privacy.mechanisms import Private
 from crescendo.privacy.noise import Source as Randomness
 from crescendo.privacy.noise import SystemSource
@@ -32,7 +35,11 @@ from crescendo.runtimes.network.member import Contract, Member, Seen
 from crescendo.runtimes.store import Ledger, open_ledger
 from crescendo.worker import Worker
 
-OVERDRAWN = "this client's ledger has too little left for these terms"  # how much is nobody's business but its own
+# What a server is told. Why a ledger does not allow terms (too little left, another federation is open, too many offers) is
+# nobody's business but the client's own, and so is why its machine fails.
+LEDGER = "this client's ledger does not allow these terms now"
+COPY = "this client has no copy of the model that the terms describe"
+CANNOT = "this client cannot take part; its own log says why"
 
 
 @dataclass(frozen=True)
@@ -108,7 +115,8 @@ class _Joining:
 
     async def _take_part(self, agreed: Agreed, stop: asyncio.Event, patience: Patience) -> Joined:
         member = await asyncio.to_thread(self._member, agreed)
-        await take_part(self.place, member, self.ledger.instance, stop, patience, self.log)
+        instance = self.ledger.instance_of(agreed.federation)
+        await take_part(self.place, member, instance, stop, patience, self.log)
         if member.final is not None:
             save_model(self.state / "model.npz", member.final, agreed)
             self.ledger.close_federation(agreed.federation)  # what was promised and never sent is free again
@@ -132,31 +140,61 @@ class _Joining:
 
     async def _agree(self, stop: asyncio.Event, patience: Patience) -> Agreed | None:
         """The server's terms, checked and signed off; both sides log why if they are not."""
-        async with ask(self.place, self.name, self.ledger.instance, stop, patience, self.log) as question:
+        async with ask(self.place, self.name, stop, patience, self.log) as question:
             if question is None:
                 return None
             try:
                 return await asyncio.to_thread(self._accepted, question.welcome.terms, question.welcome.client)
-            except CrescendoError as error:
-                self.log("declined", reason=str(error))
-                await question.decline(OVERDRAWN if isinstance(error, Overdrawn) else str(error))
+            except Exception as error:
+                self.log("declined", reason=str(error) or type(error).__name__)
+                await question.decline(getattr(error, "public", None) or CANNOT)
                 raise
 
     def _accepted(self, text: str, me: int) -> Agreed:
-        agreed = build_terms(text)
-        if me >= len(agreed.names) or agreed.names[me] != self.name:
-            raise Refused(f'the terms do not name "{self.name}" as client {me}; ask the server\'s operator')
-        check_policy(self.policy, agreed, me)
-        agreed = clients_copy(agreed, self.model, self.log)
-        price = functools.cache(tight) if agreed.certificate is not None else _everything
-        delta = agreed.delta if agreed.delta is not None else min(1e-9, self.ledger.budget.delta)
-        asked = agreed.federation, agreed.digest, self.name, agreed.plan(me), delta, price
-        if agreed.certificate is not None:
-            check_epsilon(self.policy, agreed, self.ledger.quote(*asked).epsilon)
-        promise = self.ledger.sign(*asked)
+        """What both sides may log comes from terms and policy; the ledger and this machine are asked in silence."""
+        with _told():
+            agreed = _understood(text)
+            if me >= len(agreed.names) or agreed.names[me] != self.name:
+                raise Refused(f'the terms do not name "{self.name}" as client {me}; ask the server\'s operator')
+            check_policy(self.policy, agreed, me)
+        with _told(COPY):
+            agreed = clients_copy(agreed, self.model, self.log)
+        with _told(LEDGER):
+            promise = self._promised(agreed, me)
         epsilon = None if promise.epsilon == math.inf else promise.epsilon
         self.log("signed", federation=agreed.federation, terms=agreed.digest, epsilon=epsilon, delta=agreed.delta)
         return agreed
+
+    def _promised(self, agreed: Agreed, me: int) -> Promise:
+        """The sign-off in the ledger, or Refused.
+
+        What the plan costs rests on the terms alone, so the policy has its say first. Then the ledger is asked: each answer tells
+        the server something about what is left, so the answers are few a day.
+        """
+        plan, price = agreed.plan(me), functools.cache(tight) if agreed.certificate is not None else _everything
+        delta = agreed.delta if agreed.delta is not None else min(1e-9, self.ledger.budget.delta)
+        known = self.ledger.account(agreed.federation)
+        if agreed.certificate is not None and known is None:
+            with _told():
+                check_epsilon(self.policy, agreed, price(tally(event for event in plan if event is not None), delta))
+        self._check_open(agreed.federation, known)
+        self.ledger.consider(agreed.federation, agreed.digest, self.policy.max_offers, time.time())
+        return self.ledger.sign(agreed.federation, agreed.digest, self.name, plan, delta, price)
+
+    def _check_open(self, federation: str, known: Account | None) -> None:
+        """Fresh federation ids must not use a budget up: each open one holds on to what it was promised."""
+        others, most = self.ledger.open_federations(), self.policy.max_open_federations
+        if known is not None and known.withdrawn:
+            raise Refused(
+                f"federation {federation!r} was closed in the ledger {self.ledger.path} and can never be joined again; "
+                f"a new one needs an id of its own"
+            )
+        if known is None and len(others) >= most:
+            raise Refused(
+                f"this client's policy allows {most} open federation{'s' if most > 1 else ''} (max_open_federations), and "
+                f"{', '.join(map(repr, others[:3]))} {'are' if len(others) > 1 else 'is'} open; close one that is over with "
+                f"`crescendo account --ledger {self.ledger.path} --close FEDERATION`, or raise max_open_federations"
+            )
 
     def _member(self, agreed: Agreed) -> Member:
         """The records are opened here, after the terms were signed off."""
@@ -189,6 +227,27 @@ class _Joining:
         chosen = self.randomness(me)
         self.log("simulated_noise", says="this client's noise can be computed again and protects nobody")
         return chosen
+
+
+@contextmanager
+def _told(public: str | None = None) -> Iterator[None]:
+    """What is refused in here may be told to the server: in these words, else in its own, which are of terms and policy alone.
+
+    Anything else that goes wrong is not about the terms, and is not told.
+    """
+    try:
+        yield
+    except Refused as error:
+        error.public = error.public or public or str(error)
+        raise
+
+
+def _understood(text: str) -> Agreed:
+    """Terms, or Refused: whatever is wrong with them, the server has sent it."""
+    try:
+        return build_terms(text)
+    except CrescendoError as error:
+        raise error if isinstance(error, Refused) else Refused(str(error)) from None
 
 
 def _everything(events: Any, delta: float) -> float:

@@ -20,12 +20,13 @@ from crescendo.errors import UsageError
 from crescendo.runtimes.network.link import Place
 from crescendo.runtimes.network.link import status_of as asked
 from crescendo.runtimes.network.trouble import is_hopeless, reason_of
+from crescendo.runtimes.peer_text import all_cleaned
 
 
 def ask_status(place: Place, timeout: float = 15.0) -> dict[str, Any]:
     """What the server says about itself, or UsageError in one sentence."""
     try:
-        found: dict[str, Any] = json.loads(asyncio.run(asked(place, timeout)))
+        found: dict[str, Any] = all_cleaned(json.loads(asyncio.run(asked(place, timeout))))
         return found
     except grpc.aio.AioRpcError as error:
         raise _trouble(place.address, error) from None
@@ -39,7 +40,7 @@ class NotThere(UsageError):
 
 def _trouble(address: str, error: grpc.aio.AioRpcError) -> UsageError:
     if error.code() is grpc.StatusCode.UNAUTHENTICATED:
-        return UsageError(f"the server at {address} says: {error.details()}")
+        return UsageError(f"the server at {address} says: {reason_of(error)}")
     if error.code() is grpc.StatusCode.UNIMPLEMENTED:
         return UsageError(f"what answers at {address} has no status; is it an aggregator? ask the server itself")
     sentence = f"the server at {address} does not answer: {reason_of(error)}"

@@ -45,6 +45,15 @@ class Policy(Section):
     max_epsilon: float | None = key(None, POSITIVE, "the most that one federation may spend", gt=0)
     max_delta: float | None = key(None, "a number between 0 and 1", "the largest delta of one federation", gt=0, lt=1)
     min_sigma: float | None = key(None, POSITIVE, "the least noise of a round, whatever it costs", gt=0)
+    max_open_federations: int = key(
+        1, COUNT, "the most federations that are signed off and not over; `crescendo account --close` ends one", ge=1
+    )
+    max_offers: int = key(
+        10,
+        COUNT,
+        "the most different terms within 24 hours that are held against the ledger; others are declined",
+        ge=1,
+    )
     max_rounds: int | None = key(None, COUNT, "the most rounds of a federation", ge=1)
     federations: Words | None = key(None, "a list of names", "the federations that may be joined; left out, any")
     objectives: Words | None = key(

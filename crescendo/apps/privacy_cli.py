@@ -84,6 +84,12 @@ def account(
     ] = None,
     delta: Annotated[float | None, typer.Option(help="The delta to account at; else the one that is stated.")] = None,
     ledger: Annotated[Path | None, typer.Option(metavar="FILE", help="A data set's ledger, in place of a run.")] = None,
+    close: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FEDERATION", help="Close it in the ledger, for ever: what it may not use any more is free."
+        ),
+    ] = None,
     export: Annotated[
         Literal["dp-accounting", "opacus"] | None, typer.Option(help="Print the events for this library instead.")
     ] = None,
@@ -103,6 +109,9 @@ def account(
             raise ConfigError(
                 "--set changes a run file, and this is none; of a run, name its config.toml instead of the folder"
             )
+        if close is not None:
+            _close(ledger, close, delta is not None or export is not None, as_json)
+            return
         if export is not None:
             _export(what, ledger, overrides or [], export, client)
             return
@@ -164,6 +173,20 @@ def _ledger(path: Path, delta: float | None, as_json: bool) -> None:
         print_json({"ledger": str(path), **summary})
     else:
         show.ledger(summary)
+
+
+def _close(path: Path | None, federation: str, more: bool, as_json: bool) -> None:
+    from crescendo.apps import privacy_show as show
+    from crescendo.apps.closing import close_federation
+    from crescendo.errors import ConfigError
+
+    if path is None or more:
+        raise ConfigError("--close FEDERATION goes with --ledger FILE and nothing else")
+    found = close_federation(path, federation)
+    if as_json:
+        print_json({"ledger": str(path), **found.to_json()})
+    else:
+        show.closed(found.says, found.after)
 
 
 def _export(what: Path | None, ledger: Path | None, overrides: list[str], format: str, client: str | None) -> None:

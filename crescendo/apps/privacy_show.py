@@ -18,6 +18,7 @@ from crescendo.privacy import accountant
 from crescendo.privacy.audit import Report
 from crescendo.privacy.planner import Plan
 from crescendo.privacy.theorems import Verdict
+from crescendo.runtimes.peer_text import cleaned
 
 MOST_CLIENTS = 20
 TITLES = {
@@ -187,10 +188,20 @@ def ledger(summary: dict[str, Any]) -> None:
         counts = f"{one['charged']:,}", f"{one['rounds']:,}"
         costs = epsilon(one["spent"]), epsilon(one["promised"]), f"{one['delta']:g}"
         table.add_row(
-            Text(one["federation"]), Text(one["client"]), *counts, *costs, "closed" if one["closed"] else "open"
+            Text(cleaned(one["federation"])),
+            Text(cleaned(one["client"])),
+            *counts,
+            *costs,
+            "closed" if one["closed"] else "open",
         )
     console.print(table)
     say(console, _deltas(summary))
+
+
+def closed(says: str, summary: dict[str, Any]) -> None:
+    """What closing a federation returned, and the ledger as it is now."""
+    ledger(summary)
+    say(printer(), says)
 
 
 def _deltas(summary: dict[str, Any]) -> str:

@@ -18,13 +18,18 @@ Two ways to count across federations
        Sums of numbers that are fixed before they are spent may depend on the past.
     2. *Orders.* Renyi divergences of one order add up, though each release is chosen with knowledge of the earlier ones
        (Feldman, Zrnic 2021; Lecuyer 2021). The order is fixed before the first release, because a proof for each of several
-       orders is not a proof for the one that turns out best. It holds release by release, so when a federation is closed before
-       its end only the rounds that were charged count. Privacy loss distributions have no such theorem: they serve within
-       a plan, which is fixed.
+       orders is not a proof for the one that turns out best. It holds release by release. Privacy loss distributions have no
+       such theorem: they serve within a plan, which is fixed.
 
     A budget holds while *one* of the two stays within it. Which one may depend on what was released, so the two fail
     separately and their deltas add: part of delta is set aside for orders, the rest is for the sums. The set-aside part
     is fixed at the first sign-off, like the order. One federation may ask for all of delta; then nothing is set aside.
+
+When a federation is closed
+    It can never be charged again. If no round was charged, nothing was released, and its promise is struck out of both ways.
+    After the first charge its (epsilon, delta) stays in the sum: the epsilon of a plan is not a sum over its rounds, and what was
+    released may have had a say in when to close it. By the order only the rounds that were charged count, as a Renyi filter
+    adds release by release. While nothing was ever charged and no promise stands, the order is chosen anew.
 
 Sums and comparisons are exact (fractions), what goes into them is rounded up, what is left is rounded down.
 """
@@ -33,7 +38,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Literal, TypeAlias
 
@@ -60,7 +65,9 @@ class Promise:
     """A federation that was signed off: nothing in it ever changes.
 
     ``divergence`` is the plan's, of the ledger's order; ``orders``, which says what order that is, stands in the first
-    promise of a ledger only. The numbers are kept, not computed again: a filter adds what was fixed at the sign-off.
+    promise of a ledger only. ``failure`` is the part of ``delta`` for rare events in which a release is not what its event says
+    (a draw beyond its bound), so epsilon holds at what is left of it. The numbers are kept, not computed again: a filter adds
+    what was fixed at the sign-off.
     """
 
     federation: str
@@ -71,6 +78,7 @@ class Promise:
     epsilon: float
     divergence: float = 0.0
     orders: Orders | None = None
+    failure: float = 0.0
 
     def asks_the_same(self, terms: str, client: str, plan: Plan, delta: float) -> bool:
         """Nothing that was agreed on is different."""
@@ -84,6 +92,8 @@ class Account:
     promise: Promise
     charged: list[int] = field(default_factory=list)
     closed: bool = False
+    returned: bool = False  # closed before its first charge: as if it had never been signed off
+    withdrawn: bool = False  # closed by the owner of the records, not by the end of its run
 
     @property
     def last(self) -> int:
@@ -127,12 +137,19 @@ class Book:
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
         self.accounts: dict[str, Account] = {}  # in the order of sign-off
+        self.orders: Orders | None = None  # what the first sign-off fixed
 
     def copy(self) -> Book:
         """The book as it stands, to be read while the first goes on."""
         book = Book(self.budget)
-        book.accounts = {name: Account(a.promise, list(a.charged), a.closed) for name, a in self.accounts.items()}
+        book.accounts = {name: replace(one, charged=list(one.charged)) for name, one in self.accounts.items()}
+        book.orders = self.orders
         return book
+
+    @property
+    def blank(self) -> bool:
+        """No promise stands and nothing was ever charged, so that the order may be chosen."""
+        return all(account.returned for account in self.accounts.values())
 
     # -- signing off ---------------------------------------------------------------------------------------------------
 
@@ -144,6 +161,7 @@ class Book:
         plan: Sequence[PoissonGaussian | None],
         delta: float,
         price: Price = tight,
+        failure: float = 0.0,
     ) -> Promise:
         """What signing off would promise, or Refused; nothing is changed. The same terms again give the same promise."""
         plan = tuple(plan)
@@ -160,12 +178,17 @@ class Book:
                 f"federation {federation!r} asks delta {delta:g}, and the data set's whole budget is {self.budget.delta:g}; "
                 f"agree on a smaller delta"
             )
+        if not 0 <= failure < delta:
+            raise Refused(
+                f"federation {federation!r} asks delta {delta:g}, of which rare events take {failure:.3g}; "
+                f"agree on a larger delta"
+            )
         counted = tally(event for event in plan if event is not None)
-        epsilon = price(counted, delta) if counted else 0.0
-        first = None if self.accounts else choose_orders(self.budget, counted, delta)
-        orders = self.orders if self.accounts else first
+        epsilon = price(counted, delta - failure) if counted else 0.0
+        first = choose_orders(self.budget, counted, delta) if self.blank else None
+        orders = first if self.blank else self.orders
         divergence = orders.divergence(counted) if orders else 0.0
-        promise = Promise(federation, terms, client, plan, delta, epsilon, divergence, first)
+        promise = Promise(federation, terms, client, plan, delta, epsilon, divergence, first, failure)
         self._check_fits(promise)
         return promise
 
@@ -174,10 +197,12 @@ class Book:
         if promise.federation in self.accounts:
             raise Refused(f"federation {promise.federation!r} was signed off before; it is done once")
         self._check_fits(promise)
+        self.orders = promise.orders if self.blank else self.orders
         self.accounts[promise.federation] = Account(promise)
 
     def _check_fits(self, promise: Promise) -> None:
-        before, after = self.promised(), self._promised([*self.accounts.values(), Account(promise)])
+        orders = promise.orders if self.blank else self.orders
+        before, after = self.promised(), self._promised([*self.accounts.values(), Account(promise)], orders)
         if after.epsilon > self.budget.epsilon:
             raise Overdrawn(
                 f"federation {promise.federation!r} asks epsilon {promise.epsilon:.4g} at delta {promise.delta:.3g}, but of the "
@@ -212,9 +237,12 @@ class Book:
         self.check(federation, i, event)
         self.account(federation).charged.append(i)
 
-    def close(self, federation: str) -> None:
-        """Nothing more will be sent to this federation, for ever: counted by orders, what was not charged is free again."""
-        self.account(federation).closed = True
+    def close(self, federation: str, *, returned: bool = False, withdrawn: bool = False) -> None:
+        """Nothing more will be sent to this federation, for ever. ``returned`` says that nothing ever was."""
+        account = self.account(federation)
+        if returned and account.charged:
+            raise Refused(f"round {account.last} of federation {federation!r} was charged, so its promise stands")
+        account.closed, account.returned, account.withdrawn = True, returned, withdrawn
 
     def account(self, federation: str) -> Account:
         """The federation's account, or Refused."""
@@ -224,17 +252,14 @@ class Book:
 
     # -- totals --------------------------------------------------------------------------------------------------------
 
-    @property
-    def orders(self) -> Orders | None:
-        """What the first sign-off fixed."""
-        return next((account.promise.orders for account in self.accounts.values()), None)
-
     def promised(self) -> Total:
         """What all plans come to. This guarantee holds whatever happens: the budget is held against it."""
-        return self._promised(list(self.accounts.values()))
+        return self._promised(list(self.accounts.values()), self.orders)
 
-    def _promised(self, accounts: list[Account]) -> Total:
-        return self._total(accounts, [account.promise.epsilon for account in accounts], self._divergence_promised)
+    def _promised(self, accounts: list[Account], orders: Orders | None) -> Total:
+        accounts = [account for account in accounts if not account.returned]
+        epsilons = [account.promise.epsilon for account in accounts]
+        return self._total(accounts, epsilons, self._divergence_promised, orders)
 
     def _divergence_promised(self, account: Account, orders: Orders) -> float:
         return orders.divergence(account.events) if account.closed else account.promise.divergence
@@ -243,25 +268,32 @@ class Book:
         """What the rounds charged so far come to, if what was sent had no say in how many there are; else `promised` holds."""
         accounts = [account for account in self.accounts.values() if account.charged]
         epsilons = [self.spent_on(account, price) for account in accounts]
-        total = self._total(accounts, epsilons, lambda account, orders: orders.divergence(account.events))
+        total = self._total(accounts, epsilons, lambda account, orders: orders.divergence(account.events), self.orders)
         return min(total, self.promised(), key=lambda either: either.epsilon)
 
     def spent_on(self, account: Account, price: Price = tight) -> float:
         """The same for one federation, at its own delta; never above its promise, which covers every part of it."""
-        events = tally(account.events)
-        return min(account.promise.epsilon, price(events, account.promise.delta)) if events else 0.0
+        events, promise = tally(account.events), account.promise
+        return min(promise.epsilon, price(events, promise.delta - promise.failure)) if events else 0.0
 
     def _total(
-        self, accounts: list[Account], epsilons: list[float], divergence: Callable[[Account, Orders], float]
+        self,
+        accounts: list[Account],
+        epsilons: list[float],
+        divergence: Callable[[Account, Orders], float],
+        orders: Orders | None,
     ) -> Total:
-        """The smaller of the two ways; the orders are those of the first account, signed or about to be."""
-        orders = self.orders if self.accounts or not accounts else accounts[0].promise.orders
+        """The smaller of the two ways. Nothing is set aside for orders while no promise stands."""
+        orders = orders if accounts else None
         for_sums = Fraction(self.budget.delta) - (Fraction(orders.delta) if orders else 0)
         delta_left = for_sums - sum(Fraction(account.promise.delta) for account in accounts)
         found: list[tuple[float, Literal["sum", "orders", "neither"]]] = [(math.inf, "neither")]
         if delta_left >= 0:
             found.append((sum_up(epsilons), "sum"))
-        if orders and accounts:
+        rare = sum(Fraction(account.promise.failure) for account in accounts)
+        if (
+            orders and rare <= for_sums
+        ):  # a sum's deltas hold its rare events; by orders they have to fit in the same place
             found.append((sum_up([*(divergence(account, orders) for account in accounts), orders.toll()]), "orders"))
         epsilon, way = min(found)
         left = down(self.budget.epsilon, epsilon)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hmac
 import math
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 from crescendo.privacy.budget import Budget, Orders
@@ -21,6 +22,15 @@ def budget_of(body: dict[str, Any]) -> Budget:
     return Budget(_number(body["epsilon"]), body["delta"], body["split"])
 
 
+def instance_for(secret: str, federation: str, terms: str) -> str:
+    """What the server of a federation knows this client by: only this ledger can make it, and no two federations can compare.
+
+    >>> len({instance_for("secret", *about) for about in [("f", "9f3c"), ("g", "9f3c"), ("f", "a1b2")]})
+    3
+    """
+    return hmac.new(secret.encode(), f"{federation}\0{terms}".encode(), "sha256").hexdigest()[:32]
+
+
 def promise_body(promise: Promise) -> dict[str, Any]:
     """A sign-off, with the rate and sigma of every round."""
     return {
@@ -32,6 +42,7 @@ def promise_body(promise: Promise) -> dict[str, Any]:
         "epsilon": _plain(promise.epsilon),
         "divergence": _plain(promise.divergence),
         "orders": None if promise.orders is None else asdict(promise.orders),
+        "failure": promise.failure,
     }
 
 
@@ -39,8 +50,9 @@ def promise_of(body: dict[str, Any]) -> Promise:
     """What `promise_body` wrote."""
     plan: Plan = tuple(None if event is None else PoissonGaussian(*event) for event in body["plan"])
     orders = None if body["orders"] is None else Orders(**body["orders"])
+    known = {field.name: body[field.name] for field in fields(Promise) if field.name in body}  # older ones have fewer
     numbers = {name: _number(body[name]) for name in ("epsilon", "divergence")}
-    return Promise(**{**body, **numbers, "plan": plan, "orders": orders})
+    return Promise(**{**known, **numbers, "plan": plan, "orders": orders})
 
 
 def summary_body(book: Book, price: Price) -> dict[str, Any]:
@@ -67,6 +79,7 @@ def _account_body(account: Account, book: Book, price: Price) -> dict[str, Any]:
         "charged": len(account.charged),
         "last_round": account.last,
         "closed": account.closed,
+        "returned": account.returned,
         "delta": promise.delta,
         "promised": _plain(promise.epsilon),
         "spent": _plain(book.spent_on(account, price)),

@@ -9,6 +9,7 @@ from crescendo.core.messages import Pair, Settled
 from crescendo.errors import PeerError
 from crescendo.runtimes import tree_pb2 as pb
 from crescendo.runtimes import wire_pb2 as wire_pb
+from crescendo.runtimes.peer_text import cleaned
 from crescendo.runtimes.wire import Part, Raw, split
 from crescendo.runtimes.wire_messages import (
     LARGEST,
@@ -214,7 +215,7 @@ def from_parent(message: pb.Down) -> FromParent:
             return Acks(*_read_yours(message.acks.yours))
         case "refused":
             refused = message.refused
-            return SumRefusal(_id(refused.id), _read_pairs(refused.pairs), refused.reason[:TEXT])
+            return SumRefusal(_id(refused.id), _read_pairs(refused.pairs), cleaned(refused.reason[:TEXT]))
         case "refusal":
             refusal = from_server(wire_pb.ToClient(refusal=message.refusal))
             assert isinstance(refusal, Refusal)

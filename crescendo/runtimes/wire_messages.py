@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from crescendo.core.messages import Settled
 from crescendo.errors import PeerError, UsageError
 from crescendo.runtimes import wire_pb2 as pb
+from crescendo.runtimes.peer_text import cleaned
 from crescendo.runtimes.wire import PART, WIRES, Part, Raw, split
 from crescendo.runtimes.wire_frames import Framed, framed
 
@@ -244,7 +245,7 @@ def from_client(heard: pb.ToServer | Framed) -> FromClient:
             void = message.void
             return VoidRound(_small("round", void.round), _name("federation", void.federation), _digest(void.digest))
         case "leave":
-            return Goodbye(_text("reason", message.leave.reason, TEXT), message.leave.finished)
+            return Goodbye(_reason(message.leave.reason), message.leave.finished)
         case "pong":
             return Pong(message.pong.number)
         case _:
@@ -271,7 +272,7 @@ def from_server(message: pb.ToClient) -> FromServer:
         case "refusal":
             refusal = message.refusal
             round = _small("round", refusal.round) if refusal.HasField("round") else None
-            return Refusal(_text("reason", refusal.reason, TEXT), refusal.final, round)
+            return Refusal(_reason(refusal.reason), refusal.final, round)
         case "ping":
             return Ping(message.ping.number)
         case _:
@@ -337,6 +338,11 @@ def _text(what: str, text: str, longest: int) -> str:
     if len(text) > longest:
         raise PeerError(f"a message came with a {what} of {len(text)} characters, at most {longest} can be; dropped")
     return text
+
+
+def _reason(text: str) -> str:
+    """For people to read: whatever it holds, it steers nobody's terminal."""
+    return cleaned(_text("reason", text, TEXT))
 
 
 def _name(what: str, text: str) -> str:

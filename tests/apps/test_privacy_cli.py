@@ -225,6 +225,44 @@ def test_account_shows_what_a_ledger_has_spent_and_left() -> None:
     assert (found["federations"][0]["charged"], found["federations"][0]["rounds"]) == (1, 5)
 
 
+def test_a_promise_can_be_taken_back() -> None:
+    plan = [PoissonGaussian(0.1, 2.0)] * 5
+    with open_ledger("my.ledger", Budget(3.0, 1e-5), dataset="flights") as ledger:
+        ledger.sign("spring", "terms", "AA", plan, 1e-6)
+        ledger.sign("summer", "terms", "AA", plan, 1e-6)
+        ledger.release("summer", 0, plan[0], b"bytes")
+        busy = runner.invoke(app, ["account", "--ledger", "my.ledger", "--close", "spring"])
+        assert busy.exit_code == 1 and "in use by another process" in busy.stderr
+    before = json_of("account", "--ledger", "my.ledger")["left"]
+    found = json_of("account", "--ledger", "my.ledger", "--close", "spring")
+    assert (found["closed"], found["charged"], found["left_before"]) == ("spring", 0, before)
+    assert found["left"]["epsilon"] > before["epsilon"] and found["left"]["delta"] == pytest.approx(4e-6)
+    text = shown("account", "--ledger", "my.ledger", "--close", "summer")
+    assert "1 of its 5 rounds were charged and stay spent" in text and "closed" in text
+    after = json_of("account", "--ledger", "my.ledger")
+    assert after["left"]["delta"] == found["left"]["delta"], "after the first charge a sum gives nothing back"
+    for words, hint in [
+        (["--ledger", "my.ledger", "--close", "summer"], "was closed before"),
+        (["--ledger", "my.ledger", "--close", "sumer"], "did you mean 'summer'?"),
+        (["--ledger", "my.ledger", "--close", "x", "--delta", "1e-6"], "goes with --ledger FILE and nothing else"),
+        (["private.toml", "--close", "x"], "goes with --ledger FILE and nothing else"),
+        (["--ledger", "nope", "--close", "x"], "there is no ledger at nope"),
+    ]:
+        refused = runner.invoke(app, ["account", *words])
+        assert refused.exit_code == 1 and hint in refused.stderr and refused.stderr.count("\n") == 1, refused.output
+
+
+def test_closing_after_a_charge_returns_the_other_rounds_by_the_renyi_order() -> None:
+    plan = [PoissonGaussian(1.0, 20.0)] * 40
+    with open_ledger("my.ledger", Budget(3.0, 1e-5)) as ledger:
+        for federation in ("spring", "summer"):
+            ledger.sign(federation, "terms", "AA", plan, 4e-6)
+            ledger.release(federation, 0, plan[0], b"bytes")
+        assert ledger.summary()["promised"]["way"] == "orders"
+    found = json_of("account", "--ledger", "my.ledger", "--close", "summer")
+    assert found["left"]["epsilon"] > found["left_before"]["epsilon"] and "Renyi order" in found["says"]
+
+
 def test_a_ledger_that_is_not_there_is_not_to_be_begun_here() -> None:
     Path("state").mkdir()
     for name, hint in (("nope", "a client has it in its state folder"), ("state", "state/ledger.sqlite")):

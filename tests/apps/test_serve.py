@@ -18,7 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 from crescendo.apps.cli import app
-from crescendo.apps.join import OVERDRAWN, Joined, join
+from crescendo.apps.join import LEDGER, Joined, join
 from crescendo.apps.own_data import Source
 from crescendo.apps.policy import Policy
 from crescendo.apps.runfile import read, write
@@ -100,7 +100,7 @@ def test_a_federation_that_would_overspend_the_data_set_is_declined_without_tell
             with pytest.raises(Refused, match="left"):
                 await joined(on, tmp_path, {"epsilon": 0.01, "delta": 1e-5}, log=log)
             assert "spent or promised and 0.01 left" in log[0]["reason"]
-            assert [facts["reason"] for facts in on.events("declined")] == [OVERDRAWN]
+            assert [facts["reason"] for facts in on.events("declined")] == [LEDGER]
             assert not on.hall.durable.instances
 
     played(play)

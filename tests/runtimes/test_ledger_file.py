@@ -63,13 +63,13 @@ def test_a_reader_sees_what_a_killed_writer_left_also_without_the_lock_file(path
 
 def test_a_budget_can_be_corrected_until_something_is_signed_off(path: Path) -> None:
     with open_ledger(path, Budget(3.0, 1e-6), dataset="ward 7") as wrong:
-        instance = wrong.instance
+        secret = wrong._secret
     with open_ledger(path, BUDGET, dataset="ward 8") as mended:
-        assert (mended.budget, mended.dataset, mended.instance) == (BUDGET, "ward 8", instance)
+        assert (mended.budget, mended.dataset, mended._secret) == (BUDGET, "ward 8", secret)
     with begun(path) as ledger:
         store(ledger, 0, b"zero")
     with open_ledger(path, BUDGET) as again:
-        assert (again.dataset, again.instance, again.last_round("f")) == ("ward 8", instance, 0)
+        assert (again.dataset, again._secret, again.last_round("f")) == ("ward 8", secret, 0)
     with pytest.raises(Refused, match="budget is set once"):
         open_ledger(path, Budget(3.0, 1e-6))
 

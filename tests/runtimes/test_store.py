@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 import stat
 from pathlib import Path
 
@@ -12,6 +14,8 @@ from crescendo.core.messages import Settled
 from crescendo.errors import Refused
 from crescendo.privacy.budget import Budget
 from crescendo.privacy.events import PoissonGaussian
+from crescendo.runtimes.ledger_file import LedgerFile
+from crescendo.runtimes.offers import TooManyOffers
 from crescendo.runtimes.store import VoidRound, open_ledger
 from tests.runtimes.ledger_play import BUDGET, PLAN, begun, cheap, store
 
@@ -25,9 +29,9 @@ def test_a_ledger_opened_again_is_the_same_ledger(path: Path) -> None:
     with begun(path) as ledger:
         store(ledger, 0, b"zero")
         store(ledger, 3, b"three")
-        before, head, instance = ledger.summary(cheap), ledger.head, ledger.instance
+        before, head, instance = ledger.summary(cheap), ledger.head, ledger.instance_of("f")
     with open_ledger(path) as again:
-        assert (again.summary(cheap), again.head, again.instance) == (before, head, instance)
+        assert (again.summary(cheap), again.head, again.instance_of("f")) == (before, head, instance)
         assert again.last_round("f") == 3
         assert again.unacknowledged("f") == [(0, b"zero"), (3, b"three")]
     assert {file.name for file in path.parent.iterdir()} == {"ledger.db", "ledger.db.lock"}  # at rest
@@ -88,6 +92,73 @@ def test_a_closed_federation_sends_nothing_new_and_what_it_sent_again(path: Path
         assert again.unacknowledged("f") == [(0, b"zero")] and store(again, 0, b"") == b"zero"
         with pytest.raises(Refused, match="was closed after round 0"):
             store(again, 1, b"one")
+
+
+def test_a_federation_closed_before_its_first_charge_gives_all_back_and_stays_closed(path: Path) -> None:
+    with begun(path) as ledger:
+        ledger.close_federation("f", withdrawn=True)
+        assert ledger.open_federations() == []
+    with open_ledger(path) as again:
+        summary = again.summary(cheap)
+        assert summary["left"] == {"epsilon": 2.0, "delta": 1e-6} and summary["federations"][0]["returned"] is True
+        account = again.account("f")
+        assert account is not None and account.closed and account.withdrawn and again.account("g") is None
+        with pytest.raises(Refused, match="was closed after round -1"):
+            store(again, 0, b"zero")
+        assert (
+            again.sign("f", "terms", "me", PLAN, 1e-7, cheap) and again.open_federations() == []
+        )  # signing opens nothing
+
+
+def test_a_ledger_of_an_earlier_version_reads_as_it_did(path: Path) -> None:
+    """Entries as they were written before closing returned anything, instances were apart and charges could be void."""
+    file = LedgerFile(path, create=True)
+    budget = {"epsilon": 2.0, "delta": 1e-6, "split": 0.5, "dataset": "ward 7", "instance": "ab" * 16}
+    plan = [None if event is None else [event.rate, event.sigma] for event in PLAN]
+    sign = {"terms": "terms", "client": "me", "plan": plan, "delta": 1e-7, "epsilon": 0.29, "divergence": 0.0}
+    file.append("budget", budget)
+    file.append("sign", {**sign, "federation": "f", "orders": {"order": 22.0, "delta": 5e-7}})
+    charge = {"federation": "f", "round": 0, "rate": 0.01, "sigma": 2.0, "sha256": hashlib.sha256(b"zero").hexdigest()}
+    file.append("charge", charge, b"zero")
+    file.append("sign", {**sign, "federation": "never begun", "orders": None})
+    file.append("close", {"federation": "never begun"})
+    file.close()
+    with open_ledger(path, BUDGET, dataset="ward 7") as ledger:
+        assert ledger.unacknowledged("f") == [(0, b"zero")] and ledger.open_federations() == ["f"]
+        assert ledger.instance_of("f") == "ab" * 16  # the server has registered it so
+        assert ledger.summary(cheap)["left"]["delta"] == pytest.approx(3e-7)  # as it was counted then
+        ledger.sign("next", "terms", "me", PLAN, 1e-7, cheap)
+        assert ledger.instance_of("next") != "ab" * 16
+        store(ledger, 1, b"one")
+
+
+def test_two_federations_know_the_client_by_numbers_that_cannot_be_compared(path: Path) -> None:
+    with begun(path) as ledger:
+        ledger.sign("g", "terms", "me", PLAN, 1e-7, cheap)
+        found = [ledger.instance_of(federation) for federation in ("f", "g")]
+        assert len({*found, ledger._secret}) == 3 and all(re.fullmatch("[0-9a-f]{32}", one) for one in found)
+        assert ledger._secret not in json.dumps(ledger.summary(cheap))
+    with open_ledger(path) as again:
+        assert [again.instance_of(federation) for federation in ("f", "g")] == found
+
+
+def test_offers_are_counted_on_disk_and_a_restart_forgets_none(path: Path) -> None:
+    for j in range(4):
+        with open_ledger(path, BUDGET) as ledger:
+            ledger.consider(f"f{j}", f"terms {j}", most=4, now=1000.0 + j)
+            ledger.consider(f"f{j}", f"terms {j}", most=4, now=1000.0 + j)  # the same once more
+    with open_ledger(
+        path, Budget(3.0, 1e-6)
+    ) as ledger:  # nothing was signed off, so the numbers can still be corrected
+        with pytest.raises(TooManyOffers, match="4 different terms were offered within 24 hours"):
+            ledger.consider("f0", "smaller", most=4, now=80_000.0)
+        ledger.consider("f0", "smaller", most=5, now=80_000.0)
+        ledger.consider("f1", "smaller", most=4, now=1001.5 + 86_400.0)  # two of the five are too old by now
+        with pytest.raises(TooManyOffers):
+            ledger.consider("f1", "smaller still", most=4, now=1001.5 + 86_400.0)
+        ledger.sign("g", "terms", "me", PLAN, 1e-7, cheap)
+        ledger.consider("g", "terms", most=1, now=80_000.0)  # what was signed off is no offer
+    assert open_ledger(path, read_only=True).budget == Budget(3.0, 1e-6)
 
 
 def test_a_server_that_has_more_than_the_ledger_stops_the_client(path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -42,9 +43,11 @@ class Question:
 
 @asynccontextmanager
 async def ask(
-    place: Place, name: str, instance: str, stop: asyncio.Event, patience: Patience, log: Log = quiet
+    place: Place, name: str, stop: asyncio.Event, patience: Patience, log: Log = quiet
 ) -> AsyncIterator[Question | None]:
     """The server's terms, as soon as it can be reached; None if stopped before, `Unreachable` if given up.
+
+    Whoever asks has an instance id that is drawn for this question: a server learns a lasting one from those who join it.
 
     Before anybody has answered, what no attempt can mend is a mistake of whoever typed the command: it ends here. Later it may be
     somebody else's, who mends it, so `take_part` goes on trying.
@@ -55,7 +58,7 @@ async def ask(
             async with channel_to(place) as channel:
                 call = join_on(channel)
                 try:
-                    await call.write(to_server(Hello(name, instance, token=place.token)))
+                    await call.write(to_server(Hello(name, secrets.token_hex(16), token=place.token)))
                     answer = await _until(read(call), stop)
                     if answer is None or isinstance(answer, Welcome):
                         yield None if answer is None else Question(call, answer)

@@ -7,6 +7,8 @@ import asyncio
 import grpc
 import grpc.aio
 
+from crescendo.runtimes.peer_text import cleaned
+
 LONGEST = 300  # of what somebody else wrote
 
 # Of a connection that was never made; the first that fits. Those in HOPELESS come again however often one tries.
@@ -70,7 +72,7 @@ def _by_grpc(error: BaseException) -> bool:
 
 
 def _details(error: BaseException) -> str:
-    return (error.details() or "") if isinstance(error, grpc.aio.AioRpcError) else str(error)
+    return cleaned((error.details() or "") if isinstance(error, grpc.aio.AioRpcError) else str(error))
 
 
 def _while_connecting(text: str) -> bool:

@@ -1,0 +1,29 @@
+"""What a peer wrote, made fit for a log or a terminal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def cleaned(text: str, longest: int | None = None) -> str:
+    """The text on one line, without characters that would steer a terminal or turn what is read around.
+
+    >>> print(cleaned("refused\\n\\x1b[2J\\u202eevil \\x07 caf\\u00e9"), cleaned("x" * 20, longest=5))
+    refused ?[2J?evil ? café xx...
+    """
+    if longest is not None and len(text) > longest:
+        text = text[: max(0, longest - 3)] + "..."
+    return "".join(letter if letter.isprintable() else " " if letter.isspace() else "?" for letter in text)
+
+
+def all_cleaned(value: Any) -> Any:
+    """Every text in plain data, the names of fields too.
+
+    >>> all_cleaned({"clients": [{"name": "a\\x1bb", "round": 3}]})
+    {'clients': [{'name': 'a?b', 'round': 3}]}
+    """
+    if isinstance(value, dict):
+        return {all_cleaned(name): all_cleaned(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [all_cleaned(inner) for inner in value]
+    return cleaned(value) if isinstance(value, str) else value
