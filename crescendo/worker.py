@@ -23,7 +23,8 @@ class Worker:
     The mechanism says which records a round has and what of it is sent; without one, records are drawn uniformly with
     replacement and the displacement is sent as it is. A round that is restarted draws the same records, from the stream
     of (seed, client, round). ``wire`` is the type of the floats that are sent: the client moves by what it sent,
-    rounded as the server will see it.
+    rounded as the server will see it. A private release that does not fit is cut to the largest float there is: whether a
+    round is sent must not depend on what is in it.
     """
 
     def __init__(
@@ -41,7 +42,7 @@ class Worker:
         if mechanism is None and not len(rows):  # a private client without records sends noise like any other
             raise UsageError(f"client {me} has no records; give every client at least one")
         self.client = Client(terms, me, model)
-        self._terms, self._size, self._wire = terms, objective.size, wire
+        self._size, self._wire = objective.size, wire
         self._mechanism = Plain(terms, me, rows, seed) if mechanism is None else mechanism
         self._mechanism.check(terms, objective)
         self._stepper = self._mechanism.stepper(objective, data)
@@ -73,9 +74,8 @@ class Worker:
     def finish(self) -> Update:
         """What is sent of the round, rounded to the wire, as an update; the client goes on with its next round."""
         i, start = self.client.round, self._mechanism.start(self.client.frame)
-        low, high = self._terms.block(i, self._size)
-        released = self._mechanism.release(i, start, start[low:high] - self._stepper.read()[low:high])
-        update = self.client.finish(rounded(released, self._wire))
+        released = self._mechanism.release(i, start, self._stepper)
+        update = self.client.finish(rounded(released, self._wire, self._mechanism.saturates))
         self._slots = None
         return update
 

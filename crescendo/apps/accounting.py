@@ -15,6 +15,7 @@ from crescendo.apps.guarantee import REMINDER
 from crescendo.errors import DataError, UsageError
 from crescendo.privacy.accountant import Progress, Spent, account, check_delta
 from crescendo.privacy.events import Counted, from_json, tally, to_json
+from crescendo.privacy.sigmas import Sigmas
 from crescendo.privacy.theorems import Verdict, main_theorem, theorem_one
 
 MOST_TIGHT = 8  # plans that all get the tight accountant and the theorems; of more, the costliest
@@ -86,7 +87,7 @@ class Statement:
     says: str
     delta: float | None = None
     stated: float | None = None
-    sigma: float | None = None
+    sigma: Sigmas | None = None
     clients: tuple[Account, ...] = ()
     simulated: bool | None = None  # whether the run was; None of a run file, which is a plan
 
@@ -104,7 +105,7 @@ class Statement:
             "epsilon": self.epsilon,
             "delta": self.delta,
             "stated_epsilon": self.stated,
-            "sigma": self.sigma,
+            "sigma": None if self.sigma is None else self.sigma.to_json(),
             "clients": [client.to_json() for client in self.clients],
         }
 
@@ -149,7 +150,7 @@ def statement_of_run(folder: Path, delta: float | None, progress: Progress | Non
         return Statement(str(folder), "none", NOTHING)
     try:
         clients = [Releases(str(c["name"]), int(c["records"]), from_json(c["events"])) for c in found["clients"]]
-        mechanism, sigma, stated = str(found["mechanism"]), float(found["sigma"]), found["stated_epsilon"]
+        mechanism, sigma, stated = str(found["mechanism"]), Sigmas.of(found["sigma"]), found["stated_epsilon"]
         check_delta(found["delta"])
         if not clients or min(client.records for client in clients) < 1:
             raise ValueError

@@ -165,6 +165,11 @@ class Timing(Section):
     )
 
 
+SigmaSteps = Annotated[
+    tuple[Annotated[tuple[Annotated[int, Field(ge=1)], Annotated[float, Field(gt=0)]], BeforeValidator(as_tuple)], ...],
+    BeforeValidator(as_tuple),
+    Field(min_length=1),
+]
 Counts = Annotated[tuple[Annotated[int, Field(ge=1)], ...], BeforeValidator(as_tuple)]
 
 
@@ -178,8 +183,10 @@ class Privacy(Section):
         None, POSITIVE, "what every client may spend over the run; a run that spends more is refused", gt=0
     )
     delta: float | None = key(None, "a number between 0 and 1", "the delta of that epsilon", gt=0, lt=1)
-    sigma: float | None = key(
-        None, POSITIVE, "noise of a round over what one record can change; left out, the least that keeps epsilon", gt=0
+    sigma: Annotated[float, Field(gt=0)] | SigmaSteps | None = key(
+        None,
+        "a number above 0, or a list of [rounds, sigma]",
+        "noise of a round over what one record can change; left out, the least that keeps epsilon",
     )
     clip: float | None = key(None, POSITIVE, "C, the length that each record's gradient is cut to", gt=0)
     norm_bound: float | None = key(

@@ -24,11 +24,12 @@ from crescendo.privacy import renyi
 from crescendo.privacy.accountant import Progress, Spent, account
 from crescendo.privacy.admission import admitted
 from crescendo.privacy.calibrate import least_sigma
-from crescendo.privacy.certificates import Certificate, certify
+from crescendo.privacy.certificates import Certificate, certify, rate_of
 from crescendo.privacy.events import Counted, PoissonGaussian, tally, to_json
 from crescendo.privacy.mechanisms import Private
 from crescendo.privacy.noise import SeededSource
 from crescendo.privacy.planner import compared
+from crescendo.privacy.sigmas import Sigmas
 
 MOST_TIGHT = 8  # clients with a plan of their own that all get the tight accountant; of more, those that need it
 
@@ -60,12 +61,12 @@ class Guarantee:
 
     @property
     def aggregated_noise(self) -> float:
-        """sqrt(T) sigma."""
-        return math.sqrt(self.certificate.terms.rounds) * self.certificate.sigma
+        """sqrt(T) sigma, or the root of the sum of the rounds' squares."""
+        return self.certificate.sigma.aggregated(self.certificate.terms.rounds)
 
     def mechanism(self, c: int, rows: IntArray, seed: int, noise: bool = True) -> Private:
         """Client c's own, on seeded noise. Without noise it draws and clips the same, and no epsilon is ever stated for it."""
-        made = self.certificate if noise else dataclasses.replace(self.certificate, sigma=0.0)
+        made = self.certificate if noise else dataclasses.replace(self.certificate, sigma=Sigmas.constant(0.0))
         return Private(made, c, rows, SeededSource(seed, c))
 
     def compared_to(self) -> dict[str, Any]:
@@ -109,13 +110,14 @@ class Guarantee:
             "epsilon": self.epsilon,
             "delta": self.delta,
             "stated_epsilon": self.stated,
-            "sigma": made.sigma,
+            "sigma": made.sigma.to_json(),
             "clip": made.clip,
             "norm_bound": made.norm_bound,
             "aggregated_noise": self.aggregated_noise,
             "adjacency": made.adjacency,
             "sampling": made.sampling,
             "rounding_slack": made.slack,
+            "failure": made.failure,
             "conditions": [
                 {"name": one.name, "left": one.left, "right": one.right, "holds": one.holds} for one in made.conditions
             ],
@@ -142,8 +144,8 @@ def guarantee(config: Config, terms: Terms, objective: Any, progress: Progress |
     assert asked.delta is not None and asked.clip is not None
     records = declared(config, terms.clients)
     made = Maker(asked.mechanism, terms, objective, asked.clip, records, asked.norm_bound)
-    plans = sorted({tally(made.certificate(1.0).events(c)) for c in range(terms.clients)})
-    sigma = asked.sigma if asked.sigma is not None else _planned(plans, asked.epsilon, asked.delta)
+    plans = sorted({_plan(terms, records, c) for c in range(terms.clients)})
+    sigma = Sigmas.of(asked.sigma if asked.sigma is not None else _planned(plans, asked.epsilon, asked.delta))
     certificate = made.certificate(sigma)
     spent = _spent([tally(certificate.events(c)) for c in range(terms.clients)], asked.delta, asked.epsilon, progress)
     found = Guarantee(certificate, asked.delta, asked.epsilon, spent)
@@ -167,7 +169,7 @@ class Maker:
     records: tuple[int, ...]
     norm_bound: float | None
 
-    def certificate(self, sigma: float) -> Certificate:
+    def certificate(self, sigma: Sigmas) -> Certificate:
         return certify(
             self.mechanism,
             self.terms,
@@ -177,6 +179,12 @@ class Maker:
             records=self.records,
             norm_bound=self.norm_bound,
         )
+
+
+def _plan(terms: Terms, records: tuple[int, ...], c: int) -> Counted:
+    """The rates of client c's rounds, as events with a sigma that is still to be found."""
+    slots = (terms.share(i, c) for i in range(terms.rounds))
+    return tally(PoissonGaussian(min(1.0, rate_of(share, records[c])), 1.0) for share in slots if share)
 
 
 def _planned(plans: list[Counted], epsilon: float | None, delta: float) -> float:

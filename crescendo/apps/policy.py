@@ -118,8 +118,8 @@ def check_policy(policy: Policy, agreed: Agreed, me: int) -> None:
         raise _refused(f"{terms.rounds} rounds", f"max_rounds = {policy.max_rounds}")
     if made is None or agreed.delta is None:
         return
-    if policy.min_sigma is not None and made.sigma < policy.min_sigma:
-        raise _refused(f"sigma = {made.sigma:g}", f"min_sigma = {policy.min_sigma:g}")
+    if policy.min_sigma is not None and made.sigma.least < policy.min_sigma:
+        raise _refused(f"sigma = {made.sigma.least:g}", f"min_sigma = {policy.min_sigma:g}")
     most = policy.max_delta if policy.max_delta is not None else policy.delta
     if most is not None and agreed.delta > most:
         raise _refused(f"delta = {agreed.delta:g}", f"delta of at most {most:g}")

@@ -210,7 +210,7 @@ def schedule_as_json(made: Certified) -> Row:
         if privacy is None
         else {
             "mechanism": privacy.certificate.mechanism,
-            "sigma": privacy.certificate.sigma,
+            "sigma": privacy.certificate.sigma.to_json(),
             "epsilon": privacy.epsilon,
             "delta": privacy.delta,
             "stated_epsilon": privacy.stated,

@@ -28,6 +28,7 @@ from crescendo.data import weights
 from crescendo.errors import ConfigError, CrescendoError, Refused, UsageError
 from crescendo.privacy.certificates import Certificate, certify
 from crescendo.privacy.events import PoissonGaussian
+from crescendo.privacy.sigmas import Sigmas
 from crescendo.schedules import Certificate as ScheduleCertificate
 from crescendo.schedules import PerClient
 
@@ -164,7 +165,7 @@ def _build(text: str, raw: Mapping[str, Any]) -> Agreed:
             terms,
             objective,
             clip=float(private["clip"]),
-            sigma=float(private["sigma"]),
+            sigma=Sigmas.of(private["sigma"]),
             records=tuple(int(records) for records in private["records"]),
             norm_bound=private["norm_bound"],
         )
@@ -276,7 +277,7 @@ def _with_privacy(text: str, config: Config, clients: int) -> tuple[str, Guarant
     }
     made = build_terms(_canonical(raw))
     found = guarantee(config, made.terms, made.objective)
-    raw["privacy"]["sigma"] = found.certificate.sigma
+    raw["privacy"]["sigma"] = found.certificate.sigma.to_json()
     return _canonical(raw), found
 
 

@@ -19,13 +19,14 @@ class Purpose(IntEnum):
     NOISE = 5
     TIMING = 6
     MASK = 7
+    REFINE = 8
 
 
-def stream(seed: int, purpose: Purpose, client: int = 0, round: int = 0) -> np.random.Generator:
-    """The numbers of one purpose, client and round.
+def stream(seed: int, purpose: Purpose, client: int = 0, round: int = 0, first: int = 0) -> np.random.Generator:
+    """The numbers of one purpose, client and round; from counter block ``first`` on.
 
     The counter has a fixed width (``default_rng((7, 2))`` equals ``default_rng((7, 2, 0))``, which would join two
-    streams), and its low word is the one that Philox counts up, so it starts at 0.
+    streams), and its low word is the one that Philox counts up, four numbers a block.
 
     >>> stream(7, Purpose.SAMPLE, client=2, round=5).integers(0, 100, 4)
     array([18, 36, 57, 66])
@@ -34,7 +35,7 @@ def stream(seed: int, purpose: Purpose, client: int = 0, round: int = 0) -> np.r
     """
     if not 0 <= seed < 2**128:
         raise UsageError(f"a seed is a whole number from 0 to 2**128 - 1, got {seed}")
-    return np.random.Generator(np.random.Philox(key=seed, counter=[0, int(purpose), client, round]))
+    return np.random.Generator(np.random.Philox(key=seed, counter=[first, int(purpose), client, round]))
 
 
 def aim(

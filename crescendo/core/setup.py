@@ -156,11 +156,19 @@ class Terms:
         """The step size of each slot of client c in round i: once a round (t = s_0+..+s_{i-1}), or at every slot (+ n h)."""
         slots = self.share(i, c)
         if self.steps.per == "round":
-            eta = self._etas.get(i)
-            if eta is None:
-                eta = self._etas[i] = float(self.steps.at(self.before(i)))
-            return np.full(slots, eta)
+            return np.full(slots, self._eta(i))
         return np.asarray(self.steps.at(self.before(i) + self.clients * np.arange(slots)), dtype=np.float64)
+
+    def distinct_etas(self, i: int, c: int) -> Floats:
+        """The same, but once where it is one for the whole round: of a hundred million slots there is one number to look at."""
+        slots = self.share(i, c)
+        return np.full(min(slots, 1), self._eta(i)) if self.steps.per == "round" else self.etas(i, c)
+
+    def _eta(self, i: int) -> float:
+        eta = self._etas.get(i)
+        if eta is None:
+            eta = self._etas[i] = float(self.steps.at(self.before(i)))
+        return eta
 
     def block(self, i: int, size: int) -> tuple[int, int]:
         """Paper [app-rec]: the coordinates lo..hi-1 of a model of ``size`` numbers that move in round i, the same for all."""

@@ -48,6 +48,9 @@ class Slots:
     block: Block | None = None  # Paper [app-rec]: the coordinates lo..hi-1 that move; None: all
     factor: float = 1.0  # Paper [app-rec]: the number of blocks, by which a masked gradient is scaled
     clip: float | None = None
+    unit: float | None = (
+        None  # what clipped gradients are rounded to multiples of, a power of two: their sum is then exact
+    )
 
     def __post_init__(self) -> None:
         slots = self.rows if self.ends is None else self.ends

@@ -43,7 +43,7 @@ class Logistic:
     intercept: bool = True
     dtype: Any = "float64"  # of the local model while it moves; models come and go as float64
     stacked: ClassVar[bool] = True
-    clips: ClassVar[bool] = True  # ``gradient`` clips record by record
+    clips: ClassVar[bool] = True  # ``gradient`` clips record by record, and rounds each to a unit
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dtype", np.dtype(self.dtype))
@@ -82,9 +82,18 @@ class Logistic:
         return np.zeros(self.size)
 
     def gradient(
-        self, w: Vector, data: Records, rows: IntArray, clip: float | None = None, block: Block | None = None
+        self,
+        w: Vector,
+        data: Records,
+        rows: IntArray,
+        clip: float | None = None,
+        block: Block | None = None,
+        unit: float | None = None,
     ) -> FloatArray:
-        """Sum of the gradients of ``rows`` without the L2 part, each clipped over (x, 1) if asked; the block's if given."""
+        """Sum of the gradients of ``rows`` without the L2 part, each clipped over (x, 1) if asked; the block's if given.
+
+        With ``unit``, a power of two, each record's gradient is rounded to multiples of it, so that the sum is exact.
+        """
         from crescendo.objectives.logistic_steps import sum_dense, sum_sparse
 
         self.admit(data)
@@ -92,11 +101,11 @@ class Logistic:
         rows = np.ascontiguousarray(rows, dtype=np.int64)
         if len(rows) and not 0 <= rows.min() <= rows.max() < len(data):
             raise UsageError(f"a record outside 0..{len(data) - 1} was asked for")
-        total, model, limit = np.zeros(self.size), np.array(w, dtype=np.float64), clip or 0.0
+        total, model, limits = np.zeros(self.size), np.array(w, dtype=np.float64), (clip or 0.0, unit or 0.0)
         if isinstance(x, np.ndarray):
-            sum_dense(total, model, x, self.features, data.y, rows, limit)
+            sum_dense(total, model, x, self.features, data.y, rows, *limits)
         else:
-            sum_sparse(total, model, x.data, x.indices, x.indptr, self.features, data.y, rows, limit)
+            sum_sparse(total, model, x.data, x.indices, x.indptr, self.features, data.y, rows, *limits)
         return total[slice(*(block or (0, self.size)))]
 
     def mean_gradient(self, w: Vector, data: Records, weighted: npt.ArrayLike | None = None) -> FloatArray:

@@ -239,9 +239,14 @@ def sum_sparse(
     y: Array,
     rows: Array,
     clip: float,
+    unit: float,
 ) -> None:
-    """Add the gradients of ``rows`` at ``w``, each clipped unless ``clip`` is 0, to ``total``."""
-    intercept = w.size > features
+    """Add the gradients of ``rows`` at ``w``, each clipped unless ``clip`` is 0, to ``total``.
+
+    With a ``unit``, a power of two, each number of each gradient is rounded to a multiple of it, by adding and taking away a
+    float whose last bit is the unit: sums of multiples are exact, whatever their order, until they reach 2^53 of them.
+    """
+    intercept, anchor = w.size > features, 1.5 * 2.0**52 * unit
     for i in range(rows.size):
         r = rows[i]
         margin, square = (w[features], 1.0) if intercept else (0.0, 0.0)
@@ -257,15 +262,15 @@ def sum_sparse(
                 if g == 0.0:  # a value that is not finite must not meet it
                     continue
         for p in range(indptr[r], indptr[r + 1]):
-            total[indices[p]] += g * F(values[p])
+            total[indices[p]] += (g * F(values[p]) + anchor) - anchor
         if intercept:
-            total[features] += g
+            total[features] += (g + anchor) - anchor
 
 
 @compiled
-def sum_dense(total: Array, w: Array, x: Array, features: int, y: Array, rows: Array, clip: float) -> None:
+def sum_dense(total: Array, w: Array, x: Array, features: int, y: Array, rows: Array, clip: float, unit: float) -> None:
     """The same for a dense ``x``."""
-    intercept = w.size > features
+    intercept, anchor = w.size > features, 1.5 * 2.0**52 * unit
     for i in range(rows.size):
         r = rows[i]
         margin, square = (w[features], 1.0) if intercept else (0.0, 0.0)
@@ -281,6 +286,6 @@ def sum_dense(total: Array, w: Array, x: Array, features: int, y: Array, rows: A
                 if g == 0.0:
                     continue
         for j in range(features):
-            total[j] += g * F(x[r, j])
+            total[j] += (g * F(x[r, j]) + anchor) - anchor
         if intercept:
-            total[features] += g
+            total[features] += (g + anchor) - anchor

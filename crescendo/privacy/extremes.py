@@ -14,7 +14,7 @@ from crescendo.core.setup import Terms
 class Extremes:
     """``rate`` is the largest, in round ``round`` of client ``client``; ``step`` the largest step size, whatever its sign.
 
-    For each client: ``least`` is the smallest of its rounds' largest steps but 0 (infinite if it takes none), ``slots`` the most
+    For each client: ``least`` is the smallest of its rounds' largest steps (infinite if it takes none), ``slots`` the most
     slots it has in a round.
     """
 
@@ -39,8 +39,8 @@ def extremes(terms: Terms, records: tuple[int, ...]) -> Extremes:
         most = int(shares.argmax())
         if not shares[most]:
             continue
-        reached = np.maximum.accumulate(np.abs(terms.etas(i, most)))
-        least = np.minimum(least, np.where((shares > 0) & (reached[shares - 1] > 0), reached[shares - 1], np.inf))
+        reached = np.maximum.accumulate(np.abs(terms.distinct_etas(i, most)))
+        least = np.minimum(least, np.where(shares > 0, reached[np.minimum(shares, len(reached)) - 1], np.inf))
         slots, step = np.maximum(slots, shares), max(step, float(reached[-1]))
         rates = shares / declared
         c = int(rates.argmax())

@@ -18,41 +18,55 @@ FIRST = np.zeros(1, dtype=np.int64)
 
 
 class FrozenStepper:
-    """Sums eta times each record's clipped gradient at a model that stays where it is.
+    """Sums each record's clipped gradient at a model that stays where it is.
 
-    L2 is a shrink of that model, once per public slot, whatever was drawn: it depends on no record. Because of the
-    frozen model one record changes the sum by its own clipped gradient and nothing else, for any objective.
+    Because of the frozen model one record changes the sum by its own clipped gradient and nothing else, for any objective. Each
+    gradient is rounded to multiples of the round's unit before it is added, so the sum is exact and has no order: no
+    rounding error of it depends on who else was drawn.
+
+    L2 is a shrink of that model, once per public slot, whatever was drawn. It depends on no record and is kept apart from the
+    sum: it is added after the release.
     """
 
     def __init__(self, objective: Any, data: Records) -> None:
         self._objective, self._data, self._l2 = objective, data, float(getattr(objective, "l2", 0.0))
         self._start: Floats = np.zeros(0)
         self._sum: Floats = np.zeros(0)
-        self._shrink: Floats = np.zeros(0)
+        self._step, self._slots, self._block = 0.0, 0, slice(0)
 
     def load(self, w: npt.NDArray[Any]) -> None:
         self._start = np.array(w, dtype=np.float64)
-        self._sum, self._shrink = np.zeros_like(self._start), np.ones_like(self._start)
+        self._sum = np.zeros_like(self._start)
+        self._step, self._slots, self._block = 0.0, 0, slice(0, len(self._start))
 
     def translate(self, by: npt.NDArray[Any]) -> None:
         raise UsageError("a private round uses one start model; take broadcasts in between rounds")
 
+    def gradients(self) -> Floats:
+        """The step size times the exact sum, on the coordinates that move: the only part that depends on records."""
+        return self._step * self._sum[self._block]
+
+    def decay(self) -> Floats:
+        """How far L2 moves the same coordinates: a function of the start model, which is public."""
+        kept = (1.0 - self._step * self._l2) ** self._slots
+        return self._start[self._block] * (1.0 - kept)
+
     def read(self) -> Floats:
-        return self._start * self._shrink - self._sum
+        moved = self._start.copy()
+        moved[self._block] -= self.decay() + self.gradients()
+        return moved
 
     def advance(self, slots: Slots, h0: int, h1: int) -> None:
         check_segment(slots, h0, h1, len(self._start))
         if h0 == h1:
             return
-        lo, hi = slots.block or (0, len(self._start))
-        step = float(slots.etas[h0]) * slots.factor
-        if (slots.etas[h0:h1] != slots.etas[h0]).any():
+        if (slots.etas[h0:h1] != slots.etas[0]).any():
             raise UsageError('the minibatch mechanism takes one step size per round; set schedule.steps.per = "round"')
-        if self._l2:
-            self._shrink[lo:hi] *= (1.0 - step * self._l2) ** (h1 - h0)
+        self._step, self._slots = float(slots.etas[0]) * slots.factor, self._slots + h1 - h0
+        self._block = slice(*(slots.block or (0, len(self._start))))
         rows = slots.rows[slots.records(h0).start : slots.records(h1 - 1).stop]
         if len(rows):
-            self._sum[lo:hi] += step * self._gradient(slots, rows)[lo:hi]
+            self._sum += self._gradient(slots, rows)
 
     def _gradient(self, slots: Slots, rows: npt.NDArray[np.int64]) -> Floats:
         """The sum of the rows' gradients, each clipped.
@@ -61,15 +75,22 @@ class FrozenStepper:
         that what it says of a record cannot depend on another, nor move the start model.
         """
         if getattr(self._objective, "clips", False):
-            return np.asarray(self._objective.gradient(self._start, self._data, rows, slots.clip), dtype=np.float64)
+            found = self._objective.gradient(self._start, self._data, rows, slots.clip, unit=slots.unit)
+            return np.asarray(found, dtype=np.float64)
         total = np.zeros_like(self._start)
         for r in range(len(rows)):
-            alone, start = self._data.take(rows[r : r + 1]), self._start.copy()
-            try:
-                gradient = np.asarray(self._objective.gradient(start, alone, FIRST), dtype=np.float64)
-            except (
-                Exception
-            ):  # to stop for one record would tell that it is there; it counts as 0, like one that is not finite
-                continue
-            total += gradient if slots.clip is None else clipped(gradient, slots.clip)
+            total += self._alone(slots, rows[r : r + 1])
         return total
+
+    def _alone(self, slots: Slots, row: npt.NDArray[np.int64]) -> Floats:
+        """One record's gradient, clipped and rounded; 0 where the code fails: stopping would tell that the record is there."""
+        try:
+            given = self._objective.gradient(self._start.copy(), self._data.take(row), FIRST)
+            gradient = np.array(given, dtype=np.float64)
+            if gradient.shape != self._start.shape:
+                return np.zeros_like(self._start)
+        except Exception:
+            return np.zeros_like(self._start)
+        if slots.clip is not None:
+            gradient = np.asarray(clipped(gradient, slots.clip), dtype=np.float64)
+        return gradient if slots.unit is None else np.rint(gradient / slots.unit) * slots.unit

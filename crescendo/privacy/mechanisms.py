@@ -20,7 +20,8 @@ from crescendo.core.setup import Terms
 from crescendo.errors import UsageError
 from crescendo.objectives.base import Slots, Stepper, stepper_for
 from crescendo.privacy.frozen import FrozenStepper
-from crescendo.privacy.noise import Source, gaussian, poisson_slots
+from crescendo.privacy.gaussian import noised
+from crescendo.privacy.noise import Source, poisson_slots
 from crescendo.privacy.reach import SHORTENED
 
 if TYPE_CHECKING:
@@ -50,13 +51,18 @@ class Mechanism(Protocol):
         """Lay out round i for a model of ``size`` numbers."""
         ...
 
-    def release(self, i: int, start: Floats, displacement: Floats) -> Floats:
-        """What is sent of round i, which began at ``start`` and moved the model by ``displacement``. Called once a round."""
+    def release(self, i: int, start: Floats, stepper: Stepper) -> Floats:
+        """What is sent of round i, which began at ``start`` and was run by ``stepper``. Called once a round."""
         ...
+
+    saturates: bool
+    """Whether a number too large for the wire is sent as the wire's largest: a private release must never fail."""
 
 
 class Plain:
     """No privacy: one record a slot, drawn uniformly with replacement; what was computed is what is sent."""
+
+    saturates = False  # a run that diverges is stopped
 
     def __init__(self, terms: Terms, me: int, rows: Ints, seed: int) -> None:
         self._terms, self._me, self._rows, self._seed = terms, me, rows, seed
@@ -76,12 +82,14 @@ class Plain:
         rows = self._rows[rng.integers(0, len(self._rows), len(etas))]
         return Slots(rows, etas, block=masked(self._terms, i, size), factor=float(self._terms.blocks))
 
-    def release(self, i: int, start: Floats, displacement: Floats) -> Floats:
-        return displacement
+    def release(self, i: int, start: Floats, stepper: Stepper) -> Floats:
+        return moved(self._terms, i, start, stepper)
 
 
 class Private:
     """A certified mechanism on one client's records."""
+
+    saturates = True
 
     def __init__(self, certificate: Certificate, me: int, rows: Ints, source: Source) -> None:
         self._certificate, self._terms, self._me = certificate, certificate.terms, me
@@ -124,16 +132,34 @@ class Private:
             block=masked(self._terms, i, size),
             factor=float(self._terms.blocks),
             clip=self._certificate.clip,
+            unit=self._certificate.unit,
         )
 
-    def release(self, i: int, start: Floats, displacement: Floats) -> Floats:
+    def release(self, i: int, start: Floats, stepper: Stepper) -> Floats:
+        """What depends on records, with noise; under `minibatch` the pull of L2, a function of the start model, comes after."""
         length = float(np.linalg.norm(start))
         if not length <= SHORTENED * self._certificate.model_bound:
             raise UsageError(
                 f"round {i} began at a model of length {length:.3g}, beyond the {self._certificate.model_bound:.3g} for which "
                 f"rounding was certified; begin it where start() says"
             )
-        return displacement + gaussian(self._source, i, self._certificate.noise_scale(i, self._me), len(displacement))
+        if isinstance(stepper, FrozenStepper):
+            return self._noised(i, stepper.gradients()) + stepper.decay()
+        return self._noised(i, moved(self._terms, i, start, stepper))
+
+    def _noised(self, i: int, hidden: Floats) -> Floats:
+        if (
+            self._certificate.sigma(i) == 0
+        ):  # a run to compare with: nothing certifies it, and its events cost everything
+            return hidden
+        words, scale = self._source.words(i, len(hidden)), self._certificate.noise_scale(i, self._me)
+        return noised(hidden, scale, words, lambda number: self._source.more(i, number))
+
+
+def moved(terms: Terms, i: int, start: Floats, stepper: Stepper) -> Floats:
+    """How far the coordinates that round i moves have come from ``start``."""
+    block = slice(*terms.block(i, len(start)))
+    return start[block] - stepper.read()[block]
 
 
 def masked(terms: Terms, i: int, size: int) -> tuple[int, int] | None:

@@ -1,4 +1,4 @@
-"""Where a private client's randomness comes from, and the two things it is used for: who is drawn, and the noise.
+"""Where a private client's randomness comes from, and the two things it is used for: which records are drawn, and the noise.
 
 A real client takes every number from the operating system. A simulation takes them from seeded streams, so that it can be
 repeated; its noise can therefore be recomputed by anybody who knows the seed, and protects nobody.
@@ -6,8 +6,8 @@ repeated; its noise can therefore be recomputed by anybody who knows the seed, a
 
 from __future__ import annotations
 
-import math
 import os
+from collections.abc import Iterator
 from typing import Protocol
 
 import numpy as np
@@ -17,8 +17,10 @@ from crescendo.core.random import Purpose, stream
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint64]
 
-SUMMANDS = 4  # draws in one Gaussian: which float one draw can be says something about what it was added to; of a sum, far less
+_CHUNK = 1 << 20  # records that are drawn together: a hundred million must not take gigabytes
+_BLOCKS = 16  # counter blocks of four words that each number's further bits have to themselves; 512 bits take two
 
 
 class Source(Protocol):
@@ -34,8 +36,12 @@ class Source(Protocol):
         """``count`` uniform numbers in [0, 1) that put the drawn records of round i in order."""
         ...
 
-    def normals(self, i: int, draws: int, size: int) -> Floats:
-        """``draws`` rows of ``size`` standard normal numbers."""
+    def words(self, i: int, size: int) -> Words:
+        """64 random bits for each of ``size`` numbers of round i's release: the first bits of its noise."""
+        ...
+
+    def more(self, i: int, number: int) -> Iterator[int]:
+        """Further words of one number's noise, for the rare case that the first leaves its rounding open."""
         ...
 
 
@@ -45,28 +51,27 @@ class SystemSource:
     simulated = False
 
     def members(self, i: int, records: int, rate: float) -> Ints:
-        return np.flatnonzero(_uniform(records) < rate)
+        starts = range(0, records, _CHUNK)
+        found = [low + np.flatnonzero(_uniform(min(_CHUNK, records - low)) < rate) for low in starts]
+        return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
 
     def tags(self, i: int, count: int) -> Floats:
         return _uniform(count)
 
-    def normals(self, i: int, draws: int, size: int) -> Floats:
-        from scipy.special import ndtri
+    def words(self, i: int, size: int) -> Words:
+        return _words(size)
 
-        words = _words(draws * size)
-        lower = ndtri(
-            ((words >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-54
-        )  # the lower half: its tail has every bit
-        sign = np.where(words & np.uint64(1), 1.0, -1.0)
-        return np.asarray(sign * lower, dtype=np.float64).reshape(draws, size)
+    def more(self, i: int, number: int) -> Iterator[int]:
+        while True:
+            yield int(_words(1)[0])
 
 
 def _uniform(count: int) -> Floats:
-    """Multiples of 2^-53 in [0, 1)."""
+    """Multiples of 2^-53 in [0, 1): one is below a rate that is such a multiple with exactly that probability."""
     return (_words(count) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
-def _words(count: int) -> npt.NDArray[np.uint64]:
+def _words(count: int) -> Words:
     return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
 
 
@@ -94,8 +99,13 @@ class SeededSource:
     def tags(self, i: int, count: int) -> Floats:
         return self._sampling(i).random(count)
 
-    def normals(self, i: int, draws: int, size: int) -> Floats:
-        return stream(self._seed, Purpose.NOISE, self._client, i).standard_normal((draws, size))
+    def words(self, i: int, size: int) -> Words:
+        return stream(self._seed, Purpose.NOISE, self._client, i).bit_generator.random_raw(size)
+
+    def more(self, i: int, number: int) -> Iterator[int]:
+        generator = stream(self._seed, Purpose.REFINE, self._client, i, first=_BLOCKS * number)
+        while True:
+            yield int(generator.bit_generator.random_raw())
 
 
 def poisson_slots(source: Source, i: int, records: int, rate: float, slots: int) -> tuple[Ints, Ints]:
@@ -113,9 +123,3 @@ def poisson_slots(source: Source, i: int, records: int, rate: float, slots: int)
     order = np.argsort(tags, kind="stable")
     slot = np.minimum((tags[order] * slots).astype(np.int64), slots - 1)
     return members[order], np.searchsorted(slot, np.arange(slots), side="right").astype(np.int64)
-
-
-def gaussian(source: Source, i: int, scale: float, size: int) -> Floats:
-    """N(0, scale^2) noise for each of ``size`` coordinates of round i's release."""
-    total: Floats = source.normals(i, SUMMANDS, size).sum(axis=0)
-    return total * (scale / math.sqrt(SUMMANDS))

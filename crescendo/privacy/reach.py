@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from crescendo.core.setup import Terms
+from crescendo.privacy.sigmas import Sigmas
 
 LOG_CHANCE = 31.0  # exp(-31) = 3e-14: the chance of each thing that is taken not to happen
 SLACK = 1.001  # the noise is enlarged by rounding's share, at most this
@@ -37,14 +38,14 @@ class _Sums:
     noise: float = 0.0
 
 
-def reach(terms: Terms, size: int, l2: float, clip: float, sigma: float, first: float) -> Reach:
+def reach(terms: Terms, size: int, l2: float, clip: float, sigma: Sigmas, first: float) -> Reach:
     """How long a model of ``size`` numbers becomes in a run that begins at length ``first``.
 
     A start model is the first model less some of the updates (which ones is a matter of timing). An update is its drawn steps,
-    each of length at most h = eta D C, plus noise of deviation sigma h, plus the pull of L2. Without L2, with s slots a round in
-    all and n clients that have some, each start model is then not longer than
+    each of length at most h = eta D C, plus noise of deviation sigma_i h, plus the pull of L2. Without L2, with s slots a round
+    in all and n clients that have some, each start model is then not longer than
 
-        first + sum s h + sqrt(2 L sum s h^2) + L max h  +  sigma sqrt(sum n h^2) (sqrt(size) + sqrt(2 L))
+        first + sum s h + sqrt(2 L sum s h^2) + L max h  +  sqrt(sum n (sigma_i h)^2) (sqrt(size) + sqrt(2 L))
 
     but for a chance of 2 exp(-L): Bernstein's bound on the drawn steps, and the length of a Gaussian vector. With L2, in a run in
     step, each round first shortens what is there by the share that its clients' pulls add up to, and the same holds of the
@@ -56,11 +57,11 @@ def reach(terms: Terms, size: int, l2: float, clip: float, sigma: float, first: 
         shares = terms.shares(i)
         if not shares.any():
             continue
-        etas = terms.etas(i, int(shares.argmax()))  # whoever has most slots has the largest step and the least
+        etas = terms.distinct_etas(i, int(shares.argmax()))  # whoever has most slots has the largest step and the least
         h, kept = float(np.abs(etas).max()) * terms.blocks * clip, 1.0 - _pull(terms, shares, float(etas.min()) * l2)
         sums.steps = kept * sums.steps + h * float(shares.sum())
         sums.draws = kept**2 * sums.draws + h**2 * float(shares.sum())
-        sums.noise = kept**2 * sums.noise + (SLACK * sigma * h) ** 2 * float(np.count_nonzero(shares))
+        sums.noise = kept**2 * sums.noise + (SLACK * sigma(i) * h) ** 2 * float(np.count_nonzero(shares))
         top.steps, top.draws = max(top.steps, sums.steps), max(top.draws, sums.draws)
         top.noise, widest = max(top.noise, sums.noise), max(widest, h)
     numbers = math.ceil(size / terms.blocks)

@@ -104,8 +104,14 @@ def decode(data: Raw, wire: str, numbers: int, finite: bool = True) -> Vector:
     return vector
 
 
-def rounded(vector: Vector, wire: str) -> Vector:
-    """What the other side will decode: a client moves by this."""
+def rounded(vector: Vector, wire: str, saturate: bool = False) -> Vector:
+    """What the other side will decode: a client moves by this. With ``saturate`` what is too large is cut to the largest.
+
+    >>> rounded(np.array([1e6, 0.1]), "float16", saturate=True)
+    array([6.55e+04, 9.998e-02], dtype=float16)
+    """
+    if saturate:
+        vector = np.clip(vector, -largest(wire), largest(wire))
     if wire == "bfloat16":
         return decode(encode(vector, wire), wire, len(vector))
     item_bytes(wire)

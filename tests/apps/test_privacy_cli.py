@@ -22,7 +22,6 @@ from crescendo.privacy.accountant import account
 from crescendo.privacy.audit import Finding, Report
 from crescendo.privacy.budget import Budget
 from crescendo.privacy.events import PoissonGaussian, from_json, tally
-from crescendo.privacy.noise import Source
 from crescendo.privacy.theorems import theorem_one
 from crescendo.runtimes.store import open_ledger
 
@@ -382,12 +381,9 @@ def test_a_run_that_says_that_its_noise_was_real_is_not_called_simulated() -> No
 
 @pytest.mark.slow
 def test_audit_fails_on_half_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
-    from crescendo.privacy.noise import gaussian
+    from crescendo.privacy.gaussian import noised
 
-    def half(source: Source, i: int, scale: float, size: int) -> Any:
-        return gaussian(source, i, scale / 2, size)
-
-    monkeypatch.setattr("crescendo.privacy.mechanisms.gaussian", half)
+    monkeypatch.setattr("crescendo.privacy.mechanisms.noised", lambda x, scale, *rest: noised(x, scale / 2, *rest))
     found = json_of("audit", "private.toml", "--runs", "40", code=1)
     assert "noise" in {finding["kind"] for finding in found["findings"]}
     assert found["noise_ratio"] == pytest.approx(0.5, abs=0.02)

@@ -20,8 +20,9 @@ from crescendo.privacy.audit.outbox import open_outbox
 from crescendo.privacy.audit.subject import Maker, Subject
 from crescendo.privacy.certificates import Certificate, largest_step
 from crescendo.privacy.frozen import FrozenStepper
+from crescendo.privacy.gaussian import noised
 from crescendo.privacy.mechanisms import Private, masked
-from crescendo.privacy.noise import Source, gaussian
+from crescendo.privacy.noise import Source
 from crescendo.worker import Worker
 
 Floats = npt.NDArray[np.float64]
@@ -181,20 +182,25 @@ class CountsItsRecords(Private):
 # -- what is sent ------------------------------------------------------------------------------------------------------
 
 
+def with_noise(source: Source, i: int, hidden: Floats, scale: float) -> Floats:
+    return (
+        noised(hidden, scale, source.words(i, len(hidden)), lambda number: source.more(i, number)) if scale else hidden
+    )
+
+
 class ForgetsTheStepInTheNoise(Private):
     """The noise is for a sum of gradients, and is added to a displacement."""
 
-    def release(self, i: int, start: Floats, displacement: Floats) -> Floats:
-        scale = self._certificate.sigma * self._certificate.clip
-        return displacement + gaussian(self._source, i, scale, len(displacement))
+    def _noised(self, i: int, hidden: Floats) -> Floats:
+        scale = self._certificate.sigma(i) * self._certificate.clip
+        return with_noise(self._source, i, hidden, scale)
 
 
 class RepeatsItsNoise(Private):
     """Every round has the same noise."""
 
-    def release(self, i: int, start: Floats, displacement: Floats) -> Floats:
-        scale = self._certificate.noise_scale(i, self._me)
-        return displacement + gaussian(self._source, 0, scale, len(displacement))
+    def _noised(self, i: int, hidden: Floats) -> Floats:
+        return with_noise(self._source, 0, hidden, self._certificate.noise_scale(i, self._me))
 
 
 class DividesByTheDraw(Private):
@@ -205,15 +211,15 @@ class DividesByTheDraw(Private):
         self._factor = len(slots) / max(1, len(slots.rows))
         return slots
 
-    def release(self, i: int, start: Floats, displacement: Floats) -> Floats:
-        return super().release(i, start, displacement * self._factor)
+    def _noised(self, i: int, hidden: Floats) -> Floats:
+        return super()._noised(i, hidden * self._factor)
 
 
 class DividesNoiseAndAll(DividesByTheDraw):
     """The noisy sum is divided by the number drawn, which its noise then tells."""
 
-    def release(self, i: int, start: Floats, displacement: Floats) -> Floats:
-        return Private.release(self, i, start, displacement) * self._factor
+    def _noised(self, i: int, hidden: Floats) -> Floats:
+        return Private._noised(self, i, hidden) * self._factor
 
 
 class KeepsQuietAboutEmptyDraws(Worker):
@@ -254,7 +260,7 @@ class GoesOnUnnoised(Worker):
 
     def finish(self) -> Update:
         i, start = self.client.round, self.client.frame
-        low, high = self._terms.block(i, self._size)
+        low, high = self.client.terms.block(i, self._size)
         moved = start[low:high] - self._stepper.read()[low:high]
         update = super().finish()
         self.client.moves[i] = moved + self.sign * (np.asarray(update.delta, dtype=np.float64) - moved)

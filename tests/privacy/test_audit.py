@@ -19,6 +19,7 @@ from crescendo.privacy.audit.statistics import clopper_pearson, scale_bounds
 from crescendo.privacy.audit.threshold import best_bound
 from crescendo.privacy.certificates import Certificate, certify
 from crescendo.privacy.noise import SystemSource
+from crescendo.privacy.sigmas import Sigmas
 from crescendo.schedules.delay import ConstantDelay
 from crescendo.schedules.sizes import PowerSizes
 from crescendo.schedules.steps import ConstantSteps, DiminishingSteps
@@ -124,7 +125,7 @@ def test_the_threshold_test_stays_under_the_claim_and_exceeds_a_false_one() -> N
 def test_a_run_whose_claim_is_for_more_noise_is_caught() -> None:
     terms = Terms(PowerSizes(20, power=0), ConstantSteps(0.3), (1.0,), 4, ahead=1, whole_rounds=True)
     certificate = certify("minibatch", terms, Logistic(5), clip=0.4, sigma=1.0, records=(20,))
-    claimed = account(replace(certificate, sigma=2.0).events(0), 1e-5).epsilon
+    claimed = account(replace(certificate, sigma=Sigmas.constant(2.0)).events(0), 1e-5).epsilon
     report = audit(certificate, Logistic(5), claimed=claimed, delta=1e-5, runs=600, tries=60)
     assert [finding.kind for finding in report.findings] == ["epsilon"]
 

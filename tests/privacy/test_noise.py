@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -9,7 +10,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom, chi2, kstest
 
-from crescendo.privacy.noise import SUMMANDS, SeededSource, Source, SystemSource, gaussian, poisson_slots
+from crescendo.privacy.gaussian import noised
+from crescendo.privacy.noise import SeededSource, Source, SystemSource, poisson_slots
 
 SOURCES: list[Any] = [pytest.param(SeededSource(5, 0), id="seeded"), pytest.param(SystemSource(), id="system")]
 TINY = 1e-7  # chance of a false alarm of each comparison
@@ -69,9 +71,13 @@ def test_ends_count_all_slots_and_all_records() -> None:
         assert len(ends) == 7 and ends[-1] == len(rows) == len(set(rows)) and (np.diff(ends, prepend=0) >= 0).all()
 
 
+def noise_of(source: Source, i: int, scale: float, size: int) -> np.ndarray[Any, Any]:
+    return noised(np.zeros(size), scale, source.words(i, size), lambda number: source.more(i, number))
+
+
 @pytest.mark.parametrize("source", SOURCES)
 def test_noise_is_gaussian_with_the_asked_scale(source: Source) -> None:
-    noise = np.concatenate([gaussian(source, i, 3.0, 500) for i in range(60)])
+    noise = np.concatenate([noise_of(source, i, 3.0, 500) for i in range(60)])
     assert abs(noise.mean()) < 5.5 * 3 / math.sqrt(noise.size)
     assert abs(noise.std() / 3 - 1) < 5.5 / math.sqrt(2 * noise.size)
     assert kstest(noise / 3, "norm").pvalue > TINY
@@ -79,22 +85,26 @@ def test_noise_is_gaussian_with_the_asked_scale(source: Source) -> None:
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_noise_of_rounds_and_coordinates_has_nothing_in_common(source: Source) -> None:
-    noise = np.array([gaussian(source, i, 1.0, 300) for i in range(40)])
+    noise = np.array([noise_of(source, i, 1.0, 300) for i in range(40)])
     for left, right in ((noise[:-1], noise[1:]), (noise[:, :-1], noise[:, 1:])):
         assert abs(float((left * right).mean())) < 5.5 / math.sqrt(left.size)
 
 
-def test_one_noise_is_the_sum_of_several_draws() -> None:
-    source = SeededSource(9, 1)
-    rows = source.normals(4, SUMMANDS, 6)
-    assert rows.shape == (SUMMANDS, 6) and SUMMANDS >= 4
-    np.testing.assert_allclose(gaussian(source, 4, 2.0, 6), 2.0 * rows.sum(axis=0) / math.sqrt(SUMMANDS))
-
-
-def test_clients_rounds_and_seeds_have_streams_of_their_own() -> None:
-    streams = [SeededSource(s, c).normals(i, 1, 4).tobytes() for s in (0, 1) for c in (0, 1) for i in (0, 1)]
-    assert len(set(streams)) == 8
+def test_clients_rounds_seeds_and_numbers_have_streams_of_their_own() -> None:
+    sources = [SeededSource(s, c) for s in (0, 1) for c in (0, 1)]
+    words = [source.words(i, 4).tobytes() for source in sources for i in (0, 1)]
+    more = [tuple(itertools.islice(source.more(i, j), 64)) for source in sources for i in (0, 1) for j in (0, 1, 2)]
+    assert len(set(words)) == 8 and len({word for run in more for word in run}) == 64 * len(more)
+    assert more[0] == tuple(itertools.islice(SeededSource(0, 0).more(0, 0), 64))
     assert SeededSource(0, 1).simulated and not SystemSource().simulated
+
+
+def test_the_system_draws_more_records_than_fit_one_piece_and_each_at_its_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("crescendo.privacy.noise._CHUNK", 7)
+    drawn = [SystemSource().members(0, 100, 0.5) for _ in range(200)]
+    assert all((np.diff(members) > 0).all() for members in drawn)
+    counts = np.bincount(np.concatenate(drawn), minlength=100)
+    assert not any(unlikely(int(count), 200, 0.5) for count in counts)
 
 
 def test_a_seeded_round_begun_again_draws_the_same_records() -> None:

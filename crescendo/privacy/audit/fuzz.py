@@ -10,7 +10,6 @@ import numpy.typing as npt
 from crescendo.core.client import Client
 from crescendo.privacy.audit.scenes import Scene, hard_scenes, mutated, random_scene, spread_scene
 from crescendo.privacy.audit.subject import Driver, Script, Silent, Subject, releases
-from crescendo.privacy.noise import SUMMANDS
 
 Floats = npt.NDArray[np.float64]
 
@@ -57,7 +56,7 @@ def stepped(subject: Subject, share: float | None) -> Subject:
 def difference(subject: Subject, scene: Scene) -> list[tuple[float, Floats]]:
     """For two rounds in a row: |release with - release without| / sensitivity, and the difference itself."""
     # without noise the wire's rounding would show; in a real release it comes after the noise and depends on nothing else
-    subject, n = replace(stepped(subject, scene.step), wire="float64"), len(scene.y) - 1
+    subject, n = replace(stepped(subject.without_noise(), scene.step), wire="float64"), len(scene.y) - 1
     data, everyone = scene.data(subject.features), np.arange(n + 1)
     both = []
     rounds = subject.pairs()[-1]
@@ -153,12 +152,13 @@ def _carried(subject: Subject, scene: Scene, rng: np.random.Generator, result: F
     low, high = subject.certificate.terms.block(first, size)
     draws = [scene.draw(count) for count in (n, n + 1)]
     quiet = [
-        releases(subject, data, np.arange(len(d.tags)), Script({first: d}), rounds[:1], (scene.start,))[0]
+        releases(subject.without_noise(), data, np.arange(len(d.tags)), Script({first: d}), rounds[:1], (scene.start,))[
+            0
+        ]
         for d in draws
     ]
     noise = rng.normal(size=high - low)
-    scale = subject.scale(first) / np.sqrt(SUMMANDS)
-    pushes = [noise, noise + (quiet[0] - quiet[1]) / scale]
+    pushes = [noise, noise + (quiet[0] - quiet[1]) / subject.scale(first)]
     sent, later = [], []
     for draw, push in zip(draws, pushes, strict=True):
         rows = np.arange(len(draw.tags))

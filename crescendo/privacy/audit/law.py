@@ -29,7 +29,7 @@ class Law:
 
 def sampling_law(subject: Subject, rng: np.random.Generator, runs: int, alpha: float) -> Law:
     """Each of one or two records is drawn with the certified rate, at most once, whatever the other does."""
-    law, rounds = Law(draws=runs), subject.pairs()[-1]
+    law, rounds, subject = Law(draws=runs), subject.pairs()[-1], subject.without_noise()
     scene = _distinct(subject, rng)
     if scene is None:
         law.found["sampling"] = "no two records could be told apart in what is sent"

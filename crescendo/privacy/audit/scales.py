@@ -69,7 +69,7 @@ def _noise(
     """Per round: noise over its certified scale, one row a run."""
     data, starts = scene.data(subject.features), tuple(scene.start for _ in rounds)
     rows, script = np.arange(max(count, 1)), dict.fromkeys(rounds, scene.draw(count))
-    quiet = releases(subject, data, rows, Script(script), rounds, starts)
+    quiet = releases(subject.without_noise(), data, rows, Script(script), rounds, starts)
     sent: list[list[Floats]] = [[] for _ in rounds]
     for _ in range(min(runs, max(40, -(-ENOUGH // sum(len(q) for q in quiet))))):
         source = Script(script, behind=subject.sources(int(rng.integers(2**62))))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,8 +16,10 @@ from crescendo.data.records import Records
 from crescendo.errors import UsageError
 from crescendo.privacy.admission import admitted
 from crescendo.privacy.certificates import Certificate
+from crescendo.privacy.gaussian import word_of
 from crescendo.privacy.mechanisms import Private
 from crescendo.privacy.noise import SeededSource, Source
+from crescendo.privacy.sigmas import Sigmas
 from crescendo.worker import Worker
 
 Floats = npt.NDArray[np.float64]
@@ -50,6 +53,10 @@ class Subject:
 
     def scale(self, i: int) -> float:
         return self.certificate.noise_scale(i, self.me)
+
+    def without_noise(self) -> Subject:
+        """The same with the noise switched off: what it sends is what is to be hidden."""
+        return replace(self, certificate=replace(self.certificate, sigma=Sigmas.constant(0.0)))
 
     def with_step(self, eta: float) -> Subject:
         """The same with a constant step size, certified or not."""
@@ -117,13 +124,13 @@ class Script:
             return self._behind.tags(i, count)
         return np.resize(tags, count) if len(tags) else np.linspace(0.0, 1.0, count, endpoint=False)
 
-    def normals(self, i: int, draws: int, size: int) -> Floats:
+    def words(self, i: int, size: int) -> npt.NDArray[np.uint64]:
         if self._behind is not None and self._draws is not None:
-            return self._behind.normals(i, draws, size)
-        normals = np.zeros((draws, size))
-        if i in self._push:
-            normals[0] = self._push[i]
-        return normals
+            return self._behind.words(i, size)
+        return word_of(self._push.get(i, np.zeros(size)))
+
+    def more(self, i: int, number: int) -> Iterator[int]:
+        return self._behind.more(i, number) if self._behind is not None else itertools.repeat(1 << 63)
 
 
 class Silent(Exception):

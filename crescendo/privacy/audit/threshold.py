@@ -59,7 +59,7 @@ def _scores(
     pair = np.array([0, len(scene.y) - 1])[:records]
     data, starts = scene.data(subject.features), tuple(scene.start for _ in rounds)
     script = dict.fromkeys(rounds, Draw.none())
-    means = releases(subject, data, pair, Script(script), rounds, starts)
+    means = releases(subject.without_noise(), data, pair, Script(script), rounds, starts)
     moved = [d for _, d in difference(subject, _two(scene))]
     scores = np.zeros(runs)
     for run in range(runs):

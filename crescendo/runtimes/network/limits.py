@@ -14,9 +14,9 @@ round began, and y is what the s slots of the round made of x. L = 31, and exp(-
 - m, the records drawn, is binomial with mean at most 2 s, if the client holds at most twice the records that it declared. By
   Bernstein m <= 2 s + sqrt(4 s L) + L but for a chance of exp(-L).
 - With h the round's largest step times D, the clipped steps add up to at most A = m h C.
-- The shrinks multiply x by f, a product of s factors 1 - eta D l2. If h l2 <= 1 then 0 <= 1 - f <= 1 - (1 - h l2)^s. Else, which
-  only `minibatch` allows, all factors are the same, and |1 - f| <= 1 + |1 - h l2|^s. `minibatch` has y = f x - steps, so that
-  |x - y| <= |1 - f| W + A. In `local` each step is shrunk by the factors that follow, all in 0..1, so the same holds.
+- The shrinks multiply x by f, a product of s factors 1 - eta D l2. A certificate has h l2 <= 1, so that
+  0 <= 1 - f <= 1 - (1 - h l2)^s. `minibatch` has y = f x - steps, so that |x - y| <= |1 - f| W + A. In `local` each step is
+  shrunk by the factors that follow, all in 0..1, so the same holds.
 - A Gaussian vector of d numbers with deviation r is not longer than r (sqrt(d) + sqrt(2 L)) but for a chance of exp(-L).
 - Rounding to the wire changes a number by at most 2^-8 of it (bfloat16) or, near 0, by at most 2^-25 (float16).
 """
@@ -32,10 +32,10 @@ from crescendo.core.messages import Vector
 from crescendo.errors import PeerError
 from crescendo.privacy.certificates import Certificate, largest_step
 from crescendo.privacy.reach import LOG_CHANCE
+from crescendo.privacy.rounding import UNDECLARED
 
 ROUNDING = 1.01  # of the wire's floats
 LEAST_FLOAT = 2.0**-25  # what the narrowest of them can be off near 0
-UNDECLARED = 2  # a client may hold up to this many times the records that it declared
 
 
 class TooLong(PeerError):
@@ -76,10 +76,7 @@ class Limits:
 
 def _shrink(decay: float, slots: int) -> float:
     """The most of a model that ``slots`` shrinks by 1 - decay take away."""
-    if decay <= 1:
-        return 1 - (1 - decay) ** slots
-    growth = slots * math.log(decay - 1) if decay > 1 else -math.inf
-    return 1 + math.exp(growth) if growth < 700 else math.inf
+    return float(1 - (1 - decay) ** slots)
 
 
 def length_of(vector: Vector) -> float:
