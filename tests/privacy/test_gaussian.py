@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -25,6 +25,14 @@ SCALES = (1e-200, 3.1e-60, 0.7, 1.0, 1.9999999, 4e9, 1e200)
 def more(number: int) -> Iterator[int]:
     bits = random.Random(number)
     return (bits.getrandbits(64) for _ in itertools.count())
+
+
+def always(word: int) -> Callable[[int], Iterator[int]]:
+    return lambda number: itertools.repeat(word)
+
+
+def counted(word: int, taken: Iterator[int]) -> Callable[[int], Iterator[int]]:
+    return lambda number: (word for _ in taken)
 
 
 def words(count: int, seed: int = 0) -> Any:
@@ -79,9 +87,7 @@ def test_a_number_at_the_edge_of_two_multiples_is_decided_by_further_bits() -> N
     edge = (round(5e6) + 0.5) * grid(scale)
     middle = -float(ndtri((word >> (65 - CELL_BITS)) * 2.0**-CELL_BITS + 2.0 ** -(CELL_BITS + 1)))
     x = np.array([edge - middle])
-    ends = [
-        noised(x, scale, np.array([word], dtype=np.uint64), lambda j, e=e: itertools.repeat(e)) for e in (0, 2**64 - 1)
-    ]
+    ends = [noised(x, scale, np.array([word], dtype=np.uint64), always(e)) for e in (0, 2**64 - 1)]
     assert {round(float((end[0] - edge) / grid(scale) * 2)) for end in ends} == {-1, 1}
 
 
@@ -89,9 +95,7 @@ def test_the_cell_at_the_far_end_is_always_refined_and_never_runs_without_end() 
     for word in (0, 1):
         for bits in (0, 1, 2**63):
             taken = itertools.count()
-            found = noised(
-                np.zeros(1), 1.0, np.array([word], dtype=np.uint64), lambda j, b=bits, t=taken: (b for _ in t)
-            )
+            found = noised(np.zeros(1), 1.0, np.array([word], dtype=np.uint64), counted(bits, taken))
             assert 8.2 < abs(found[0]) < 40 and (found[0] > 0) == bool(word) and 1 <= next(taken) <= 9
 
 
@@ -116,10 +120,7 @@ def test_any_value_within_reach_of_the_noise_is_reached_with_and_without_a_recor
     for x in (hidden * scale, (hidden + moved) * scale):
         target = round(x / g) + multiple
         z = np.array([(target * g - x) / scale])
-        found = {
-            noised(np.array([x]), scale, word_of(z), lambda j, e=e: itertools.repeat(e))[0]
-            for e in (0, 2**63, 2**64 - 1)
-        }
+        found = {noised(np.array([x]), scale, word_of(z), always(e))[0] for e in (0, 2**63, 2**64 - 1)}
         assert any(abs(value / g - target) <= 1e-9 * abs(z[0]) * 2**20 + 1 for value in found)
         assert all(value / g == round(value / g) for value in found)
 

@@ -74,7 +74,7 @@ def test_a_model_of_ones_own_is_added_exactly_too() -> None:
         stepper.load(np.zeros(3))
         stepper.advance(slots, 0, 1)
         totals.append(stepper.gradients())
-    np.testing.assert_array_equal(*totals)
+    np.testing.assert_array_equal(totals[0], totals[1])
 
 
 def test_the_start_model_is_no_part_of_what_noise_hides() -> None:

@@ -40,7 +40,7 @@ class Fragile:
     def initial(self, rng: Any) -> Any:
         return np.zeros(2)
 
-    def gradient(self, w: Any, data: Any, rows: Any, clip: Any = None, block: Any = None) -> Any:
+    def gradient(self, w: Any, data: Any, rows: Any, clip: Any = None, block: Any = None, unit: Any = None) -> Any:
         self.calls += 1
         if self.raises is not None and self.calls > self._at:
             raise self.raises
