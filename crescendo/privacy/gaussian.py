@@ -62,7 +62,7 @@ def noised(x: Floats, scale: float, words: Words, more: More) -> Floats:
     sum is so large, and a cut brings no two sums further apart.
 
     >>> noised(np.array([3.0, 3.0]), 2.0, np.array([2**63, 2**63 + 1], dtype=np.uint64), lambda j: iter(()))
-    array([1.65102196, 4.34897804])
+    array([1.65102005, 4.34897995])
     """
     if not LEAST_SCALE <= scale <= MOST_SCALE:
         raise UsageError(f"noise of scale {scale:g} cannot be drawn exactly; it must lie between 1e-200 and 1e200")

@@ -84,7 +84,7 @@ def test_the_parametric_bound_comes_near_the_claim() -> None:
     certificate = certify("minibatch", terms, Logistic(5), clip=0.4, sigma=2.0, records=(20,))
     report = attacked(certificate, Logistic(5), runs=1200)
     assert report.passed, report.findings
-    assert 0.8 * report.claimed < report.lower <= report.claimed
+    assert 0.7 * report.claimed < report.lower <= report.claimed
 
 
 @pytest.mark.slow
