@@ -14,6 +14,7 @@ from crescendo.apps.config import Config
 from crescendo.apps.guarantee import REMINDER
 from crescendo.errors import DataError, UsageError
 from crescendo.privacy.accountant import Progress, Spent, account, check_delta
+from crescendo.privacy.budget import down
 from crescendo.privacy.events import Counted, from_json, tally, to_json
 from crescendo.privacy.sigmas import Sigmas
 from crescendo.privacy.theorems import Verdict, main_theorem, theorem_one
@@ -130,7 +131,7 @@ def statement_of_file(config: Config, what: str, delta: float | None, progress: 
     made = found.certificate
     clients = [Releases(name, made.records[c], tally(made.events(c))) for c, name in enumerate(prepared.names)]
     at = found.delta if delta is None else delta
-    accounts = accounts_of(clients, at, progress)
+    accounts = accounts_of(clients, _usual(at, made.failure), progress)
     stated = found.stated if at == found.delta else None
     return Statement(what, made.mechanism, f"{PLANNED}; {SPENDS}", at, stated, made.sigma, tuple(accounts))
 
@@ -151,6 +152,7 @@ def statement_of_run(folder: Path, delta: float | None, progress: Progress | Non
     try:
         clients = [Releases(str(c["name"]), int(c["records"]), from_json(c["events"])) for c in found["clients"]]
         mechanism, sigma, stated = str(found["mechanism"]), Sigmas.of(found["sigma"]), found["stated_epsilon"]
+        rare = float(found.get("failure", 0.0))
         check_delta(found["delta"])
         if not clients or min(client.records for client in clients) < 1:
             raise ValueError
@@ -159,11 +161,21 @@ def statement_of_run(folder: Path, delta: float | None, progress: Progress | Non
             f"{path} does not say what each client released; it was changed after the run was written"
         ) from None
     at = found["delta"] if delta is None else delta
-    accounts = accounts_of(clients, at, progress)
+    accounts = accounts_of(clients, _usual(at, rare), progress)
     simulated = bool(found.get("simulated", True))  # what does not say that its noise was real is not taken for it
     says = f"{REMINDER[1]}; {SPENDS}" if simulated else SPENDS
     stated = stated if at == found["delta"] else None
     return Statement(str(folder), mechanism, says, at, stated, sigma, tuple(accounts), simulated)
+
+
+def _usual(delta: float, rare: float) -> float:
+    """What rare events, in which a release is not what its event says, leave of delta."""
+    left = down(delta, rare)
+    if not 0 <= rare < delta or not left > 0:
+        raise UsageError(
+            f"delta {delta:g} leaves no room for rare events with a chance of {rare:.2g}; ask for a larger one"
+        )
+    return left
 
 
 # -- the paper's theorems ---------------------------------------------------------------------------------------------

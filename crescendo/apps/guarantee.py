@@ -23,6 +23,7 @@ from crescendo.errors import ConfigError
 from crescendo.privacy import renyi
 from crescendo.privacy.accountant import Progress, Spent, account
 from crescendo.privacy.admission import admitted
+from crescendo.privacy.budget import down
 from crescendo.privacy.calibrate import least_sigma
 from crescendo.privacy.certificates import Certificate, certify, rate_of
 from crescendo.privacy.events import Counted, PoissonGaussian, tally, to_json
@@ -32,6 +33,8 @@ from crescendo.privacy.planner import compared
 from crescendo.privacy.sigmas import Sigmas
 
 MOST_TIGHT = 8  # clients with a plan of their own that all get the tight accountant; of more, those that need it
+
+RARE = 1e-9  # the most of delta that rare events may take: a draw beyond its bound, noise whose bits were stopped
 
 REMINDER = (
     "this epsilon covers one run: trying other settings on the same records adds up",
@@ -144,13 +147,20 @@ def guarantee(config: Config, terms: Terms, objective: Any, progress: Progress |
     assert asked.delta is not None and asked.clip is not None
     records = declared(config, terms.clients)
     made = Maker(asked.mechanism, terms, objective, asked.clip, records, asked.norm_bound)
+    usual = asked.delta * (1 - RARE)  # what rare events leave of it, at least
     plans = sorted({_plan(terms, records, c) for c in range(terms.clients)})
-    sigma = Sigmas.of(asked.sigma if asked.sigma is not None else _planned(plans, asked.epsilon, asked.delta))
+    sigma = Sigmas.of(asked.sigma if asked.sigma is not None else _planned(plans, asked.epsilon, usual))
     certificate = made.certificate(sigma)
-    spent = _spent([tally(certificate.events(c)) for c in range(terms.clients)], asked.delta, asked.epsilon, progress)
+    if certificate.failure > RARE * asked.delta:
+        raise ConfigError(
+            f"privacy.delta = {asked.delta:g} leaves no room for rare events with a chance of {certificate.failure:.2g}; "
+            f"{certificate.failure / RARE:.2g} would pass"
+        )
+    left = down(asked.delta, certificate.failure)
+    spent = _spent([tally(certificate.events(c)) for c in range(terms.clients)], left, asked.epsilon, progress)
     found = Guarantee(certificate, asked.delta, asked.epsilon, spent)
     if asked.epsilon is not None and found.epsilon > asked.epsilon:
-        enough = _planned(plans, asked.epsilon, asked.delta)
+        enough = _planned(plans, asked.epsilon, usual)
         raise ConfigError(
             f"privacy.epsilon = {asked.epsilon:g} is not what this run costs: with sigma = {sigma:g} it is {found.epsilon:.4g} "
             f"at delta {asked.delta:g}; sigma = {math.ceil(enough * 1000) / 1000:g} would pass"

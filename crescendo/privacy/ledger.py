@@ -184,7 +184,7 @@ class Book:
                 f"agree on a larger delta"
             )
         counted = tally(event for event in plan if event is not None)
-        epsilon = price(counted, delta - failure) if counted else 0.0
+        epsilon = price(counted, down(delta, failure)) if counted else 0.0
         first = choose_orders(self.budget, counted, delta) if self.blank else None
         orders = first if self.blank else self.orders
         divergence = orders.divergence(counted) if orders else 0.0
@@ -274,7 +274,7 @@ class Book:
     def spent_on(self, account: Account, price: Price = tight) -> float:
         """The same for one federation, at its own delta; never above its promise, which covers every part of it."""
         events, promise = tally(account.events), account.promise
-        return min(promise.epsilon, price(events, promise.delta - promise.failure)) if events else 0.0
+        return min(promise.epsilon, price(events, down(promise.delta, promise.failure))) if events else 0.0
 
     def _total(
         self,
