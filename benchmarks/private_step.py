@@ -1,12 +1,13 @@
 """What privacy costs in computing: a private round against a plain one of the same size, without and with drawing and noise.
 
-Steps are timed in the compiled loops alone, and then as a worker's whole round (draw, steps, noise, release). Last, the noise itself: one
-exactly rounded normal number a coordinate, against a sum of four float normals, which is not private (its floats form a lattice)
-and is what releases had before.
+Steps are timed in the compiled loops alone, and then as a worker's whole round (draw, steps, noise, release). Last, the noise
+itself: one exactly rounded normal number a coordinate, against a sum of four float normals, which is not private (its floats
+form a lattice) and is what releases had before.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import timeit
 from collections.abc import Callable
@@ -107,7 +108,7 @@ def noise() -> None:
         for name, (before, after) in pairs.items():
             for way in (before, after):
                 assert abs(float(np.mean([np.var(way(x, i) - x) for i in range(-(-100_000 // size))])) - 1) < 0.03
-            old, new = (fastest(lambda way=way: way(x, 0), 15) for way in (before, after))  # type: ignore[misc]
+            old, new = (fastest(functools.partial(way, x, 0), 15) for way in (before, after))
             print(f"noise on {size:,} numbers, {name}: {new / old:.2f} times four float normals ({1e6 * old:.0f} us)")
 
 
