@@ -185,22 +185,20 @@ def tail(b: Fraction, bits: int) -> tuple[Fraction, Fraction]:
     >>> round(float(low), 15), high - low < Fraction(1, 2**140)
     (0.158655253931457, True)
     """
-    from mpmath import iv
+    from mpmath.ctx_iv import MPIntervalContext
 
-    before, iv.prec = iv.prec, bits + 160
-    try:
-        exact = iv.mpf(b.numerator) / b.denominator
-        square = exact * exact
-        term = total = exact
-        n = 1
-        while 2 * square.b > 2 * n + 1 or term.b * 2**iv.prec > total.a:
-            term = term * square / (2 * n + 1)
-            total, n = total + term, n + 1
-        total = total + iv.mpf([0, term.b])
-        found = iv.mpf("0.5") - iv.exp(-square / 2) / iv.sqrt(2 * iv.pi) * total
-        return _fraction(found.a), _fraction(found.b)
-    finally:
-        iv.prec = before
+    iv = MPIntervalContext()  # of our own: mpmath's has one precision for all threads
+    iv.prec = bits + 160
+    exact = iv.mpf(b.numerator) / b.denominator
+    square = exact * exact
+    term = total = exact
+    n = 1
+    while 2 * square.b > 2 * n + 1 or term.b * 2**iv.prec > total.a:
+        term = term * square / (2 * n + 1)
+        total, n = total + term, n + 1
+    total = total + iv.mpf([0, term.b])
+    found = iv.mpf("0.5") - iv.exp(-square / 2) / iv.sqrt(2 * iv.pi) * total
+    return _fraction(found.a), _fraction(found.b)
 
 
 def _fraction(end: object) -> Fraction:
