@@ -3,6 +3,7 @@
 # make setup  only make .venv                               make clean  remove .venv, caches and runs
 # make soak   the checks that take minutes: a federation whose processes are killed again and again
 # make search the property tests with new random examples
+# make flaky  the network's and the commands' tests 20 times over on a busy machine; COUNT=3 for three times
 #
 # Everything lives in .venv. A stamp says what is installed there; it is older than pyproject.toml or
 # constraints.txt when the installation must be looked at again.
@@ -11,9 +12,10 @@ SHELL   := /bin/sh
 BIN     := $(CURDIR)/.venv/bin
 STAMPS  := .venv/stamps
 PINS    := pyproject.toml constraints.txt
+COUNT   := 20
 INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt -e
 
-.PHONY: run test quick soak search bench setup clean
+.PHONY: run test quick soak search flaky bench setup clean
 .DELETE_ON_ERROR:
 
 run: $(STAMPS)/demo
@@ -33,6 +35,9 @@ soak: $(STAMPS)/test
 
 search: $(STAMPS)/test
 	HYPOTHESIS_PROFILE=searching $(BIN)/pytest -n 2 -m "not soak"
+
+flaky: $(STAMPS)/test
+	$(BIN)/python -m tests.flaky --count $(COUNT)
 
 bench: $(STAMPS)/test
 	@set -e; for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file; done
