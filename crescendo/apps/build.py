@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from crescendo.apps.config import Config
-from crescendo.apps.guarantee import Guarantee, admit, declared, guarantee
+from crescendo.apps.goals import check_own_keys, made_up
+from crescendo.apps.guarantee import Guarantee, admit, check_counts, declared, guarantee
 from crescendo.apps.make_schedule import (
     Theorem,
     at,
@@ -20,6 +21,7 @@ from crescendo.apps.make_schedule import (
 )
 from crescendo.core.setup import Terms
 from crescendo.data import Dataset, Records, client_names, load, split, weights
+from crescendo.data.public import stated_classes
 from crescendo.data.records import FloatArray, IntArray
 from crescendo.errors import ConfigError
 from crescendo.objectives import Logistic, OwnModel, load_objective, weights_of_rows
@@ -52,14 +54,23 @@ def prepare(
     count, private = config.clients.count, config.privacy.mechanism != "none"
     if count is not None and not needs_data(config):
         certificate_of(config, run_sizes(config, count), None)
+    if private and data is None:
+        stated_classes(config.data.source, config.data.classes)
     dataset = data if data is not None else load_data(config)
     parts = split_data(config, dataset)
     clients = len(parts)
     config = config.model_copy(update={"clients": config.clients.model_copy(update={"count": clients})})
     # in a private run nothing that others see may be counted from the records: how many there are is typed in
     counts = declared(config, clients) if private else tuple(len(part) for part in parts)
-    goal = make_objective(config, dataset, sum(counts)) if objective is None else given_objective(objective, dataset)
+    # nor may a record decide whether the model is made at all: one of the user's own is tried on made-up records
+    sample = made_up(dataset.features, len(dataset.classes)) if private else dataset.train
+    goal = (
+        make_objective(config, dataset, sum(counts), sample)
+        if objective is None
+        else given_objective(objective, sample)
+    )
     if private:
+        check_counts(counts, [len(part) for part in parts])
         dataset, parts = admit(dataset, parts, config, goal)
     smooth, convex = curvature(goal, None if private else dataset.train, config.privacy.norm_bound)
     sizes = run_sizes(config, clients)
@@ -110,6 +121,7 @@ def load_data(config: Config) -> Dataset:
         label=asked.label,
         column=split_by.removeprefix("column:") if split_by.startswith("column:") else None,
         features=asked.features,
+        private=config.privacy.mechanism != "none",
     )
 
 
@@ -118,11 +130,12 @@ def split_data(config: Config, dataset: Dataset) -> list[IntArray]:
     return split(dataset, asked.count, asked.split, seed=config.run.seed, alpha=asked.alpha, sizes=asked.sizes)
 
 
-def make_objective(config: Config, dataset: Dataset, records: int) -> Any:
+def make_objective(config: Config, dataset: Dataset, records: int, sample: Records) -> Any:
+    """The objective of a run file; a model of the user's own is tried on the first records of ``sample``."""
     asked = config.objective
     if asked.kind != "logistic":
         check_own_keys(config)
-        return load_objective(asked.kind, dataset.train, **asked.options)
+        return load_objective(asked.kind, sample, **asked.options)
     if len(dataset.classes) != 2:
         raise ConfigError(
             f"{dataset.name} has {len(dataset.classes)} classes and logistic regression tells two apart; "
@@ -132,15 +145,9 @@ def make_objective(config: Config, dataset: Dataset, records: int) -> Any:
     return Logistic(dataset.features, l2=l2, intercept=asked.intercept, dtype=np.dtype(asked.dtype))
 
 
-def check_own_keys(config: Config) -> None:
-    asked = config.objective
-    if (asked.l2, asked.intercept, asked.dtype) != (0.0, True, "float64"):
-        raise ConfigError("objective.l2, intercept and dtype are for logistic; give your model objective.options")
-
-
-def given_objective(objective: Any, dataset: Dataset) -> Any:
-    """An objective passed in by a program: one of ours as it is, any other checked and completed."""
-    return objective if isinstance(objective, Logistic | OwnModel) else OwnModel(objective, dataset.train)
+def given_objective(objective: Any, sample: Records) -> Any:
+    """An objective passed in by a program: one of ours as it is, any other checked on ``sample`` and completed."""
+    return objective if isinstance(objective, Logistic | OwnModel) else OwnModel(objective, sample)
 
 
 def curvature(objective: Any, data: Records | None, norm_bound: float | None) -> tuple[float | None, float | None]:

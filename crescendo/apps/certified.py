@@ -22,8 +22,8 @@ def read_either(path: Path, overrides: Sequence[str]) -> Config:
     if "serve" in raw:
         from crescendo.apps.terms import ELSEWHERE, read_served
 
-        data = raw.get("data", {"source": ELSEWHERE})
-        if isinstance(data, dict) and data.get("source") == ELSEWHERE:
+        data = raw.get("data", {})
+        if isinstance(data, dict) and data.get("source", ELSEWHERE) == ELSEWHERE:
             return read_served(path, list(overrides))
     return read(path, overrides)
 

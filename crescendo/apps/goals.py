@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from crescendo.apps.build import check_own_keys
 from crescendo.apps.config import Config
 from crescendo.core.random import Purpose, stream
-from crescendo.data.labels import values_of
-from crescendo.data.records import Records
+from crescendo.data.labels import MOST as MOST_CLASSES
+from crescendo.data.labels import stated, values_of
+from crescendo.data.public import stated_classes
+from crescendo.data.records import Label, Records
 from crescendo.errors import ConfigError, CrescendoError, UsageError
 from crescendo.objectives import Logistic, ModelFile, OwnModel, read_model
 
@@ -29,7 +30,6 @@ Raw = dict[str, Any]
 KIND = re.compile(r'[^/\\":]{1,100}\.py:[A-Za-z_]\w{0,99}')
 HASH = re.compile(r"[0-9a-f]{64}")
 MOST_FEATURES = 10_000_000  # of an own model: each side makes up records of that many to try it on
-MOST_CLASSES = 1000
 OWN = {"kind", "sha256", "features", "options", "size", "l2", "dtype", "classes", "start"}
 
 
@@ -61,9 +61,10 @@ class Described:
 
 def said(config: Config, features: int, counts: Sequence[int] | None) -> Raw:
     """The objective of a run file, for terms. A server loads its own copy of an own model here, and tries it."""
-    asked, classes = config.objective, config.data.classes
+    asked = config.objective
     if asked.kind != "logistic":
         return _said_of_own(config, features)
+    classes = _classes(config)
     if classes is not None and len(classes) != 2:
         raise ConfigError(f"data.classes has {len(classes)} labels, and logistic regression tells two apart; name two")
     return {
@@ -72,27 +73,38 @@ def said(config: Config, features: int, counts: Sequence[int] | None) -> Raw:
         "l2": _l2(config, counts),
         "intercept": asked.intercept,
         "dtype": asked.dtype,
-        "classes": classes,
+        "classes": None if classes is None else list(classes),
     }
 
 
 def understood(raw: Mapping[str, Any]) -> Logistic | Described:
     """The objective of terms, which may come from a peer: ValueError and its like for what is none."""
     features, l2, dtype = int(raw["features"]), float(raw["l2"]), np.dtype(raw["dtype"])
+    classes = _understood_classes(raw["classes"])
     if raw["kind"] == "logistic":
+        if classes is not None and len(classes) != 2:
+            raise ValueError(f"logistic regression tells two classes apart, not {len(classes)}")
         return Logistic(features, l2=l2, intercept=bool(raw["intercept"]), dtype=dtype)
     if not isinstance(raw["kind"], str) or not raw["kind"].isprintable() or not KIND.fullmatch(raw["kind"]):
         raise ValueError(f"there is no objective {raw['kind']!r:.60}")
     if set(raw) != OWN:
         raise ValueError(f"a model of one's own is described by {sorted(OWN)}")
-    classes, size = raw["classes"], int(raw["size"])
-    if not isinstance(classes, list) or not 2 <= len(classes) <= MOST_CLASSES:
-        raise ValueError(f"there are 2 to {MOST_CLASSES} classes")
+    size = int(raw["size"])
+    if classes is None:
+        raise ValueError("a model of one's own needs all classes to be named")
     if not HASH.fullmatch(raw["sha256"]) or not isinstance(raw["options"], dict):
         raise ValueError("a model has a SHA-256 in hex and a table of options")
     if not 1 <= features <= MOST_FEATURES or size < 1:
         raise ValueError(f"a model has at least one number, and records 1 to {MOST_FEATURES} features")
     return Described(raw["kind"], raw["sha256"], features, raw["options"], size, l2, dtype, float(raw["start"]))
+
+
+def _understood_classes(raw: object) -> tuple[Label, ...] | None:
+    if raw is None:
+        return None
+    if not isinstance(raw, list) or stated(raw) != tuple(raw):
+        raise ValueError("classes are a list of labels in rising order")
+    return tuple(raw)
 
 
 def names_of(objective: Logistic | Described) -> tuple[str, ...]:
@@ -122,9 +134,22 @@ def made_up(features: int, classes: int) -> Records:
     return Records(stream(0, Purpose.SPLIT).random((3, features)), labels)
 
 
+def check_own_keys(config: Config) -> None:
+    asked = config.objective
+    if (asked.l2, asked.intercept, asked.dtype) != (0.0, True, "float64"):
+        raise ConfigError("objective.l2, intercept and dtype are for logistic; give your model objective.options")
+
+
+def _classes(config: Config) -> tuple[Label, ...] | None:
+    """The classes that terms state. Private terms always do: a client's records must not say what its labels mean."""
+    if config.data.classes is not None:
+        return stated(config.data.classes)
+    return None if config.privacy.mechanism == "none" else stated_classes(config.data.source, None)
+
+
 def _said_of_own(config: Config, features: int) -> Raw:
     check_own_keys(config)
-    asked, classes = config.objective, config.data.classes
+    asked, classes = config.objective, _classes(config)
     if classes is None:
         raise ConfigError(
             "data.classes is missing; a client may have some of the labels only, so to serve a model of your own name them all"

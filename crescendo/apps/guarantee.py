@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,7 @@ from crescendo.data.records import IntArray
 from crescendo.errors import ConfigError
 from crescendo.privacy import renyi
 from crescendo.privacy.accountant import Progress, Spent, account
-from crescendo.privacy.admission import admitted
+from crescendo.privacy.admission import admitted, most_records
 from crescendo.privacy.budget import down
 from crescendo.privacy.calibrate import least_sigma
 from crescendo.privacy.certificates import Certificate, certify, rate_of
@@ -139,6 +139,16 @@ def declared(config: Config, clients: int) -> tuple[int, ...]:
             f"privacy.records has {len(counts)} numbers for {clients} clients; give one per client, or one for all"
         )
     return counts
+
+
+def check_counts(counts: tuple[int, ...], found: Sequence[int]) -> None:
+    """ConfigError if a client of a simulation has more records than its certificate is about."""
+    for client, (declared, records) in enumerate(zip(counts, found, strict=True)):
+        if records > most_records(declared):
+            raise ConfigError(
+                f"client {client} has {records} records, more than twice the {declared} that privacy.records declares for it; "
+                f"the certificate is about {most_records(declared)} at most, so declare about as many as there are"
+            )
 
 
 def guarantee(config: Config, terms: Terms, objective: Any, progress: Progress | None = None) -> Guarantee:

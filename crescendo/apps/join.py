@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from crescendo.apps.own_copy import clients_copy
-from crescendo.apps.own_data import Source, check_source, own_records
+from crescendo.apps.own_data import Own, Source, check_source, own_records
 from crescendo.apps.policy import Policy, check_epsilon, check_policy
 from crescendo.apps.stopping import Wish, stoppable
 from crescendo.apps.terms import Agreed, build_terms
@@ -96,6 +96,7 @@ class _Joining:
     patience: Patience
     randomness: Callable[[int], Randomness] | None
     model: ModelFile | None
+    own: Own | None = None  # its records, once they are known to suit the terms
 
     async def run(self, wish: Wish) -> Joined:
         stop, kept, agreed = wish.event(), await asyncio.to_thread(self._kept), None
@@ -168,8 +169,9 @@ class _Joining:
     def _promised(self, agreed: Agreed, me: int) -> Promise:
         """The sign-off in the ledger, or Refused.
 
-        What the plan costs rests on the terms alone, so the policy has its say first. Then the ledger is asked: each answer tells
-        the server something about what is left, so the answers are few a day.
+        What the plan costs rests on the terms alone, so the policy has its say first. Then the records are read: a file of another
+        shape must cost nothing. Then the ledger is asked: each answer tells the server something about what is left, so the
+        answers are few a day.
         """
         plan, price = agreed.plan(me), functools.cache(tight) if agreed.certificate is not None else _everything
         delta = agreed.delta if agreed.delta is not None else min(1e-9, self.ledger.budget.delta)
@@ -178,6 +180,7 @@ class _Joining:
             with _told():
                 check_epsilon(self.policy, agreed, price(tally(event for event in plan if event is not None), delta))
         self._check_open(agreed.federation, known)
+        self.own = own_records(self.source, agreed, me)
         self.ledger.consider(agreed.federation, agreed.digest, self.policy.max_offers, time.time())
         return self.ledger.sign(agreed.federation, agreed.digest, self.name, plan, delta, price)
 
@@ -197,11 +200,9 @@ class _Joining:
             )
 
     def _member(self, agreed: Agreed) -> Member:
-        """The records are opened here, after the terms were signed off."""
-        me = agreed.names.index(self.name)
-        own = own_records(self.source, agreed, me)
-        own.tell(self.source, self.log)
-        records = own.records
+        assert self.own is not None, "the records were read before the terms were signed"
+        self.own.tell(self.source, self.log)
+        me, records = agreed.names.index(self.name), self.own.records
         rows, mechanism = np.arange(len(records), dtype=np.int64), None
         if agreed.certificate is not None:
             mechanism = Private(agreed.certificate, me, rows, self._randomness(me))

@@ -1,19 +1,20 @@
-"""A client's own records, as the terms want them. Read only after the terms were accepted, and never counted for anybody."""
+"""A client's own records, as the terms want them. Read only after the policy allowed the terms, and never counted for anybody."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from crescendo.apps.terms import Agreed
-from crescendo.data import Records, as_records, load, readers, split
-from crescendo.data import labels as classes_and_labels
+from crescendo.data import Records, load, readers, split
+from crescendo.data.labels import values_of
 from crescendo.data.partition import RULES
-from crescendo.data.sources import check_here, columns_of
-from crescendo.errors import DataError, UsageError
-from crescendo.privacy.admission import admitted
+from crescendo.data.sound import sound
+from crescendo.data.sources import check_here, columns_of, file_of
+from crescendo.errors import CrescendoError, DataError, UsageError
+from crescendo.privacy.admission import admitted, most_records
 from crescendo.runtimes.network.logs import Log
 
 
@@ -65,22 +66,23 @@ class Own:
     """A client's records that are worked on, and how many others there were: for the client's own eyes."""
 
     records: Records
-    other_label: int  # whose label is none of the agreed classes
-    not_finite: int  # that have a feature which is no finite number
+    unreadable: int = 0  # lines that are no record at all
+    other_label: int = 0  # whose label is none of the agreed classes
+    not_finite: int = 0  # that have a feature which is no finite number
 
     @property
     def left_out(self) -> int:
-        return self.other_label + self.not_finite
+        return self.unreadable + self.other_label + self.not_finite
 
     def tell(self, source: Source, log: Log) -> None:
         """Counts only, in the client's own log; nothing of this is sent to anybody."""
-        used = len(self.records)
-        log("records", used=used, left_out=self.left_out, other_label=self.other_label, not_finite=self.not_finite)
+        used, why = len(self.records), {"unreadable": self.unreadable, "other_label": self.other_label}
+        log("records", used=used, left_out=self.left_out, **why, not_finite=self.not_finite)
         if self.left_out > used:
             log(
                 "most_left_out",
-                says=f"{self.left_out} of {used + self.left_out} records are left out; make sure that "
-                f"{_label_of(source)} is the label that was agreed on",
+                says=f"{self.left_out} of {used + self.left_out} records are left out; make sure that {source.name} is the file "
+                f"that was meant and {_label_of(source)} the label that was agreed on",
             )
 
 
@@ -90,53 +92,81 @@ def _label_of(source: Source) -> str:
     return "what is read as their label" if columns_of(source.name, source.folder) is None else "the last column"
 
 
+class Unfit(DataError):
+    """The records are not what the terms are about. What it says is for the client's own log, and never sent."""
+
+
 def own_records(source: Source, agreed: Agreed, me: int) -> Own:
     """The records that client ``me`` works on: of the agreed classes, and under privacy shortened to the norm bound.
 
-    Under privacy a record that does not fit is left out by a rule on that record alone; it never stops the run.
+    `join` calls this before it signs, so that a file of another shape costs nothing. Under privacy the shape of a file (that it
+    is a table, and how many columns it has) and a length of more than twice what was declared are all that can refuse it. A
+    record that does not fit is left out by a rule on that record alone, and a client that has none left goes on without.
     """
-    by_file = agreed.classes is not None and _is_file(source)
-    records, other_label = _labelled(source, agreed) if by_file else _loaded(source, agreed, me)
-    not_finite = 0
+    try:
+        return _records(source, agreed, me) if agreed.certificate is None else _private_records(source, agreed, me)
+    except CrescendoError as error:
+        raise Unfit(str(error)) from error
+
+
+def _private_records(source: Source, agreed: Agreed, me: int) -> Own:
+    assert agreed.certificate is not None and agreed.classes is not None, "private terms name their classes"
+    path, declared = file_of(source.name, source.folder), agreed.certificate.records[me]
+    if path is None:
+        found = _part(source, agreed, me)
+        total = len(found.records)
+    else:
+        if source.part is not None:
+            raise UsageError(
+                f"--part is for trials on the sets of `crescendo data list`; in a private federation {source.name} must be this "
+                f"client's own records and no more, so leave --part out"
+            )
+        raw = readers.path(path, source.label, None, _width(path, agreed), leave_out=True, test=False)
+        judged = sound(raw, agreed.classes)
+        found = Own(judged.records, judged.unreadable, judged.other_label, judged.not_finite)
+        total = len(raw) + raw.unreadable
+    _check_features(found.records, source, agreed)
+    if total > most_records(declared):
+        raise DataError(
+            f"{source.name} has {total} records, more than twice the {declared} that the terms declare for this client, so the "
+            f"certificate does not cover it; ask the server's operator to declare about as many as there are"
+        )
+    intercept = bool(getattr(agreed.objective, "intercept", False))
+    shortened, fits = admitted(found.records, agreed.certificate.norm_bound, intercept, values_of(len(agreed.classes)))
+    return replace(found, records=shortened.take(np.flatnonzero(fits)))
+
+
+def _records(source: Source, agreed: Agreed, me: int) -> Own:
+    """Without privacy: a file that has a fault is refused with its line."""
+    path = file_of(source.name, source.folder)
+    if path is None or agreed.classes is None or source.part is not None:
+        found = _part(source, agreed, me)
+    else:  # labels are read by the agreed classes: one client may well have records of one class only
+        raw = readers.path(path, source.label, None, _width(path, agreed), test=False)
+        judged = sound(raw, agreed.classes)
+        if not len(judged.records):
+            raise DataError(
+                f"none of the {len(raw)} records of {source.name} has one of the agreed classes "
+                f"{', '.join(map(str, agreed.classes))}; make sure that {_label_of(source)} is the label that was agreed on"
+            )
+        found = Own(judged.records, other_label=judged.other_label)
+    _check_features(found.records, source, agreed)
+    return found
+
+
+def _width(path: Path, agreed: Agreed) -> int | None:
+    """What a reader has to be told; files of other kinds say themselves how wide they are."""
+    return agreed.features if readers.kind_of(path) == "libsvm" else None
+
+
+def _check_features(records: Records, source: Source, agreed: Agreed) -> None:
     if records.features != agreed.features:
         raise DataError(
             f"{source.name} has {records.features} features and the terms say {agreed.features}; use the agreed ones"
         )
-    if agreed.certificate is not None:
-        intercept = bool(getattr(agreed.objective, "intercept", False))
-        labels = classes_and_labels.values_of(2 if agreed.classes is None else len(agreed.classes))
-        shortened, sound = admitted(records, agreed.certificate.norm_bound, intercept, labels)
-        strange = int(np.count_nonzero(~np.isin(records.y, labels)))
-        other_label, not_finite = other_label + strange, int(np.count_nonzero(~sound)) - strange
-        records = shortened.take(np.flatnonzero(sound))
-    if not len(records):
-        raise DataError(f"{source.name} has no record that can be used; check that it is the file that was meant")
-    return Own(records, other_label, not_finite)
 
 
-def _is_file(source: Source) -> bool:
-    return source.part is None and Path(source.name).expanduser().exists()
-
-
-def _labelled(source: Source, agreed: Agreed) -> tuple[Records, int]:
-    """A file whose labels are read by the agreed classes: one client may well have records of one class only."""
-    assert agreed.classes is not None
-    path = Path(source.name).expanduser()
-    plain = path.with_suffix("") if path.suffix in (".gz", ".xz", ".bz2") else path
-    features = agreed.features if plain.suffix not in (".csv", ".npz") else None
-    raw = readers.path(path, source.label, None, features)
-    classes = tuple(sorted(agreed.classes, key=lambda label: (isinstance(label, str), label)))
-    keep = classes_and_labels.kept(raw.y, classes)
-    if not keep.any():
-        raise DataError(
-            f"none of the {len(keep)} records of {source.name} has one of the agreed classes "
-            f"{', '.join(map(str, classes))}; make sure that {_label_of(source)} is the label that was agreed on"
-        )
-    used = as_records(raw.x[keep], classes_and_labels.encode(raw.y[keep], classes, source.name))
-    return used, len(keep) - len(used)
-
-
-def _loaded(source: Source, agreed: Agreed, me: int) -> tuple[Records, int]:
+def _part(source: Source, agreed: Agreed, me: int) -> Own:
     """A source by its name, or, for trials, a part of the records that have one of the agreed classes."""
     by = source.part or ""
     dataset = load(
@@ -147,7 +177,8 @@ def _loaded(source: Source, agreed: Agreed, me: int) -> tuple[Records, int]:
         classes=agreed.classes,
         label=source.label,
         column=by.removeprefix("column:") if by.startswith("column:") else None,
+        private=agreed.certificate is not None,
     )
     if source.part is None:
-        return dataset.train, dataset.left_out
-    return dataset.train.take(split(dataset, len(agreed.names), source.part, seed=agreed.seed)[me]), 0
+        return Own(dataset.train, other_label=dataset.left_out)
+    return Own(dataset.train.take(split(dataset, len(agreed.names), source.part, seed=agreed.seed)[me]))

@@ -73,9 +73,10 @@ class Agreed:
 
 
 def read_served(path: Path, overrides: list[str] | None = None) -> Config:
-    """A run file that is served: [data] may be left out, since the records are with the clients."""
+    """A run file that is served: [data], or its source, may be left out, since the records are with the clients."""
     raw = read_raw(path, overrides or ())
-    raw.setdefault("data", {"source": ELSEWHERE})
+    if isinstance(raw.setdefault("data", {}), dict):
+        raw["data"].setdefault("source", ELSEWHERE)
     if isinstance(raw.get("clients"), dict) and isinstance(raw.get("serve"), dict):
         names = raw["serve"].get("names")
         if isinstance(names, list):
@@ -160,6 +161,11 @@ def _build(text: str, raw: Mapping[str, Any]) -> Agreed:
     terms, schedule = _schedule(config, objective, tuple(float(weight) for weight in raw["clients"]["weights"]))
     certificate = None
     if private is not None:
+        if goal["classes"] is None:
+            raise Refused(
+                "the terms are private and name no classes, so that a record could decide what the labels of the others mean; "
+                "the server's run file must have data.classes"
+            )
         certificate = certify(
             private["mechanism"],
             terms,

@@ -5,15 +5,26 @@ The sets never change, so the ranges are constants of theirs; they are too small
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from crescendo.data.tables import Raw
+from crescendo.data.records import Raw
+
+
+@dataclass(frozen=True)
+class Bundled:
+    about: str
+    rows: int
+    features: int
+    classes: int  # 0, 1, 2, ...
+
 
 SETS = {
-    "breast_cancer": "breast tumours, malignant or benign",
-    "digits": "handwritten digits of 8 by 8 pixels",
-    "iris": "three kinds of iris",
-    "wine": "three growers of wine",
+    "breast_cancer": Bundled("breast tumours, malignant or benign", 569, 30, 2),
+    "digits": Bundled("handwritten digits of 8 by 8 pixels", 1797, 64, 10),
+    "iris": Bundled("three kinds of iris", 150, 4, 3),
+    "wine": Bundled("three growers of wine", 178, 13, 3),
 }
 
 

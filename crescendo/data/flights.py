@@ -27,8 +27,7 @@ import numpy.typing as npt
 
 from crescendo.data import cache, files
 from crescendo.data.known import FLIGHTS, WEATHER
-from crescendo.data.records import Column, FloatArray, IntArray, csr
-from crescendo.data.tables import Raw
+from crescendo.data.records import Column, FloatArray, IntArray, Raw, csr
 from crescendo.errors import DataError
 
 NORM_BOUND = 3.0

@@ -1,7 +1,8 @@
 """The files whose content is known: a cut or altered copy of one of these is refused, not read.
 
 ``content`` is the sha256 of the unpacked file; ``packed`` that of its usual packed form (.xz, or .gz for MNIST).
-Feature counts are part of what is known: the test part of a9a, for one, never uses feature 123.
+Feature counts and classes are part of what is known: the test part of a9a, for one, never uses feature 123, and a private run
+must not count them.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ class KnownSet:
     about: str
     rows: int
     features: int
+    classes: tuple[int, int]
     train: KnownFile
     test: KnownFile | None = None
 
@@ -34,6 +36,7 @@ _SETS = (
         "census income above 50,000 a year",
         32_561,
         123,
+        (-1, 1),
         KnownFile(
             "a9a",
             content="f5d5ffd8d865ff41328e7ee043e4b020816914ff6843ff15b98905ddbedce906",
@@ -50,6 +53,7 @@ _SETS = (
         "web page category, from words",
         49_749,
         300,
+        (-1, 1),
         KnownFile(
             "w8a",
             content="6a9fa8fd5f524303240a5db07d4b3d4a51e8b7b4b20a914105d8e3e8c81640f2",
@@ -66,6 +70,7 @@ _SETS = (
         "phishing web sites",
         11_055,
         68,
+        (0, 1),
         KnownFile(
             "phishing",
             content="0cf66ef36604c393da9359b2e5d894a2df8aee31fd184633cefa138add2ef08a",
@@ -77,6 +82,7 @@ _SETS = (
         "engine misfire, IJCNN 2001 challenge",
         49_990,
         22,
+        (-1, 1),
         KnownFile(
             "ijcnn1",
             content="16506cad788cf7c9607454150ed1994788204bac2ff4c9cb3b320036b6950d3f",
@@ -93,6 +99,7 @@ _SETS = (
         "forest cover, type 2 against the rest, scaled to [0, 1]",
         581_012,
         54,
+        (1, 2),
         KnownFile(
             "covtype.libsvm.binary.scale",
             content="859809c092ca933e1a8cc1cfa15e33b56cb11651e4e0a5b52b702abc315a6c0f",
@@ -104,6 +111,7 @@ _SETS = (
         "newsgroup postings, real against simulated",
         72_309,
         20_958,
+        (-1, 1),
         KnownFile("real-sim", content="0fd9b12b6dc60dab7885a7367b286a53aac5d92057dc1083ab13ade275120270"),
     ),
 )

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
-from crescendo.data.records import Column, FloatArray, Label
+from crescendo.data.records import Column, FloatArray, IntArray, Label
 from crescendo.errors import ConfigError, DataError
 
-_MOST = 1000
+MOST = 1000
 
 
 def classes_of(labels: Column, name: str, wanted: Sequence[Label] | None) -> tuple[Label, ...]:
@@ -20,11 +21,11 @@ def classes_of(labels: Column, name: str, wanted: Sequence[Label] | None) -> tup
     """
     found = tuple(_plain(value) for value in np.unique(labels))
     if wanted is not None:
-        return _wanted(found, name, wanted)
+        return among(found, name, wanted)
     if len(found) < 2:
         raise DataError(f"every record of {name} has the label {found[0]}; training needs two classes")
     whole = all(isinstance(label, int | str) for label in found)
-    if len(found) > _MOST or (len(found) > 2 and not whole):
+    if len(found) > MOST or (len(found) > 2 and not whole):
         raise DataError(
             f"{name} has {len(found)} different labels, such as {found[0]} and {found[1]}, which are not classes; "
             "make them two values or whole numbers, or name another label column"
@@ -40,14 +41,54 @@ def _plain(value: object) -> Label:
     return int(number) if number.is_integer() else number
 
 
-def _wanted(found: tuple[Label, ...], name: str, wanted: Sequence[Label]) -> tuple[Label, ...]:
-    if len(set(wanted)) < 2:
-        raise ConfigError(f"data.classes must name at least two classes, got {list(wanted)}")
-    absent = [label for label in wanted if label not in found]
+def among(found: tuple[Label, ...], name: str, wanted: Sequence[Label]) -> tuple[Label, ...]:
+    """The classes ``wanted`` in rising order, all of which the source ``name`` must have.
+
+    >>> among((0, 1, 2), "three", wanted=(2, 0))
+    (0, 2)
+    """
+    chosen, known = stated(wanted), {_meant(label) for label in found}
+    absent = [label for label in chosen if _meant(label) not in known]
     if absent:
         some = ", ".join(str(label) for label in found[:12]) + (", ..." if len(found) > 12 else "")
         raise ConfigError(f"data.classes asks for {absent[0]}, but the labels of {name} are {some}")
-    return tuple(label for label in found if label in wanted)
+    return chosen
+
+
+def stated(classes: Sequence[object]) -> tuple[Label, ...]:
+    """Classes as a run file or terms state them, in rising order and texts last; ConfigError for what are none.
+
+    >>> stated([8, "late", "3"])
+    (3, 8, 'late')
+    """
+    if len(classes) > MOST:
+        raise ConfigError(f"data.classes has {len(classes)} labels, and {MOST} are allowed; name fewer")
+    for label in classes:
+        if not _is_label(label):
+            raise ConfigError(f"data.classes has {label!r:.60}, which is no label; a label is a number or a short text")
+    known = {_meant(label): None for label in classes}  # type: ignore[arg-type]  # they are labels
+    if len(known) < 2:
+        raise ConfigError(f"data.classes must name at least two classes, got {list(classes)}")
+    if len(known) < len(classes):
+        raise ConfigError(f"data.classes has one class twice, got {list(classes)[:12]}; name each once")
+    return tuple(sorted(map(_plain, known), key=lambda label: (isinstance(label, str), label)))
+
+
+def _is_label(label: object) -> bool:
+    if isinstance(label, str):
+        return 0 < len(label) <= 100 and label.isprintable() and label == label.strip()
+    if isinstance(label, bool) or not isinstance(label, int | float):
+        return False
+    return abs(label) <= 2**53  # all whole numbers up to here are floats; false for nan
+
+
+def _meant(label: Label) -> float | str:
+    """A label that can be read as a finite number means that number; any other means its text."""
+    try:
+        number = float(label)
+    except ValueError:
+        return str(label)
+    return number if math.isfinite(number) else str(label)
 
 
 def encode(labels: Column, classes: tuple[Label, ...], name: str) -> FloatArray:
@@ -56,23 +97,51 @@ def encode(labels: Column, classes: tuple[Label, ...], name: str) -> FloatArray:
     >>> encode(np.array([2, 1, 2]), (1, 2), "three")
     array([ 1., -1.,  1.])
     """
-    known = np.array(classes, dtype=labels.dtype if labels.dtype.kind == "U" else np.float64)
-    place = np.minimum(np.searchsorted(known, labels), len(known) - 1)
-    strange = np.flatnonzero(known[place] != labels)
+    place = places(labels, classes)
+    strange = np.flatnonzero(place < 0)
     if len(strange):
         raise DataError(f"{name} has the label {_plain(labels[strange[0]])}, which its training part never has")
-    return 2.0 * place - 1.0 if len(classes) == 2 else place.astype(np.float64)
+    return numbered(place, len(classes))
+
+
+def places(labels: Column, classes: tuple[Label, ...]) -> IntArray:
+    """The place of each label in ``classes``, -1 for one that is none of them: a rule on each label alone.
+
+    A number is met in every way to write it, a text as it is.
+
+    >>> places(np.array(["yes", "1.0", "", "nan", "no"], dtype=object), (1, "no", "yes")).tolist()
+    [2, 0, -1, -1, 1]
+    """
+    texts = {label: place for place, label in enumerate(classes) if isinstance(label, str)}
+    known = {_meant(label): place for place, label in enumerate(classes)}
+    if labels.dtype.kind in "UO":
+        met: dict[str, int] = {}
+        for label in labels.tolist():
+            if label not in met:
+                met[label] = texts.get(label, known.get(_meant(label), -1))
+        return np.array([met[label] for label in labels.tolist()], dtype=np.int64)
+    numbers = np.sort([label for label in known if isinstance(label, float)])
+    if not len(numbers):
+        return np.full(len(labels), -1)
+    near = np.minimum(np.searchsorted(numbers, labels), len(numbers) - 1)
+    at = np.array([known[number] for number in numbers.tolist()], dtype=np.int64)
+    return np.where(numbers[near] == labels, at[near], -1)
+
+
+def numbered(place: IntArray, classes: int) -> FloatArray:
+    """Class numbers from places among so many ``classes``.
+
+    >>> numbered(np.array([1, 0]), 2), numbered(np.array([1, 0]), 3)
+    (array([ 1., -1.]), array([1., 0.]))
+    """
+    numbers = place.astype(np.float64)
+    return 2.0 * numbers - 1.0 if classes == 2 else numbers
 
 
 def values_of(classes: int) -> tuple[float, ...]:
-    """What `encode` makes of the labels of so many classes.
+    """What labels of so many classes become.
 
     >>> values_of(2), values_of(3)
     ((-1.0, 1.0), (0.0, 1.0, 2.0))
     """
-    return (-1.0, 1.0) if classes == 2 else tuple(float(place) for place in range(classes))
-
-
-def kept(labels: Column, classes: tuple[Label, ...]) -> Column:
-    """Which records have one of the classes."""
-    return np.isin(labels, np.array(classes))
+    return tuple(numbered(np.arange(classes), classes).tolist())

@@ -124,72 +124,92 @@ def _number(text: Bytes, at: int) -> tuple[int, float, int]:
 
 
 @compiled
+def _line(
+    text: Bytes,
+    at: int,
+    limit: int,
+    row: int,
+    cell: int,
+    labels: npt.NDArray[np.float64],
+    values: npt.NDArray[np.float64],
+    indices: npt.NDArray[np.int32],
+    hard: npt.NDArray[np.int64],
+    difficult: int,
+) -> tuple[int, int, int, int, int]:
+    """One record, whose label starts at ``at``. Returns where it ends, cells and hard numbers so far, and (error, place)."""
+    start = at
+    at, value, state = _number(text, at)
+    if state == _INFINITE:
+        return at, cell, difficult, FINITE, start
+    if state == _BAD or not _ends_word(text, at):
+        return at, cell, difficult, LABEL, start
+    if state == _HARD:
+        hard[difficult, 0], hard[difficult, 1] = start, -1 - row
+        difficult += 1
+    labels[row] = value
+    last = 0
+    while True:
+        while at < text.size and _is_space(text[at]):
+            at += 1
+        if _ends_word(text, at):
+            return at, cell, difficult, 0, at
+        start = at
+        at, index = _digits(text, at, 0)
+        if at == start or at >= text.size or text[at] != _COLON:
+            return at, cell, difficult, PAIR, start
+        if index == 0:
+            return at, cell, difficult, ZERO, start
+        if index > limit:
+            return at, cell, difficult, LIMIT, start
+        if index <= last:
+            return at, cell, difficult, ORDER, start
+        last = index
+        place = at + 1
+        at, value, state = _number(text, place)
+        if state == _INFINITE:
+            return at, cell, difficult, FINITE, start
+        if state == _BAD or not _ends_word(text, at):
+            return at, cell, difficult, NUMBER, start
+        if state == _HARD:
+            hard[difficult, 0], hard[difficult, 1] = place, cell
+            difficult += 1
+        if value != 0.0:
+            values[cell] = value
+            indices[cell] = index - 1
+            cell += 1
+
+
+@compiled
 def fill(
     text: Bytes,
     limit: int,
+    leave_out: bool,
     labels: npt.NDArray[np.float64],
     values: npt.NDArray[np.float64],
     indices: npt.NDArray[np.int32],
     ends: npt.NDArray[np.int64],
     hard: npt.NDArray[np.int64],
 ) -> tuple[int, int, int, int, int]:
-    """Fill the arrays. Returns rows, hard numbers, and (error, line, place) with error 0 when all is well.
+    """Fill the arrays. Returns rows, hard numbers, lines left out, and (error, place) with error 0 when all is well.
 
-    A row of ``hard`` is (line, place in the text, cell), where a label counts as cell ``-1 - row``.
+    A row of ``hard`` is (place in the text, cell), where a label counts as cell ``-1 - row``. With ``leave_out`` a line that is
+    no record takes back what it wrote, and the next one is read; without, the first such line ends it.
     """
-    at, line, row, cell, difficult = 0, 1, 0, 0, 0
+    at, row, cell, difficult, bad = 0, 0, 0, 0, 0
     while at < text.size:
-        if text[at] == _NEWLINE:
-            line += 1
+        if text[at] == _NEWLINE or _is_space(text[at]):
             at += 1
             continue
-        if _is_space(text[at]):
+        error, place, cells, found = 0, at, cell, difficult
+        if text[at] != _HASH:
+            at, cells, found, error, place = _line(text, at, limit, row, cell, labels, values, indices, hard, difficult)
+            if error == 0:
+                row, cell, difficult = row + 1, cells, found
+                ends[row] = cell
+                continue
+            if not leave_out:
+                return row, difficult, bad, error, place
+            bad += 1
+        while at < text.size and text[at] != _NEWLINE:
             at += 1
-            continue
-        if text[at] == _HASH:
-            while at < text.size and text[at] != _NEWLINE:
-                at += 1
-            continue
-        start = at
-        at, value, state = _number(text, at)
-        if state == _INFINITE:
-            return row, difficult, FINITE, line, start
-        if state == _BAD or not _ends_word(text, at):
-            return row, difficult, LABEL, line, start
-        if state == _HARD:
-            hard[difficult, 0], hard[difficult, 1], hard[difficult, 2] = line, start, -1 - row
-            difficult += 1
-        labels[row] = value
-        last = 0
-        while True:
-            while at < text.size and _is_space(text[at]):
-                at += 1
-            if _ends_word(text, at):
-                break
-            start = at
-            at, index = _digits(text, at, 0)
-            if at == start or at >= text.size or text[at] != _COLON:
-                return row, difficult, PAIR, line, start
-            if index == 0:
-                return row, difficult, ZERO, line, start
-            if index > limit:
-                return row, difficult, LIMIT, line, start
-            if index <= last:
-                return row, difficult, ORDER, line, start
-            last = index
-            place = at + 1
-            at, value, state = _number(text, place)
-            if state == _INFINITE:
-                return row, difficult, FINITE, line, start
-            if state == _BAD or not _ends_word(text, at):
-                return row, difficult, NUMBER, line, start
-            if state == _HARD:
-                hard[difficult, 0], hard[difficult, 1], hard[difficult, 2] = line, place, cell
-                difficult += 1
-            if value != 0.0:
-                values[cell] = value
-                indices[cell] = index - 1
-                cell += 1
-        row += 1
-        ends[row] = cell
-    return row, difficult, 0, line, at
+    return row, difficult, bad, 0, at

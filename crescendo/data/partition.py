@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Sequence, Sized
+from contextlib import suppress
 from numbers import Real
+from typing import Any
 
 import numpy as np
 
@@ -58,7 +61,7 @@ def client_names(dataset: Dataset, count: int, rule: str = "iid") -> tuple[str, 
     ('client 0', 'client 1')
     """
     if rule.startswith("column:"):
-        return tuple(str(value) for value in np.unique(_column(dataset, rule)))
+        return tuple(str(value) for value in _owners(_column(dataset, rule))[0])
     return tuple(f"client {client}" for client in range(count))
 
 
@@ -187,8 +190,30 @@ def _column(dataset: Dataset, rule: str) -> Column:
     return dataset.columns[name]
 
 
+def _owners(column: Column) -> tuple[list[Any], IntArray]:
+    """The values of a column in order, and the place of each record's value among them.
+
+    The texts of a private run are put in order one by one, by the number that each says, if any: what the others say does not
+    matter.
+    """
+    if column.dtype != object:
+        values, owner = np.unique(column, return_inverse=True)
+        return list(values), owner
+    texts = sorted(set(column.tolist()), key=lambda text: (_number(text), text))
+    place = {text: at for at, text in enumerate(texts)}
+    return texts, np.array([place[text] for text in column.tolist()], dtype=np.int64)
+
+
+def _number(text: str) -> float:
+    """The finite number that a text says, else infinity."""
+    with suppress(ValueError):
+        if math.isfinite(number := float(text)):
+            return number
+    return math.inf
+
+
 def _by_column(column: Column, rule: str, count: int | None) -> list[IntArray]:
-    values, owner = np.unique(column, return_inverse=True)
+    values, owner = _owners(column)
     if count is not None and count != len(values):
         raise ConfigError(
             f"clients.split = '{rule}' makes {len(values)} clients, one for each value, not {count}; "

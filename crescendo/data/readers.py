@@ -8,28 +8,31 @@ from typing import Any
 
 import numpy as np
 
-from crescendo.data import cache, files, idx, libsvm, tables
+from crescendo.data import cache, csv_table, files, idx, libsvm, npz_file
 from crescendo.data.known import MNIST, KnownFile, KnownSet, features_of
-from crescendo.data.records import FloatArray, csr
-from crescendo.data.tables import Raw
+from crescendo.data.records import FloatArray, Raw, csr
 from crescendo.errors import ConfigError, DataError
 
 _VERSION = 1  # of the parsed form in the cache
-_OTHERS = {
-    ".npy",
-    ".parquet",
-    ".json",
-    ".jsonl",
-    ".pkl",
-    ".pickle",
-    ".zip",
-    ".tar",
-    ".tsv",
-    ".arff",
-    ".h5",
-    ".xlsx",
-    ".mat",
-}
+_KINDS = (  # of files that people have and that are none of ours
+    "npy parquet feather arrow orc avro json jsonl yaml toml xml html md pkl pickle zip 7z rar tar tgz zst tsv arff h5 hdf5 xls "
+    "xlsx ods doc docx pdf mat rds dta sav sas7bdat db sqlite sqlite3 pt pth onnx safetensors jpg jpeg png gif tif tiff bmp webp "
+    "mp3 mp4 wav py so dll exe bin"
+)
+_OTHERS = {f".{kind}" for kind in _KINDS.split()}
+_SIGNATURES = (  # of packed files, arrays, images, databases and programs; none of them is text
+    b"PK\x03\x04",
+    b"\x1f\x8b",
+    b"\xfd7zXZ\x00",
+    b"7z\xbc\xaf",
+    b"\x28\xb5\x2f\xfd",
+    b"\x93NUMPY",
+    b"\x89HDF\r\n",
+    b"\x89PNG\r\n",
+    b"\xff\xd8\xff",
+    b"SQLite format 3\x00",
+    b"\x7fELF",
+)
 
 
 def known_set(chosen: KnownSet, folder: Path | None) -> Raw:
@@ -57,23 +60,42 @@ def _libsvm(
     return csr(made["values"], made["indices"], made["ends"], shape), made["labels"]
 
 
-def libsvm_file(path: Path, features: int | None) -> Raw:
-    """Any LIBSVM file; its test part is the file of the same name with ``.t`` added, if there is one beside it."""
+def libsvm_file(path: Path, features: int | None, leave_out: bool = False, test: bool = True) -> Raw:
+    """Any LIBSVM file; its test part is the file of the same name with ``.t`` added, if there is one beside it.
 
-    def part(at: Path) -> tuple[Any, FloatArray]:
+    With ``leave_out`` nothing of it is kept in the cache, which is no place for somebody's records.
+    """
+
+    def part(at: Path) -> tuple[Any, FloatArray, int]:
         raw = files.read(at)
-        return _libsvm(raw, at, lambda: files.unpack(raw, at), features, None)
+        if not leave_out:
+            return *_libsvm(raw, at, lambda: files.unpack(raw, at), features, None), 0
+        assert features is not None
+        return libsvm.parse_each(_text(files.unpack(raw, at), at), features)
 
-    x, y = part(path)
+    if leave_out and features is None:
+        raise ConfigError(
+            f"data.features is missing; {path} is a LIBSVM file, and in a private run no record may decide how many there are"
+        )
+    x, y, unreadable = part(path)
     stem = path.name.removesuffix(path.suffix) if path.suffix in files.PACKED else path.name
-    beside = files.find([f"{stem}.t"], path.parent)
+    beside = files.find([f"{stem}.t"], path.parent) if test else None
     if beside is None:
-        return Raw(x, y)
-    x_test, y_test = part(beside)
+        return Raw(x, y, unreadable=unreadable)
+    x_test, y_test, _ = part(beside)
     width = max(x.shape[1], x_test.shape[1])
     x.resize((x.shape[0], width))
     x_test.resize((x_test.shape[0], width))
-    return Raw(x, y, (x_test, y_test))
+    return Raw(x, y, (x_test, y_test), unreadable=unreadable)
+
+
+def _text(content: bytes, path: Path) -> bytes:
+    """Refuse a file of another kind by its first bytes; nothing is said about its lines."""
+    if content.startswith(_SIGNATURES):
+        raise DataError(
+            f"{path} is not text but a file of another kind, by its first bytes; name the file that was meant"
+        )
+    return content
 
 
 def mnist(folder: Path | None) -> Raw:
@@ -98,7 +120,7 @@ def _spellings(file: KnownFile) -> list[str]:
     return [file.name, file.name.replace("-idx", ".idx")]
 
 
-def idx_file(path: Path) -> Raw:
+def idx_file(path: Path, test: bool = True) -> Raw:
     """Images in the layout of MNIST; labels, and a t10k test part, are found beside them by name."""
 
     def part(images: Path) -> tuple[Any, Any]:
@@ -108,8 +130,8 @@ def idx_file(path: Path) -> Raw:
             raise DataError(f"{images} has no labels beside it; put {named} into the same folder")
         return _images(*((p, files.unpack(files.read(p), p)) for p in (images, labels)))
 
-    test = next((p for p in _packings(path.with_name(path.name.replace("train", "t10k"))) if p.is_file()), None)
-    return Raw(*part(path), part(test) if test is not None and test != path else None)
+    beside = next((p for p in _packings(path.with_name(path.name.replace("train", "t10k"))) if p.is_file()), None)
+    return Raw(*part(path), part(beside) if test and beside is not None and beside != path else None)
 
 
 def _packings(path: Path) -> list[Path]:
@@ -124,32 +146,54 @@ def _images(images: tuple[Path, bytes], labels: tuple[Path, bytes]) -> tuple[Any
     return pixels.reshape(len(pixels), -1).astype(np.float32) / np.float32(255), numbers
 
 
-def columns(source: Path) -> list[str] | None:
-    """The names in the header line of a csv; None for a file of another kind, and for a pipe, which can be read once only."""
-    plain = source.with_suffix("") if source.suffix in files.PACKED else source
-    if plain.suffix != ".csv" or not source.is_file():
-        return None
-    with files.opened(source) as content:
-        return tables.header(content, str(source))
+def kind_of(source: Path) -> str:
+    """What a file is read as, by its name alone.
 
-
-def path(source: Path, label: str | None, column: str | None, features: int | None) -> Raw:
-    """A file of the user's own, read as the end of its name says; LIBSVM text if it says nothing."""
+    >>> kind_of(Path("mine.CSV.gz")), kind_of(Path("train-images-idx3-ubyte")), kind_of(Path("a9a.t"))
+    ('csv', 'idx', 'libsvm')
+    """
     plain = source.with_suffix("") if source.suffix in files.PACKED else source
+    suffix = plain.suffix.lower()
     if source.is_dir():
         raise DataError(f"{source} is a folder; give a file, or a name such as a9a with this folder as data.folder")
-    if plain.suffix in _OTHERS:
+    if suffix in _OTHERS:
         raise DataError(
             f"{source} cannot be read: data files are LIBSVM text, .csv, .npz or IDX; save it as one of these"
         )
-    if label is not None and plain.suffix != ".csv":
+    if suffix in (".csv", ".npz"):
+        return suffix[1:]
+    return "idx" if "idx3-ubyte" in plain.name else "libsvm"
+
+
+def columns(source: Path) -> list[str] | None:
+    """The names in the header line of a csv; None for a file of another kind, and for a pipe, which can be read once only."""
+    if not source.is_file() or kind_of(source) != "csv":
+        return None
+    with files.opened(source) as content:
+        return csv_table.header(content, str(source))
+
+
+def path(
+    source: Path,
+    label: str | None,
+    column: str | None,
+    features: int | None,
+    *,
+    leave_out: bool = False,
+    test: bool = True,
+) -> Raw:
+    """A file of the user's own, read as the end of its name says; LIBSVM text if it says nothing.
+
+    With ``leave_out`` each record is judged alone, by what the file's name, its header and the options say: one that does not
+    fit is left out and counted. Without ``test`` no test part is looked for beside the file.
+    """
+    kind = kind_of(source)
+    if label is not None and kind != "csv":
         raise ConfigError(f"data.label names the label column of a .csv, which {source} is not; leave it out")
-    if features is not None and plain.suffix in (".csv", ".npz"):
+    if features is not None and kind != "libsvm":
         raise ConfigError(f"data.features is for LIBSVM files; the columns of {source} already say it, so leave it out")
-    if plain.suffix == ".csv":
-        return tables.read_csv(files.unpack(files.read(source), source), str(source), label, column)
-    if plain.suffix == ".npz":
-        return tables.read_npz(files.unpack(files.read(source), source), str(source))
-    if "idx3-ubyte" in plain.name:
-        return idx_file(source)
-    return libsvm_file(source, features)
+    if kind == "csv":
+        return csv_table.read_csv(files.unpack(files.read(source), source), str(source), label, column, leave_out)
+    if kind == "npz":
+        return npz_file.read_npz(files.unpack(files.read(source), source), str(source), leave_out)
+    return idx_file(source, test) if kind == "idx" else libsvm_file(source, features, leave_out, test)

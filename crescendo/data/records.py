@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -91,6 +92,37 @@ def _csr(x: Any) -> csr_array:
     x = x.tocsr()
     values = x.data if x.data.dtype in (np.float64, np.float32) else x.data.astype(np.float64)
     return csr(values, x.indices, x.indptr, x.shape)
+
+
+def finite_rows(x: npt.NDArray[Any] | csr_array) -> npt.NDArray[np.bool_]:
+    """Which rows of a dense or sparse matrix have finite numbers only.
+
+    >>> finite_rows(np.array([[1.0, np.nan], [2.0, 3.0]]))
+    array([False,  True])
+    """
+    if isinstance(x, np.ndarray):
+        return np.asarray(np.isfinite(x).all(axis=1))
+    finite, rows = np.ones(x.shape[0], dtype=np.bool_), np.repeat(np.arange(x.shape[0]), np.diff(x.indptr))
+    finite[rows[~np.isfinite(x.data)]] = False
+    return finite
+
+
+@dataclass(frozen=True, eq=False)
+class Raw:
+    """What a reader found, before labels become classes: ``y`` holds labels as written (numbers or text).
+
+    ``unreadable`` counts what was left out because it is no record: a rule on that line alone.
+    """
+
+    x: Any
+    y: Column
+    test: tuple[Any, Column] | None = None
+    columns: Mapping[str, Column] = field(default_factory=dict)
+    in_test: npt.NDArray[np.bool_] | None = None  # which records a rule of the source's own puts in the test part
+    unreadable: int = 0
+
+    def __len__(self) -> int:
+        return int(self.y.shape[0])
 
 
 @dataclass(frozen=True, eq=False)

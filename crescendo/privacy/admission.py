@@ -7,9 +7,18 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from crescendo.data.records import Records
+from crescendo.data.records import Records, finite_rows
 
 LABELS = (-1.0, 1.0)
+
+
+def most_records(declared: int) -> int:
+    """How many records a client that declares so many may have: what the bounds on rounding and on draws are about.
+
+    >>> most_records(1000)
+    2000
+    """
+    return 2 * declared
 
 
 def admitted(
@@ -31,12 +40,11 @@ def admitted(
     values = x if isinstance(x, np.ndarray) else x.data
     finite = np.where(np.isfinite(values), values, 0.0).astype(np.float64)
     if isinstance(x, np.ndarray):
-        sound, lengths = np.isfinite(x).all(axis=1), _lengths(finite)
+        lengths = _lengths(finite)
     else:
         rows = np.repeat(np.arange(len(records)), np.diff(x.indptr))
-        sound = np.bincount(rows, ~np.isfinite(values), minlength=len(records)) == 0
         lengths = _sparse_lengths(finite, rows, len(records))
-    sound &= np.isin(records.y, labels)
+    sound = finite_rows(x) & np.isin(records.y, labels)
     if norm_bound is None:
         return records, sound
     room = math.sqrt(norm_bound**2 - 1.0) if intercept else norm_bound

@@ -91,12 +91,13 @@ features = 3
 """
 
 
-@pytest.mark.parametrize("data", ["", '[data]\nsource = "with the clients"\n'], ids=["no data", "with the clients"])
-@pytest.mark.parametrize(
-    "mechanism", ["", '[privacy]\nmechanism = "minibatch"\nsigma = 2.0\ndelta = 1e-6\nclip = 1.0\nrecords = 500\n']
-)
-def test_schedule_shows_what_a_server_would_serve(data: str, mechanism: str, run_file: str) -> None:
-    Path("served.toml").write_text(SERVED + data + mechanism)
+ELSEWHERE = '[data]\nsource = "with the clients"\n'
+CLASSES = "[data]\nclasses = [0, 1]\n"
+
+
+@pytest.mark.parametrize("more", ["", ELSEWHERE, CLASSES, ELSEWHERE + "classes = [0, 1]\n" + PRIVATE, CLASSES + PRIVATE])
+def test_schedule_shows_what_a_server_would_serve(more: str, run_file: str) -> None:
+    Path("served.toml").write_text(SERVED + more)
     shown = runner.invoke(app, ["schedule", "served.toml"])
     assert shown.exit_code == 0 and "First rounds" in shown.stdout, shown.output
     found, simulated = json_of("schedule", "served.toml"), json_of("schedule", run_file)

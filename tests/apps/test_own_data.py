@@ -46,14 +46,14 @@ def told(own: Own, source: Source) -> list[dict[str, Any]]:
 def test_the_label_that_was_agreed_on_leaves_nothing_out(tmp_path: Path) -> None:
     source = Source(str(table(tmp_path)), label="late")
     assert told(own_records(source, agreed(), 0), source) == [
-        {"event": "records", "used": 12, "left_out": 0, "other_label": 0, "not_finite": 0}
+        {"event": "records", "used": 12, "left_out": 0, "unreadable": 0, "other_label": 0, "not_finite": 0}
     ]
 
 
 def test_a_wrong_label_column_that_drops_most_records_is_warned_of(tmp_path: Path) -> None:
     source = Source(str(table(tmp_path)), label="hour")
     counted, warned = told(own_records(source, agreed(), 0), source)
-    assert counted == {"event": "records", "used": 4, "left_out": 8, "other_label": 8, "not_finite": 0}
+    assert counted == {"event": "records", "used": 4, "left_out": 8, "unreadable": 0, "other_label": 8, "not_finite": 0}
     assert warned["event"] == "most_left_out"
     assert "8 of 12 records are left out" in warned["says"] and "the column 'hour'" in warned["says"]
 
@@ -62,16 +62,6 @@ def test_a_wrong_label_column_that_drops_all_records_is_refused(tmp_path: Path) 
     source = Source(str(table(tmp_path)), label="year")
     with pytest.raises(DataError, match=r"none of the 12 records .* agreed classes 0, 1; .* the column 'year'"):
         own_records(source, agreed(), 0)
-
-
-def test_a_private_client_counts_what_its_mechanism_leaves_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Our readers refuse what is not finite, so this is the last guard."""
-    x = np.zeros((5, 4))
-    x[1, 2], x[3, 0] = np.nan, np.inf
-    found = Records(x, np.array([1.0, -1.0, 1.0, 7.0, 7.0])), 3
-    monkeypatch.setattr("crescendo.apps.own_data._labelled", lambda source, agreed: found)
-    own = own_records(Source(str(table(tmp_path))), agreed(privacy=MINIBATCH), 0)
-    assert (len(own.records), own.other_label, own.not_finite) == (2, 5, 1)
 
 
 @pytest.mark.parametrize("name", ["mine.csv", "mine.csv.gz"])

@@ -73,7 +73,7 @@ def test_schedule_shows_the_noise_and_what_it_costs(served: bool) -> None:
     if served:
         file, names = "served.toml", ["alice", "bob"]
         whose = {"serve": {"federation": "trial", "features": 3, "names": names}, "clients": {"weights": "uniform"}}
-        Path(file).write_text(tomli_w.dumps({k: v for k, v in PRIVATE.items() if k != "data"} | whose))
+        Path(file).write_text(tomli_w.dumps(PRIVATE | {"data": {"classes": [0, 1]}} | whose))
     costs, accounted = json_of("schedule", file)["privacy"], json_of("account", "private.toml")
     assert (costs["sigma"], costs["delta"], costs["mechanism"]) == (2.0, 1e-5, "minibatch")
     assert costs["epsilon"] == pytest.approx(accounted["epsilon"])

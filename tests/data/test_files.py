@@ -29,7 +29,8 @@ PACK: dict[str, Callable[[bytes], bytes]] = {
 def tiny(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A known set of four records; its .xz is known by its own hash too. The cache is new."""
     train = KnownFile("tiny", sha256(TRAIN), sha256(lzma.compress(TRAIN)))
-    monkeypatch.setitem(SETS, "tiny", KnownSet("tiny", "four records", 4, 5, train, KnownFile("tiny.t", sha256(TEST))))
+    chosen = KnownSet("tiny", "four records", 4, 5, (-1, 1), train, KnownFile("tiny.t", sha256(TEST)))
+    monkeypatch.setitem(SETS, "tiny", chosen)
     monkeypatch.setenv("CRESCENDO_CACHE", str(tmp_path / "cache"))
 
 

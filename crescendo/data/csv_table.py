@@ -1,0 +1,226 @@
+"""csv with a header line. A record is a line: its cells are read from that line and the header, and from no other record.
+
+So a cell cannot hold a line break, and a quotation mark that is never closed spoils its own line only.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+from array import array
+from dataclasses import dataclass
+from typing import BinaryIO
+
+import numpy as np
+
+from crescendo.data.records import Column, FloatArray, Raw
+from crescendo.errors import ConfigError, DataError
+
+_LONGEST_HEADER = 1 << 20
+
+
+def read_csv(content: bytes, name: str, label: str | None, column: str | None, leave_out: bool = False) -> Raw:
+    """A csv with a header line. The label is the column ``label``, or the last one; ``column`` is set aside to split by.
+
+    With ``leave_out`` a line that is no record is left out and counted; else it is refused. Labels are then kept as text, since
+    whether all of them are numbers is more than one record can say.
+
+    >>> raw = read_csv(b"size,airline,late\\n1.5,UA,yes\\n2.5,AA,no\\n", "two flights", None, "airline")
+    >>> raw.x.tolist(), raw.y.tolist(), raw.columns["airline"].tolist()
+    ([[1.5], [2.5]], ['yes', 'no'], ['UA', 'AA'])
+    >>> read_csv(b"size,late\\n1.5,yes\\nlong,no\\n", "two flights", None, None, leave_out=True).unreadable
+    1
+    """
+    lines = io.BytesIO(content)
+    layout = _layout(header(lines, name), label, column, name)
+    found = _read(lines, layout, leave_out, name, content)
+    x = found.matrix(len(layout.features))
+    if leave_out:
+        texts = {} if column is None else {column: _objects(found.owners)}
+        return Raw(x, _objects(found.labels), columns=texts, unreadable=found.unreadable)
+    if not len(x):
+        raise _no_records(name)
+    _check_finite(x, layout, content, name)
+    return Raw(x, _as_written(found.labels), columns={} if column is None else {column: _as_written(found.owners)})
+
+
+def header(lines: BinaryIO, name: str) -> list[str]:
+    """The names of the columns, from the first line that is not blank; no more of the file is looked at.
+
+    >>> header(io.BytesIO(b"size, airline,late\\n1.5,UA,yes\\n"), "flights")
+    ['size', 'airline', 'late']
+    """
+    line = next((line for line in iter(lambda: lines.readline(_LONGEST_HEADER), b"") if line.strip()), b"")
+    if not line:
+        raise _no_records(name)
+    if len(line) == _LONGEST_HEADER:
+        raise DataError(f"{name} has a first line of more than {_LONGEST_HEADER - 1} bytes; check that it is a csv")
+    try:
+        cells = [cell.strip() for cell in _cells(line.removeprefix(codecs.BOM_UTF8).decode())]
+    except UnicodeDecodeError as error:
+        raise DataError(f"{name} is not UTF-8 text (byte {error.start}); save it as UTF-8") from error
+    except csv.Error as error:
+        raise DataError(f"{name}, header line: {error}; correct that line") from error
+    _check_header(cells, name)
+    return cells
+
+
+def _cells(line: str) -> list[str]:
+    """The cells of one line; csv.Error where its quotation marks do not match."""
+    return next(csv.reader([line.rstrip("\r\n")], strict=True))
+
+
+def _check_header(header: list[str], name: str) -> None:
+    if len(header) < 2:
+        raise DataError(f"{name} has one column, '{header[0][:40]}'; a csv here has commas between its cells")
+    if all(_is_number(cell) for cell in header):
+        raise DataError(f"{name} has no header line: its first line is all numbers; put the names of the columns there")
+    if repeated := next((cell for cell in header if header.count(cell) > 1), None):
+        raise DataError(f"{name} has two columns called '{repeated}'; rename one")
+    if "" in header:
+        raise DataError(f"{name} has a column without a name, the {header.index('') + 1}th; name it in the header line")
+
+
+def _no_records(name: str) -> DataError:
+    return DataError(f"{name} has no records; it needs a header line and a line for each record")
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Which column is what, as the header line and the options say."""
+
+    header: list[str]
+    label: int
+    owner: int | None  # the column to split by
+
+    @property
+    def features(self) -> list[str]:
+        return [cell for at, cell in enumerate(self.header) if at not in (self.label, self.owner)]
+
+
+def _layout(header: list[str], label: str | None, column: str | None, name: str) -> _Layout:
+    label = header[-1] if label is None else label
+    for key, wanted in (("data.label", label), ("clients.split", column)):
+        if wanted is not None and wanted not in header:
+            raise ConfigError(f"{key} asks for column '{wanted}', but the columns of {name} are {', '.join(header)}")
+    if label == column:
+        raise ConfigError(f"'{label}' is the label of {name} and cannot split it by column; use split = 'label'")
+    layout = _Layout(header, header.index(label), None if column is None else header.index(column))
+    if not layout.features:
+        raise DataError(f"{name} has no column left for a feature beside {label}")
+    return layout
+
+
+class _Found:
+    """The records of a csv so far. ``values`` holds the features of all of them, one after the other."""
+
+    def __init__(self) -> None:
+        self.values, self.labels, self.owners, self.unreadable = array("d"), list[str](), list[str](), 0
+
+    def matrix(self, features: int) -> FloatArray:
+        flat = np.frombuffer(self.values) if self.values else np.empty(0)  # no bytes: nothing that numpy would look at
+        return flat.reshape(len(self.labels), features)
+
+
+def _read(lines: io.BytesIO, layout: _Layout, leave_out: bool, name: str, content: bytes) -> _Found:
+    found, width, features = _Found(), len(layout.header), len(layout.features)
+    values, labels, owners = found.values, found.labels, found.owners
+    label, owner = layout.label, layout.owner
+    known: dict[bytes, str] = {}  # few texts occur often
+    for line in lines:
+        try:
+            cells = line.split(b",") if b'"' not in line else _quoted(line)
+            if len(cells) != width:
+                raise ValueError
+            said = _text(cells[label], known)
+            if owner is not None:
+                whose = _text(cells[owner], known)
+                del cells[max(label, owner)], cells[min(label, owner)]
+            else:
+                del cells[label]
+            values.extend(map(float, cells))
+        except ValueError:
+            del values[len(labels) * features :]
+            if line.isspace():
+                continue
+            if not leave_out:
+                raise DataError(f"{name}, line {_number(content, lines, line)}: {_fault(line, layout)}") from None
+            found.unreadable += 1
+            continue
+        labels.append(said)
+        if owner is not None:
+            owners.append(whose)
+    return found
+
+
+def _quoted(line: bytes) -> list[bytes]:
+    """The cells of a line with quotation marks; ValueError if they do not match."""
+    try:
+        return [cell.encode("utf-8", "surrogateescape") for cell in _cells(line.decode("utf-8", "surrogateescape"))]
+    except csv.Error as error:
+        raise ValueError(str(error)) from error
+
+
+def _text(cell: bytes, known: dict[bytes, str]) -> str:
+    """A label or an owner; ValueError if it is empty or not UTF-8."""
+    found = known.get(cell)
+    if found is None:
+        found = known[cell] = cell.decode().strip()
+    if not found:
+        raise ValueError
+    return found
+
+
+def _number(content: bytes, lines: io.BytesIO, line: bytes) -> int:
+    """The number of the line that was read last."""
+    return content.count(b"\n", 0, lines.tell() - len(line)) + 1
+
+
+def _fault(line: bytes, layout: _Layout) -> str:
+    """What is wrong with a line, and what to do."""
+    try:
+        cells = [cell.strip() for cell in _cells(line.decode("utf-8", "backslashreplace"))]
+    except csv.Error as error:
+        return f"{error}; correct that line"
+    if len(cells) != len(layout.header):
+        return f"{len(cells)} cells where the header has {len(layout.header)}; correct that line"
+    for column, cell in zip(layout.header, cells, strict=True):
+        if column in layout.features and not _is_number(cell):
+            return _not_finite(column, cell)
+        if not cell:
+            return f"column '{column}' is empty; fill it in or drop the line"
+    return "it is not UTF-8 text; save the file as UTF-8"
+
+
+def _not_finite(column: str, cell: str) -> str:
+    what = f"is '{cell[:40]}', not a finite number" if cell else "is empty"
+    return f"column '{column}' {what}; fill it in, turn the column into numbers or leave it out"
+
+
+def _check_finite(x: FloatArray, layout: _Layout, content: bytes, name: str) -> None:
+    bad = np.argwhere(~np.isfinite(x))
+    if len(bad):
+        record, feature = bad[0].tolist()
+        number, line = [(at, line) for at, line in enumerate(content.split(b"\n"), 1) if line.strip()][record + 1]
+        column = layout.features[feature]
+        cell = _cells(line.decode("utf-8", "backslashreplace"))[layout.header.index(column)].strip()
+        raise DataError(f"{name}, line {number}: {_not_finite(column, cell)}")
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _as_written(cells: list[str]) -> Column:
+    """Numbers if every cell is one, else the text itself."""
+    return np.array([float(cell) for cell in cells]) if all(map(_is_number, cells)) else np.array(cells)
+
+
+def _objects(cells: list[str]) -> Column:
+    """One long text must not make the others long, as it would in an array of texts."""
+    return np.array(cells, dtype=object)
