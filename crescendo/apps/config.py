@@ -53,12 +53,15 @@ class Data(Section):
     )
     label: str | None = key(None, "the name of a column", "the label column of a csv file; left out, the last")
     features: int | None = key(
-        None, COUNT, "features of a LIBSVM file given by its path; left out, the largest met", ge=1
+        None,
+        COUNT,
+        "features of a LIBSVM file given by its path; left out, the largest met, but a private run must state them",
+        ge=1,
     )
     classes: Annotated[tuple[int | float | str, ...] | None, BeforeValidator(as_tuple)] = key(
         None,
         "a list of at least two labels",
-        "keep only the records with these labels",
+        "keep only the records with these labels; a private run must state them unless its source has a name",
         min_length=2,
     )
 

@@ -22,7 +22,7 @@ from crescendo.data.records import IntArray
 from crescendo.errors import ConfigError
 from crescendo.privacy import renyi
 from crescendo.privacy.accountant import Progress, Spent, account
-from crescendo.privacy.admission import admitted, most_records
+from crescendo.privacy.admission import admitted, enough_declared, most_records
 from crescendo.privacy.budget import down
 from crescendo.privacy.calibrate import least_sigma
 from crescendo.privacy.certificates import Certificate, certify, rate_of
@@ -146,8 +146,8 @@ def check_counts(counts: tuple[int, ...], found: Sequence[int]) -> None:
     for client, (declared, records) in enumerate(zip(counts, found, strict=True)):
         if records > most_records(declared):
             raise ConfigError(
-                f"client {client} has {records} records, more than twice the {declared} that privacy.records declares for it; "
-                f"the certificate is about {most_records(declared)} at most, so declare about as many as there are"
+                f"client {client} has {records} records, and with privacy.records = {declared} its certificate is about "
+                f"{most_records(declared)} at most; declare at least {enough_declared(records)}"
             )
 
 

@@ -169,9 +169,9 @@ class _Joining:
     def _promised(self, agreed: Agreed, me: int) -> Promise:
         """The sign-off in the ledger, or Refused.
 
-        What the plan costs rests on the terms alone, so the policy has its say first. Then the records are read: a file of another
-        shape must cost nothing. Then the ledger is asked: each answer tells the server something about what is left, so the
-        answers are few a day.
+        What the plan costs rests on the terms alone, so the policy has its say first. Then the ledger is asked: each answer tells
+        the server something about what is left, so the answers are few a day. The records are read before anything is signed: a
+        file of another shape costs nothing.
         """
         plan, price = agreed.plan(me), functools.cache(tight) if agreed.certificate is not None else _everything
         delta = agreed.delta if agreed.delta is not None else min(1e-9, self.ledger.budget.delta)
@@ -180,8 +180,8 @@ class _Joining:
             with _told():
                 check_epsilon(self.policy, agreed, price(tally(event for event in plan if event is not None), delta))
         self._check_open(agreed.federation, known)
-        self.own = own_records(self.source, agreed, me)
         self.ledger.consider(agreed.federation, agreed.digest, self.policy.max_offers, time.time())
+        self.own = own_records(self.source, agreed, me)
         return self.ledger.sign(agreed.federation, agreed.digest, self.name, plan, delta, price)
 
     def _check_open(self, federation: str, known: Account | None) -> None:

@@ -14,7 +14,7 @@ from crescendo.data.partition import RULES
 from crescendo.data.sound import sound
 from crescendo.data.sources import check_here, columns_of, file_of
 from crescendo.errors import CrescendoError, DataError, UsageError
-from crescendo.privacy.admission import admitted, most_records
+from crescendo.privacy.admission import admitted, enough_declared, most_records
 from crescendo.runtimes.network.logs import Log
 
 
@@ -100,8 +100,8 @@ def own_records(source: Source, agreed: Agreed, me: int) -> Own:
     """The records that client ``me`` works on: of the agreed classes, and under privacy shortened to the norm bound.
 
     `join` calls this before it signs, so that a file of another shape costs nothing. Under privacy the shape of a file (that it
-    is a table, and how many columns it has) and a length of more than twice what was declared are all that can refuse it. A
-    record that does not fit is left out by a rule on that record alone, and a client that has none left goes on without.
+    is a table, and how many columns it has) and how many binary digits the number of its records has are all that can refuse
+    it. A record that does not fit is left out by a rule on that record alone, and a client that has none left goes on without.
     """
     try:
         return _records(source, agreed, me) if agreed.certificate is None else _private_records(source, agreed, me)
@@ -128,8 +128,8 @@ def _private_records(source: Source, agreed: Agreed, me: int) -> Own:
     _check_features(found.records, source, agreed)
     if total > most_records(declared):
         raise DataError(
-            f"{source.name} has {total} records, more than twice the {declared} that the terms declare for this client, so the "
-            f"certificate does not cover it; ask the server's operator to declare about as many as there are"
+            f"{source.name} has {total} records, and terms that declare {declared} for this client are about "
+            f"{most_records(declared)} at most; ask the server's operator to declare {enough_declared(total)} or more"
         )
     intercept = bool(getattr(agreed.objective, "intercept", False))
     shortened, fits = admitted(found.records, agreed.certificate.norm_bound, intercept, values_of(len(agreed.classes)))

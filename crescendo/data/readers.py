@@ -20,19 +20,6 @@ _KINDS = (  # of files that people have and that are none of ours
     "mp3 mp4 wav py so dll exe bin"
 )
 _OTHERS = {f".{kind}" for kind in _KINDS.split()}
-_SIGNATURES = (  # of packed files, arrays, images, databases and programs; none of them is text
-    b"PK\x03\x04",
-    b"\x1f\x8b",
-    b"\xfd7zXZ\x00",
-    b"7z\xbc\xaf",
-    b"\x28\xb5\x2f\xfd",
-    b"\x93NUMPY",
-    b"\x89HDF\r\n",
-    b"\x89PNG\r\n",
-    b"\xff\xd8\xff",
-    b"SQLite format 3\x00",
-    b"\x7fELF",
-)
 
 
 def known_set(chosen: KnownSet, folder: Path | None) -> Raw:
@@ -71,7 +58,7 @@ def libsvm_file(path: Path, features: int | None, leave_out: bool = False, test:
         if not leave_out:
             return *_libsvm(raw, at, lambda: files.unpack(raw, at), features, None), 0
         assert features is not None
-        return libsvm.parse_each(_text(files.unpack(raw, at), at), features)
+        return libsvm.parse_each(files.unpack(raw, at), features)
 
     if leave_out and features is None:
         raise ConfigError(
@@ -87,15 +74,6 @@ def libsvm_file(path: Path, features: int | None, leave_out: bool = False, test:
     x.resize((x.shape[0], width))
     x_test.resize((x_test.shape[0], width))
     return Raw(x, y, (x_test, y_test), unreadable=unreadable)
-
-
-def _text(content: bytes, path: Path) -> bytes:
-    """Refuse a file of another kind by its first bytes; nothing is said about its lines."""
-    if content.startswith(_SIGNATURES):
-        raise DataError(
-            f"{path} is not text but a file of another kind, by its first bytes; name the file that was meant"
-        )
-    return content
 
 
 def mnist(folder: Path | None) -> Raw:

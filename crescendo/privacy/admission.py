@@ -8,17 +8,31 @@ import numpy as np
 import numpy.typing as npt
 
 from crescendo.data.records import Records, finite_rows
+from crescendo.privacy.rounding import UNDECLARED
 
 LABELS = (-1.0, 1.0)
 
 
 def most_records(declared: int) -> int:
-    """How many records a client that declares so many may have: what the bounds on rounding and on draws are about.
+    """How many records a client may have whose terms declare so many: the power of two at or below twice that number.
 
-    >>> most_records(1000)
-    2000
+    The bounds on rounding and on draws are about twice the declared records. That number is the server's to write, so a client
+    that refused terms by it would let a server find out, offer by offer, how many records there are to the last one. By powers
+    of two it finds how many binary digits the number has, and no more. So many as are declared always fit.
+
+    >>> most_records(1000), most_records(1024), most_records(1)
+    (1024, 2048, 2)
     """
-    return 2 * declared
+    return 1 << ((UNDECLARED * declared).bit_length() - 1)
+
+
+def enough_declared(records: int) -> int:
+    """The least number to declare for so many records.
+
+    >>> enough_declared(1024), enough_declared(1025)
+    (512, 1024)
+    """
+    return max(1, (1 << (records - 1).bit_length()) // UNDECLARED)
 
 
 def admitted(

@@ -95,7 +95,9 @@ ELSEWHERE = '[data]\nsource = "with the clients"\n'
 CLASSES = "[data]\nclasses = [0, 1]\n"
 
 
-@pytest.mark.parametrize("more", ["", ELSEWHERE, CLASSES, ELSEWHERE + "classes = [0, 1]\n" + PRIVATE, CLASSES + PRIVATE])
+@pytest.mark.parametrize(
+    "more", ["", ELSEWHERE, CLASSES, ELSEWHERE + "classes = [0, 1]\n" + PRIVATE, CLASSES + PRIVATE]
+)
 def test_schedule_shows_what_a_server_would_serve(more: str, run_file: str) -> None:
     Path("served.toml").write_text(SERVED + more)
     shown = runner.invoke(app, ["schedule", "served.toml"])

@@ -14,7 +14,6 @@ from crescendo.apps.own_data import Own, Source, check_source, own_records
 from crescendo.apps.policy import Policy
 from crescendo.apps.runfile import read
 from crescendo.apps.terms import Agreed, build_terms, terms_text
-from crescendo.data import Records
 from crescendo.errors import DataError, UsageError
 from crescendo.runtimes.network.link import Patience, Place
 from tests.apps.test_serve import ONE, OPEN, played

@@ -131,8 +131,8 @@ def test_a_simulated_epsilon_is_labelled_and_a_run_without_privacy_has_none(tmp_
 
 
 def test_a_rate_above_one_and_steps_within_a_round_are_refused() -> None:
-    with pytest.raises(Refused, match="a rate is at most 1: at most 60 slots would pass"):
-        simulate(small(PRIVACY.replace("records = 150", "records = 60"), "schedule.sizes.scale=200"))
+    with pytest.raises(Refused, match="a rate is at most 1: at most 70 slots would pass"):
+        simulate(small(PRIVACY.replace("records = 150", "records = 70"), "schedule.sizes.scale=200"))
     with pytest.raises(Refused, match="minibatch takes one step size per round"):
         simulate(small(PRIVACY, "schedule.steps={kind = 'diminishing', eta0 = 0.1, beta = 0.1, per = 'slot'}"))
 
