@@ -53,5 +53,7 @@ IN_STEP: dict[str, dict[str, Any]] = {
     "minibatch": case(schedule={"wait": {"rounds": 0}}, privacy={"mechanism": "minibatch", **PRIVATE}),
     "local": case(schedule={"wait": {"rounds": 0}}, privacy={"mechanism": "local", **PRIVATE}),
     "own model": own(schedule={"wait": {"rounds": 0}}),
-    "own model, minibatch": own(schedule={"wait": {"rounds": 0}}, privacy={"mechanism": "minibatch", **PRIVATE}),
+    "own model, minibatch": own(
+        schedule={"wait": {"rounds": 0}}, privacy={"mechanism": "minibatch", **PRIVATE, "records": 300}
+    ),
 }
