@@ -68,7 +68,7 @@ class Case:
         rounds = 400
         raw: dict[str, Any] = {
             "run": {"wire": "float32"},
-            "data": {"source": f"synthetic:rows=10,features={self.features}"},
+            "data": {"source": "with the clients", "classes": [-1, 1]},
             "clients": {"count": 1},
             "objective": {"l2": 0.001},
             "schedule": {
