@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from crescendo.core.random import Purpose, stream
+from crescendo.core.random import Purpose, aim, stream
 from crescendo.errors import UsageError
 
 Ints = npt.NDArray[np.int64]
@@ -68,6 +68,8 @@ class Terms:
     _cache: dict[int, Ints] = field(init=False, repr=False, compare=False, default_factory=dict)
     _listed: dict[int, list[int]] = field(init=False, repr=False, compare=False, default_factory=dict)
     _etas: dict[int, float] = field(init=False, repr=False, compare=False, default_factory=dict)
+    _labels: dict[tuple[int, int], Ints] = field(init=False, repr=False, compare=False, default_factory=dict)
+    _uniforms: dict[tuple[int, int], Floats] = field(init=False, repr=False, compare=False, default_factory=dict)
     _blocks: dict[int, int] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -134,6 +136,34 @@ class Terms:
         bounds = np.floor(self._cumulative * size + rng.random()).astype(np.int64)
         bounds[-1] = size  # size + u can round up to size + 1
         return np.diff(np.minimum(bounds, size))
+
+    def shares_of_rounds(self, first: int, stop: int) -> Ints:
+        """The shares of the rounds ``first`` to ``stop`` - 1, a row each: the same numbers, at far less cost."""
+        if self.shares_by == "coin":
+            return np.stack([self.shares(i) for i in range(first, stop)])
+        sizes = np.diff(self.labels(first, stop))[:, None]
+        if self.clients == 1:
+            return sizes
+        bounds: Ints = np.floor(self._cumulative * sizes + self._draws(first, stop)[:, None]).astype(np.int64)
+        bounds[:, -1:] = sizes
+        np.minimum(bounds, sizes, out=bounds)
+        return bounds[:, 1:] - bounds[:, :-1]
+
+    def labels(self, first: int, stop: int) -> Ints:
+        """s_0 + .. + s_{i-1} for the rounds ``first`` to ``stop``, both among them."""
+        known = self._labels.get((first, stop))
+        if known is None:
+            known = self._labels[first, stop] = np.array([self.before(i) for i in range(first, stop + 1)], np.int64)
+        return known
+
+    def _draws(self, first: int, stop: int) -> Floats:
+        """The uniform number of each round's shares; kept, as a certificate goes over all rounds more than once."""
+        known = self._uniforms.get((first, stop))
+        if known is None:
+            rng = stream(self.seed, Purpose.SHARES)
+            drawn = (aim(rng, self.seed, Purpose.SHARES, 0, i).random() for i in range(first, stop))
+            known = self._uniforms[first, stop] = np.fromiter(drawn, np.float64, stop - first)
+        return known
 
     def assignment(self, i: int) -> Ints:
         """a(i, t): the client of each of round i's s_i entries, which orders the gradients for Paper [thmalg].

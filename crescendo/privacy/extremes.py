@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from crescendo.core.setup import Terms
+from crescendo.privacy.passes import passes
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,22 +28,13 @@ class Extremes:
 
 
 def extremes(terms: Terms, records: tuple[int, ...]) -> Extremes:
-    """Look at every round once.
-
-    The slots of a round have the same step sizes for all clients, some run more of them than others: so the largest steps of all
-    clients are read off one running maximum.
-    """
+    """Look at every round once."""
     least, slots = np.full(terms.clients, np.inf), np.zeros(terms.clients, dtype=np.int64)
     declared, best, step = np.asarray(records, dtype=np.float64), (0.0, 0, 0), 0.0
-    for i in range(terms.rounds):
-        shares = terms.shares(i)
-        most = int(shares.argmax())
-        if not shares[most]:
-            continue
-        reached = np.maximum.accumulate(np.abs(terms.distinct_etas(i, most)))
-        least = np.minimum(least, np.where(shares > 0, reached[np.minimum(shares, len(reached)) - 1], np.inf))
-        slots, step = np.maximum(slots, shares), max(step, float(reached[-1]))
-        rates = shares / declared
-        c = int(rates.argmax())
-        best = max(best, (float(rates[c]), i, c))
+    for part in passes(terms):
+        least = np.minimum(least, np.where(part.shares > 0, part.steps, np.inf).min(axis=0))
+        slots, step = np.maximum(slots, part.shares.max(axis=0)), max(step, float(part.steps.max()))
+        rates = part.shares / declared
+        row, c = divmod(int(rates.argmax()), terms.clients)
+        best = max(best, (float(rates[row, c]), part.first + row, c))
     return Extremes(*best, step, least, slots)

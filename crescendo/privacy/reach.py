@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from crescendo.core.setup import Terms
+from crescendo.privacy.passes import Rounds, passes
 from crescendo.privacy.sigmas import Sigmas
 
 LOG_CHANCE = 31.0  # exp(-31) = 3e-14: the chance of each thing that is taken not to happen
@@ -53,28 +54,31 @@ def reach(terms: Terms, size: int, l2: float, clip: float, sigma: Sigmas, first:
     no harm where it is wrong: a client shortens its start model and goes on.
     """
     sums, top, widest = _Sums(), _Sums(), 0.0
-    for i in range(terms.rounds):
-        shares = terms.shares(i)
-        if not shares.any():
-            continue
-        etas = terms.distinct_etas(i, int(shares.argmax()))  # whoever has most slots has the largest step and the least
-        h, kept = float(np.abs(etas).max()) * terms.blocks * clip, 1.0 - _pull(terms, shares, float(etas.min()) * l2)
-        sums.steps = kept * sums.steps + h * float(shares.sum())
-        sums.draws = kept**2 * sums.draws + h**2 * float(shares.sum())
-        sums.noise = kept**2 * sums.noise + (SLACK * sigma(i) * h) ** 2 * float(np.count_nonzero(shares))
-        top.steps, top.draws = max(top.steps, sums.steps), max(top.draws, sums.draws)
-        top.noise, widest = max(top.noise, sums.noise), max(widest, h)
+    for part in passes(terms):
+        steps = part.steps.max(axis=1) * terms.blocks * clip
+        kept = 1.0 - _pulls(terms, part, l2)
+        slots, active = part.shares.sum(axis=1), np.count_nonzero(part.shares, axis=1)
+        rows = zip(steps.tolist(), kept.tolist(), slots.tolist(), active.tolist(), strict=True)
+        for i, (h, keeps, s, n) in enumerate(rows, part.first):
+            if s:
+                sums.steps = keeps * sums.steps + h * s
+                sums.draws = keeps**2 * sums.draws + h**2 * s
+                sums.noise = keeps**2 * sums.noise + (SLACK * sigma(i) * h) ** 2 * n
+                top.steps, top.draws = max(top.steps, sums.steps), max(top.draws, sums.draws)
+                top.noise, widest = max(top.noise, sums.noise), max(widest, h)
     numbers = math.ceil(size / terms.blocks)
     least = first + math.sqrt(top.noise) * (math.sqrt(numbers) + math.sqrt(2 * LOG_CHANCE))
     steps = top.steps + math.sqrt(2 * LOG_CHANCE * top.draws) + LOG_CHANCE * widest
     return Reach(least, DELAYS * (least + steps))
 
 
-def _pull(terms: Terms, shares: np.ndarray[tuple[int], np.dtype[np.int64]], decay: float) -> float:
-    """The share of the model that L2 takes away in a round in step; none is counted on where only a block moves."""
-    if terms.blocks > 1 or decay <= 0:
-        return 0.0
-    return 1.0 if decay >= 1 else min(1.0, float((1.0 - (1.0 - decay) ** shares).sum()))
+def _pulls(terms: Terms, part: Rounds, l2: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """The share of the model that L2 takes away in each round in step; none is counted on where only a block moves."""
+    if terms.blocks > 1 or l2 <= 0:
+        return np.zeros(len(part.least))
+    decay = np.clip(part.least * l2, 0.0, 1.0)[:, None]
+    pulls: np.ndarray[tuple[int], np.dtype[np.float64]] = (1.0 - (1.0 - decay) ** part.shares).sum(axis=1)
+    return np.minimum(1.0, pulls)
 
 
 def rounded_up(length: float) -> float:

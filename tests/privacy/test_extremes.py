@@ -36,6 +36,8 @@ def test_the_extremes_are_those_of_all_pairs(
     sizes, steps_at = PowerSizes(scale, 1.0), DiminishingSteps(0.3, 0.1, per=per)
     terms = Terms(sizes, steps_at, weights, rounds, ahead=1, shares_by=shares_by, seed=3)
     records = tuple(data.draw(st.integers(1, 30)) for _ in weights)
+    together = terms.shares_of_rounds(0, rounds)
+    assert together.tolist() == [[terms.share(i, c) for c in range(len(weights))] for i in range(rounds)]
     found, pairs = extremes(terms, records), [(i, c) for i in range(rounds) for c in range(len(weights))]
     assert found.rate == max((terms.share(i, c) / records[c] for i, c in pairs), default=0.0)
     assert found.rate == terms.share(found.round, found.client) / records[found.client]
