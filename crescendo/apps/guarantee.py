@@ -247,4 +247,5 @@ def admit(dataset: Dataset, parts: list[IntArray], config: Config, objective: An
     place = np.cumsum(sound) - 1  # of a record among the sound ones
     columns = {name: column[sound] for name, column in dataset.columns.items()}
     kept = [place[part[sound[part]]] for part in parts]
-    return dataclasses.replace(dataset, train=train.take(np.flatnonzero(sound)), columns=columns), kept
+    records, left_out = train.take(np.flatnonzero(sound)), dataset.left_out + int(np.count_nonzero(~sound))
+    return dataclasses.replace(dataset, train=records, columns=columns, left_out=left_out), kept

@@ -81,6 +81,9 @@ def result(found: Result) -> None:
         rows.insert(7, ("delay", f"{found.max_delay_used:.0%}", "of what tau allows, at most"))
     if prepared.privacy is not None:
         rows[2:2] = _privacy(found)
+        if prepared.dataset.left_out:
+            why = f"used in training or testing; {prepared.dataset.left_out:,} are left out, being no record of these classes"
+            rows.append(("records", f"{_records(prepared):,}", why))
         rows[1:1] = (
             [("auc", number(found.metrics[-1]["auc"]), "on the test part")] if "auc" in found.metrics[-1] else []
         )
@@ -92,6 +95,11 @@ def result(found: Result) -> None:
         console.print(prepared.privacy.disclaimer, highlight=False, soft_wrap=True)
     if found.run is not None:
         console.print(f"Report: {found.run}/report.html", soft_wrap=True, highlight=False)
+
+
+def _records(prepared: Prepared) -> int:
+    test = prepared.dataset.test
+    return len(prepared.dataset.train) + (0 if test is None else len(test))
 
 
 def _privacy(found: Result) -> list[tuple[str, str, str]]:

@@ -124,62 +124,6 @@ def _number(text: Bytes, at: int) -> tuple[int, float, int]:
 
 
 @compiled
-def _line(
-    text: Bytes,
-    at: int,
-    limit: int,
-    row: int,
-    cell: int,
-    labels: npt.NDArray[np.float64],
-    values: npt.NDArray[np.float64],
-    indices: npt.NDArray[np.int32],
-    hard: npt.NDArray[np.int64],
-    difficult: int,
-) -> tuple[int, int, int, int, int]:
-    """One record, whose label starts at ``at``. Returns where it ends, cells and hard numbers so far, and (error, place)."""
-    start = at
-    at, value, state = _number(text, at)
-    if state == _INFINITE:
-        return at, cell, difficult, FINITE, start
-    if state == _BAD or not _ends_word(text, at):
-        return at, cell, difficult, LABEL, start
-    if state == _HARD:
-        hard[difficult, 0], hard[difficult, 1] = start, -1 - row
-        difficult += 1
-    labels[row] = value
-    last = 0
-    while True:
-        while at < text.size and _is_space(text[at]):
-            at += 1
-        if _ends_word(text, at):
-            return at, cell, difficult, 0, at
-        start = at
-        at, index = _digits(text, at, 0)
-        if at == start or at >= text.size or text[at] != _COLON:
-            return at, cell, difficult, PAIR, start
-        if index == 0:
-            return at, cell, difficult, ZERO, start
-        if index > limit:
-            return at, cell, difficult, LIMIT, start
-        if index <= last:
-            return at, cell, difficult, ORDER, start
-        last = index
-        place = at + 1
-        at, value, state = _number(text, place)
-        if state == _INFINITE:
-            return at, cell, difficult, FINITE, start
-        if state == _BAD or not _ends_word(text, at):
-            return at, cell, difficult, NUMBER, start
-        if state == _HARD:
-            hard[difficult, 0], hard[difficult, 1] = place, cell
-            difficult += 1
-        if value != 0.0:
-            values[cell] = value
-            indices[cell] = index - 1
-            cell += 1
-
-
-@compiled
 def fill(
     text: Bytes,
     limit: int,
@@ -200,16 +144,56 @@ def fill(
         if text[at] == _NEWLINE or _is_space(text[at]):
             at += 1
             continue
-        error, place, cells, found = 0, at, cell, difficult
-        if text[at] != _HASH:
-            at, cells, found, error, place = _line(text, at, limit, row, cell, labels, values, indices, hard, difficult)
-            if error == 0:
-                row, cell, difficult = row + 1, cells, found
-                ends[row] = cell
-                continue
-            if not leave_out:
-                return row, difficult, bad, error, place
+        if text[at] == _HASH:
+            while at < text.size and text[at] != _NEWLINE:
+                at += 1
+            continue
+        start, cells, found, last, error = at, cell, difficult, 0, 0
+        at, value, state = _number(text, at)
+        if state == _INFINITE:
+            error = FINITE
+        elif state == _BAD or not _ends_word(text, at):
+            error = LABEL
+        elif state == _HARD:
+            hard[found, 0], hard[found, 1] = start, -1 - row
+            found += 1
+        labels[row] = value
+        while error == 0:
+            while at < text.size and _is_space(text[at]):
+                at += 1
+            if _ends_word(text, at):
+                break
+            start = at
+            at, index = _digits(text, at, 0)
+            if at == start or at >= text.size or text[at] != _COLON:
+                error = PAIR
+            elif index == 0:
+                error = ZERO
+            elif index > limit:
+                error = LIMIT
+            elif index <= last:
+                error = ORDER
+            else:
+                last, place = index, at + 1
+                at, value, state = _number(text, place)
+                if state == _INFINITE:
+                    error = FINITE
+                elif state == _BAD or not _ends_word(text, at):
+                    error = NUMBER
+                elif state == _HARD:
+                    hard[found, 0], hard[found, 1] = place, cells
+                    found += 1
+                if value != 0.0:
+                    values[cells] = value
+                    indices[cells] = index - 1
+                    cells += 1
+        if error == 0:
+            row, cell, difficult = row + 1, cells, found
+            ends[row] = cell
+        elif leave_out:
             bad += 1
-        while at < text.size and text[at] != _NEWLINE:
-            at += 1
+            while at < text.size and text[at] != _NEWLINE:
+                at += 1
+        else:
+            return row, difficult, bad, error, start
     return row, difficult, bad, 0, at

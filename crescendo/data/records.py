@@ -84,6 +84,8 @@ def csr(
     """A sparse matrix from its three arrays, with the int32 indices that the kernels read."""
     from scipy.sparse import csr_array
 
+    if len(values) > np.iinfo(np.int32).max:
+        raise DataError(f"a matrix of {len(values):,} numbers is too large for int32 indices; split the file")
     narrow = indices.astype(np.int32, copy=False), ends.astype(np.int32, copy=False)
     return csr_array((values, *narrow), shape=shape)
 
@@ -133,7 +135,7 @@ class Dataset:
     the raw label in ``classes``. ``columns`` has one value per training record, for ``split = "column:NAME"``.
     ``optimum`` is the exact minimiser over the training part where the source knows it (intercept last).
     ``norm_bound`` is a bound on the norm of every record, intercept aside, that the source enforces on any record.
-    ``left_out`` records of the training part had none of the classes that were asked for.
+    ``left_out`` records of the training part had none of the classes that were asked for or, in a private run, were no records.
     """
 
     name: str

@@ -17,6 +17,7 @@ from crescendo.apps.own_data import Source, Unfit, own_records
 from crescendo.apps.policy import Policy
 from crescendo.apps.run import simulate
 from crescendo.apps.runfile import read
+from crescendo.apps.show import result
 from crescendo.apps.terms import build_terms, terms_text
 from crescendo.errors import ConfigError, Refused
 from crescendo.privacy.admission import enough_declared, most_records
@@ -227,12 +228,14 @@ def test_a_private_simulation_of_a_file_states_its_classes(tmp_path: Path) -> No
     assert simulate(private_run(tmp_path / "all.csv", classes=[0, 1])).privacy is not None
 
 
-def test_a_private_simulation_leaves_bad_records_out(tmp_path: Path) -> None:
+def test_a_private_simulation_leaves_bad_records_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "good.csv").write_text(HEADER + GOOD)
     (tmp_path / "all.csv").write_text(HEADER + BAD + GOOD + BAD)
     good, found = (simulate(private_run(tmp_path / name, classes=[0, 1])) for name in ("good.csv", "all.csv"))
     assert found.prepared.dataset.left_out == 16
     np.testing.assert_array_equal(good.model, found.model)
+    result(found)
+    assert "16 are left out" in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_simulated_client_with_more_than_twice_what_it_declares_is_refused(tmp_path: Path) -> None:
