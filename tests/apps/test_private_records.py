@@ -94,12 +94,12 @@ def test_a_file_of_another_shape_costs_nothing_and_the_server_hears_nothing_of_i
                 await joined(on, tmp_path, tmp_path / "secret.csv", log)
             assert [line["event"] for line in log] == ["declined"] and "secret.csv" in log[0]["reason"]
             assert [facts["reason"] for facts in on.events("declined")] == [CANNOT] and "secret" not in str(on.log)
-            (tmp_path / "secret.csv").write_text(HEADER + GOOD)  # the budget is whole, and the right file joins
+            with open_ledger(tmp_path / "client" / "ledger.sqlite", read_only=True) as ledger:
+                assert ledger.account(SERVED["serve"]["federation"]) is None  # nothing was promised
+            (tmp_path / "secret.csv").write_text(HEADER + GOOD)
             assert (await joined(on, tmp_path, tmp_path / "secret.csv", log)).last == 2
 
     played(play)
-    with open_ledger(tmp_path / "client" / "ledger.sqlite", read_only=True) as ledger:
-        assert ledger.last_round(SERVED["serve"]["federation"]) == 2
 
 
 PACKED = gzip.compress((HEADER + GOOD).encode())

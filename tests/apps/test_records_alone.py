@@ -126,6 +126,9 @@ def test_a_line_of_a_csv_is_read_alone(tmp_path: Path, lines: list[bytes], extra
 @many
 @given(st.lists(SVM_LINES, max_size=5), SVM_LINES, st.integers(0, 5))
 @example([b"1 1:1", b"0 3:2"], b"2 7:1", 1)
+@example(
+    [b"1 1:1", b"0 3:2"], b"0 1:272104041512242479e200 2:x", 0
+)  # a number that Python reads later, of a line that is left out
 def test_a_line_of_libsvm_text_is_read_alone(tmp_path: Path, lines: list[bytes], extra: bytes, at: int) -> None:
     at = min(at, len(lines))
     less = read_as("mine.txt", lines_of(lines), tmp_path)
@@ -159,6 +162,17 @@ def test_a_row_of_an_npz_is_read_alone(
     less = read_as("mine.npz", arrays_of(rows), tmp_path)
     more = read_as("mine.npz", arrays_of([*rows[:at], extra, *rows[at:]]), tmp_path)
     check_neighbours(less, more, at)
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint16, np.float16, np.float32, np.longdouble])
+def test_one_wider_number_in_an_npz_changes_none_of_the_others(tmp_path: Path, kind: type) -> None:
+    """A float64 among the records, and numpy saves them all as float64."""
+
+    def rows(of: type) -> Rows:
+        write = functools.partial(np.savez, x=np.array([[1, 7, 3], [5, 0, 6]], dtype=of), y=np.array([0, 1], dtype=of))
+        return rows_of(read_as("mine.npz", lambda path: write(path), tmp_path))
+
+    assert rows(kind) == rows(np.float64)
 
 
 @pytest.mark.parametrize(
