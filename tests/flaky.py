@@ -17,7 +17,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -95,13 +95,13 @@ def repeat(count: int, minutes: float, paths: list[str]) -> int:
         try:
             return running.wait(60 * minutes)
         except subprocess.TimeoutExpired:
-            running.send_signal(signal.SIGINT)
             print(f"stopped after {minutes:g} minutes: not every test ran {count} times", flush=True)
-            try:
-                return running.wait(GRACE) or 1
-            except subprocess.TimeoutExpired:
-                running.kill()
-                return 1
+            running.send_signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                running.wait(GRACE)
+            return 1
+        finally:
+            running.kill()
 
 
 def main() -> None:
@@ -111,6 +111,9 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=240.0)
     parser.add_argument("paths", nargs="*", default=PATHS)
     said = parser.parse_args()
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # where it is ignored, in the background, pytest would ignore it
     with busy(said.busy):
         sys.exit(repeat(said.count, said.minutes, said.paths))
 
