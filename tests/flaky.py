@@ -49,6 +49,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: _number(item.nodeid))
 
 
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Name a failure at once: the end may be hours away."""
+    if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
+        print(f"\nfailed: {report.nodeid}\n{report.longreprtext[-4000:]}", flush=True)
+
+
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Every test that failed, and how often of how many times."""
     stats = terminalreporter.stats
