@@ -188,7 +188,7 @@ main()
 
 @pytest.mark.slow
 def test_an_interrupt_while_it_is_still_loading_is_one_line_too() -> None:
-    found = subprocess.run([sys.executable, "-c", LOADING], capture_output=True, text=True, timeout=60)
+    found = subprocess.run([sys.executable, "-c", LOADING], capture_output=True, text=True, timeout=300)
     assert (found.returncode, found.stdout, found.stderr) == (130, "", "crescendo: stopped\n")
 
 

@@ -57,7 +57,7 @@ def test_the_federation_of_a_model_of_ones_own_runs_as_its_commands_say(tmp_path
     (tmp_path / "examples").symlink_to(EXAMPLES)
     processes = [started(tmp_path, words) for words in (serve, *joins)]
     try:
-        ended = [process.communicate(timeout=100) for process in processes]
+        ended = [process.communicate(timeout=300) for process in processes]
     finally:
         for process in processes:
             process.kill()

@@ -59,7 +59,7 @@ def test_a_stderr_that_nobody_reads_does_not_stop_the_training(tmp_path: Path) -
     member = ("--data", "mine.npz", "--as", "client 0", "--state", "mine", "--policy", "policy.toml", "--json")
     try:
         with crescendo(*serve, **how) as server, crescendo("join", where, *member, **how) as client:
-            ended = [json.loads(process.communicate(timeout=60)[0]) for process in (client, server)]
+            ended = [json.loads(process.communicate(timeout=300)[0]) for process in (client, server)]
             assert [facts["finished"] for facts in ended] == [True, True]
             assert (client.returncode, server.returncode) == (0, 0)
     finally:
@@ -71,7 +71,7 @@ def test_a_mistake_ends_the_command_even_if_nobody_reads_the_sentence(tmp_path: 
     reading, writing = full_pipe()
     try:
         with crescendo("status", "nowhere", cwd=tmp_path, stderr=writing) as process:
-            assert process.wait(60) == 1
+            assert process.wait(300) == 1
     finally:
         os.close(reading)
         os.close(writing)
@@ -90,7 +90,7 @@ def test_every_line_on_stderr_is_json_whatever_knocks_at_the_door(tmp_path: Path
         assert json.loads(lines[0])["event"] == "serving", lines
         knock(port)
         server.send_signal(signal.SIGTERM)
-        lines += server.communicate(timeout=60)[1].splitlines()
+        lines += server.communicate(timeout=300)[1].splitlines()
         assert server.returncode == 0
     assert [json.loads(line)["event"] for line in lines] == ["serving", "stopped"]
 
@@ -101,11 +101,11 @@ def knock(port: int) -> None:
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.set_alpn_protocols(["h2"])
     with (
-        socket.create_connection(("127.0.0.1", port), 20) as raw,
+        socket.create_connection(("127.0.0.1", port), 60) as raw,
         suppress(OSError),
         context.wrap_socket(raw) as secured,
     ):
         secured.recv(100)
-    with socket.create_connection(("127.0.0.1", port), 20) as raw, suppress(OSError):
+    with socket.create_connection(("127.0.0.1", port), 60) as raw, suppress(OSError):
         raw.sendall(b"GET / HTTP/1.0\r\n\r\n")
         raw.recv(100)

@@ -47,7 +47,7 @@ class Mean:
 
 
 def played(play: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(asyncio.wait_for(play(), 120))
+    asyncio.run(asyncio.wait_for(play(), 300))
 
 
 def written(folder: Path, more: str = "") -> str:

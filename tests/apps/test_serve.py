@@ -34,7 +34,7 @@ OPEN: dict[str, Any] = {"mechanisms": ["none"]}
 
 
 def played(play: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(asyncio.wait_for(play(), 120))
+    asyncio.run(asyncio.wait_for(play(), 300))
 
 
 async def joined(on: Stage, folder: Path, policy: dict[str, Any], name: str = "client 0", log: Any = None) -> Joined:
@@ -307,7 +307,7 @@ class Commands:
 
     def ended(self, name: str) -> str:
         """Its answer, once it has ended well."""
-        out, rest = self._running[name].communicate(timeout=100)
+        out, rest = self._running[name].communicate(timeout=300)
         self._logs[name].append(rest)
         assert self._running[name].returncode == 0, self._logs
         return out
@@ -333,7 +333,7 @@ def test_serve_join_status_and_health_on_the_command_line(tmp_path: Path) -> Non
         assert shown.exit_code == 0, shown.stderr
         assert [client["connected"] for client in json.loads(shown.stdout)["clients"]] == [True, False]
         assert "alice" in crescendo("status", where).stdout
-        with urllib.request.urlopen(f"http://{health}/healthz", timeout=20) as answer:
+        with urllib.request.urlopen(f"http://{health}/healthz", timeout=60) as answer:
             assert json.load(answer)["ok"] is True
         commands.start("bob", "join", where, "--as", "bob", "--state", "bob", *member)
         assert all(json.loads(commands.ended(name))["finished"] for name in ("alice", "bob", "server"))

@@ -59,7 +59,7 @@ def visit(
         make = grpc.aio.insecure_channel if credentials is None else grpc.aio.secure_channel
         try:
             async with make(address, *([] if credentials is None else [credentials])) as channel:
-                answer: bytes = await channel.unary_unary("/T/Ask")(b"", timeout=5)
+                answer: bytes = await channel.unary_unary("/T/Ask")(b"", timeout=60)
                 return answer.decode()
         except grpc.aio.AioRpcError as error:
             return str(error.code().name)

@@ -20,7 +20,8 @@ from collections.abc import Iterator
 from typing import Any, Protocol, TextIO
 
 MOST_LINES = 10_000  # that wait to be written
-LAST_WORDS = 2.0  # seconds that a process which ends waits for its last lines to be read
+LAST_WORDS = 2.0  # seconds that a process which ends waits for some of its last lines to be read
+MOST_WAITS = 15  # of those, as long as each time some are
 
 
 class Log(Protocol):
@@ -63,7 +64,11 @@ class JsonLog:
         with self._change:
             self._closed = True
             self._change.notify()
-        self._writer.join(self._last_words)
+        for _ in range(MOST_WAITS):
+            waiting = len(self._lines)
+            self._writer.join(self._last_words)
+            if not self._writer.is_alive() or len(self._lines) >= waiting:
+                return
 
     def _count_dropped(self) -> None:
         """Say, at their place in the order, how many lines are missing."""

@@ -18,7 +18,7 @@ from crescendo.runtimes import tree_pb2 as tree
 from crescendo.runtimes import wire_pb2 as pb
 from crescendo.runtimes.network.link import JOIN
 
-DEADLINE = 60.0  # seconds without a word after which the server counts as stuck: to fail by, never to pass by
+DEADLINE = 120.0  # seconds without a word after which the server counts as stuck: to fail by, never to pass by
 Raw = bytes | pb.ToServer | tree.Up
 
 

@@ -35,7 +35,7 @@ from crescendo.runtimes.wire_messages import (
 )
 from tests.conformance.cases import case
 
-SOON = 20.0  # seconds that a test waits for what should happen at once
+SOON = 60.0  # seconds that a test waits for what should happen at once
 TWO: dict[str, Any] = case(
     clients={"count": 2},
     schedule={"rounds": 6, "sizes": {"kind": "constant", "size": 10}, "wait": {"rounds": 1}},
@@ -171,7 +171,7 @@ async def stage(
 
 
 def played(play: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(asyncio.wait_for(play(), 60))
+    asyncio.run(asyncio.wait_for(play(), 300))
 
 
 async def until(true: Callable[[], bool]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from crescendo.runtimes.network import health
 from crescendo.runtimes.network.health import LONGEST, serve_health
 
 Say = Callable[..., Coroutine[Any, Any, bytes]]
@@ -35,7 +36,7 @@ def played(play: Callable[[Say], Awaitable[None]]) -> None:
         async with server:
             await play(say)
 
-    asyncio.run(asyncio.wait_for(run(), 60))
+    asyncio.run(asyncio.wait_for(run(), 300))
 
 
 def test_it_answers_with_one_line_of_json() -> None:
@@ -49,8 +50,9 @@ def test_it_answers_with_one_line_of_json() -> None:
     played(play)
 
 
-def test_it_waits_for_the_end_of_the_question() -> None:
+def test_it_waits_for_the_end_of_the_question(monkeypatch: pytest.MonkeyPatch) -> None:
     """An answer before it could be lost: what is still on the way then is answered with a reset."""
+    monkeypatch.setattr(health, "PATIENCE", 300.0)
 
     async def play(say: Say) -> None:
         half = asyncio.create_task(say(b"GET /healthz HTTP/1.1\r\n"))

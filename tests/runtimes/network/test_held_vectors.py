@@ -47,4 +47,4 @@ def test_what_was_acknowledged_is_held_by_nobody(tmp_path: Path, monkeypatch: py
                     await asyncio.sleep(0)
                 taken.clear()
 
-    asyncio.run(asyncio.wait_for(play(), 60))
+    asyncio.run(asyncio.wait_for(play(), 300))

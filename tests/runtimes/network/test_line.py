@@ -13,7 +13,7 @@ from crescendo.runtimes.journal import GROUP, GROUP_BYTES
 from crescendo.runtimes.network.hall import Incoming, Item, Said
 from crescendo.runtimes.network.line import Batch, Line
 
-SOON = 20.0
+SOON = 60.0
 
 
 class Disk:

@@ -36,9 +36,12 @@ class Pipe:
     def begin_reading(self) -> None:
         self._reader.start()
 
-    def read(self) -> list[dict[str, Any]]:
+    def end(self) -> None:
         self.out.close()
-        self._reader.join(20)
+        self._reader.join(60)
+
+    def read(self) -> list[dict[str, Any]]:
+        self.end()
         return lines_of(b"".join(self._found).decode())
 
 
@@ -54,7 +57,7 @@ def test_lines_stand_in_the_order_they_were_said() -> None:
 
 def test_a_full_pipe_that_nobody_reads_holds_nobody_up_and_what_was_dropped_is_counted() -> None:
     pipe, said = Pipe(), 3000  # of 100 bytes: a pipe holds 65,536
-    with JsonLog(pipe.out, most=50, last_words=20.0) as log:
+    with JsonLog(pipe.out, most=50, last_words=60.0) as log:
         for number in range(said):
             log("counted", number=number, words="x" * 60)
         pipe.begin_reading()
@@ -76,17 +79,39 @@ def test_the_end_waits_for_a_reader_and_not_for_ever() -> None:
     log.close()  # returns, although nobody reads
     log("after the end")
     pipe.begin_reading()
-    log._writer.join(20)
+    log._writer.join(60)
     assert not log._writer.is_alive()
     found = pipe.read()
     assert [line["number"] for line in found[:-1]] == list(range(3000))
     assert found[-1]["event"] == "lines_dropped" and found[-1]["lines"] == 1
 
 
+def test_the_end_waits_as_long_as_lines_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many they are: here each wait is as long as it takes somebody to read the 65,536 bytes that a pipe holds."""
+    pipe, waits = Pipe(), 0
+    log = JsonLog(pipe.out)
+    for number in range(3000):
+        log("counted", number=number, words="x" * 60)
+
+    def read_some(seconds: float) -> None:
+        nonlocal waits
+        waits, left, before = waits + 1, 65536, len(log._lines)
+        while log._lines and (left > 0 or len(log._lines) == before):
+            left -= len(os.read(pipe.reading, left)) if left > 0 else 0
+
+    monkeypatch.setattr(log._writer, "join", read_some)
+    log.close()
+    assert not log._lines and waits > 3
+    monkeypatch.undo()
+    pipe.begin_reading()
+    log._writer.join(60)
+    pipe.end()
+
+
 def test_a_pipe_that_does_not_block_is_waited_for() -> None:
     pipe = Pipe()
     os.set_blocking(pipe.out.fileno(), False)
-    with JsonLog(pipe.out, last_words=20.0) as log:
+    with JsonLog(pipe.out, last_words=60.0) as log:
         for number in range(3000):
             log("counted", number=number, words="x" * 60)
         pipe.begin_reading()
@@ -96,7 +121,7 @@ def test_a_pipe_that_does_not_block_is_waited_for() -> None:
 def test_a_reader_that_has_gone_is_no_error() -> None:
     reading, writing = os.pipe()
     os.close(reading)
-    with os.fdopen(writing, "w") as out, JsonLog(out, last_words=20.0) as log:
+    with os.fdopen(writing, "w") as out, JsonLog(out, last_words=60.0) as log:
         log("said to nobody")
         log("and again")
     assert not log._writer.is_alive()
@@ -104,7 +129,7 @@ def test_a_reader_that_has_gone_is_no_error() -> None:
 
 def test_a_file_that_its_owner_closes_is_still_written_to(tmp_path: Path) -> None:
     with (tmp_path / "log").open("a") as out:
-        log = JsonLog(out, last_words=20.0)
+        log = JsonLog(out, last_words=60.0)
     log("late")
     log.close()
     assert lines_of((tmp_path / "log").read_text())[0]["event"] == "late"
@@ -112,7 +137,7 @@ def test_a_file_that_its_owner_closes_is_still_written_to(tmp_path: Path) -> Non
 
 def test_no_stderr_at_all_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stderr", None)
-    with JsonLog(last_words=20.0) as log:
+    with JsonLog(last_words=60.0) as log:
         log("said to nobody")
     assert not log._writer.is_alive()
 

@@ -22,7 +22,7 @@ from crescendo.schedules.sizes import ConstantSizes, CutSizes
 from crescendo.schedules.steps import ConstantSteps
 from crescendo.worker import Worker
 
-SOON = 20.0
+SOON = 60.0
 EVENT = PoissonGaussian(1.0, 0.0)
 NEWS = Broadcast(np.full(2, 5.0), 1, Settled(0))
 

@@ -35,7 +35,7 @@ LONG: dict[str, Any] = case(
 
 
 def played(play: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(asyncio.wait_for(play(), 120))
+    asyncio.run(asyncio.wait_for(play(), 300))
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,7 @@ def test_a_bound_stands_for_the_tight_number_until_it_is_there(certificate: Cert
         ready = threading.Event()
 
         def slow(events: Counted, delta: float) -> float:
-            assert ready.wait(60)
+            assert ready.wait(300)
             return by_pld(events, delta)
 
         spending = Spending(certificate, DELTA, slow, patience=0.05)
@@ -146,7 +146,7 @@ def test_whoever_asks_while_an_answer_is_made_gets_that_one(tmp_path: Path, monk
 
 
 async def asked(on: Stage) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(await status_of(Place(f"127.0.0.1:{on.port}"), 20))
+    found: dict[str, Any] = json.loads(await status_of(Place(f"127.0.0.1:{on.port}"), 60))
     return found
 
 

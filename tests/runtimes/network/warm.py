@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 import crescendo.apps.join
-import crescendo.apps.serve
-import crescendo.privacy.accountant  # noqa: F401
+import crescendo.apps.serve  # noqa: F401
 from crescendo.data import as_records
 from crescendo.objectives import Logistic
 from crescendo.objectives.base import Slots
+from crescendo.privacy.accountant import account
+from crescendo.privacy.events import PoissonGaussian
 
 _GOAL = Logistic(2)
 _DATA = as_records(np.ones((2, 2)), [1.0, -1.0])
@@ -22,3 +23,4 @@ for _slots in (
     _STEPPER.load(np.zeros(3))
     _STEPPER.advance(_slots, 0, 2)
 _GOAL.gradient(np.zeros(3), _DATA, _ROWS, 1.0)
+account([PoissonGaussian(0.1, 2.0)], 1e-6)  # which imports more at its first call than all the rest
