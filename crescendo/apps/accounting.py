@@ -15,6 +15,7 @@ from crescendo.apps.guarantee import REMINDER
 from crescendo.errors import DataError, UsageError
 from crescendo.privacy.accountant import Progress, Spent, account, check_delta
 from crescendo.privacy.budget import down
+from crescendo.privacy.certificates import usual_delta
 from crescendo.privacy.events import Counted, from_json, tally, to_json
 from crescendo.privacy.sigmas import Sigmas
 from crescendo.privacy.theorems import Verdict, main_theorem, theorem_one
@@ -131,7 +132,7 @@ def statement_of_file(config: Config, what: str, delta: float | None, progress: 
     made = found.certificate
     clients = [Releases(name, made.records[c], tally(made.events(c))) for c, name in enumerate(prepared.names)]
     at = found.delta if delta is None else delta
-    accounts = accounts_of(clients, _usual(at, made.failure), progress)
+    accounts = accounts_of(clients, usual_delta(made, at), progress)
     stated = found.stated if at == found.delta else None
     return Statement(what, made.mechanism, f"{PLANNED}; {SPENDS}", at, stated, made.sigma, tuple(accounts))
 

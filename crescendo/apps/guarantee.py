@@ -23,9 +23,8 @@ from crescendo.errors import ConfigError
 from crescendo.privacy import renyi
 from crescendo.privacy.accountant import Progress, Spent, account
 from crescendo.privacy.admission import admitted, enough_declared, most_records
-from crescendo.privacy.budget import down
 from crescendo.privacy.calibrate import least_sigma
-from crescendo.privacy.certificates import Certificate, certify, rate_of
+from crescendo.privacy.certificates import RARE, Certificate, certify, rate_of, usual_delta
 from crescendo.privacy.events import Counted, PoissonGaussian, tally, to_json
 from crescendo.privacy.mechanisms import Private
 from crescendo.privacy.noise import SeededSource
@@ -33,8 +32,6 @@ from crescendo.privacy.planner import compared
 from crescendo.privacy.sigmas import Sigmas
 
 MOST_TIGHT = 8  # clients with a plan of their own that all get the tight accountant; of more, those that need it
-
-RARE = 1e-9  # the most of delta that rare events may take: a draw beyond its bound, noise whose bits were stopped
 
 REMINDER = (
     "this epsilon covers one run: trying other settings on the same records adds up",
@@ -161,12 +158,7 @@ def guarantee(config: Config, terms: Terms, objective: Any, progress: Progress |
     plans = sorted({_plan(terms, records, c) for c in range(terms.clients)})
     sigma = Sigmas.of(asked.sigma if asked.sigma is not None else _planned(plans, asked.epsilon, usual))
     certificate = made.certificate(sigma)
-    if certificate.failure > RARE * asked.delta:
-        raise ConfigError(
-            f"privacy.delta = {asked.delta:g} leaves no room for rare events with a chance of {certificate.failure:.2g}; "
-            f"{certificate.failure / RARE:.2g} would pass"
-        )
-    left = down(asked.delta, certificate.failure)
+    left = usual_delta(certificate, asked.delta)
     spent = _spent([tally(certificate.events(c)) for c in range(terms.clients)], left, asked.epsilon, progress)
     found = Guarantee(certificate, asked.delta, asked.epsilon, spent)
     if asked.epsilon is not None and found.epsilon > asked.epsilon:

@@ -22,6 +22,7 @@ from crescendo.apps.stopping import Wish, stoppable
 from crescendo.apps.terms import Agreed, build_terms
 from crescendo.errors import CrescendoError, Refused, UsageError
 from crescendo.objectives import ModelFile
+from crescendo.privacy.certificates import usual_delta
 from crescendo.privacy.events import tally
 from crescendo.privacy.ledger import Account, Promise, tight
 from crescendo.privacy.mechanisms import Private
@@ -173,16 +174,18 @@ class _Joining:
         the server something about what is left, so the answers are few a day. The records are read before anything is signed: a
         file of another shape costs nothing.
         """
-        plan, price = agreed.plan(me), functools.cache(tight) if agreed.certificate is not None else _everything
+        made, plan = agreed.certificate, agreed.plan(me)
+        price, rare = (functools.cache(tight), made.failure) if made is not None else (_everything, 0.0)
         delta = agreed.delta if agreed.delta is not None else min(1e-9, self.ledger.budget.delta)
         known = self.ledger.account(agreed.federation)
-        if agreed.certificate is not None and known is None:
+        if made is not None and known is None:
             with _told():
-                check_epsilon(self.policy, agreed, price(tally(event for event in plan if event is not None), delta))
+                events = tally(event for event in plan if event is not None)
+                check_epsilon(self.policy, agreed, price(events, usual_delta(made, delta)))
         self._check_open(agreed.federation, known)
         self.ledger.consider(agreed.federation, agreed.digest, self.policy.max_offers, time.time())
         self.own = own_records(self.source, agreed, me)
-        return self.ledger.sign(agreed.federation, agreed.digest, self.name, plan, delta, price)
+        return self.ledger.sign(agreed.federation, agreed.digest, self.name, plan, delta, price, rare)
 
     def _check_open(self, federation: str, known: Account | None) -> None:
         """Fresh federation ids must not use a budget up: each open one holds on to what it was promised."""

@@ -24,6 +24,8 @@ Array = npt.NDArray[Any]
 # Outside these the scale is multiplied into u. Far from overflow in float32, and rarely met: once in 20/(eta l2) steps.
 SMALLEST, LARGEST = 2.0**-30, 2.0**30
 
+HUGE = 1e220  # with clips from 1e-60 on, slopes of shorter records are normal floats
+
 U = np.uint64  # an index that may be negative is tested for it at every access
 F = np.float64
 
@@ -47,10 +49,13 @@ def _clipped(g: float, square: float, clip: float) -> float:
 
 @compiled
 def _clipped_with_care(g: float, clip: float, x: Array, ones: float) -> float:
-    """The same where slope or square is not finite: a gradient that is not finite counts as 0, and squares may overflow."""
+    """The same where slope or square is not finite: a gradient that is not finite counts as 0, and squares may overflow.
+
+    So does one of a record beyond HUGE: its slope would be a subnormal number, whose rounding can double a clipped gradient.
+    """
     unit, square = 1.0, 0.0
     for p in range(x.size):
-        if not abs(F(x[p])) < math.inf:
+        if not abs(F(x[p])) < HUGE:
             return 0.0
         unit = max(unit, abs(F(x[p])))
     if math.isnan(g):

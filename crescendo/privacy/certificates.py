@@ -19,13 +19,15 @@ model is a function of earlier releases as the sent one is, the same with and wi
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from crescendo.core.setup import Terms
-from crescendo.errors import UsageError
+from crescendo.errors import Refused, UsageError
+from crescendo.privacy.budget import down
 from crescendo.privacy.events import PoissonGaussian
 from crescendo.privacy.extremes import extremes
 from crescendo.privacy.requirements import (
@@ -33,6 +35,7 @@ from crescendo.privacy.requirements import (
     check_numbers,
     non_expansive,
     one_step_a_round,
+    printed,
     rates,
     require,
     shrink,
@@ -40,6 +43,8 @@ from crescendo.privacy.requirements import (
 )
 from crescendo.privacy.rounding import Rounding, failure
 from crescendo.privacy.sigmas import Sigmas
+
+RARE = 1e-9  # the most of delta that rare events may take: a draw beyond its bound, noise whose bits were stopped
 
 
 @dataclass(frozen=True)
@@ -88,6 +93,16 @@ class Certificate:
         return [event for i in range(self.terms.rounds) if (event := self.event(i, c)) is not None]
 
 
+def usual_delta(certificate: Certificate, delta: float) -> float:
+    """What rare events leave of delta, rounded down: the accountant is asked at this. Refused if they take a billionth of it."""
+    if not 0 <= certificate.failure <= RARE * delta:
+        raise Refused(
+            f"delta = {delta:g} leaves no room for rare events with a chance of {certificate.failure:.2g}; "
+            f"{printed(certificate.failure / RARE, 2, up=True)} would pass"
+        )
+    return down(delta, certificate.failure)
+
+
 def rate_of(slots: int, records: int) -> float:
     """slots / records as a multiple of 2^-53, rounded up: uniform numbers are such multiples, so this is what is realised.
 
@@ -116,16 +131,18 @@ def certify(
     if mechanism not in ("minibatch", "local"):
         raise UsageError(f"there is no certified mechanism {mechanism!r}; choose minibatch or local")
     kind: Literal["minibatch", "local"] = "minibatch" if mechanism == "minibatch" else "local"
-    noise = Sigmas.of(sigma)
-    check_numbers(terms, clip, noise, records, norm_bound, bool(getattr(objective, "intercept", False)))
+    noise, clip = Sigmas.of(sigma), float(clip)  # numpy's float32 would make the noise's scale one, too
+    norm_bound, records = None if norm_bound is None else float(norm_bound), tuple(map(operator.index, records))
+    check_numbers(terms, objective.size, clip, noise, records, norm_bound, bool(getattr(objective, "intercept", False)))
     reached = extremes(terms, records)
     l2 = float(getattr(objective, "l2", 0.0))
     found = [rates(terms, records, reached), step_sizes(terms, reached)]
     require(kind, found)  # what follows computes with them
-    found += (
-        [one_step_a_round(terms)] if kind == "minibatch" else non_expansive(terms, objective, clip, norm_bound, reached)
-    )
-    found.append(shrink(terms, l2, reached.step))
+    if kind == "minibatch":
+        found += [one_step_a_round(terms), shrink(terms, l2, reached.step)]
+    else:
+        steps = non_expansive(terms, objective, clip, norm_bound, reached, l2)
+        found += [steps, shrink(terms, l2, reached.step, steps.right)]
     require(kind, found)
     draft = Rounding(kind, terms, objective, clip, noise, records, norm_bound, reached)
     slack, multiples, bound = draft.certified(l2)

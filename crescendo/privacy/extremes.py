@@ -23,6 +23,7 @@ class Extremes:
     round: int
     client: int
     step: float
+    lowest: float  # the least step, with its sign
     least: npt.NDArray[np.float64]
     slots: npt.NDArray[np.int64]
 
@@ -30,11 +31,12 @@ class Extremes:
 def extremes(terms: Terms, records: tuple[int, ...]) -> Extremes:
     """Look at every round once."""
     least, slots = np.full(terms.clients, np.inf), np.zeros(terms.clients, dtype=np.int64)
-    declared, best, step = np.asarray(records, dtype=np.float64), (0.0, 0, 0), 0.0
+    declared, best, step, lowest = np.asarray(records, dtype=np.float64), (0.0, 0, 0), 0.0, np.inf
     for part in passes(terms):
         least = np.minimum(least, np.where(part.shares > 0, part.steps, np.inf).min(axis=0))
         slots, step = np.maximum(slots, part.shares.max(axis=0)), max(step, float(part.steps.max()))
+        lowest = min(lowest, float(np.where(part.shares.any(axis=1), part.least, np.inf).min()))
         rates = part.shares / declared
         row, c = divmod(int(rates.argmax()), terms.clients)
         best = max(best, (float(rates[row, c]), part.first + row, c))
-    return Extremes(*best, step, least, slots)
+    return Extremes(*best, step, lowest, least, slots)

@@ -83,14 +83,20 @@ class FrozenStepper:
         return total
 
     def _alone(self, slots: Slots, row: npt.NDArray[np.int64]) -> Floats:
-        """One record's gradient, clipped and rounded; 0 where the code fails: stopping would tell that the record is there."""
+        """One record's gradient, clipped and rounded; 0 where the code fails: stopping would tell that the record is there.
+
+        The code may have set numpy to raise, so what is computed from its answer ignores that.
+        """
         try:
             given = self._objective.gradient(self._start.copy(), self._data.take(row), FIRST)
             gradient = np.array(given, dtype=np.float64)
             if gradient.shape != self._start.shape:
                 return np.zeros_like(self._start)
-        except Exception:
+            with np.errstate(all="ignore"):
+                if slots.clip is not None:
+                    gradient = np.asarray(clipped(gradient, slots.clip), dtype=np.float64)
+                return gradient if slots.unit is None else np.rint(gradient / slots.unit) * slots.unit
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # code of somebody's own may even call sys.exit
             return np.zeros_like(self._start)
-        if slots.clip is not None:
-            gradient = np.asarray(clipped(gradient, slots.clip), dtype=np.float64)
-        return gradient if slots.unit is None else np.rint(gradient / slots.unit) * slots.unit

@@ -76,7 +76,7 @@ def noised(x: Floats, scale: float, words: Words, more: More) -> Floats:
         multiples, doubtful = _nearest(bounded, scale, g, words[part])
         for j in doubtful:
             multiples[j] = _decided(float(bounded[j]), scale, g, int(words[low + j]), more(low + int(j)))
-        released[part] = multiples * g
+        released[part] = multiples * g + 0.0  # a zero has no sign: floats would give it one that is not the ideal sum's
     return released
 
 

@@ -143,9 +143,10 @@ class Private:
                 f"round {i} began at a model of length {length:.3g}, beyond the {self._certificate.model_bound:.3g} for which "
                 f"rounding was certified; begin it where start() says"
             )
-        if isinstance(stepper, FrozenStepper):
-            return self._noised(i, stepper.gradients()) + stepper.decay()
-        return self._noised(i, moved(self._terms, i, start, stepper))
+        with np.errstate(all="ignore"):  # a model of somebody's own may have set numpy to raise
+            if isinstance(stepper, FrozenStepper):
+                return self._noised(i, stepper.gradients()) + stepper.decay()
+            return self._noised(i, moved(self._terms, i, start, stepper))
 
     def _noised(self, i: int, hidden: Floats) -> Floats:
         if (

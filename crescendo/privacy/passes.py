@@ -9,8 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from crescendo.core.setup import Terms
+from crescendo.errors import Refused
 
 NUMBERS = 1 << 18  # shares that are looked at together
+MOST_SLOTS = 10_000_000  # steps that are looked at one by one: terms come from a peer, and must not take all memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +46,11 @@ def _slot_by_slot(terms: Terms, first: int, shares: npt.NDArray[np.int64]) -> Ro
     steps, least = np.zeros(shares.shape), np.zeros(len(shares))
     for row, mine in enumerate(shares):
         slots = int(mine.max())
+        if slots > MOST_SLOTS:
+            raise Refused(
+                f"round {first + row} has {slots} slots of one client, and where steps change from slot to slot {MOST_SLOTS} are "
+                f'allowed; schedule.steps.per = "round" would pass'
+            )
         if slots:
             etas = np.asarray(terms.steps.at(terms.before(first + row) + terms.clients * np.arange(slots)))
             reached = np.maximum.accumulate(np.abs(etas))

@@ -39,7 +39,13 @@ def require(mechanism: str, found: list[Condition]) -> None:
 
 
 def check_numbers(
-    terms: Terms, clip: float, sigma: Sigmas, records: tuple[int, ...], norm_bound: float | None, intercept: bool
+    terms: Terms,
+    size: int,
+    clip: float,
+    sigma: Sigmas,
+    records: tuple[int, ...],
+    norm_bound: float | None,
+    intercept: bool,
 ) -> None:
     if not terms.whole_rounds:
         raise UsageError("a private round uses one start model; make the terms with whole_rounds=True")
@@ -50,7 +56,7 @@ def check_numbers(
         raise UsageError(
             f"privacy.norm_bound is the length of (x, 1) and must be above 1, got {norm_bound:g}; 2 would pass"
         )
-    if not 0 < sigma.least < math.inf:
+    if not all(0 < value < math.inf for value in sigma.values()):
         raise UsageError(f"privacy.sigma must be above 0, or no epsilon holds; got {sigma.least}")
     if not sigma.most <= MOST_SIGMA:
         raise UsageError(
@@ -64,6 +70,8 @@ def check_numbers(
         raise UsageError(
             f"{terms.clients} clients have to declare how many records they have, each at least 1; got {records}"
         )
+    if terms.blocks > size:
+        raise UsageError(f"schedule.blocks must be at most the model's {size} numbers, not {terms.blocks}")
     if max(records) > MOST_RECORDS:
         raise UsageError(f"a client declares {max(records)} records, and at most {MOST_RECORDS} can be certified")
 
@@ -82,9 +90,10 @@ def step_sizes(terms: Terms, found: Extremes) -> Condition:
     """Every round of every client has a step that noise can be scaled by: not 0, and no float at the edge of its range."""
     least, most = float(np.min(found.least)) * terms.blocks, found.step * terms.blocks
     moves = least != math.inf
-    holds = moves and least >= LEAST and most <= MOST
+    holds = moves and least >= LEAST and most <= MOST and found.lowest >= 0
     says = (
-        f"its step sizes reach from {least:.4g} to {most:.4g} (times the {terms.blocks} blocks), and noise is scaled by them: "
+        f"its step sizes reach from {min(least, found.lowest):.4g} to {most:.4g} (times the {terms.blocks} blocks), and noise is "
+        f"scaled by them: "
         f"steps from {LEAST:g} to {MOST:g} would pass"
         if moves
         else "no client has a share in any round; larger rounds would pass"
@@ -92,8 +101,11 @@ def step_sizes(terms: Terms, found: Extremes) -> Condition:
     return Condition("step sizes", least, LEAST, holds, says)
 
 
-def shrink(terms: Terms, l2: float, largest: float) -> Condition:
-    """L2 shrinks the model: a factor outside 0..1 would enlarge it, and with it every rounding, until noise is lost in it."""
+def shrink(terms: Terms, l2: float, largest: float, limit: float = math.inf) -> Condition:
+    """L2 shrinks the model: a factor outside 0..1 would enlarge it, and with it every rounding, until noise is lost in it.
+
+    ``limit`` is what else bounds a step times its blocks, so that what is suggested passes there too.
+    """
     step = largest * terms.blocks
     times = f" times {terms.blocks} blocks" if terms.blocks > 1 else ""
     return Condition(
@@ -103,16 +115,26 @@ def shrink(terms: Terms, l2: float, largest: float) -> Condition:
         0 <= step * l2 <= 1.0,
         f"the largest step size{times} times l2 is {step * l2:.6g} and must be at most 1; "
         + (
-            f"eta = {_below(1 / l2 / terms.blocks):.6g} would pass"
+            f"eta = {printed(min(limit, 1 / l2) / terms.blocks)} would pass"
             if 1 / MOST < l2 < MOST
-            else "a smaller l2 would pass"
+            else "an l2 between 0 and 1 over that step would pass"
         ),
     )
 
 
-def _below(limit: float) -> float:
-    """The limit, a little less: six digits of it are printed, and must pass."""
-    return limit * (1 - 1e-6)
+def printed(limit: float, digits: int = 6, up: bool = False) -> str:
+    """A number that passes where ``limit`` is the most (or, ``up``, the least) that does: rounded towards passing.
+
+    >>> printed(0.17797056), printed(1.8841e-7, 3, up=True), printed(0.5, 3)
+    ('0.17797', '1.89e-07', '0.5')
+    """
+    power = math.floor(math.log10(limit)) - digits + 1
+    whole = limit * 10.0**-power
+    near = math.ceil(whole - 1e-9) if up else math.floor(whole + 1e-9)
+    found = float(f"{near}e{power}")
+    if (found < limit) if up else (found > limit):
+        found = float(f"{near + (1 if up else -1)}e{power}")
+    return f"{found:.{digits}g}"
 
 
 def one_step_a_round(terms: Terms) -> Condition:
@@ -122,9 +144,9 @@ def one_step_a_round(terms: Terms) -> Condition:
 
 
 def non_expansive(
-    terms: Terms, objective: Any, clip: float, norm_bound: float | None, found: Extremes
-) -> list[Condition]:
-    """The conditions of `local`."""
+    terms: Terms, objective: Any, clip: float, norm_bound: float | None, found: Extremes, l2: float
+) -> Condition:
+    """The condition of `local`: no step brings two models further apart."""
     bend = getattr(objective, "clipped_smoothness", None)
     if bend is None:
         name = getattr(objective, "name", type(objective).__name__)
@@ -138,15 +160,18 @@ def non_expansive(
         )
     if np.dtype(objective.dtype) != np.float64:
         raise Refused('the local mechanism accumulates in float64; objective.dtype = "float64" would pass')
-    step, limit = found.step * terms.blocks, 2.0 / bend(norm_bound, clip)
-    times = f" times {terms.blocks} blocks" if terms.blocks > 1 else ""
-    return [
-        Condition(
-            "non-expansive steps",
-            step,
-            limit,
-            step <= limit,
-            f"the largest step size{times} is {step:.6g} and must be at most 2 / L_eff = {limit:.6g}; "
-            f"eta = {_below(limit / terms.blocks):.6g} would pass",
+    step, smooth = found.step * terms.blocks, float(bend(norm_bound, clip))
+    if not 0 < smooth < math.inf:
+        raise Refused(
+            f"a clipped loss that is {smooth:g}-smooth tells nothing about steps; minibatch is certified for any model"
         )
-    ]
+    limit = 2.0 / smooth
+    times = f" times {terms.blocks} blocks" if terms.blocks > 1 else ""
+    return Condition(
+        "non-expansive steps",
+        step,
+        limit,
+        step <= limit,
+        f"the largest step size{times} is {step:.6g} and must be at most 2 / L_eff = {limit:.6g}; "
+        f"eta = {printed(min(limit, 1 / l2 if l2 > 1 / MOST else math.inf) / terms.blocks)} would pass",
+    )

@@ -33,13 +33,14 @@ from crescendo.errors import Refused
 from crescendo.privacy.extremes import Extremes
 from crescendo.privacy.gaussian import GRID_BITS, MOST_MULTIPLES, STOPPED
 from crescendo.privacy.reach import SHORTENED, reach, rounded_up
-from crescendo.privacy.requirements import MOST, Condition
+from crescendo.privacy.requirements import MOST, Condition, printed
 from crescendo.privacy.sigmas import Sigmas
 
 MOST_SLACK = 1e-3  # rounding may enlarge what a record changes by this share, and the noise is enlarged along with it
 UNDECLARED = 2  # a client may hold up to this many times the records that it declared; with more it declines the terms
 LOG_RARE = 60 * math.log(10)  # a draw beyond its bound has a chance below 1e-60 in each round
 _FINEST = 40  # a clipped gradient has at most 2^41 units
+LONGEST = 1e150  # a model's length, whose square is still a float
 _U = 2.0**-53
 
 Floats = npt.NDArray[np.float64]
@@ -120,7 +121,7 @@ class Rounding:
         first = _first_length(self.objective, self.terms.seed)
         least, most = reach(self.terms, self.objective.size, l2, self.clip, self.sigma, first)
         least, most = rounded_up(least), rounded_up(most)
-        if not most <= MOST**3:
+        if not most <= LONGEST:
             raise Refused(f"the run's models would reach a length of {most:.3g}; smaller steps would pass")
         if self.mechanism == "minibatch":
             slack, bound = minibatch_slack(self.objective.size, self.clip, float(self.drawn.max())), most
@@ -137,9 +138,8 @@ class Rounding:
             says += f"models of length {bound:.3g} are reached by the noise alone; "
             less = 0.9 * self.sigma.most * (self._widest(least) - first) / (least - first) if least > first else 0.0
             helps = less > 0 and self._multiples(least).holds  # less noise does not help where the steps fall too far
-            passes = (
-                f"{f'sigma = {less:.3g}, larger' if helps else 'larger last'} steps or fewer slots per round would pass"
-            )
+            larger = f"sigma = {printed(less, 3)}, larger" if helps else "larger last"
+            passes = f"{larger} steps or fewer slots per round would pass"
         return Condition("rounding", slack, MOST_SLACK, slack <= MOST_SLACK, says + passes)
 
     def _multiples(self, bound: float) -> Condition:
@@ -148,7 +148,7 @@ class Rounding:
         enough = self.sigma.least * multiples / MOST_MULTIPLES
         says = (
             f"the numbers to be hidden can have {multiples:.3g} steps of the grid that noise is rounded to, and "
-            f"{MOST_MULTIPLES:.3g} are allowed; sigma = {1.001 * enough:.3g} would pass"
+            f"{MOST_MULTIPLES:.3g} are allowed; sigma = {printed(enough, 3, up=True)} would pass"
         )
         return Condition("grid", multiples, MOST_MULTIPLES, multiples <= MOST_MULTIPLES, says)
 

@@ -125,6 +125,15 @@ def test_any_value_within_reach_of_the_noise_is_reached_with_and_without_a_recor
         assert all(value / g == round(value / g) for value in found)
 
 
+@pytest.mark.parametrize("x", [-0.5, 0.0, -6.5, -7.0])
+def test_a_zero_has_no_sign(x: float) -> None:
+    """The sign of a float's zero is the sign of a float's error, which the ideal sum does not have."""
+    z = -x + np.linspace(-1, 1, 201) * grid(1.0)
+    found = noised(np.full(201, x), 1.0, word_of(z), more)
+    zeros = found[found == 0]
+    assert len(zeros) > 5 and not np.signbit(zeros).any()
+
+
 def test_numbers_beyond_what_is_certified_are_cut_and_nothing_fails() -> None:
     found = noised(np.array([1e308, -1e308]), 1.0, words(2), more)
     assert ((np.abs(found) < MOST_MULTIPLES * grid(1.0) * 1.001).all() and found[0] == -found[1]) or np.isfinite(

@@ -249,10 +249,13 @@ def test_what_was_certified_is_what_runs() -> None:
             Worker(its_terms, 0, np.zeros(4), objective, records, np.arange(1), 0, mechanism=made)
 
 
-def test_a_step_uphill_costs_as_much_as_one_downhill() -> None:
+def test_a_step_uphill_is_refused() -> None:
+    """It would bring models further apart: nothing that is proved of steps downhill holds of it."""
+
     class Uphill(ConstantSteps):
         def at(self, t: Any) -> Any:
             return -super().at(t)
 
-    made = certificate(made=replace(terms(), steps=Uphill(0.5)))
-    assert made.sensitivity(0, 0) == pytest.approx(0.25, rel=1e-3)
+    for mechanism in ("minibatch", "local"):
+        with pytest.raises(Refused, match=re.escape("step sizes reach from -0.5")):
+            certificate(mechanism, replace(terms(), steps=Uphill(0.5)))

@@ -189,3 +189,70 @@ def test_noise_may_differ_by_round() -> None:
         certified(sigma=Sigmas(((2, 4.0), (2, 1.0))))
     with pytest.raises(UsageError, match="above 0"):
         certified(sigma=Sigmas(((2, 4.0), (3, 0.0))))
+
+
+# -- what a hostile reading found ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("clip", [1e-60, 2.5e-16, 0.5])
+def test_no_record_however_long_has_a_clipped_gradient_above_the_clip(sparse: bool, clip: float) -> None:
+    """A slope of clip / 1e308 is subnormal: its rounding made gradients of up to four times the clip."""
+    rng, model = np.random.default_rng(3), Logistic(4, intercept=False)
+    lengths = np.concatenate([[1.0119e308], 10.0 ** rng.uniform(140, 308, 300)])
+    x = rng.uniform(-1, 1, (301, 4)) * lengths[:, None]
+    x[0] = np.array([1.0, 1.0, 1.0, 0.99]) * 1.0119e308
+    data = as_records(csr_array(x) if sparse else x, np.ones(301))
+    step = unit(clip, 10)
+    for r in range(301):
+        gradient = model.gradient(np.zeros(4), data, np.array([r]), clip, unit=step)
+        assert np.linalg.norm(gradient) <= clip * (1 + 1e-9) + step
+
+
+def test_numbers_of_numpy_do_not_make_the_noise_narrower() -> None:
+    found = certified(clip=np.float32(1e-30), eta=2.1e-15, l2=0.0, norm_bound=None)
+    assert type(found.noise_scale(0, 0)) is float and found.noise_scale(0, 0) >= 2.1e-15 * float(np.float32(1e-30))
+    assert certified(records=(np.int32(20),)).rate(0, 0) == rate_of(4, 20)
+
+
+@pytest.mark.parametrize(
+    "sigma", [[[1, 8.0], [4, float("nan")]], [[4, 8.0], [1, float("inf")]], [[1, float("nan")], [4, 1.0]]]
+)
+def test_every_sigma_of_a_list_is_looked_at(sigma: Any) -> None:
+    with pytest.raises(UsageError, match="must be above 0"):
+        certified(sigma=Sigmas.of(sigma))
+
+
+@given(st.floats(0.01, 100), st.sampled_from(["minibatch", "local"]), st.floats(0.001, 10), st.integers(1, 3))
+def test_a_suggested_step_passes(eta: float, mechanism: str, l2: float, blocks: int) -> None:
+    try:
+        certified(mechanism, eta=eta, l2=l2, blocks=blocks)
+    except Refused as error:
+        suggested = re.search(r"eta = (\S+) would pass", str(error))
+        if suggested is not None:
+            certified(mechanism, eta=float(suggested[1]), l2=l2, blocks=blocks)
+
+
+def test_a_model_that_sets_numpy_to_raise_stops_nothing() -> None:
+    class Strict:
+        size, dtype = 3, np.dtype(np.float64)
+
+        def gradient(self, w: Any, data: Any, rows: Any) -> Any:
+            np.seterr(all="raise")
+            if data.x[0, 0] > 0.5:
+                raise SystemExit(3)
+            return np.array([1e300, 1e-300, 0.0])
+
+    with np.errstate(all="warn"):  # restores what the model changes
+        slots = Slots(np.arange(2), np.array([0.1]), ends=np.array([2]), clip=0.4, unit=unit(0.4, 50))
+        stepper = FrozenStepper(Strict(), as_records(np.array([[0.0], [1.0]]), np.ones(2)))
+        stepper.load(np.zeros(3))
+        stepper.advance(slots, 0, 1)
+        np.testing.assert_allclose(stepper.gradients(), [0.04, 0.0, 0.0])
+
+
+def test_steps_by_slot_and_blocks_beyond_reason_are_refused_before_memory_is_asked_for() -> None:
+    with pytest.raises(Refused, match="slots of one client"):
+        certified("local", slots=10**11, records=(10**12,), steps=DiminishingSteps(0.1, 0.01, per="slot"))
+    with pytest.raises(UsageError, match="at most the model's 6 numbers, not 99"):
+        certified(blocks=99)
