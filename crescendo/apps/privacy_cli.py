@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from crescendo.apps.commands import AsJson, Overrides, RunFile, one_sentence, print_json
+from crescendo.apps.commands import AsJson, Overrides, one_sentence, print_json
 
 commands = typer.Typer(rich_markup_mode=None)
 MOST_ROUNDS = 2**20  # that a plan is searched in; as many rounds of the first size would cost more than any run does
@@ -131,33 +131,94 @@ def account(
             show.statement(found) if isinstance(found, Statement) else show.events(found)
 
 
-@commands.command(epilog="Example: crescendo audit examples/flights.toml --runs 1000")
+@commands.command(
+    epilog="\b\nExample: crescendo audit examples/flights.toml --runs 1000"
+    "\nExample: crescendo audit examples/audit_flower_mod.py:LocalDp --epsilon 3 --delta 1e-5"
+)
 def audit(
-    file: RunFile,
-    runs: Annotated[int, typer.Option(min=20, help="Real releases per test; more find smaller faults.")] = 400,
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE.toml|FILE.py:NAME", help="A run file, or any mechanism (records, rng) -> release."
+        ),
+    ],
+    runs: Annotated[
+        int | None, typer.Option(min=20, help="Real releases per test (400); of a mechanism, in all. More find more.")
+    ] = None,
+    epsilon: Annotated[float | None, typer.Option(help="What the mechanism of FILE.py:NAME claims.")] = None,
+    delta: Annotated[float | None, typer.Option(help="The delta of that epsilon.")] = None,
+    records: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Example records: .npz, .npy or .csv, a row for each.")
+    ] = None,
+    shape: Annotated[str | None, typer.Option(metavar="N,D", help="Or make up N records of D numbers.")] = None,
+    neighbours: Annotated[
+        Literal["add", "replace"] | None, typer.Option(help="One record added or removed (add), or replaced.")
+    ] = None,
+    gaussian: Annotated[
+        bool, typer.Option("--gaussian", help="Its releases are Gaussian: take the tails from that.")
+    ] = False,
+    floats: Annotated[bool, typer.Option("--floats", help="Attack the last bits of its floats as well.")] = False,
+    seconds: Annotated[
+        float, typer.Option(help="Without --runs: as many as take so long, on an idle processor.")
+    ] = 20.0,
+    confidence: Annotated[float, typer.Option(help="How sure a failed verdict has to be.")] = 0.999,
+    seed: Annotated[int, typer.Option(min=0, help="Of the attack and of the rng that a mechanism is given.")] = 0,
     overrides: Overrides = None,
     as_json: AsJson = False,
 ) -> None:
-    """Attack the mechanism of a run file as it is implemented; exit code 1 if epsilon is not true."""
+    """Attack the mechanism of a run file, or any in a Python file; exit code 1 if epsilon is not true."""
     with one_sentence():
-        from crescendo.apps.runfile import read
         from crescendo.errors import ConfigError
 
-        if runs > MOST_RUNS:
-            raise ConfigError(f"--runs must be at most {MOST_RUNS:,}, not {runs:,}")
-        config = read(file, overrides or ())
+        if ".py:" in what:
+            if epsilon is None or delta is None:
+                raise ConfigError(f"say what {what} claims with --epsilon and --delta")
+            if overrides:
+                raise ConfigError("--set changes a run file, and this is a mechanism; leave it out")
 
-        from crescendo.apps import privacy_show as show
-        from crescendo.apps.auditing import attack
+            from crescendo.apps.mechanism_show import audit_mechanism
+            from crescendo.privacy.audit.black_box import Claim
 
-        with show.progress("Attacking"):
-            found = attack(config, str(file), runs)
-        if as_json:
-            print_json(found.to_json())
+            claim = Claim(epsilon, delta, confidence, gaussian=gaussian, floats=floats)
+            passed = audit_mechanism(
+                what,
+                claim,
+                as_json,
+                records=records,
+                shape=shape,
+                neighbours=neighbours,
+                runs=runs,
+                seconds=seconds,
+                seed=seed,
+            )
         else:
-            show.audited(found)
-        if not found.passed:
+            if (epsilon, delta, records, shape, neighbours) != (None,) * 5 or gaussian or floats:
+                raise ConfigError(
+                    "a run file says itself what it claims; leave the options that are for FILE.py:NAME out"
+                )
+            passed = _audit_run_file(Path(what), 400 if runs is None else runs, overrides or [], as_json)
+        if not passed:
             raise typer.Exit(1)
+
+
+def _audit_run_file(file: Path, runs: int, overrides: list[str], as_json: bool) -> bool:
+    from crescendo.apps.runfile import read
+    from crescendo.errors import ConfigError
+
+    if runs > MOST_RUNS:
+        raise ConfigError(f"--runs must be at most {MOST_RUNS:,}, not {runs:,}")
+    config = read(file, overrides)
+
+    from crescendo.apps import privacy_show as show
+    from crescendo.apps.auditing import attack
+
+    with show.progress("Attacking"):
+        found = attack(config, str(file), runs)
+    if as_json:
+        print_json(found.to_json())
+    else:
+        show.audited(found)
+    return found.passed
 
 
 def _ledger(path: Path, delta: float | None, as_json: bool) -> None:

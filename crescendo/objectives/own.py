@@ -135,15 +135,19 @@ class ModelFile:
     def sha256(self) -> str:
         return hashlib.sha256(self.source).hexdigest()
 
-    def made(self, data: Records, options: dict[str, Any]) -> OwnModel:
-        """Run the file, make the model for the features of ``data``, and try it on the first of these records."""
+    def named(self) -> Any:
+        """Run the file and return what has the name."""
         module, name = _module(self.path, self.source), self.name
         if not hasattr(module, name):
             near = difflib.get_close_matches(name, [n for n in vars(module) if not n.startswith("_")], 1)
             hint = f"; did you mean {near[0]}?" if near else "; check the name"
             raise ConfigError(f"{self.path.name} has no {name}{hint}")
-        made = getattr(module, name)
-        return OwnModel(_made(made, name, data.features, options) if callable(made) else made, data)
+        return getattr(module, name)
+
+    def made(self, data: Records, options: dict[str, Any]) -> OwnModel:
+        """Run the file, make the model for the features of ``data``, and try it on the first of these records."""
+        made = self.named()
+        return OwnModel(_made(made, self.name, data.features, options) if callable(made) else made, data)
 
 
 def read_model(kind: str, folder: Path | None = None, asked: str = "objective.kind") -> ModelFile:
