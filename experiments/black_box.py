@@ -112,8 +112,8 @@ def sound() -> list[Case]:
 
 
 def _turned(sigma: float) -> Many:
-    """The mean is clipped, and one record can turn it around: twice the sensitivity."""
-    return gaussian(sigma, lambda records: clipped(records.mean(axis=0, keepdims=True)))
+    """The sum is clipped, and one record can turn it around: twice the sensitivity."""
+    return gaussian(sigma, lambda records: clipped(records.sum(axis=0, keepdims=True)))
 
 
 def _bare(records: Array, rng: np.random.Generator, runs: int) -> Array:

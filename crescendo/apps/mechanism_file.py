@@ -26,7 +26,7 @@ from crescendo.privacy.audit.black_box_pairs import Array, Neighbours, Pair, pai
 SHAPE = (20, 5)  # of the records that are made up
 MOST_NUMBERS = 10**8
 LEAST_RUNS, MOST_RUNS = 1_000, 10**8
-MOST_TIMED_RUNS = 1_500_000  # that a default audit makes, if the mechanism is fast
+MOST_TIMED_RUNS = 4_000_000  # that a default audit makes, if the mechanism is fast
 WARM = 20  # calls before the clock is read, and then calls that are timed
 
 
@@ -47,7 +47,7 @@ def attack_file(
     _check(claim, runs, seconds)
     if records is not None and shape is not None:
         raise ConfigError("--records are records, and --shape makes some up; give one of the two")
-    with contextlib.redirect_stdout(sys.stderr), np.errstate(all="ignore"):
+    with contextlib.redirect_stdout(sys.stderr), np.errstate(all="ignore"):  # a mechanism's own, too
         found = _made(read_model(kind, asked="the mechanism").named(), kind)
         data = _records(found, records, shape)
         claim = _with_neighbours(claim, neighbours or getattr(found, "neighbours", "add"))

@@ -7,7 +7,7 @@ are made of example records and canaries (`black_box_pairs`). A run tosses a fai
 the mechanism on it.
 
 1. *Screening.* Every pair of data sets is run for a while. Statistics are learned from one half of the releases and thresholds
-   from the other (`black_box_scores`); the pairs that differ most go on, the best one alone to the end.
+   from the other (`black_box_scores`); the half of the pairs that differs most goes on, until one is left.
 2. *Test.* A few rules, fixed by now, are counted on fresh runs of that pair, at three looks. The bound on epsilon
    (`black_box_bounds`) is exact, and what may go wrong is shared out over rules and looks, so that a mechanism that keeps its
    promise fails with probability ``1 - confidence`` at most, whatever the rules are.
@@ -48,7 +48,7 @@ Runner: TypeAlias = Callable[[Pair, Bools, np.random.Generator], Floats]
 
 Progress: TypeAlias = Callable[[int, int], None]
 
-SCREENING, SECOND, TRAINING = 0.10, 0.05, 0.20  # of all runs; the rest is the test
+SCREENING, CHOOSING, TRAINING = 0.08, 0.12, 0.15  # of all runs; the rest is the test
 LEAST = 64  # runs of a pair
 FINALISTS = 2
 LOOKS = ((1 / 16, 0.1), (1 / 4, 0.2), (1.0, 0.7))  # a share of the test, and its share of what may go wrong
@@ -113,7 +113,8 @@ def attack(
     progress: Progress | None = None,
 ) -> BlackBoxReport:
     """Attack a mechanism with about ``runs`` calls of it; one seed gives one answer if ``rng`` is all its randomness."""
-    return _Attack(name, run, list(pairs), claim, runs, seed, progress).report()
+    with np.errstate(all="ignore"):  # releases may be of any size
+        return _Attack(name, run, list(pairs), claim, runs, seed, progress).report()
 
 
 class _Attack:
@@ -124,7 +125,7 @@ class _Attack:
         self.coins, self.rng = np.random.Generator(np.random.PCG64(seed)).spawn(2)
         self.done, self.size = 0, 1
         self.seen: list[tuple[Floats, Bools]] = [(np.empty((0, 0)), np.empty(0, dtype=bool)) for _ in pairs]
-        self.test = max(LEAST, round((1 - SCREENING - SECOND - TRAINING) * runs))
+        self.test = max(LEAST, round((1 - SCREENING - CHOOSING - TRAINING) * runs))
         self.alpha = 1 - claim.confidence
         self.level = (self.alpha / 2 if claim.gaussian else self.alpha) * LOOKS[-1][1] / (FINALISTS + 2)
 
@@ -184,15 +185,18 @@ class _Attack:
         return learn(*self.seen[i], self.level, self.claim.delta, self.test, self.claim.floats)
 
     def chosen(self) -> int:
-        """The pair that differs most: three go on from the screening, one from the second look."""
-        order = self.ranked(range(len(self.pairs)))[:3]
-        for i in order if len(self.pairs) > 1 else ():
-            self.more(i, round(SECOND * self.runs / len(order)))
-        (best, *others) = self.ranked(order)
-        for i in others:
-            self.seen[i] = self.seen[i][0][:0], self.seen[i][1][:0]
-        self.more(best, round(TRAINING * self.runs))
-        return best
+        """The pair that differs most: after each look the better half goes on, and the best one is run at length."""
+        left = self.ranked(range(len(self.pairs)))
+        looks = max(1, math.ceil(math.log2(len(left))))
+        while len(left) > 1:
+            for i in left[(len(left) + 1) // 2 :]:
+                self.seen[i] = self.seen[i][0][:0].copy(), self.seen[i][1][:0]  # its memory is free again
+            left = left[: (len(left) + 1) // 2]
+            for i in left:
+                self.more(i, round(CHOOSING * self.runs / looks / len(left)))
+            left = self.ranked(left)
+        self.more(left[0], round(TRAINING * self.runs))
+        return left[0]
 
     def ranked(self, which: Sequence[int]) -> list[int]:
         """Those that surely differ first: what a few runs promise beyond that is luck."""
@@ -228,7 +232,7 @@ class _Attack:
         gaussian = None
         if central:
             (hits, others), (present, absent) = counts[-1].tolist(), tosses.tolist()
-            gaussian = gaussian_bound(hits, present, others, absent, self.alpha / 2, self.claim.delta)
+            gaussian = gaussian_bound(hits, present, others, absent, self.alpha / 2 / len(LOOKS), self.claim.delta)
         shown = [(kind, bound) for kind, bound in (("", lower), (", as releases are Gaussian", gaussian)) if bound]
         findings = tuple(
             f"epsilon is {bound:.4g} or more{kind}, and {self.claim.epsilon:g} is claimed"

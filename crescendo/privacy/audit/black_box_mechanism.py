@@ -69,6 +69,8 @@ class Mechanism:
 
     def _array(self, release: Any) -> npt.NDArray[np.float64]:
         try:
+            if release is None:  # numpy takes it for nan
+                raise TypeError
             if isinstance(release, list | tuple) and release:  # the arrays of a model, each of a shape of its own
                 return np.concatenate([np.asarray(part, dtype=np.float64).ravel() for part in release])
             return np.asarray(release, dtype=np.float64)

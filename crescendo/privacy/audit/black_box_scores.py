@@ -35,6 +35,11 @@ class Statistic:
     name: str
     score: Score
 
+    def of(self, releases: Floats) -> Floats:
+        """Finite numbers, whatever overflows on the way."""
+        with np.errstate(all="ignore"):
+            return np.nan_to_num(self.score(releases))
+
 
 @dataclass(frozen=True)
 class Rule:
@@ -50,7 +55,7 @@ class Rule:
 
     def counts(self, releases: Floats, present: Bools) -> tuple[int, int]:
         """How many releases lie in the set, from the side that it points to and from the other."""
-        inside = self.sign * self.statistic.score(releases) >= self.cut
+        inside = self.sign * self.statistic.of(releases) >= self.cut
         right = int(np.count_nonzero(inside & (present == self.there)))
         return right, int(np.count_nonzero(inside)) - right
 
@@ -75,7 +80,7 @@ def best_rule(statistic: Statistic, releases: Floats, present: Bools, level: flo
 
     Counts are taken one deviation worse than they are, or the luckiest threshold of the far tail would win.
     """
-    scores, best = statistic.score(releases), Rule(statistic, 1, np.inf, True, -1.0, 0.0, 0.0)
+    scores, best = statistic.of(releases), Rule(statistic, 1, np.inf, True, -1.0, 0.0, 0.0)
     factor, less, deviations = runs / len(scores), spared(runs, level, delta), normal_deviations(level)
     for sign in (1, -1):
         order = np.argsort(-sign * scores, kind="stable")
@@ -99,7 +104,7 @@ def best_rule(statistic: Statistic, releases: Floats, present: Bools, level: flo
 
 def nearby(rule: Rule, releases: Floats, present: Bools) -> list[Rule]:
     """The same with a third and with three times of the releases in the set: the best threshold is a guess."""
-    scores = np.sort(rule.sign * rule.statistic.score(releases))[::-1]
+    scores = np.sort(rule.sign * rule.statistic.of(releases))[::-1]
     inside = int(np.count_nonzero(scores >= rule.cut))
     places = {max(inside // 3, 1), min(inside * 3, len(scores) - 1)}
     return [replace(rule, cut=float(scores[place])) for place in sorted(places)]
@@ -107,7 +112,7 @@ def nearby(rule: Rule, releases: Floats, present: Bools) -> list[Rule]:
 
 def central_rule(statistic: Statistic, releases: Floats, present: Bools) -> Rule:
     """The threshold at which the two distributions of the score differ most: that of Gaussians lies between their means."""
-    scores = statistic.score(releases)
+    scores = statistic.of(releases)
     sign = 1 if scores[present].mean() >= scores[~present].mean() else -1
     order = np.argsort(-sign * scores, kind="stable")
     ranked, there = sign * scores[order], np.cumsum(present[order])
@@ -149,9 +154,9 @@ def _joint(x: Floats, present: Bools) -> Iterator[Statistic]:
     yield Statistic("likelihood", lambda r: _likelihood(r, means, spreads))
     if 1 < x.shape[1] <= DENSE and len(x) > 4 * x.shape[1]:
         unit = np.sqrt(pooled)
-        covariances = [np.cov((part / unit).T) for part in (yes, no)]
+        covariances = [np.cov(((part - part.mean(axis=0)) / unit).T) for part in (yes, no)]
         both = (covariances[0] + covariances[1]) / 2 + 1e-9 * np.eye(x.shape[1])
-        yield _direction("shift, whitened", np.linalg.solve(both, moved / unit) / unit)
+        yield _direction("shift, whitened", np.linalg.lstsq(both, moved / unit)[0] / unit)
         values, vectors = np.linalg.eigh(covariances[0] - covariances[1])
         axis = vectors[:, int(np.argmax(np.abs(values)))] / unit
         yield Statistic("spread along a direction", lambda r: np.abs((r - means[1]) @ axis))
@@ -191,6 +196,7 @@ def _differing(x: Floats, present: Bools) -> npt.NDArray[np.intp]:
 
 
 def _direction(name: str, weights: Floats) -> Statistic:
+    weights = weights / (np.abs(weights).max() or 1.0)
     return Statistic(name, lambda r: r @ weights)
 
 
