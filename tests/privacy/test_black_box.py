@@ -19,7 +19,15 @@ from crescendo.privacy.audit.black_box_bounds import _epsilon_of_shift, epsilon_
 from crescendo.privacy.audit.black_box_mechanism import Mechanism
 from crescendo.privacy.audit.black_box_pairs import Pair, canaries, pairs
 from crescendo.privacy.audit.black_box_scores import best_rule, learn
+from crescendo.privacy.gaussian import noised
 from experiments.black_box import RECORDS, Case, broken, clipped, gaussian, sound
+
+NEAR = (
+    "half of the noise",
+    "twice the sensitivity",
+    "a record that is always drawn",
+)  # not far above what they claim, so that it takes more runs
+
 
 # -- bounds -----------------------------------------------------------------------------------------------------------
 
@@ -79,7 +87,7 @@ def test_a_sound_mechanism_passes_at_exactly_what_is_true_of_it(case: Case) -> N
 @pytest.mark.slow
 @pytest.mark.parametrize("case", broken(), ids=lambda case: case.name)
 def test_a_broken_mechanism_is_caught(case: Case) -> None:
-    found = case.attacked(250_000, 0)
+    found = case.attacked(250_000 if case.name in NEAR else 40_000, 0)
     assert (
         not found.passed and found.lower > case.epsilon and "claimed" in found.findings[0]
     ) or found.lower == math.inf
@@ -106,22 +114,19 @@ def test_an_answer_that_is_nearly_always_true_is_no_missing_noise() -> None:
 
 
 @pytest.mark.slow
-def test_the_last_bits_of_floats_count_if_asked_and_a_public_grid_hides_them() -> None:
+def test_the_last_bits_of_floats_count_if_asked_and_ours_tell_nothing() -> None:
     """Noise that is drawn as a float and added to a float lands on a grid that depends on the sum (Mironov 2012)."""
     zeros = np.zeros((2, 3))  # and a canary: sums of 0 and of 1
     plain = Case("floats", gaussian(2.0), sound()[0].epsilon, records=zeros)
     found = plain.attacked(100_000, 0)
     assert found.passed and any("--floats" in note for note in found.notes)
     assert not plain.attacked(100_000, 0, floats=True).passed
-    grid = 2.0**-20
-    noised = plain.many
-    rounded = Case(
-        "grid",
-        lambda records, rng, runs: np.round(noised(records, rng, runs) / grid) * grid,
-        plain.epsilon,
-        records=zeros,
-    )
-    found = rounded.attacked(100_000, 0, floats=True)
+
+    def exact(records: Any, rng: np.random.Generator, runs: int) -> Any:
+        words = rng.integers(0, 2**64, 3 * runs, dtype=np.uint64)
+        return noised(np.tile(clipped(records).sum(axis=0), runs), 2.0, words, lambda j: iter([0] * 8)).reshape(runs, 3)
+
+    found = Case("ours", exact, plain.epsilon, records=zeros).attacked(100_000, 0, floats=True)
     assert found.passed and not found.notes
 
 

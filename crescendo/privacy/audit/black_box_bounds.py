@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ Floats = npt.NDArray[np.float64]
 FOR_DELTA = 0.1  # of what may go wrong, for the runs that delta lets be told apart
 
 
+@lru_cache(maxsize=256)
 def spared(runs: int, alpha: float, delta: float) -> int:
     """Hits that delta alone may make in so many runs; more of them with probability ``FOR_DELTA * alpha`` at most."""
     if delta == 0:
