@@ -6,14 +6,15 @@ import dataclasses
 
 from crescendo.apps.build import prepare
 from crescendo.apps.config import Config
+from crescendo.apps.file_audit import leaks
 from crescendo.errors import ConfigError
-from crescendo.privacy.audit import Report, audit
+from crescendo.privacy.audit import Finding, Report, audit
 
 THRESHOLD_RUNS = 5  # for every run of the other tests: each is one short run, and the test needs many
 
 
 def attack(config: Config, name: str, runs: int) -> Report:
-    """Audit the client that spends most; what is claimed is its epsilon over the whole run."""
+    """Audit the client that spends most, and how its file is read; what is claimed is its epsilon over the whole run."""
     if config.privacy.mechanism == "none":
         raise ConfigError(f"{name} claims no privacy, so that there is nothing to audit; choose a privacy.mechanism")
     prepared = prepare(config)
@@ -34,4 +35,5 @@ def attack(config: Config, name: str, runs: int) -> Report:
         threshold_runs=THRESHOLD_RUNS * runs,
         seed=config.run.seed,
     )
-    return dataclasses.replace(report, name=prepared.names[me])
+    read = tuple(Finding("files", says) for says in leaks(prepared.dataset.classes, prepared.dataset.features))
+    return dataclasses.replace(report, name=prepared.names[me], findings=(*report.findings, *read))

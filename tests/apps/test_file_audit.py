@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import functools
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from crescendo.apps import auditing
+from crescendo.apps.auditing import attack
 from crescendo.apps.file_audit import Reader, leaks, read_privately
+from crescendo.apps.runfile import read
 from crescendo.data import Records, as_records, load, readers
 from crescendo.data.labels import classes_of, encode
 from crescendo.data.records import Label, Raw
 from crescendo.data.sound import sound
+from crescendo.privacy.audit import Finding
+from tests.apps.small import SMALL
 
 
 def raw_of(path: Path, features: int) -> Raw:
@@ -72,3 +79,21 @@ def test_one_bad_kind_of_file_is_named() -> None:
 
     (says,) = leaks((0, 1), 3, read=planted)
     assert "a record of a .npz file" in says and says.isprintable()
+
+
+@dataclass(frozen=True)
+class Empty:
+    """What the attacks on releases found: nothing."""
+
+    findings: tuple[Finding, ...] = ()
+    name: str | None = None
+
+
+@pytest.mark.slow
+def test_the_audit_of_a_run_fails_if_files_leak(monkeypatch: pytest.MonkeyPatch) -> None:
+    privacy = {"mechanism": "minibatch", "delta": 1e-5, "sigma": 2.0, "clip": 1.0, "records": 100}
+    run = read({**SMALL, "privacy": privacy})
+    monkeypatch.setattr(auditing, "audit", lambda *attacked, **settings: Empty())
+    assert attack(run, "small", runs=20).findings == ()
+    monkeypatch.setattr(auditing, "leaks", functools.partial(leaks, read=counted_labels))
+    assert {finding.kind for finding in attack(run, "small", runs=20).findings} == {"files"}
