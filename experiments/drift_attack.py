@@ -78,9 +78,16 @@ class Unit:
         return EDGE.copy()
 
     def gradient(
-        self, w: Vector, data: Records, rows: IntArray, clip: float | None = None, block: Any = None
+        self,
+        w: Vector,
+        data: Records,
+        rows: IntArray,
+        clip: float | None = None,
+        block: Any = None,
+        unit: float | None = None,
     ) -> Vector:
-        return np.asarray(unit_gradients(w, np.asarray(data.x)[rows], data.y[rows], clip).sum(axis=0))
+        found = unit_gradients(w, np.asarray(data.x)[rows], data.y[rows], clip)
+        return np.asarray((found if unit is None else np.rint(found / unit) * unit).sum(axis=0))
 
     def evaluate(self, w: Vector, data: Records) -> dict[str, float]:
         return {"loss": float(np.mean((np.maximum(np.asarray(data.x) @ w, 0) - data.y) ** 2) / 2)}
