@@ -180,7 +180,7 @@ def _moved(subject: Subject, data: Records, start: Floats, i: int) -> tuple[floa
     for first in (1, 0):
         members = np.arange(first, slots)
         draw = Draw(members, members / RECORDS)
-        sent.append(releases(subject, data, np.arange(RECORDS), Script({i: draw}), (i,), (start,))[0])
+        sent.append(releases(subject.without_noise(), data, np.arange(RECORDS), Script({i: draw}), (i,), (start,))[0])
     apart = sent[1] - sent[0]
     length = float(np.linalg.norm(apart))
     return length / subject.certificate.sensitivity(i, 0), apart / length
