@@ -6,51 +6,56 @@ The number reported is an upper bound, for these reasons.
    costs at most what it costs between N(0, sigma^2) and the mixture with N(1, sigma^2), in that direction (Zhu, Dong,
    Wang 2022). `loss` puts the privacy loss of this pair on a grid so that it can only overstate.
 2. *Many rounds.* Losses of one direction add up, so their distributions convolve, though later rounds depend on earlier
-   ones: alike rounds by dp-accounting, which also reads epsilon off, then distinct ones as a balanced tree. Each
-   direction is composed by itself; epsilon is the larger.
-3. *Tails.* What is cut off (1e-15 a convolution) counts as a loss of everything at the upper end, and moves up at the lower.
-4. *Rounding.* This is not in dp-accounting: its n-fold convolution by a power of an FFT has an error in delta of about 1.6e-17 n
-   of either sign (measured against the exact Gaussian; with 100,000 rounds it returns 3.4e-12 where the truth is 5.2e-12). So
-   2.2e-16 n is taken off delta before epsilon is read. Where that is half of delta or more, and where delta is below 1e-12,
-   Renyi divergences are used instead, and `why` says so.
-5. *The least of bounds.* Renyi divergence gives a bound of its own; the smaller of the two is reported.
+   ones. `tilted` convolves them exponentially tilted, so that errors are small against delta however small delta is, and adds a
+   bound of every error. Each direction is composed by itself; epsilon is the larger.
+3. *Where to look.* `saddle` chooses tilt, interval and window. They decide how tight the bound is, not whether it is one.
+4. *A part set aside.* Epsilon is computed at delta (1 - RESERVED): a millionth of every delta pays for the rare events that
+   a certificate counts (a draw beyond its bound, noise whose refinement was stopped).
+5. *The least of bounds.* Renyi divergence gives a bound of its own; the smaller of the two is reported. It is also what is left where
+   the grid cannot answer (delta below 1e-285 a round, more than 1e11 rounds, epsilon above 1e6), and ``why`` says so.
 
-How much it overstates is stated too: ``error`` is what epsilon gains when the grid is made twice as coarse. The grid error falls
-at least in proportion to the interval, so the truth lies between epsilon - error and epsilon. The interval is 1e-3, and smaller
-where many small rounds need it: it is chosen for an error of about a quarter of a percent.
+How much it overstates is estimated, not proved. ``error`` is what epsilon gains when the grid is made twice as coarse. The dots move each
+loss by a random amount, and for every loss the second coarsening adds at least the variance that the first one added, so the
+truth lies above epsilon - error to first order in that variance; in the tests it always does. The interval is chosen for an error
+of a thousandth of epsilon. By Renyi divergence ``error`` is epsilon itself: all that is known is that the truth is not negative.
 """
 
 from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
-from importlib import import_module
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias
 
 from crescendo.errors import UsageError
-from crescendo.privacy import loss, renyi
+from crescendo.privacy import jumps, loss, renyi, saddle, tilted
 from crescendo.privacy.events import Counted, PoissonGaussian, tally
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with how many steps are done and how many there are."""
 
-INTERVAL = 1e-3
-LEAST_PLD_DELTA = 1e-12
+RESERVED = 1e-6
+"""The share of every delta that is set aside for rare events: epsilon is computed at delta (1 - RESERVED)."""
+LEAST_DELTA_A_ROUND = 1e-285
+MOST_ROUNDS = 10**11
+MOST_EPSILON = 1e6
 MOST_SIGMA = 1e8
-_ROUNDING = 2.2e-16
-_TRUNCATED = 1e-15
-_ERROR = 0.0025  # the share of epsilon that the interval is chosen for
+_CUT = 1e-5  # the share of delta that the cut tails of all rounds may take
+_NOISE = 0.01  # the share of delta that errors of an FFT may take before plain convolution is tried
+_TRIES = 8
+_FEW = 8  # rounds so few that a coarser grid may happen to hit the truth
+_SPLIT = 0.02  # added to the error where jumps are split off: 0.008 was the most that was seen
 _CACHED_CELLS = 8_000_000
-Thing = TypeVar("Thing")
+
+_Rounds: TypeAlias = list[tuple[loss.Losses, int]]
 
 
 @dataclass(frozen=True)
 class Spent:
     """(epsilon, delta) of a set of releases; ``why`` says in words how it was found.
 
-    ``epsilon`` never understates; it may overstate by about ``error`` (0 by RDP, whose looseness is not known).
+    ``epsilon`` never understates. ``error`` estimates by how much it may overstate: see the top of this file.
     """
 
     epsilon: float
@@ -74,7 +79,7 @@ def account(
     state_error: bool = True,
     progress: Progress | None = None,
 ) -> Spent:
-    """The epsilon of all ``events`` together at ``delta``.
+    """The epsilon of all ``events`` together at ``delta``, of which a millionth (RESERVED) is set aside for rare events.
 
     For searches, ``quick`` asks for Renyi divergence only, and ``state_error=False`` for the same epsilon without its error.
 
@@ -82,6 +87,8 @@ def account(
     >>> spent = account(rounds, 1e-5)
     >>> round(spent.epsilon, 2), spent.method, round(spent.rdp_epsilon, 2)
     (1.83, 'pld', 2.11)
+    >>> round(account(rounds, 1e-30).epsilon, 2)
+    9.34
     >>> account([], 1e-5).epsilon, account([PoissonGaussian(0.1, 0.0)], 1e-5).epsilon
     (0.0, inf)
     """
@@ -91,29 +98,31 @@ def account(
         return Spent(0.0, delta, "none", 0.0, 0.0, None, "nothing was released about any record")
     if any(event.sigma == 0 for event, _ in counted):
         return Spent(math.inf, delta, "none", math.inf, 0.0, None, "a round was released without noise")
-    bound, order = renyi.epsilon_of(renyi.divergences(counted), delta)
+    usable = delta * (1 - RESERVED)
+    bound, order = renyi.epsilon_of(renyi.divergences(counted), usable)
     if bound == math.inf:
         return Spent(math.inf, delta, "none", math.inf, 0.0, None, "a round was released with next to no noise")
-    by_rdp = f"by Renyi divergence of order {order:g}"
-    slack = _ROUNDING * sum(count for _, count in counted)
+
+    def by_rdp(because: str) -> Spent:
+        return Spent(bound, delta, "rdp", bound, bound, None, f"by Renyi divergence of order {order:g}, {because}")
+
     if quick:
-        return Spent(bound, delta, "rdp", bound, 0.0, None, f"{by_rdp}, as a quick answer was asked for")
-    if delta < LEAST_PLD_DELTA or slack >= delta / 2:
-        limit = max(LEAST_PLD_DELTA, 2 * slack)
-        return Spent(
-            bound, delta, "rdp", bound, 0.0, None, f"{by_rdp}, as delta is below {limit:.2g}, where PLD rounds"
-        )
-    interval = _interval(counted, delta, bound)
-    found, coarse = _by_pld(counted, delta - slack, interval, state_error, progress)
-    if bound <= found:
-        return Spent(bound, delta, "rdp", bound, 0.0, None, f"{by_rdp}, which is below the {found:.6g} of PLD")
+        return by_rdp("as a quick answer was asked for")
+    if _apart(counted) <= usable:
+        why = "no test tells the two data sets apart with a probability above delta"
+        return Spent(0.0, delta, "pld", bound, 0.0, None, why)
+    rounds = sum(count for _, count in counted)
+    if usable / rounds < LEAST_DELTA_A_ROUND or rounds > MOST_ROUNDS or bound > MOST_EPSILON:
+        limit = f"{LEAST_DELTA_A_ROUND:g} a round, above {MOST_ROUNDS:g} rounds and above epsilon = {MOST_EPSILON:g}"
+        return by_rdp(f"as privacy loss distributions are not used below delta = {limit}")
+    found = _Composition(counted, usable, bound, state_error, progress).result()
+    if progress is not None:
+        progress(1, 1)
+    if found is None or bound <= found[0]:
+        return by_rdp("which is the smaller bound here")
+    epsilon, coarse, interval = found
     why = f"by privacy loss distributions of {len(counted)} distinct rounds at interval {interval:g}, add and remove"
-    return Spent(found, delta, "pld", bound, max(0.0, coarse - found), interval, why)
-
-
-def _enough(event: PoissonGaussian) -> PoissonGaussian:
-    """Counted with less noise where there is so much that numbers underflow: an upper bound, as more noise costs no more."""
-    return event if event.sigma <= MOST_SIGMA else PoissonGaussian(event.rate, MOST_SIGMA)
+    return Spent(epsilon, delta, "pld", bound, max(0.0, coarse - epsilon), interval, why)
 
 
 def check_delta(delta: float) -> None:
@@ -122,98 +131,111 @@ def check_delta(delta: float) -> None:
         raise UsageError(f"delta must lie strictly between 0 and 1, got {delta!r}")
 
 
-def _interval(counted: Counted, delta: float, guess: float) -> float:
-    """INTERVAL halved until dots h apart cost epsilon about a quarter of a percent at most.
-
-    Putting a loss on dots h apart adds at most h^2/4 to its variance and h^2/8 to its mean. Over n rounds with total
-    deviation s that is n h^2/8 (1 + z/s) in epsilon, z = sqrt(2 ln(1/delta)) deviations out.
-    """
-    n = sum(count for _, count in counted)
-    variance = sum(count * event.rate**2 * math.expm1(min(event.sigma**-2, 50.0)) for event, count in counted)
-    bearable = 8 * _ERROR * guess / (n * (1 + math.sqrt(-2 * math.log(delta) / variance)))
-    least = max(loss.finest(event.rate, event.sigma) for event, _ in counted)
-    halvings = math.ceil(max(0.0, math.log2(INTERVAL / math.sqrt(bearable)))) if bearable > 0 else 0
-    h = INTERVAL * 2.0**-halvings
-    while h < least:
-        h *= 2
-    return h
+def _enough(event: PoissonGaussian) -> PoissonGaussian:
+    """Counted with less noise where there is so much that numbers underflow: an upper bound, as more noise costs no more."""
+    return event if event.sigma <= MOST_SIGMA else PoissonGaussian(event.rate, MOST_SIGMA)
 
 
-def _by_pld(
-    counted: Counted, delta: float, interval: float, twice: bool, progress: Progress | None
-) -> tuple[float, float]:
-    """Epsilon on the grid, and on one twice as coarse if ``twice``."""
-    leaves: tuple[list[loss.Losses], ...] = ([], []) if twice else ([],)
-    for done, (event, count) in enumerate(counted):
-        both = _cache.losses(event, interval)
-        leaves[0].append(loss.Losses(*(_repeated(grid, count) for grid in both)))
-        if twice:
-            leaves[1].append(loss.Losses(*(_repeated(loss.coarser(grid), count) for grid in both)))
-        if progress is not None:
-            progress(done + 1, len(counted) + 1)
-    found = [max(_epsilon(grid, delta) for grid in _tree(level, _composed)) for level in leaves]
-    if progress is not None:
-        progress(len(counted) + 1, len(counted) + 1)
-    return found[0], found[-1]
+def _apart(counted: Counted) -> float:
+    """A bound on the total variation distance of all releases with a record and without it."""
+    far = sum(count * event.rate * math.erf(math.sqrt(0.125) / event.sigma) for event, count in counted)
+    return far * (1 + 1e-9)
 
 
-def _repeated(grid: loss.Grid, count: int) -> loss.Grid:
-    """``count`` rounds alike: many by the power of an FFT, few by squaring, as the power first spends long on its tails."""
-    if count > 64:
-        many = _pmf(grid).self_compose(count, _TRUNCATED)
-        return loss.Grid(many._lower_loss, many._probs, many._infinity_mass, grid.interval)
-    result = None
-    while True:
-        if count % 2:
-            result = grid if result is None else loss.composed(result, grid, _TRUNCATED)
-        count //= 2
-        if not count:
-            assert result is not None
-            return result
-        grid = loss.composed(grid, grid, _TRUNCATED)
+class _Composition:
+    """Epsilon on the grid, in one direction and the other."""
 
+    def __init__(self, counted: Counted, delta: float, most: float, state_error: bool, progress: Progress | None) -> None:
+        self.counted, self.delta, self.most, self.state_error, self.progress = counted, delta, most, state_error, progress
+        self.cut = _CUT * delta / sum(count for _, count in counted)
+        self.done, self.steps = 0, 4 * len(counted)
 
-def _composed(left: loss.Losses, right: loss.Losses) -> loss.Losses:
-    return loss.Losses(*(loss.composed(one, other, _TRUNCATED) for one, other in zip(left, right, strict=True)))
+    def result(self) -> tuple[float, float, float] | None:
+        """Epsilon, epsilon on a grid twice as coarse, and the interval; None where the grid does not reach delta."""
+        removed = self.towards("remove")
+        if removed is None:
+            return None
+        worst = -sum(count * math.log1p(-event.rate) if event.rate < 1 else -math.inf for event, count in self.counted)
+        if worst * (1 + 1e-9) <= removed[0]:  # no loss of an added record is larger
+            return removed
+        moments = saddle.Moments(self.counted, "add", self.cut)
+        tilt = saddle.aim(moments, self.delta, removed[0]).tilt
+        if tilted.surely_below(self.rounds(removed[2]), "add", tilt, removed[0], self.delta):
+            return removed
+        added = self.towards("add")
+        return None if added is None else max(removed, added)
 
+    def towards(self, direction: saddle.Direction) -> tuple[float, float, float] | None:
+        moments = saddle.Moments(self.counted, direction, self.cut)
+        aim = saddle.aim(moments, self.delta)
+        for _ in range(_TRIES):
+            found = self.tilted(self.rounds(aim.interval), direction, aim)
+            if found is not None and abs(found[0] - aim.guess) <= 0.2 * found[0] + 1e-3 / aim.tilt:
+                break
+            aim = saddle.aim(moments, self.delta, self.most if found is None else max(found[0], 0.1 / aim.tilt))
+        if found is None or found[1] > _NOISE:
+            return self.split(direction, aim, self.most if found is None else found[0])
+        if not self.state_error:
+            return found[0], found[0], aim.interval
+        coarse = self.tilted(self.rounds(aim.interval, coarser=True), direction, aim)
+        if coarse is None:
+            return None
+        few = min(_FEW, sum(count for _, count in self.counted)) * (1 + aim.tilt) * aim.interval**2 / 8
+        return found[0], max(coarse[0], found[0] + few) + found[1] / aim.tilt, aim.interval
 
-def _epsilon(grid: loss.Grid, delta: float) -> float:
-    return float(_pmf(grid).get_epsilon_for_delta(delta))
+    def tilted(self, rounds: _Rounds, direction: saddle.Direction, aim: saddle.Aim) -> tuple[float, float] | None:
+        return tilted.epsilon_at(tilted.compose(rounds, direction, aim, self.moved), self.delta, aim.guess)
 
+    def split(self, direction: saddle.Direction, aim: saddle.Aim, found: float) -> tuple[float, float, float] | None:
+        """Jumps apart: where a tilt alone leaves an epsilon that is mostly error, ``found``."""
+        moments = saddle.Moments(self.counted, direction, self.cut)
+        epsilon, coarse = found, found
+        for _ in range(_TRIES):
+            half = epsilon / 2
+            bounded = saddle.aim(saddle.Moments(self.counted, direction, self.cut, half), self.delta)
+            everything = saddle.aim(moments, self.delta, half)
+            h = min(aim.interval, bounded.interval, 2.0 ** math.floor(math.log2(epsilon / 1024)))
+            h = max(h, moments.finest_power)
+            once = jumps.epsilon_at(self.rounds(h), direction, self.delta, half, everything, bounded)
+            if once is None:
+                return None
+            far, epsilon = once < 0.8 * epsilon, min(once, epsilon)
+            if not far or epsilon == 0:
+                break
+        if self.state_error:
+            again = jumps.epsilon_at(self.rounds(h, coarser=True), direction, self.delta, half, everything, bounded)
+            if again is None:
+                return None
+            coarse = again + 2 * h + _SPLIT * epsilon
+        return epsilon, coarse, h
 
-def _tree(leaves: Sequence[Thing], join: Callable[[Thing, Thing], Thing]) -> Thing:
-    """Join neighbours, then neighbours of those: each level convolves things of one size, which is what makes it fast."""
-    while len(leaves) > 1:
-        pairs = [join(left, right) for left, right in zip(leaves[::2], leaves[1::2], strict=False)]
-        leaves = pairs + ([leaves[-1]] if len(leaves) % 2 else [])
-    return leaves[0]
+    def rounds(self, interval: float, coarser: bool = False) -> _Rounds:
+        found = [(_cache.losses(event, interval, self.cut), count) for event, count in self.counted]
+        return [(loss.coarser(one), count) for one, count in found] if coarser else found
 
-
-def _pmf(grid: loss.Grid) -> Any:
-    pld_pmf = import_module("dp_accounting.pld.pld_pmf")  # loaded on first use: it takes a second
-    return pld_pmf.DensePLDPmf(grid.interval, grid.lowest, grid.probs, grid.infinite, True)
+    def moved(self) -> None:
+        self.done = min(self.done + 1, self.steps - 1)  # how often a grid is tried is not known before
+        if self.progress is not None:
+            self.progress(self.done, self.steps)
 
 
 class _Cache:
     """The losses met lately, to a bound on their memory: a ledger asks for the same rounds again and again."""
 
     def __init__(self) -> None:
-        self._held: OrderedDict[tuple[PoissonGaussian, float], loss.Losses] = OrderedDict()
+        self._held: OrderedDict[tuple[PoissonGaussian, float, float], loss.Losses] = OrderedDict()
         self._cells = 0
 
-    def losses(self, event: PoissonGaussian, interval: float) -> loss.Losses:
-        key = event, interval
+    def losses(self, event: PoissonGaussian, interval: float, cut: float) -> loss.Losses:
+        cut = 2.0 ** math.floor(math.log2(cut))  # one of few, so that the same losses serve again
+        key = event, interval, cut
         if key not in self._held:
-            self._held[key] = loss.losses(event.rate, event.sigma, interval)
-            self._cells += _size(self._held[key])
+            self._held[key] = loss.losses(event.rate, event.sigma, interval, cut)
+            self._cells += len(self._held[key].log_probs)
             while self._cells > _CACHED_CELLS and len(self._held) > 1:
-                self._cells -= _size(self._held.popitem(last=False)[1])
+                self._cells -= len(self._held.popitem(last=False)[1].log_probs)
         self._held.move_to_end(key)
         return self._held[key]
-
-
-def _size(both: loss.Losses) -> int:
-    return len(both.remove.probs) + len(both.add.probs)
 
 
 _cache = _Cache()
