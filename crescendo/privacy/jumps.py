@@ -1,9 +1,9 @@
-"""Composition where one rare, large loss decides: split off the jumps, so that a tilt helps again.
+"""Composition where one rare, large loss decides: the jumps are split off, so that a tilt helps again.
 
 Where one draw in a billion decides epsilon, the losses fall off more slowly than any exponential: no tilt brings the bulk to
 epsilon, and the error of an FFT hides what is looked for. Split each round's losses at b. Either no round's loss is above b: then
-the losses are bounded and `tilted` composes them. Or some round has a loss c > b. Whatever this round is, the others cost no more than all
-rounds together, whose delta is delta_all. With J(c) the expected number of rounds with loss c, therefore
+the losses are bounded and `tilted` composes them. Or some round has a loss c > b. Whichever this round is, the others cost no
+more than all rounds together, whose delta is delta_all. With J(c) the expected number of rounds with loss c, therefore,
 
     delta(eps)  <=  delta_bounded(eps)  +  sum over c > b of  J(c) delta_all(eps - c).
 
@@ -27,7 +27,12 @@ _U = float(np.finfo(float).eps)
 
 
 def epsilon_at(
-    rounds: Sequence[tuple[Losses, int]], direction: Direction, delta: float, split: float, everything: Aim, bounded: Aim
+    rounds: Sequence[tuple[Losses, int]],
+    direction: Direction,
+    delta: float,
+    split: float,
+    everything: Aim,
+    bounded: Aim,
 ) -> float | None:
     """The least epsilon >= 0 on the grid at which delta is reached, with jumps above ``split``; None if it is not reached.
 
@@ -42,7 +47,8 @@ def epsilon_at(
     c = split_at + 1 + np.arange(len(jumps))
 
     def reached(k: int) -> bool:
-        return small.at(np.array([k]))[0] + float(jumps @ every.at(k - c)) * (1 + 4 * _U * (8 + len(c))) <= delta
+        after = float((jumps * every.at(k - c)).sum()) * (1 + 4 * _U * (8 + len(c)))
+        return bool(float(small.at(np.array([k]))[0]) + after <= delta)
 
     low, high = -1, max(split_at + len(jumps), small.first + len(small.values)) + 1
     if not reached(high):

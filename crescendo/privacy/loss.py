@@ -52,13 +52,13 @@ def losses(rate: float, sigma: float, interval: float, cut: float) -> Losses:
     """One round with 0 < rate <= 1 and sigma > 0, whose tails are cut where at most ``cut`` >= 1e-300 is left on each side.
 
     >>> found = losses(0.01, 1.0, 1 / 1024, 1e-28)
-    >>> 0 <= np.exp(found.log_probs).sum() - 1 < 1e-10
+    >>> 0 <= float(np.exp(found.log_probs).sum()) - 1 < 1e-10
     True
     """
     least, most = span(rate, sigma, cut)
     low = math.floor(least / interval)
     high = max(math.ceil(most / interval), low + 1)
-    k = np.arange(low, high)
+    k: FloatArray = np.arange(low, high).astype(float)
     edges = _score(np.arange(low, high + 1) * interval, rate, sigma)
     with np.errstate(invalid="ignore"):
         width = np.diff(edges) * np.maximum(np.maximum(np.abs(edges[1:]), np.abs(edges[:-1])), max(1.0, 1 / sigma))
@@ -113,7 +113,9 @@ def loss_at(y: FloatArray, rate: FloatArray | float) -> FloatArray:
     with np.errstate(divide="ignore"):
         rare = np.log1p(rate * np.expm1(small))
     return np.asarray(
-        np.where(y > 700, large + np.log(rate) + np.log1p((1 - rate) / rate * np.exp(-large)), np.where(rate == 1, y, rare))
+        np.where(
+            y > 700, large + np.log(rate) + np.log1p((1 - rate) / rate * np.exp(-large)), np.where(rate == 1, y, rare)
+        )
     )
 
 

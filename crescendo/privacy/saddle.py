@@ -71,7 +71,7 @@ class Moments:
 
         Dots h apart add a variance of about h^2/6 to a loss, or h |L| if that is less, and variance v adds v (1+s)/2 to epsilon.
         """
-        h = 2.0 ** math.floor(math.log2(deviation / 16))
+        h = 2.0 ** math.floor(math.log2(max(deviation / 16, scale / 2048)))
         for _ in range(_STEPS):
             if self.counts @ np.minimum(h * h / 6, h * sizes) * (1 + s) / 2 <= _ACCURACY * scale:
                 break
@@ -92,8 +92,11 @@ class Moments:
         return log, float(self.counts @ mean), float(self.counts @ spread), sizes
 
 
-def aim(moments: Moments, delta: float, known: float | None = None) -> Aim:
-    """The tilt at which delta is reached, or an epsilon that is ``known`` by now; and an interval for a thousandth of epsilon."""
+def aim(moments: Moments, delta: float, known: float | None = None, scale: float = 0.0) -> Aim:
+    """The tilt at which delta is reached, or an epsilon that is ``known`` by now; and an interval for a thousandth of epsilon.
+
+    ``scale`` is the epsilon in question where that of these moments is only a part of it.
+    """
     wanted = math.log(delta)
 
     def too_small(s: float) -> bool:
@@ -115,7 +118,7 @@ def aim(moments: Moments, delta: float, known: float | None = None) -> Aim:
     log, mean, variance, sizes = moments.at(low)
     deviation = max(math.sqrt(variance), 1 / low)
     guess = max(_reached(moments, low)[1] if known is None else known, 0.0)
-    interval = moments.interval(sizes, low, max(guess, deviation / 50), deviation)
+    interval = moments.interval(sizes, low, max(guess, deviation / 50, scale), deviation)
     tilts = [t / deviation for t in (0.5, 1, 2, 4, 8)]
     bottom = max((log - moments.log(low - t) - _NEGLIGIBLE) / t for t in tilts)  # Chernoff's bound
     bottom, top = min(bottom, guess - deviation, -interval), max(guess, mean) + 2 * _NEGLIGIBLE / low

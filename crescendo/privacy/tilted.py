@@ -1,17 +1,17 @@
 """Composition of losses by an FFT of the exponentially tilted distribution, rounded upward throughout.
 
-With p_j the losses of one round on a grid of interval h (see `loss`), take the tilted ones q_j(k) = p_j(k) e^(skh) / M_j(s), where
-M_j(s) makes them sum to 1. Convolution and tilting commute, so with Q the convolution of all q_j and K = sum of ln M_j(s),
+With p_j the losses of one round on a grid of interval h (see `loss`), take the tilted ones q_j(k) = p_j(k) e^(skh) / M_j(s),
+where M_j(s) makes them sum to 1. Convolution and tilting commute. So, with Q the convolution of all q_j and K = sum of ln M_j(s),
 
     delta(eps) = e^(K - s eps)  sum over kh > eps of  Q(k) e^(-s (kh - eps)) (1 - e^(-(kh - eps))).
 
-An FFT gives every Q(k) with about the same absolute error. The tilt s is chosen so that Q has its bulk at the eps in question: the
-error is then small against the Q(k) that matter, however small delta is. It is bounded, and added:
+An FFT gives every Q(k) with about the same absolute error. The tilt s is chosen so that Q has its bulk at the eps in question.
+The error is then small against the Q(k) that matter, however small delta is. It is bounded, and added. With u = 2^-52:
 
-1. *Forward.* An FFT of length N sums each output in log2 N stages, so the error of each is at most c log2(N) u times the sum of the
-   inputs, which is 1 (Higham 2002, theorem 24.2, in the maximum norm; c = 8 allows for the twiddle factors). Call this bound e.
-2. *Powers and products.* If |x - y| <= e and both are at most A, then |x^n - y^n| <= n e A^(n-1). So the product F of all phi_j^n_j
-   is off by at most G sum n_j e/A_j, where A_j = |phi_j| + e and G is the product of A_j^n_j; multiplying adds 4 u n_j.
+1. *Forward.* An FFT of length N sums each output in log2 N stages, so the error of each is at most c log2(N) u times the sum
+   of the inputs, which is 1 (Higham 2002, theorem 24.2, in the maximum norm; c = 8 allows for twiddle factors). Call it e.
+2. *Powers and products.* If |x - y| <= e and both are at most A, then |x^n - y^n| <= n e A^(n-1). So the product F of all
+   phi_j^n_j is off by at most G sum n_j e/A_j, where A_j = |phi_j| + e and G is the product of A_j^n_j; multiplying adds 4 u n_j.
    Frequencies with G < 1e-20 are not followed further; G is their error.
 3. *Inverse.* The same bound as 1 for the mean of |F|, and the errors of 2 averaged.
 4. *Wrapping.* The convolution is cyclic in a window of N cells, so what lies outside is folded in. That only adds to the sum
@@ -27,16 +27,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from crescendo.privacy.loss import Losses
 from crescendo.privacy.renyi import FloatArray
 from crescendo.privacy.saddle import Aim, Direction
 
+Complex: TypeAlias = npt.NDArray[np.complexfloating[Any, Any]]
+
 _U = float(np.finfo(float).eps)
-_FFT = 8 * _U
+FFT_ERROR = 8 * _U
 _FOLLOWED = 1e-20
 
 
@@ -59,23 +62,28 @@ def compose(
     h = rounds[0][0].interval
     first = math.floor(aim.low / h)
     cells = 1 << max(6, math.ceil(math.log2(aim.high / h - first + 2)))
-    e = _FFT * math.log2(cells)
-    at = np.arange(cells // 2 + 1)
-    product, bound, errors = np.ones(len(at), complex), np.ones(len(at)), np.zeros(len(at))
-    both = np.where((at == 0) | (at == cells // 2), 1.0, 2.0) / cells  # a real signal's frequencies come in pairs
+    e = FFT_ERROR * math.log2(cells)
+    at: npt.NDArray[np.int64] = np.arange(cells // 2 + 1)
+    product: Complex = np.ones(len(at), complex)
+    bound: FloatArray = np.ones(len(at))
+    errors: FloatArray = np.zeros(len(at))
+    both: FloatArray = (
+        np.where((at == 0) | (at == cells // 2), 1.0, 2.0) / cells
+    )  # a real signal's frequencies come in pairs
     lost = log_scale = infinite = 0.0
     for found, count in rounds:
         tilted, log_moment = _tilted(found, direction, aim.tilt)
         log_scale += count * log_moment + 4 * _U * count * (1 + abs(log_moment))
         infinite += count * found.cut
-        phi = np.fft.rfft(_folded(*tilted, cells))[at]
+        phi: Complex = np.fft.rfft(_folded(*tilted, cells))[at]
         most = np.abs(phi) + e
         bound *= np.exp(count * np.log(most) * (1 - 4 * _U) + 8 * _U * count)
         errors += count * (e / most + 4 * _U)
         keep = bound > _FOLLOWED
         if not keep.all():
             lost += 2 * float((bound * both)[~keep].sum())
-            at, product, bound, errors, both, phi = (a[keep] for a in (at, product, bound, errors, both, phi))
+            at, product, phi = at[keep], product[keep], phi[keep]
+            bound, errors, both = bound[keep], errors[keep], both[keep]
         product *= _power(phi, count)
         if done is not None:
             done()
@@ -108,7 +116,7 @@ class Deltas(NamedTuple):
     values: FloatArray
     interval: float
 
-    def at(self, k: FloatArray) -> FloatArray:
+    def at(self, k: npt.NDArray[np.int64]) -> FloatArray:
         """At any grid points; below the first, y0, by delta(y) <= 1 - e^(y - y0) (1 - delta(y0))."""
         steps = k - self.first
         below = -np.expm1(np.minimum(steps, 0) * self.interval) * (1 - self.values[0]) + self.values[0]
@@ -125,9 +133,7 @@ def deltas(composed: Composed, guess: float) -> Deltas:
     return Deltas(start, np.minimum(values, 1.0), composed.interval)
 
 
-def _weighed(
-    composed: Composed, guess: float, lowest: int
-) -> tuple[int, FloatArray, FloatArray, FloatArray, float]:
+def _weighed(composed: Composed, guess: float, lowest: int) -> tuple[int, FloatArray, FloatArray, FloatArray, float]:
     """The first grid point, losses from the guess on, weights and the rest, and ln of the unit in which they count as delta."""
     masses, error, first, h, s, log_scale, infinite = composed
     centre = round(guess / h)
@@ -155,7 +161,8 @@ def crossing(weight: FloatArray, rest: FloatArray, h: float, reached: float) -> 
     With B(k) = sum over i >= k of weight(i) e^(-(i-k)h), the sum at x = kh is (1 - e^-h) times the sum of all B(m) with m > k:
     nothing cancels. Between two grid points it is linear in e^x. ``rest`` falls with k.
 
-    >>> crossing(np.array([0.0, 0.0, 1.0]), np.zeros(3), 1.0, 1 - math.exp(-1.5))   # one loss of 2, at x = 1/2
+    >>> k, step = crossing(np.array([0.0, 0.0, 1.0]), np.zeros(3), 1.0, 1 - math.exp(-1.5))   # one loss of 2, at x = 1/2
+    >>> k, round(step, 12)
     (0, 0.5)
     """
     later, total = _sums(weight, h)
@@ -174,7 +181,9 @@ def rounded_up(epsilon: float) -> float:
     return max(0.0, epsilon * (1 + 1e-12))
 
 
-def surely_below(rounds: Sequence[tuple[Losses, int]], direction: Direction, s: float, epsilon: float, delta: float) -> bool:
+def surely_below(
+    rounds: Sequence[tuple[Losses, int]], direction: Direction, s: float, epsilon: float, delta: float
+) -> bool:
     """Whether Chernoff's bound at tilt s shows that the rounds cost at most epsilon: e^(-sx) (1 - e^-x) <= s^s / (1+s)^(1+s)."""
     log = -s * epsilon - math.log1p(s) - s * math.log1p(1 / s)
     log += sum(count * _tilted(found, direction, s)[1] for found, count in rounds)
@@ -209,13 +218,15 @@ def _folded(lowest: int, masses: FloatArray, cells: int) -> FloatArray:
     return np.asarray(laid.reshape(-1, cells).sum(axis=0))
 
 
-def _power(x: np.ndarray, count: int) -> np.ndarray:  # type: ignore[type-arg]
+def _power(x: Complex, count: int) -> Complex:
     """x^count by squaring, whose error grows with count and no faster."""
-    result = None
-    while True:
+    result: Complex | None = None
+    while count:
         if count % 2:
             result = x if result is None else result * x
         count //= 2
-        if not count:
-            return result
-        x = x * x
+        if count:
+            x = x * x
+    if result is None:
+        raise AssertionError("a round happens at least once")
+    return result

@@ -64,7 +64,9 @@ def log_delta_of(epsilon: float, rounds: Rounds, direction: Direction, reach: fl
 
     def height(log_c: float) -> float:
         c = np.array([math.exp(log_c)], complex)
-        return float(total(c, rounds, direction, reach)[0].real - c[0].real * epsilon - np.log(c[0].real * (c[0].real + 1)))
+        return float(
+            total(c, rounds, direction, reach)[0].real - c[0].real * epsilon - np.log(c[0].real * (c[0].real + 1))
+        )
 
     scale = math.sqrt(sum(n * q * q * math.expm1(min(s**-2, 3.0)) for q, s, n in rounds))
     span = (math.log(0.01 / scale), math.log(200 / scale))
