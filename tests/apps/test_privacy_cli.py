@@ -125,7 +125,8 @@ def test_a_written_plan_runs_once_it_is_said_whose_data_it_is() -> None:
         file.write(tomli_w.dumps(WHOSE))
     ran = json_of("run", "planned.toml", "--out", "here")
     assert (ran["rounds"], ran["gradients"]) == (found["rounds"], 2 * found["gradients"])
-    assert ran["privacy"]["epsilon"] == found["epsilon"] <= ran["privacy"]["stated_epsilon"] == 2
+    assert ran["privacy"]["epsilon"] == pytest.approx(found["epsilon"], rel=1e-12)  # rare events take an ulp of delta
+    assert ran["privacy"]["epsilon"] <= ran["privacy"]["stated_epsilon"] == 2
     spent = json_of("account", "here")
     assert [client["events"] for client in spent["clients"]] == [found["events"]] * 2
     again = runner.invoke(app, ["plan", *SMALL_PLAN, "--write", "planned.toml"])
@@ -184,10 +185,10 @@ def test_account_says_the_same_of_a_run_file_and_of_its_run() -> None:
     assert "client 1" in text and f"{one['epsilon']:.4g}" in text and f"{one['rdp_epsilon']:.4g}" in text
 
 
-def test_account_takes_another_delta_and_falls_back_below_what_pld_can_do() -> None:
+def test_account_takes_another_delta_and_a_tiny_one_is_no_cliff() -> None:
     loose, tiny = (json_of("account", "private.toml", "--delta", delta) for delta in ("1e-3", "1e-14"))
     assert loose["epsilon"] < json_of("account", "private.toml")["epsilon"] < tiny["epsilon"]
-    assert tiny["clients"][0]["method"] == "rdp" and "below 1e-12" in tiny["clients"][0]["why"]
+    assert tiny["clients"][0]["method"] == "pld" and tiny["epsilon"] < 0.95 * tiny["clients"][0]["rdp_epsilon"]
 
 
 def test_account_says_why_a_theorem_does_not_apply() -> None:
