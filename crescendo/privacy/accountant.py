@@ -20,7 +20,7 @@ move each loss by a random amount, and for every loss the second coarsening adds
 so the truth lies above epsilon - error to first order in that variance. For up to 8 rounds, where a coarse grid may happen to hit
 the truth, it is at least what dots add at most to as many losses; where jumps are split off, 2% of epsilon are added. Against
 the exact Gaussian, the exact single round and a contour integral the truth was never below epsilon - error. The interval
-is chosen for a thousandth of epsilon. By Renyi divergence ``error`` is epsilon itself, as no more is known than truth >= 0.
+is chosen for 0.03% of epsilon. By Renyi divergence ``error`` is epsilon itself, as no more is known than truth >= 0.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from crescendo.privacy.renyi import FloatArray
 Direction = Literal["remove", "add"]
 DIRECTIONS: tuple[Direction, ...] = ("remove", "add")
 
-_ACCURACY = 0.001  # the share of epsilon that the interval is chosen for
+_ACCURACY = 0.0003  # the share of epsilon that the interval is chosen for
 _MOST_CELLS = 1 << 20  # of one round, and of the window
 _STEPS = 60
 _NEGLIGIBLE = 18.0  # -ln of what is
@@ -67,7 +67,7 @@ class Moments:
         return math.sqrt(self.at(s)[2])
 
     def interval(self, sizes: FloatArray, s: float, scale: float, deviation: float) -> float:
-        """A power of two for which the dots add about a thousandth of ``scale`` to epsilon.
+        """A power of two for which the dots add about 0.03% of ``scale`` to epsilon.
 
         Dots h apart add a variance of about h^2/6 to a loss, or h |L| if that is less, and variance v adds v (1+s)/2 to epsilon.
         """
@@ -93,7 +93,7 @@ class Moments:
 
 
 def aim(moments: Moments, delta: float, known: float | None = None, scale: float = 0.0) -> Aim:
-    """The tilt at which delta is reached, or an epsilon that is ``known`` by now; and an interval for a thousandth of epsilon.
+    """The tilt at which delta is reached, or an epsilon that is ``known`` by now; and an interval for 0.03% of epsilon.
 
     ``scale`` is the epsilon in question where that of these moments is only a part of it.
     """
