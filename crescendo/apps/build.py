@@ -156,7 +156,7 @@ def curvature(objective: Any, data: Records | None, norm_bound: float | None) ->
     if data is not None and hasattr(objective, "smoothness"):
         smooth = float(objective.smoothness(data))
     elif norm_bound is not None and isinstance(objective, Logistic):
-        smooth = norm_bound**2 / 4 + objective.l2
+        smooth = norm_bound * norm_bound / 4 + objective.l2
     convex = float(getattr(objective, "strong_convexity", 0.0))
     return smooth, convex if convex > 0 else None
 

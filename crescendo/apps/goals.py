@@ -78,7 +78,7 @@ def said(config: Config, features: int, counts: Sequence[int] | None) -> Raw:
 
 
 def understood(raw: Mapping[str, Any]) -> Logistic | Described:
-    """The objective of terms, which may come from a peer: ValueError and its like for what is none."""
+    """The objective of terms that have the right shape; ValueError or ConfigError for what is none."""
     features, l2, dtype = int(raw["features"]), float(raw["l2"]), np.dtype(raw["dtype"])
     classes = _understood_classes(raw["classes"])
     if raw["kind"] == "logistic":
@@ -87,15 +87,13 @@ def understood(raw: Mapping[str, Any]) -> Logistic | Described:
         return Logistic(features, l2=l2, intercept=bool(raw["intercept"]), dtype=dtype)
     if not isinstance(raw["kind"], str) or not raw["kind"].isprintable() or not KIND.fullmatch(raw["kind"]):
         raise ValueError(f"there is no objective {raw['kind']!r:.60}")
-    if set(raw) != OWN:
-        raise ValueError(f"a model of one's own is described by {sorted(OWN)}")
     size = int(raw["size"])
     if classes is None:
         raise ValueError("a model of one's own needs all classes to be named")
     if not HASH.fullmatch(raw["sha256"]) or not isinstance(raw["options"], dict):
         raise ValueError("a model has a SHA-256 in hex and a table of options")
-    if not 1 <= features <= MOST_FEATURES or size < 1:
-        raise ValueError(f"a model has at least one number, and records 1 to {MOST_FEATURES} features")
+    if features > MOST_FEATURES:
+        raise ValueError(f"records of a model of one's own have at most {MOST_FEATURES} features")
     return Described(raw["kind"], raw["sha256"], features, raw["options"], size, l2, dtype, float(raw["start"]))
 
 

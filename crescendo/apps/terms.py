@@ -21,19 +21,20 @@ from crescendo.apps.build import curvature
 from crescendo.apps.config import Config
 from crescendo.apps.goals import first_model, names_of, said, understood
 from crescendo.apps.guarantee import Guarantee, declared, guarantee
-from crescendo.apps.make_schedule import Theorem, at, certificate_of, make_delay, make_sizes, make_steps, run_sizes
+from crescendo.apps.make_schedule import Theorem, at, certificate_of, make_delay, make_steps
 from crescendo.apps.runfile import check, read, read_raw
+from crescendo.apps.terms_shape import check_extent, check_shape
 from crescendo.core.setup import Terms
 from crescendo.data import weights
 from crescendo.errors import ConfigError, CrescendoError, Refused, UsageError
 from crescendo.privacy.certificates import Certificate, certify
 from crescendo.privacy.events import PoissonGaussian
 from crescendo.privacy.sigmas import Sigmas
+from crescendo.runtimes.peer_text import cleaned
 from crescendo.schedules import Certificate as ScheduleCertificate
-from crescendo.schedules import PerClient
 
-MOST_ROUNDS = 1_000_000  # of a run: terms come from a peer, and must not make this side allocate without bound
 MOST_TEXT = 3 << 20
+LONGEST = 900  # letters of a sentence about terms, which may quote them
 ELSEWHERE = "with the clients"  # the data source of a run file that is only served
 NOTHING_HIDDEN = PoissonGaussian(1.0, 0.0)  # what a round without privacy costs: everything
 
@@ -68,8 +69,8 @@ class Agreed:
     def plan(self, me: int) -> tuple[PoissonGaussian | None, ...]:
         """What each round costs client ``me``: the plan that its ledger signs. Without privacy each costs everything."""
         if self.certificate is not None:
-            return tuple(self.certificate.event(i, me) for i in range(self.terms.rounds))
-        return tuple(NOTHING_HIDDEN if self.terms.share(i, me) else None for i in range(self.terms.rounds))
+            return self.certificate.plan(me)
+        return tuple(NOTHING_HIDDEN if slots else None for slots in self.terms.shares_of(me))
 
 
 def read_served(path: Path, overrides: list[str] | None = None) -> Config:
@@ -129,18 +130,30 @@ def terms_and_cost(config: Config) -> tuple[str, Guarantee | None]:
 
 def build_terms(text: str) -> Agreed:
     """Everything that follows from a text of terms; Refused, in one sentence, if it is not one or does not hold."""
+    try:
+        return built(text)
+    except CrescendoError as error:
+        error.args = (cleaned(str(error), LONGEST),)
+        raise
+    except Exception as error:  # whatever was not thought of: a peer's text must not end this side
+        raise Refused(
+            f"the terms cannot be used ({type(error).__name__}); ask the server's operator for the run file"
+        ) from error
+
+
+def built(text: str) -> Agreed:
+    """The same, where an exception that nobody thought of is seen."""
     if len(text) > MOST_TEXT:
         raise Refused(f"the terms have {len(text)} characters, and {MOST_TEXT} are allowed; name fewer clients")
     try:
         raw = json.loads(text)
         if _canonical(raw) != text:
             raise ValueError("not in canonical form")
+        check_shape(raw)
         return _build(text, raw)
-    except CrescendoError:
-        raise
     except RecursionError:
         raise Refused("the terms are nested too deeply to be terms; ask the server's operator") from None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except ValueError as error:
         raise Refused(f"the terms cannot be understood ({error}); both sides must run the same version") from None
 
 
@@ -149,13 +162,7 @@ def digest_of(text: str) -> str:
 
 
 def _build(text: str, raw: Mapping[str, Any]) -> Agreed:
-    if set(raw) != {"federation", "run", "clients", "objective", "schedule", "privacy"}:
-        raise ValueError(f"the sections are {sorted(raw)}")
     names, goal, private = raw["clients"]["names"], raw["objective"], raw["privacy"]
-    if not names or not all(isinstance(name, str) for name in [raw["federation"], *names]):
-        raise ValueError("names are texts")
-    if len(set(names)) != len(names):
-        raise ValueError("two clients have one name")
     config = _as_config(raw, len(names))
     objective = understood(goal)
     terms, schedule = _schedule(config, objective, tuple(float(weight) for weight in raw["clients"]["weights"]))
@@ -209,9 +216,8 @@ def _as_config(raw: Mapping[str, Any], clients: int) -> Config:
 
 
 def _schedule(config: Config, objective: Any, shares: tuple[float, ...]) -> tuple[Terms, ScheduleCertificate]:
-    asked, clients, private = config.schedule, len(shares), config.privacy.mechanism != "none"
-    _check_length(config, clients)
-    sizes = run_sizes(config, clients)
+    asked, private = config.schedule, config.privacy.mechanism != "none"
+    sizes = check_extent(config, shares)
     theorem = Theorem(config, sizes(0), *curvature(objective, None, config.privacy.norm_bound))
     certificate = certificate_of(config, sizes, theorem)
     if asked.blocks > objective.size:
@@ -230,21 +236,6 @@ def _schedule(config: Config, objective: Any, shares: tuple[float, ...]) -> tupl
             whole_rounds=private,
         )
     return terms, certificate
-
-
-def _check_length(config: Config, clients: int) -> None:
-    asked = config.schedule
-    base = make_sizes(asked.sizes)
-    base = PerClient(base, clients) if asked.sizes.per_client else base
-    per_client = asked.gradients_per_client * clients if asked.gradients_per_client is not None else None
-    gradients = asked.gradients if asked.gradients is not None else per_client
-    too_many = (
-        asked.rounds > MOST_ROUNDS
-        if asked.rounds is not None
-        else gradients is not None and base.before(MOST_ROUNDS) < gradients
-    )
-    if too_many:
-        raise Refused(f"a federation has at most {MOST_ROUNDS} rounds, and this one asks for more; make rounds larger")
 
 
 def _counts(config: Config, clients: int) -> tuple[int, ...] | None:

@@ -69,6 +69,7 @@ class Terms:
     _listed: dict[int, list[int]] = field(init=False, repr=False, compare=False, default_factory=dict)
     _etas: dict[int, float] = field(init=False, repr=False, compare=False, default_factory=dict)
     _labels: dict[tuple[int, int], Ints] = field(init=False, repr=False, compare=False, default_factory=dict)
+    _coins: dict[tuple[int, int], Ints] = field(init=False, repr=False, compare=False, default_factory=dict)
     _uniforms: dict[tuple[int, int], Floats] = field(init=False, repr=False, compare=False, default_factory=dict)
     _blocks: dict[int, int] = field(init=False, repr=False, compare=False, default_factory=dict)
 
@@ -140,7 +141,7 @@ class Terms:
     def shares_of_rounds(self, first: int, stop: int) -> Ints:
         """The shares of the rounds ``first`` to ``stop`` - 1, a row each: the same numbers, at far less cost."""
         if self.shares_by == "coin":
-            return np.stack([self.shares(i) for i in range(first, stop)])
+            return self._flips(first, stop)
         sizes = np.diff(self.labels(first, stop))[:, None]
         if self.clients == 1:
             return sizes
@@ -149,11 +150,28 @@ class Terms:
         np.minimum(bounds, sizes, out=bounds)
         return bounds[:, 1:] - bounds[:, :-1]
 
+    def shares_of(self, c: int) -> list[int]:
+        """s_{i,c} of client c for every round."""
+        rows = max(1, CACHED_NUMBERS // 16 // self.clients)
+        starts = range(0, self.rounds, rows)
+        return [s for lo in starts for s in self.shares_of_rounds(lo, min(lo + rows, self.rounds))[:, c].tolist()]
+
     def labels(self, first: int, stop: int) -> Ints:
         """s_0 + .. + s_{i-1} for the rounds ``first`` to ``stop``, both among them."""
         known = self._labels.get((first, stop))
         if known is None:
             known = self._labels[first, stop] = np.array([self.before(i) for i in range(first, stop + 1)], np.int64)
+        return known
+
+    def _flips(self, first: int, stop: int) -> Ints:
+        known = self._coins.get((first, stop))
+        if known is None:
+            rng, chances = stream(self.seed, Purpose.SHARES), np.diff(self._cumulative)
+            sizes = np.diff(self.labels(first, stop)).tolist()
+            rows = (
+                aim(rng, self.seed, Purpose.SHARES, 0, first + j).multinomial(s, chances) for j, s in enumerate(sizes)
+            )
+            known = self._coins[first, stop] = np.stack(list(rows)).astype(np.int64)
         return known
 
     def _draws(self, first: int, stop: int) -> Floats:

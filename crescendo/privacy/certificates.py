@@ -88,9 +88,19 @@ class Certificate:
         """What round i costs client c; None for a round without a share, in which it sends nothing."""
         return PoissonGaussian(self.rate(i, c), self.sigma(i)) if self.terms.share(i, c) else None
 
+    def plan(self, c: int) -> tuple[PoissonGaussian | None, ...]:
+        """What each round costs client c: `event` of every round, of which few are different."""
+        known: dict[tuple[int, float], PoissonGaussian | None] = {}
+        slots = enumerate(self.terms.shares_of(c))
+        keys = [(share, self.sigma(i)) for i, share in slots]
+        for share, sigma in set(keys):
+            rate = rate_of(share, self.records[c])
+            known[share, sigma] = PoissonGaussian(rate, sigma) if share else None
+        return tuple(known[key] for key in keys)
+
     def events(self, c: int) -> list[PoissonGaussian]:
         """What the whole run costs client c."""
-        return [event for i in range(self.terms.rounds) if (event := self.event(i, c)) is not None]
+        return [event for event in self.plan(c) if event is not None]
 
 
 def usual_delta(certificate: Certificate, delta: float) -> float:

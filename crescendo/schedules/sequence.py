@@ -55,7 +55,9 @@ class _Sums:
 
     def _extend(self, lo: int, hi: int) -> None:
         new = self._sizes._between(lo, hi)
-        fits = int(np.searchsorted(float(self.sums[-1]) + np.cumsum(new, dtype=np.float64), LIMIT, side="right"))
+        with np.errstate(over="ignore"):
+            so_far = float(self.sums[-1]) + np.cumsum(new, dtype=np.float64)
+        fits = int(np.searchsorted(so_far, LIMIT, side="right"))
         empty = np.flatnonzero(new[:fits] < 1)
         if len(empty):
             raise UsageError(f"{self._sizes} has an empty round {lo + empty[0]}; raise its sizes to 1 or more")

@@ -41,7 +41,8 @@ class Steps(ABC):
         labels = np.asarray(t)
         if labels.dtype.kind not in "iuf" or not bool(np.all(labels >= 0)):
             raise UsageError(f"a label must be 0 or more, got {t!r}")
-        eta = self._eta(np.atleast_1d(labels).astype(np.float64))
+        with np.errstate(over="ignore"):  # a step that falls below every float is 0
+            eta = self._eta(np.atleast_1d(labels).astype(np.float64))
         return eta if labels.ndim else float(eta[0])
 
 
