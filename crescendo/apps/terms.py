@@ -27,7 +27,7 @@ from crescendo.apps.terms_shape import check_extent, check_shape
 from crescendo.core.setup import Terms
 from crescendo.data import weights
 from crescendo.errors import ConfigError, CrescendoError, Refused, UsageError
-from crescendo.privacy.certificates import Certificate, certify
+from crescendo.privacy.certificates import Certificate, certify, usual_delta
 from crescendo.privacy.events import PoissonGaussian
 from crescendo.privacy.sigmas import Sigmas
 from crescendo.runtimes.peer_text import cleaned
@@ -182,6 +182,7 @@ def _build(text: str, raw: Mapping[str, Any]) -> Agreed:
             records=tuple(int(records) for records in private["records"]),
             norm_bound=private["norm_bound"],
         )
+        usual_delta(certificate, float(private["delta"]))  # refuses a delta that leaves no room for rare events
     return Agreed(
         text=text,
         digest=digest_of(text),

@@ -169,6 +169,11 @@ class Book:
         if known is not None:
             if known.promise.asks_the_same(terms, client, plan, delta):
                 return known.promise
+            if (known.promise.terms, known.promise.client) == (terms, client):
+                raise Refused(
+                    f"federation {federation!r} was signed off with the same terms by another version of this program, whose "
+                    f"rounds were others; end it with that version, or close it"
+                )
             raise Refused(
                 f"federation {federation!r} was signed off for client {known.promise.client!r} with terms "
                 f"{known.promise.terms!r} and cannot change them; a changed federation needs an id of its own"

@@ -22,6 +22,11 @@ def test_every_text_is_terms_or_one_sentence_and_noise_hides_what_accepted_ones_
     assert found.outcomes["accepted with privacy"] > 100 and found.releases > 500, str(found)
 
 
+@pytest.mark.soak
+def test_a_hundred_thousand_texts() -> None:
+    fuzz(100_000, seed=1)
+
+
 def private(mechanism: str = "minibatch") -> dict[str, Any]:
     wanted = (json.loads(text) for text in sound())
     raw: dict[str, Any] = next(raw for raw in wanted if raw["privacy"] and raw["privacy"]["mechanism"] == mechanism)

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from crescendo.core.messages import Settled
+from crescendo.privacy.certificates import usual_delta
 from crescendo.runtimes.network.hall import Hall
 from crescendo.runtimes.network.peers import Traffic
 from crescendo.runtimes.network.spending import Price, Spending
@@ -39,7 +40,9 @@ class Desk:
         self, hall: Hall, here: Container[int], heard: Mapping[int, float], traffic: Mapping[int, Traffic]
     ) -> None:
         certificate, delta = hall.limits.certificate, hall.delta
-        spending = None if certificate is None or delta is None else Spending(certificate, delta)
+        spending = (
+            None if certificate is None or delta is None else Spending(certificate, usual_delta(certificate, delta))
+        )
         self._make = partial(_status, hall, here, heard, traffic, spending)
         self._being_made: asyncio.Task[dict[str, Any]] | None = None
 
