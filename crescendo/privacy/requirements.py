@@ -128,6 +128,8 @@ def printed(limit: float, digits: int = 6, up: bool = False) -> str:
     >>> printed(0.17797056), printed(1.8841e-7, 3, up=True), printed(0.5, 3)
     ('0.17797', '1.89e-07', '0.5')
     """
+    if not 1e-280 < limit < 1e280:  # powers of ten have no floats beyond; such a limit is refused for itself
+        return f"{limit:.{digits}g}"
     power = math.floor(math.log10(limit)) - digits + 1
     whole = limit * 10.0**-power
     near = math.ceil(whole - 1e-9) if up else math.floor(whole + 1e-9)

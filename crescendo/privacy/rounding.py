@@ -144,8 +144,8 @@ class Rounding:
 
     def _multiples(self, bound: float) -> Condition:
         """The largest number to be hidden, over the finest grid that a release of this sigma has."""
-        multiples = self._largest(bound) * 2.0 ** (GRID_BITS + 1) / self.sigma.least
-        enough = self.sigma.least * multiples / MOST_MULTIPLES
+        steps = self._largest(bound) * 2.0 ** (GRID_BITS + 1)  # for a sigma of 1
+        multiples, enough = steps / self.sigma.least, steps / MOST_MULTIPLES
         says = (
             f"the numbers to be hidden can have {multiples:.3g} steps of the grid that noise is rounded to, and "
             f"{MOST_MULTIPLES:.3g} are allowed; sigma = {printed(enough, 3, up=True)} would pass"
