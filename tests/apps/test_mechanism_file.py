@@ -98,7 +98,7 @@ def test_a_sound_mechanism_passes_and_what_it_prints_is_kept_out_of_the_json() -
 
 
 def test_a_mechanism_without_noise_fails_at_once_with_exit_code_1() -> None:
-    found = json_of("mine.py:bare", "--epsilon", "30", "--delta", "0", code=1)
+    found = json_of("mine.py:bare", "--epsilon", "30", "--delta", "0", "--runs", "2000", code=1)
     assert found["verdict"] == "failed" and found["lower"] is None and "there is no noise" in found["findings"][0]
     shown = runner.invoke(app, ["audit", "mine.py:bare", *CLAIM])
     assert shown.exit_code == 1 and "infinite" in shown.stdout and "Failed: do not trust this epsilon" in shown.stdout
