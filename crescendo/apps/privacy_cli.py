@@ -112,6 +112,8 @@ def account(
         if close is not None:
             _close(ledger, close, delta is not None or export is not None, as_json)
             return
+        if export is not None and delta is not None:
+            raise ConfigError("--export prints events, which have no delta; leave --delta out")
         if export is not None:
             _export(what, ledger, overrides or [], export, client)
             return

@@ -113,6 +113,7 @@ def test_a_ledger_exports_what_was_charged_in_all_federations() -> None:
         (["private.toml", "--export", "opacus", "--client", "AA"], "no client 'AA'"),
         (["plain.toml", "--export", "opacus"], "claims no privacy"),
         (["--export", "opacus"], "name one thing"),
+        (["events.json", "--export", "opacus", "--delta", "1e-5"], "leave --delta out"),
     ],
 )
 def test_a_mistake_is_one_sentence(arguments: list[str], words: str) -> None:
