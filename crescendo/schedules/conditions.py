@@ -12,10 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from crescendo.errors import Refused
 from crescendo.schedules.checks import FloatArray, IntArray
 from crescendo.schedules.delay import Delay
 
 EVERY_LABEL_TO = 2**22  # a named delay is checked label by label up to here, and by calculus beyond
+MOST_LABELS = 2**26
 CHUNK = 2**18
 ROUNDING = 16 * 2.0**-52  # a step of tau that is wrong by less than this share of tau is rounding
 
@@ -102,6 +104,11 @@ def steadiness(sums: IntArray, tau: Delay) -> Iterator[Condition]:
     last = int(sums[-1])
     if (known := tau.steady_from()) < last:
         last = min(last, max(EVERY_LABEL_TO, math.ceil(known)))
+    if last > MOST_LABELS:
+        raise Refused(
+            f"the run has {last:,} gradients, and whether {tau} ever decreases is looked at for {MOST_LABELS:,} at most; "
+            f"fewer gradients would pass, or a delay that rises by at most 1 from one gradient to the next"
+        )
     down, up = (math.inf, 0), (-math.inf, 0)  # the least and the largest step, with their labels
     for start in range(0, last, CHUNK):
         t = np.arange(start, min(start + CHUNK, last) + 1)

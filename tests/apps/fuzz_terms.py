@@ -11,6 +11,7 @@ the scale of the noise, for rounds and clients that are picked at random and at 
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import resource
 import sys
@@ -34,7 +35,7 @@ from crescendo.privacy.gaussian import grid, noised, word_of
 from crescendo.privacy.mechanisms import Private
 from crescendo.privacy.noise import SeededSource
 from crescendo.privacy.rounding import most_drawn
-from tests.apps.terms_texts import changed, sound
+from tests.apps.terms_texts import at, canonical, changed, paths, put, sound
 
 POLICY = Policy(mechanisms=("none", "minibatch", "local"), epsilon=1e9, delta=0.999)
 MOST_SECONDS = 60.0  # of processor time for one text
@@ -63,30 +64,56 @@ class Found:
 
 
 def fuzz(count: int, seed: int) -> Found:
-    """Try so many texts; AssertionError, with the number of the text, for one that does not do."""
+    """Try so many texts; AssertionError, with the text, for one that does not do."""
     found, pool = Found(), list(sound())
     first = len(pool)
-    for n in range(count):
+    while (n := sum(found.outcomes.values())) < count:
         rng = Random(f"{seed} {n}")
-        began, text = (
-            time.process_time(),
-            changed(rng, rng.choice(pool[first:] or pool) if rng.random() < 0.6 else rng.choice(pool[:first])),
-        )
-        try:
-            accepted = look_at(text, rng, found)
-        except BaseException as error:
-            error.add_note(f"text {n} of seed {seed}: {text[:2000]}")
-            raise
-        if accepted and len(text) < LONG:
+        base = rng.choice(pool[first:] or pool) if rng.random() < 0.6 else rng.choice(pool[:first])
+        if rng.random() < 0.01:
+            to_the_edge(base, rng, found)
+            continue
+        text = changed(rng, base)
+        if look_at(text, rng, found) and len(text) < LONG:
             pool.append(text)
             if len(pool) > first + POOL:
                 del pool[first + rng.randrange(POOL)]
-        found.slowest = max(found.slowest, (time.process_time() - began, text))
     return found
+
+
+def to_the_edge(text: str, rng: Random, found: Found) -> None:
+    """Move one number of accepted terms as far as they are still accepted, and a little further."""
+    raw = json.loads(text)
+    numbers = [path for path in paths(raw) if path and isinstance(at(raw, path), float) and at(raw, path)]
+    path = rng.choice(numbers)
+    old, way = at(raw, path), rng.choice((-1, 1))
+
+    def accepts(power: float) -> bool:
+        moved = json.loads(text)
+        put(moved, path, old * 10.0 ** (way * power))
+        return look_at(canonical(moved), rng, found)
+
+    low, high = 0.0, 1.0
+    while high < 300 and accepts(high):
+        low, high = high, min(4 * high, 300.0)
+    for _ in range(14):
+        middle = (low + high) / 2
+        low, high = (middle, high) if accepts(middle) else (low, middle)
 
 
 def look_at(text: str, rng: Random, found: Found) -> bool:
     """One text: a sentence, or terms; and what accepted private terms promise. True for terms."""
+    began = time.process_time()
+    try:
+        return _look_at(text, rng, found)
+    except BaseException as error:
+        error.add_note(f"the text: {text[:2000]}")
+        raise
+    finally:
+        found.slowest = max(found.slowest, (time.process_time() - began, text))
+
+
+def _look_at(text: str, rng: Random, found: Found) -> bool:
     try:
         agreed = built(text)
         check_policy(POLICY, agreed, 0)

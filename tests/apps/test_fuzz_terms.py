@@ -71,6 +71,16 @@ def test_what_the_fuzz_found_is_refused_in_a_sentence(what: str) -> None:
     assert said.isprintable() and 10 < len(said) < LONGEST, said
 
 
+def test_a_delay_of_which_nothing_is_known_is_not_looked_at_for_ever() -> None:
+    """Its steps are lost in the rounding of its offset, so that no label shows that it rises too fast."""
+    raw = private()
+    raw["privacy"] = None
+    raw["schedule"]["sizes"]["power"] = 9.0
+    raw["schedule"]["wait"] = {"tau": {"kind": "power", "offset": 2**63, "power": 0.5, "scale": 5.0, "shift": 0.0}}
+    with pytest.raises(Refused, match="is looked at for 67,108,864 at most"):
+        built(canonical(raw))
+
+
 def test_a_mistake_of_ours_is_a_sentence_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """What nobody thought of must not end a client; the fuzz looks below this net."""
 
