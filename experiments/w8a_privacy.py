@@ -17,7 +17,8 @@ import numpy as np
 from crescendo import simulate
 from crescendo.data import Dataset, load
 from crescendo.errors import Refused
-from crescendo.privacy.planner import Plan, plan
+from crescendo.privacy.planner import plan
+from crescendo.privacy.plans import Plan
 
 EPSILON, DELTA, RECORDS, FIRST, CLIP, NORM_BOUND = 1.0, 5.5e-8, 10_000, 16, 0.1, 8.0
 DIMINISHING = {"kind": "diminishing", "eta0": 0.15, "beta": 0.001}
@@ -56,7 +57,7 @@ def run_file(found: Plan, mechanism: str, steps: dict[str, Any], seed: int) -> d
             "mechanism": mechanism,
             "epsilon": EPSILON,
             "delta": DELTA,
-            "sigma": found.sigma,
+            "sigma": found.sigma.to_json(),
             "clip": CLIP,
             "norm_bound": NORM_BOUND,
             "records": RECORDS,

@@ -25,10 +25,10 @@ from crescendo.privacy.accountant import Progress, Spent, account
 from crescendo.privacy.admission import admitted, enough_declared, most_records
 from crescendo.privacy.calibrate import least_sigma
 from crescendo.privacy.certificates import RARE, Certificate, certify, rate_of, usual_delta
+from crescendo.privacy.comparison import compared
 from crescendo.privacy.events import Counted, PoissonGaussian, tally, to_json
 from crescendo.privacy.mechanisms import Private
 from crescendo.privacy.noise import SeededSource
-from crescendo.privacy.planner import compared
 from crescendo.privacy.sigmas import Sigmas
 
 MOST_TIGHT = 8  # clients with a plan of their own that all get the tight accountant; of more, those that need it

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from crescendo.errors import ConfigError
-from crescendo.privacy.planner import Plan
+from crescendo.privacy.plans import Plan
+from crescendo.privacy.sigmas import Sigmas
 
 STEP = 0.2
 """The step sizes of a round add up to this at most, which suits about five clients with records of length about 1."""
@@ -33,7 +34,7 @@ def plan_text(plan: Plan, stated: float) -> str:
 mechanism = "minibatch"
 epsilon = {stated!r}
 delta = {plan.delta!r}
-sigma = {plan.sigma!r}
+sigma = {_sigma(plan.sigma)}
 clip = 1.0
 records = {plan.records}
 
@@ -42,6 +43,11 @@ rounds = {plan.rounds}
 sizes = {{kind = "list", values = [{sizes}], per_client = true}}
 steps = {{kind = "constant", eta = {float(f"{STEP / plan.staircase[-1][0]:.1e}")!r}}}
 """
+
+
+def _sigma(sigma: Sigmas) -> str:
+    """A number, or pairs of rounds and sigma; Python writes both as TOML does."""
+    return repr(sigma.to_json())
 
 
 def check_writable(path: Path) -> None:

@@ -32,6 +32,9 @@ def plan(
     method: Annotated[
         Literal["tight", "paper"], typer.Option(help="By the tight accountant, or the paper's procedure.")
     ] = "tight",
+    sigma_by_round: Annotated[
+        bool, typer.Option("--sigma-by-round", help="Let noise differ from one size to the next: less in small rounds.")
+    ] = False,
     r0: Annotated[float | None, typer.Option(help="The r0 of the paper's procedure; else r0(sigma) or 1/e.")] = None,
     write: Annotated[Path | None, typer.Option(help="Write [privacy] and [schedule] of a run file here.")] = None,
     as_json: AsJson = False,
@@ -50,6 +53,7 @@ def plan(
             raise ConfigError(f"--first-size must be {least:,} or more for {gradients:,} gradients, not {first_size:,}")
 
         from crescendo.apps import privacy_show as show
+        from crescendo.apps.plan_show import plan as show_plan
         from crescendo.privacy.planner import plan as make_plan
 
         with show.progress("Planning") as progress:
@@ -64,6 +68,7 @@ def plan(
                 max_share,
                 method,
                 r0=r0,
+                sigma_by_round=sigma_by_round,
                 progress=progress,
             )
         if write is not None:
@@ -71,7 +76,7 @@ def plan(
         if as_json:
             print_json({**found.to_json(), "written": None if write is None else str(write)})
         else:
-            show.plan(found, epsilon, write)
+            show_plan(found, epsilon, write)
 
 
 @commands.command(epilog="Example: crescendo account examples/flights.toml")

@@ -5,10 +5,8 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-from rich.table import Table
 from rich.text import Text
 
 from crescendo.apps.accounting import Account, Statement
@@ -16,7 +14,6 @@ from crescendo.apps.events_file import SAYS, EventsStatement
 from crescendo.apps.terminal import new_table, printer, progress_bar, say
 from crescendo.privacy import accountant
 from crescendo.privacy.audit import Report
-from crescendo.privacy.planner import Plan
 from crescendo.privacy.theorems import Verdict
 from crescendo.runtimes.peer_text import cleaned
 
@@ -45,55 +42,6 @@ def number(value: float | None) -> str:
     if value is None:
         return ""
     return "infinite" if value == math.inf else f"{value:,.4g}" if value < 1000 else f"{value:,.0f}"
-
-
-# -- plan -------------------------------------------------------------------------------------------------------------
-
-
-def plan(found: Plan, asked: float, written: Path | None) -> None:
-    """The plan, what it is compared to, the curve, and what to expect of it."""
-    console, sizes = printer(), found.sizes
-    grows = f"N q (i+m)^p with q = {sizes.q:.4g}, m = {sizes.m:.4g}, p = {sizes.p:g}" if sizes.p else "constant"
-    table = new_table(
-        f"A plan for one client of {found.records:,} records, by the {found.method} method", "what", "value"
-    )
-    table.add_column("")
-    rows = [
-        ("epsilon", number(found.epsilon), f"at delta {found.delta:g}; {asked:g} was asked for"),
-        ("rounds", f"{found.rounds:,}", f"for {found.gradients:,} gradients"),
-        ("first size", f"{sizes.first:,}", grows),
-        ("last size", f"{sizes.last:,}", f"{sizes.last / found.records:.3g} of the records"),
-        ("sigma", f"{found.sigma:g}", "the noise of a round over what one record can change"),
-        ("aggregated noise", number(found.aggregated_noise), "sqrt(rounds) sigma"),
-    ]
-    for row in rows:
-        table.add_row(*row)
-    console.print(table)
-    console.print(_compared(found))
-    curve = new_table(
-        "Constant sizes under the same budget", "size", "share", "rounds", "sigma", "aggregated noise", left=0
-    )
-    for point in found.curve:
-        noise = number(point.sigma), number(point.aggregated_noise)
-        curve.add_row(f"{point.size:,}", f"{point.share:.3g}", f"{point.rounds:,}", *noise)
-    console.print(curve)
-    why = found.compared_to["paper"].get("why")
-    for note in (*([why] if why else []), *found.notes):
-        say(console, note)
-    if written is not None:
-        console.print(f"Written: {written}", soft_wrap=True, highlight=False)
-
-
-def _compared(found: Plan) -> Table:
-    table = new_table("Compared to", "schedule", "rounds", "sigma", "aggregated noise")
-    constant, paper = found.compared_to["constant"], found.compared_to["paper"]
-    table.add_row("this plan", f"{found.rounds:,}", number(found.sigma), number(found.aggregated_noise))
-    for name, row in ((f"constant rounds of {constant['size']:,}", constant), ("the paper's recipe", paper)):
-        if "why" in row:
-            table.add_row(name, "none", "none", "none")
-        else:
-            table.add_row(name, f"{row['rounds']:,}", number(row["sigma"]), number(row["aggregated_noise"]))
-    return table
 
 
 # -- account ----------------------------------------------------------------------------------------------------------

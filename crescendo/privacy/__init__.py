@@ -5,6 +5,7 @@ The paper's theorems stand beside them by name (`theorems`); `as_printed` keeps 
 
 from crescendo.privacy.accountant import Spent, account
 from crescendo.privacy.events import PoissonGaussian, tally
-from crescendo.privacy.planner import Plan, plan
+from crescendo.privacy.planner import plan
+from crescendo.privacy.plans import Plan
 
 __all__ = ["Plan", "PoissonGaussian", "Spent", "account", "plan", "tally"]

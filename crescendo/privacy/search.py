@@ -1,55 +1,32 @@
-"""The schedules a request leaves open, and the one of them with the least aggregated noise."""
+"""The member of the family with the least aggregated noise.
+
+At equal gradients, fewer rounds lower the noise over all rounds, and even sizes lower it further. So the search starts from even
+sizes in the fewest rounds (after a first size, if there is one). A small first round has the noise of a large one, which costs a
+share of about 1/(2T): where epsilon is small, more rounds pay for that, and the fewest rounds within .25% of the least noise are
+taken. Powers and two levels are taken instead where the tight accountant finds less noise for them; whether they may is asked of
+the quick accountant first, at the noise where both tie. `tests/privacy/brute_force.py` searches the same by brute force.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import replace
 
 from crescendo.errors import UsageError
-from crescendo.privacy.accountant import account, check_delta
-from crescendo.privacy.calibrate import least_sigma
-from crescendo.privacy.staircase import Curve, Staircase, events_of, fewest_rounds, per_round
+from crescendo.privacy import family
+from crescendo.privacy.accountant import check_delta
+from crescendo.privacy.family import MANY_POWERS, POWERS, Limits, Member
+from crescendo.privacy.levels import two_levels
+from crescendo.privacy.staircase import Curve
+from crescendo.privacy.target import Target
 
-Delay: TypeAlias = Callable[[tuple[int, ...]], bool]
-"""A schedule's delay condition: may a client run these sizes, round by round?"""
-
-POWERS = (0.5, 0.75, 1.0, 1.5, 2.0)
-"""What a free power is chosen from. Below 1/2 the sizes jump from the first to the largest at once."""
 MOST_EPSILON = 100.0
+_NEAR = 1.0025  # fewer rounds are worth this much of the least noise
+_STRIDE = 1.4  # between the numbers of rounds that are tried first
 
 
-@dataclass(frozen=True)
-class Budget:
-    """The part of a request that every schedule is measured by."""
-
-    epsilon: float
-    delta: float
-    records: int
-    gradients: int
-
-    def sigma(self, stairs: Staircase, rtol: float = 0.001) -> float:
-        """The least noise under the tight accountant, from the one under the quick accountant."""
-        start = self.quick_sigma(stairs)
-        sigma = rounded_up(least_sigma(lambda s: self._spent(stairs, s, False), self.epsilon, start, rtol))
-        while self._spent(stairs, sigma, False) > self.epsilon:  # a step of the accountant's grid may lie in between
-            sigma = rounded_up(1.0005 * sigma)
-        return sigma
-
-    def quick_sigma(self, stairs: Staircase) -> float:
-        """The noise under the quick accountant, or, of an epsilon too small for it, what a plain Gaussian would need."""
-        try:
-            return least_sigma(lambda s: self._spent(stairs, s, True), self.epsilon, 1.0, 0.02)
-        except UsageError:
-            energy = sum(rounds * (size / self.records) ** 2 for size, rounds in stairs)
-            return math.sqrt(2 * energy * (math.log(1.25) - math.log(self.delta))) / self.epsilon
-
-    def _spent(self, stairs: Staircase, sigma: float, quick: bool) -> float:
-        return account(events_of(stairs, self.records, sigma), self.delta, quick=quick, state_error=False).epsilon
-
-
-def checked(epsilon: float, delta: float, records: int, gradients: int, *rest: float | None) -> Budget:
+def checked(epsilon: float, delta: float, records: int, gradients: int, *rest: float | None) -> Target:
+    """The target of a request whose numbers make sense."""
     check_delta(delta)
     if not 0 < epsilon <= MOST_EPSILON:
         raise UsageError(f"epsilon must lie above 0 and at most {MOST_EPSILON:g}, got {epsilon:g}")
@@ -61,55 +38,105 @@ def checked(epsilon: float, delta: float, records: int, gradients: int, *rest: f
         raise UsageError(f"the power must lie between 0 and 8, got {power:g}")
     if max_share is not None and not 0 < max_share <= 1:
         raise UsageError(f"the largest share of a round must lie above 0 and at most 1, got {max_share:g}")
-    return Budget(float(epsilon), float(delta), int(records), int(gradients))
+    return Target(float(epsilon), float(delta), int(records), int(gradients))
 
 
-def schedule(
-    budget: Budget, first: int | None, power: float | None, rounds: int | None, cap: int, delay: Delay | None
-) -> tuple[Curve, Staircase]:
-    """The schedule with the least aggregated noise among those the request leaves open, ranked by the quick accountant."""
-    if power != 0 or first is None:
-        _check_possible(budget, first, rounds, cap)
-    else:  # how many rounds a constant size takes is known; another number is answered with it
-        _check_possible(budget, first, None, cap)
-    found = [pair for p in _powers(first, power) if (pair := _fit(budget, first, p, rounds, cap, delay)) is not None]
-    if not found and power is None and (constant := _fit(budget, first, 0.0, rounds, cap, delay)) is not None:
-        return constant  # a first size at the cap leaves no room to grow
+def choose(target: Target, limits: Limits, by_round: bool = False) -> tuple[Member, float]:
+    """The member with the least aggregated noise and its sigma; UsageError where the request leaves none open.
+
+    Where noise may differ ``by_round``, a small round has little noise, and no more rounds are wanted for its sake.
+    """
+    found = members(target, limits)
+    best, sigma = found[0], target.sigma(found[0].stairs)
+    if best.shape == "step" and limits.rounds is None and limits.delay is None and not by_round:
+        best, sigma = _more_rounds(target, limits, best, sigma)
+    for other in found[1:]:
+        if _beats(target, other, best, sigma):
+            best, sigma = other, target.sigma(other.stairs)
+    if limits.power is None and (levels := two_levels(target, limits, best, sigma)) is not None:
+        better = target.sigma(levels.stairs, start=sigma)
+        best, sigma = (levels, better) if better < sigma else (best, sigma)
+    return best, sigma
+
+
+def members(target: Target, limits: Limits) -> list[Member]:
+    """All but two levels, even sizes in the fewest rounds first; UsageError where there is none, with what would work."""
+    _check_possible(target, limits)
+    found = _simple(target, limits)
     if not found:
-        raise UsageError(_why_none(budget, first, power, rounds, cap, delay))
-    if len(found) == 1:
-        return found[0]
-    return min(found, key=lambda pair: math.sqrt(pair[0].rounds) * budget.quick_sigma(pair[1]))
+        raise UsageError(_why_none(target, limits))
+    return found
 
 
-def _fit(
-    budget: Budget, first: int | None, power: float, rounds: int | None, cap: int, delay: Delay | None
-) -> tuple[Curve, Staircase] | None:
-    """The fewest rounds whose sizes stay under the cap and meet the delay condition."""
-
-    def steps(count: int) -> tuple[Curve, Staircase]:
-        curve = Curve.through(first, power, count, budget.gradients)
-        return curve, curve.steps(budget.gradients)
-
-    def fits(count: int) -> bool:
-        stairs = steps(count)[1]
-        return stairs[-1][0] <= cap and (delay is None or delay(per_round(stairs)))
-
-    if power == 0 and first is not None:  # every round has the first size, the last what is left
-        stairs = flat(first, budget.gradients)
-        count = sum(n for _, n in stairs)
-        good = rounds in (None, count) and first <= cap and (delay is None or delay(per_round(stairs)))
-        return (Curve(float(first), 0.0, 0.0, count), stairs) if good else None
-    if rounds is not None:
-        return steps(rounds) if fits(rounds) else None
-    least, most = max(1, math.ceil(budget.gradients / cap)), budget.gradients // (first or 1)
-    fewest = fewest_rounds(fits, least, most)
-    return None if fewest is None else steps(fewest)
+def compared_members(target: Target, limits: Limits) -> list[Member]:
+    """What a plan is shown beside: the step, the powers and the constant size that the request leaves open."""
+    loose = replace(limits, power=None)
+    found = _simple(target, loose, POWERS)
+    level = family.constant(target.gradients, target.records, loose)
+    if level is not None and all(level.stairs != one.stairs for one in found):
+        found.append(level)
+    return found
 
 
-def _check_possible(budget: Budget, first: int | None, rounds: int | None, cap: int) -> None:
-    """Refuse what no power can mend, with the nearest value that would work."""
-    most, n = budget.gradients, budget.records
+def _simple(target: Target, limits: Limits, powers: tuple[float, ...] | None = None) -> list[Member]:
+    """All but two levels, even sizes in the fewest rounds first."""
+    numbers = target.gradients, target.records
+    if limits.power is not None:
+        flat = limits.power == 0
+        only = family.constant(*numbers, limits) if flat else family.power(*numbers, limits, limits.power)
+        return [only] if only is not None else []
+    if limits.first is None:
+        level = family.constant(*numbers, limits)
+        return [level] if level is not None else []
+    tried = powers or (MANY_POWERS if limits.delay is not None else POWERS)
+    members = [family.step(*numbers, limits), *(family.power(*numbers, limits, p) for p in tried)]
+    grown = {one.stairs: one for one in reversed(members) if one is not None}
+    return sorted(grown.values(), key=lambda one: (one.rounds, one.p))
+
+
+def _more_rounds(target: Target, limits: Limits, fewest: Member, sigma: float) -> tuple[Member, float]:
+    """One step in the fewest rounds whose aggregated noise is within .25% of the least; it falls, then rises with the rounds.
+
+    At the noise where it would tie with ``fewest``, how far epsilon is off tells the noise it needs, to well under .1%.
+    """
+    assert limits.first is not None
+    least = math.sqrt(fewest.rounds) * sigma
+    noise, members = {fewest.rounds: least}, {fewest.rounds: fewest}
+
+    def priced(rounds: int) -> float:
+        if rounds not in noise:
+            member = family.step(target.gradients, target.records, replace(limits, rounds=rounds))
+            assert member is not None
+            tie = least / math.sqrt(rounds)
+            noise[rounds] = least * (target.spent(member.stairs, tie) / target.epsilon) ** (
+                1 / target.slope(member.stairs, tie)
+            )
+            members[rounds] = member
+        return noise[rounds]
+
+    best = fewest.rounds
+    while (more := math.ceil(_STRIDE * best)) * limits.first <= target.gradients and priced(more) < noise[best]:
+        best = more
+    low, high, enough = fewest.rounds, best, _NEAR * min(noise.values())
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if priced(middle) <= enough else (middle + 1, high)
+    if high == fewest.rounds:
+        return fewest, sigma
+    return members[high], target.sigma(members[high].stairs, start=noise[high] / math.sqrt(high))
+
+
+def _beats(target: Target, one: Member, best: Member, sigma: float) -> bool:
+    """Does it reach the target with less aggregated noise than ``best`` has with ``sigma``?"""
+    tie = sigma * math.sqrt(best.rounds / one.rounds)
+    if target.spent(one.stairs, tie, quick=True) >= target.spent(best.stairs, sigma, quick=True):
+        return False
+    return target.spent(one.stairs, tie) < target.spent(best.stairs, sigma)
+
+
+def _check_possible(target: Target, limits: Limits) -> None:
+    """Refuse what no member can mend, with the nearest value that would work."""
+    most, n, first, rounds, cap = target.gradients, target.records, limits.first, limits.rounds, limits.cap
     if cap < 1:
         raise UsageError(f"no round may have a whole record; allow a share of at least {1 / n:.3g}")
     if first is not None and first > cap:
@@ -118,61 +145,42 @@ def _check_possible(budget: Budget, first: int | None, rounds: int | None, cap: 
         )
     if first is not None and first > most:
         raise UsageError(f"a first size of {first:,} is more than all {most:,} gradients; start with {most:,} or less")
-    if rounds is not None and rounds * cap < most:
+    if rounds is None or (limits.power == 0 and first is not None):
+        return  # how many rounds a constant size takes is known; another number is answered with it
+    if rounds * cap < most:
         least = math.ceil(most / cap)
         raise UsageError(
             f"{rounds:,} rounds of at most {cap:,} records cannot compute {most:,} gradients; take {least:,} rounds or more"
         )
-    if rounds is not None and rounds * (first or 1) > most:
+    if rounds == 1 and first not in (None, most):
+        raise UsageError(f"one round has all {most:,} gradients, not {first:,}; take 2 rounds or more")
+    if rounds * (first or 1) > most:
         fewer = most // (first or 1)
         raise UsageError(
             f"{rounds:,} rounds of at least {first or 1:,} are more than {most:,} gradients; take {fewer:,} rounds or fewer"
         )
 
 
-def _why_none(
-    budget: Budget, first: int | None, power: float | None, rounds: int | None, cap: int, delay: Delay | None
-) -> str:
-    if delay is not None and _fit_any(budget, first, power, rounds, cap):
+def _why_none(target: Target, limits: Limits) -> str:
+    first, power, rounds, cap = limits.first, limits.power, limits.rounds, limits.cap
+    if limits.delay is not None and _simple(target, replace(limits, delay=None)):
         return "no schedule for this request meets the delay condition; start with a smaller first size or allow a larger delay"
     if power == 0 and first is not None:
-        count = math.ceil(budget.gradients / first)
-        return f"constant rounds of {first:,} take {count:,} rounds for {budget.gradients:,} gradients; ask for {count:,} rounds"
-    if rounds is None:  # without a power the constant schedule would fit
+        count = math.ceil(target.gradients / first)
+        return f"constant rounds of {first:,} take {count:,} rounds for {target.gradients:,} gradients; ask for {count:,} rounds"
+    if rounds is None:  # without a power one step would fit
         return (
             f"no sizes of power {power or 0:g} begin with {first or 1:,}, stay within {cap:,} and add up to "
-            f"{budget.gradients:,} gradients; start with a smaller first size, allow a larger share or take power 0"
+            f"{target.gradients:,} gradients; start with a smaller first size, allow a larger share or take power 0"
         )
-    last, p = min(
-        (Curve.through(first, p, rounds, budget.gradients).steps(budget.gradients)[-1][0], p)
-        for p in _powers(first, power)
-    )
-    share = math.ceil(last / budget.records * 1e4) / 1e4
-    more = _fit(budget, first, p, None, cap, delay)
-    ways = [f"allow a share of {share:g}"] if share <= 1 else []
-    ways += [f"take {more[0].rounds:,} rounds"] if more is not None else []
-    return f"{rounds:,} rounds would end with {last:,} of {budget.records:,} records, over the {cap:,} allowed; " + (
+    if power is None and first is not None:  # one step, the most even of all
+        last = math.ceil((target.gradients - first) / max(1, rounds - 1))
+    else:
+        last = Curve.through(first, power or 0.0, rounds, target.gradients).steps(target.gradients)[-1][0]
+    share = math.ceil(last / target.records * 1e4) / 1e4
+    more = _simple(target, replace(limits, rounds=None))
+    ways = [f"allow a share of {share:g}"] if share <= 1 and rounds > 1 else []
+    ways += [f"take {more[0].rounds:,} rounds"] if more else []
+    return f"{rounds:,} rounds would end with {last:,} of {target.records:,} records, over the {cap:,} allowed; " + (
         " or ".join(ways) or "start with a smaller first size"
     )
-
-
-def _fit_any(budget: Budget, first: int | None, power: float | None, rounds: int | None, cap: int) -> bool:
-    return any(_fit(budget, first, p, rounds, cap, None) is not None for p in _powers(first, power))
-
-
-def _powers(first: int | None, power: float | None) -> tuple[float, ...]:
-    """Without a first size, constant sizes are best, at a given number of rounds as under a cap."""
-    if power is not None:
-        return (power,)
-    return (0.0,) if first is None else POWERS
-
-
-def flat(size: int, gradients: int) -> Staircase:
-    whole, rest = divmod(gradients, size)
-    return tuple((s, n) for s, n in ((size, whole), (rest, 1)) if s and n)
-
-
-def rounded_up(sigma: float) -> float:
-    """To five digits, never down."""
-    scale = 10.0 ** (4 - math.floor(math.log10(sigma)))
-    return math.ceil(sigma * scale) / scale

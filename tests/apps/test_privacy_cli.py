@@ -87,23 +87,25 @@ def test_schedule_shows_the_noise_and_what_it_costs(served: bool) -> None:
 
 
 @pytest.mark.slow
-def test_plan_shows_the_plan_what_it_is_compared_to_the_curve_and_the_notes() -> None:
+def test_plan_shows_the_plan_its_family_the_curve_and_the_notes() -> None:
     text = shown("plan", *SMALL_PLAN, "--first-size", "2")
-    for words in ("sigma", "aggregated noise", "constant rounds of 2", "the paper's recipe", "share"):
+    for words in ("sigma", "aggregated noise", "2, then even", "power 0.5", "chosen", "share"):
         assert words in text
     for note in (
+        "Chosen for the least aggregated noise; next is power 0.25",
         "fewer and larger rounds lower the aggregated noise",
-        "constant sizes need no more noise",
         "small start",
     ):
         assert note in text
+    assert max(map(len, text.splitlines()[:30])) <= 80
     assert "constant sizes as large as allowed are best" in shown("plan", *SMALL_PLAN)
 
 
 @pytest.mark.slow
 def test_plan_as_json_has_everything_and_costs_no_more_than_asked() -> None:
     found = json_of("plan", *SMALL_PLAN, "--first-size", "2", "--power", "1")
-    assert {"q", "m", "p", "first", "last"} <= found["sizes"].keys()
+    assert {"shape", "q", "m", "p", "first", "last"} == found["sizes"].keys()
+    assert [row["name"] for row in found["family"] if row["chosen"]] == ["power 1"]
     assert found["sizes"]["first"] == 2 and found["sizes"]["p"] == 1
     assert found["aggregated_noise"] == pytest.approx(found["rounds"] ** 0.5 * found["sigma"])
     assert found["method"] == "tight" and {"constant", "paper"} == found["compared_to"].keys()
@@ -138,12 +140,14 @@ def test_a_written_plan_runs_once_it_is_said_whose_data_it_is() -> None:
 @settings(deadline=None, max_examples=12)
 @given(st.data())
 def test_any_plan_that_is_written_is_accepted_and_never_spends_more_than_stated(data: st.DataObject) -> None:
-    records, clients = data.draw(st.integers(20, 400), "records"), data.draw(st.integers(1, 4), "clients")
+    records, clients = data.draw(st.integers(100, 400), "records"), data.draw(st.integers(1, 4), "clients")
     gradients = data.draw(st.integers(10, 300), "gradients")
     stated, delta = data.draw(st.floats(0.3, 8), "epsilon"), data.draw(st.sampled_from([1e-3, 1e-5, 1e-8]), "delta")
     first, power = data.draw(st.none() | st.integers(1, 10), "first"), data.draw(st.none() | st.floats(0, 2), "power")
+    by_round = data.draw(st.booleans(), "by round")
+    asked = (stated, delta, records, gradients, first, power)
     try:
-        plan = crescendo.plan(stated, delta, records, gradients, first, power, max_share=0.2, compare=False)
+        plan = crescendo.plan(*asked, max_share=0.2, sigma_by_round=by_round, compare=False)
     except UsageError:
         assume(False)
     raw = tomllib.loads(plan_text(plan, stated))
