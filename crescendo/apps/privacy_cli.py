@@ -170,6 +170,9 @@ def audit(
     ] = 20.0,
     confidence: Annotated[float, typer.Option(help="How sure a failed verdict has to be.")] = 0.999,
     seed: Annotated[int, typer.Option(min=0, help="Of the attack and of the rng that a mechanism is given.")] = 0,
+    thorough: Annotated[
+        bool, typer.Option("--thorough", help="Of a run file: ten times as much of everything.")
+    ] = False,
     overrides: Overrides = None,
     as_json: AsJson = False,
 ) -> None:
@@ -203,12 +206,12 @@ def audit(
                 raise ConfigError(
                     "a run file says itself what it claims; leave the options that are for FILE.py:NAME out"
                 )
-            passed = _audit_run_file(Path(what), 400 if runs is None else runs, overrides or [], as_json)
+            passed = _audit_run_file(Path(what), 400 if runs is None else runs, overrides or [], thorough, as_json)
         if not passed:
             raise typer.Exit(1)
 
 
-def _audit_run_file(file: Path, runs: int, overrides: list[str], as_json: bool) -> bool:
+def _audit_run_file(file: Path, runs: int, overrides: list[str], thorough: bool, as_json: bool) -> bool:
     from crescendo.apps.runfile import read
     from crescendo.errors import ConfigError
 
@@ -219,8 +222,8 @@ def _audit_run_file(file: Path, runs: int, overrides: list[str], as_json: bool) 
     from crescendo.apps import privacy_show as show
     from crescendo.apps.auditing import attack
 
-    with show.progress("Attacking"):
-        found = attack(config, str(file), runs)
+    with show.progress("Attacking") as progress:
+        found = attack(config, str(file), runs, thorough, progress)
     if as_json:
         print_json(found.to_json())
     else:

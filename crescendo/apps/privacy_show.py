@@ -7,13 +7,14 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from rich.table import Table
 from rich.text import Text
 
 from crescendo.apps.accounting import Account, Statement
 from crescendo.apps.events_file import SAYS, EventsStatement
 from crescendo.apps.terminal import new_table, printer, progress_bar, say
 from crescendo.privacy import accountant
-from crescendo.privacy.audit import Report
+from crescendo.privacy.audit import Report, Row
 from crescendo.privacy.theorems import Verdict
 from crescendo.runtimes.peer_text import cleaned
 
@@ -180,7 +181,7 @@ def audited(found: Report) -> None:
         rows.append(("lower bound, from thresholds", number(found.lower_threshold), says))
     rows += [
         ("worst sensitivity ratio", f"{found.worst_ratio:.5f}", f"of {found.tries:,} attacks without noise; at most 1"),
-        ("measured / certified noise", f"{found.noise_ratio:.4f}", f"{found.runs:,} runs; within 1% of 1"),
+        ("measured / certified noise", f"{found.noise_ratio:.4f}", f"of {found.numbers:,} numbers; 1 but for chance"),
         (
             "measured / certified shift",
             f"{found.shift_ratio:.4f}",
@@ -191,6 +192,31 @@ def audited(found: Report) -> None:
     for row in rows:
         table.add_row(*row)
     console.print(table)
+    if found.checks:
+        console.print(_checks(found.checks))
     for finding in found.findings:
         say(console, f"{finding.kind}: {finding.says}")
-    say(console, "passed: nothing denies what is claimed" if found.passed else "failed: do not trust this epsilon")
+    alarms = f"a sound mechanism fails fewer than one audit in {1 / found.false_alarms:,.0f}"
+    says = f"passed: nothing denies what is claimed; {alarms}"
+    say(console, says if found.passed else f"failed: do not trust this epsilon; {alarms}")
+
+
+def _checks(rows: tuple[Row, ...]) -> Table:
+    """A line for each check: its p-value for every source of randomness, or whether it holds where chance has no part."""
+    sources = list(dict.fromkeys(row.source for row in rows if row.source is not None))
+    by_name: dict[str, list[Row]] = {}
+    for row in rows:
+        by_name.setdefault(row.name, []).append(row)
+    table = new_table("Checks: p-values, by source of randomness", "check", *sources)
+    table.add_column("looks for")
+    for name, same in by_name.items():
+        told = {row.source: _told(row) for row in same}
+        cells = [told.get(source, told.get(None, "") if place == 0 else "") for place, source in enumerate(sources)]
+        table.add_row(name, *cells, same[0].looks_for)
+    return table
+
+
+def _told(row: Row) -> str:
+    if not row.passed:
+        return "FAILED" if row.p is None else f"FAILED {row.p:.0e}"
+    return "holds" if row.p is None else f"{row.p:.3f}"

@@ -35,7 +35,9 @@ def least_sigma(epsilon_of: Callable[[float], float], target: float, start: floa
         else:
             low = here
             if sigma >= MOST:
-                nearest = f"the nearest epsilon is {1.01 * spent:.3g}" if math.isfinite(spent) else "ask for a larger delta"
+                nearest = (
+                    f"the nearest epsilon is {1.01 * spent:.3g}" if math.isfinite(spent) else "ask for a larger delta"
+                )
                 raise UsageError(f"no sigma below {MOST:g} reaches epsilon = {target:g} at this delta; {nearest}")
         if low is not None and high is not None:
             if high[0] <= low[0] * (1 + rtol):

@@ -108,7 +108,15 @@ def _of(asked: Asked, count: int, fine: bool) -> Iterator[list[tuple[int, int]]]
     top = min(rounds - 1, max(0, rest - rounds * least) // max(1, cap - least))
     between = rest - top * cap - (rounds - top - 1) * least
     yield [*head, (least, rounds - top - 1), (between, 1), (cap, top)]
-    for p in (*np.arange(0.05, 0.5, 0.05 if fine else 0.2), *np.arange(0.5, 2.01, 0.1 if fine else 0.5), 2.5, 3, 4, 6, 8):
+    for p in (
+        *np.arange(0.05, 0.5, 0.05 if fine else 0.2),
+        *np.arange(0.5, 2.01, 0.1 if fine else 0.5),
+        2.5,
+        3,
+        4,
+        6,
+        8,
+    ):
         yield _power(first, float(p), count, gradients)
 
 
@@ -132,11 +140,13 @@ def _power(first: int | None, p: float, count: int, gradients: int) -> list[tupl
         return np.asarray(np.exp(p * np.logaddexp(0, log_i - log_m)))
 
     if first is None:
-        sizes = np.arange(1.0, count + 1) ** p
+        sizes: np.ndarray[Any, Any] = np.arange(1.0, count + 1) ** p
     elif gradients <= first * count or first * curve(-80.0 / p).sum() < gradients:
         return [(0, 1)]
     else:
-        sizes = curve(brentq(lambda log_m: first * curve(log_m).sum() - gradients, -80.0 / p, 80.0))
+        sizes = np.asarray(
+            curve(brentq(lambda log_m: first * curve(log_m).sum() - gradients, -80.0 / p, 80.0)), dtype=np.float64
+        )
     sizes = sizes * (gradients / sizes.sum())
     levels = np.unique(np.searchsorted(sizes, np.linspace(sizes[0], sizes[-1], 32)[:-1], side="right"))
     ends = [end for end in levels.tolist() if 0 < end < count]

@@ -1,26 +1,26 @@
-"""Mechanisms, workers, clients and certificates with one bug each. The docstring is the bug; the audit must find every one."""
+"""Mechanisms and certificates with one bug each. The docstring is the bug; the audit must find every one.
+
+`planted_noise.py`, `planted_workers.py` and `planted_sources.py` have more of them; `planted_bugs.py` has the list of all and the
+way to run the audit on one.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from crescendo.core.client import Client
-from crescendo.core.messages import Broadcast, Update, Vector
+from crescendo.core.messages import Vector
 from crescendo.core.setup import Terms
 from crescendo.data.records import Records
 from crescendo.objectives.base import IntArray, LoopStepper, Slots, Stepper, clipped
 from crescendo.privacy.admission import admitted
-from crescendo.privacy.audit.outbox import open_outbox
 from crescendo.privacy.audit.subject import Maker, Subject
 from crescendo.privacy.certificates import Certificate, largest_step
 from crescendo.privacy.frozen import FrozenStepper
-from crescendo.privacy.gaussian import noised
 from crescendo.privacy.mechanisms import Private, masked
 from crescendo.privacy.noise import Source
 from crescendo.worker import Worker
@@ -49,6 +49,16 @@ def bound_on_x_only(subject: Subject, data: Records, rows: Ints, source: Source,
     data, sound = admitted(data, subject.certificate.norm_bound, intercept=False)
     kept = rows[sound[rows]]
     return planted(admission=False)(subject, data.take(kept), np.arange(len(kept)), source, model)
+
+
+def scaled_by_the_longest(subject: Subject, data: Records, rows: Ints, source: Source, model: Floats) -> Worker:
+    """Features are divided by the length of the longest record, which is a record's own affair."""
+    data, sound = admitted(data, subject.certificate.norm_bound, subject.objective.intercept)
+    kept = rows[sound[rows]]
+    data = data.take(kept)
+    longest = float(np.linalg.norm(data.x, axis=1).max(initial=0.0)) if isinstance(data.x, np.ndarray) else 1.0
+    data = Records(data.x / max(longest, 1.0), data.y)
+    return planted(admission=False)(subject, data, np.arange(len(kept)), source, model)
 
 
 # -- what a record's step is -------------------------------------------------------------------------------------------
@@ -110,6 +120,18 @@ class LetsNanThroughTheClip(Private):
             def _gradient(self, slots: Slots, rows: IntArray) -> Floats:
                 each = [self._objective.gradient(self._start, self._data, rows[r : r + 1]) for r in range(len(rows))]
                 return np.asarray(sum(g / max(1.0, float(np.linalg.norm(g)) / (slots.clip or math.inf)) for g in each))
+
+        return Frozen(objective, data)
+
+
+class ClipsTheSum(Private):
+    """The sum of the gradients is clipped to the number of records times C, not each of them to C."""
+
+    def stepper(self, objective: Any, data: Records) -> Stepper:
+        class Frozen(FrozenStepper):
+            def _gradient(self, slots: Slots, rows: IntArray) -> Floats:
+                total = np.asarray(self._objective.gradient(self._start, self._data, rows), dtype=np.float64)
+                return np.asarray(clipped(total, len(rows) * (slots.clip or math.inf)))
 
         return Frozen(objective, data)
 
@@ -179,153 +201,29 @@ class CountsItsRecords(Private):
             self._certificate = right
 
 
-# -- what is sent ------------------------------------------------------------------------------------------------------
-
-
-def with_noise(source: Source, i: int, hidden: Floats, scale: float) -> Floats:
-    return (
-        noised(hidden, scale, source.words(i, len(hidden)), lambda number: source.more(i, number)) if scale else hidden
-    )
-
-
-class ForgetsTheStepInTheNoise(Private):
-    """The noise is for a sum of gradients, and is added to a displacement."""
-
-    def _noised(self, i: int, hidden: Floats) -> Floats:
-        scale = self._certificate.sigma(i) * self._certificate.clip
-        return with_noise(self._source, i, hidden, scale)
-
-
-class RepeatsItsNoise(Private):
-    """Every round has the same noise."""
-
-    def _noised(self, i: int, hidden: Floats) -> Floats:
-        return with_noise(self._source, 0, hidden, self._certificate.noise_scale(i, self._me))
-
-
-class DividesByTheDraw(Private):
-    """A mean over the records drawn, times the number expected."""
+class DrawsTooOften(Private):
+    """Records are drawn at a rate a fifth above the certified one."""
 
     def draw(self, i: int, size: int) -> Slots:
-        slots = super().draw(i, size)
-        self._factor = len(slots) / max(1, len(slots.rows))
-        return slots
-
-    def _noised(self, i: int, hidden: Floats) -> Floats:
-        return super()._noised(i, hidden * self._factor)
-
-
-class DividesNoiseAndAll(DividesByTheDraw):
-    """The noisy sum is divided by the number drawn, which its noise then tells."""
-
-    def _noised(self, i: int, hidden: Floats) -> Floats:
-        return Private._noised(self, i, hidden) * self._factor
+        right = self._source
+        self._source = _Faster(right)
+        try:
+            return super().draw(i, size)
+        finally:
+            self._source = right
 
 
-class KeepsQuietAboutEmptyDraws(Worker):
-    """A round in which no record was drawn sends nothing."""
+class _Faster:
+    simulated = True
 
-    def finish(self) -> Update:
-        empty = self._slots is not None and not len(self._slots.rows)
-        update = super().finish()
-        return None if empty else update  # type: ignore[return-value]
+    def __init__(self, behind: Source) -> None:
+        self._behind = behind
 
+    def members(self, i: int, records: int, rate: float) -> Ints:
+        return self._behind.members(i, records, min(1.0, 1.2 * rate))
 
-# -- where the next round begins ---------------------------------------------------------------------------------------
-
-
-class _Moves(Client):
-    """A client that goes on from other displacements than it sent."""
-
-    def __init__(self, terms: Terms, me: int, model: Vector) -> None:
-        super().__init__(terms, me, model)
-        self.moves: dict[int, Floats] = {}
-
-    def _own_view(self) -> Floats:
-        view = self._base.copy()
-        for i in sorted(self._sent):
-            low, high = self.terms.block(i, len(view))
-            view[low:high] -= self.moves.get(i, self._sent[i])
-        return view
-
-
-class GoesOnUnnoised(Worker):
-    """The next round begins at the model before noise."""
-
-    sign = 0.0
-
-    def __init__(self, terms: Terms, me: int, model: Vector, *rest: Any) -> None:
-        super().__init__(terms, me, model, *rest)
-        self.client: _Moves = _Moves(terms, me, model)
-
-    def finish(self) -> Update:
-        i, start = self.client.round, self.client.frame
-        low, high = self.client.terms.block(i, self._size)
-        moved = start[low:high] - self._stepper.read()[low:high]
-        update = super().finish()
-        self.client.moves[i] = moved + self.sign * (np.asarray(update.delta, dtype=np.float64) - moved)
-        return update
-
-
-class AddsWhatIsSubtracted(GoesOnUnnoised):
-    """The paper's sign: noise is added to the model and to what is sent, which is subtracted."""
-
-    sign = -1.0
-
-
-class RefreshesByStepIndex(Worker):
-    """A broadcast in mid-round is taken in after the next third record: which one that is depends on who was drawn."""
-
-    def __init__(self, terms: Terms, me: int, model: Vector, objective: Any, data: Records, *rest: Any) -> None:
-        super().__init__(terms, me, model, objective, data, *rest)
-        self._stepper: _Refreshed = _Refreshed(objective, data)
-
-    def receive(self, broadcast: Broadcast) -> None:
-        if self._slots is not None:
-            self._stepper.pending = np.asarray(broadcast.model - self.client.frame, dtype=np.float64)
-        super().receive(broadcast)
-
-
-class _Refreshed(LoopStepper):
-    def load(self, w: Vector) -> None:
-        super().load(w)
-        self.pending: Floats | None = None
-        self._by, self._count = np.zeros_like(self._w), 0
-
-    def read(self) -> Floats:
-        return self._w - self._by
-
-    def advance(self, slots: Slots, h0: int, h1: int) -> None:
-        for h in range(h0, h1):
-            self._w *= 1 - slots.etas[h] * self._l2
-            for row in slots.rows[slots.records(h)]:
-                self._w -= slots.etas[h] * self._gradient(np.array([row]), slots.clip)
-                self._count += 1
-                if self.pending is not None and self._count % 3 == 0:
-                    self._w, self._by, self.pending = self._w + self.pending, self._by + self.pending, None
-
-
-# -- what is sent again ------------------------------------------------------------------------------------------------
-
-
-class NoisesAgain(Worker):
-    """What is sent again gets noise of its own."""
-
-    def __init__(self, terms: Terms, me: int, model: Vector, *rest: Any) -> None:
-        super().__init__(terms, me, model, *rest)
-
-        class Fresh(Client):
-            def unacknowledged(self) -> list[Update]:
-                return [replace(u, delta=u.delta * np.float32(1.01)) for u in super().unacknowledged()]
-
-        self.client = Fresh(terms, me, model)
-
-
-def forgetful_outbox(path: Path) -> Any:
-    """A ledger that takes a released round again, with whatever it is given."""
-    ledger = open_outbox(path)
-    ledger.release = lambda federation, round, event, data: data
-    return ledger
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._behind, name)
 
 
 # -- what is certified -------------------------------------------------------------------------------------------------
@@ -337,3 +235,20 @@ class LeavesTheFactorOut(Certificate):
 
     def sensitivity(self, i: int, c: int) -> float:
         return largest_step(self.terms, i, c) * self.clip * (1 + self.slack)
+
+
+@dataclass(frozen=True)
+class ChargesForMoreNoise(Certificate):
+    """The ledger is charged for a tenth more noise than there is."""
+
+    def event(self, i: int, c: int) -> Any:
+        event = super().event(i, c)
+        return None if event is None else replace(event, sigma=1.1 * event.sigma)
+
+
+@dataclass(frozen=True)
+class ChargesForFewerDraws(Certificate):
+    """Rates are taken of one record more than is declared."""
+
+    def rate(self, i: int, c: int) -> float:
+        return self.terms.share(i, c) / (self.records[c] + 1)

@@ -27,7 +27,7 @@ BUDGET = 1.0, 5.5e-8, 10_000, 25_000  # of Example 3
 @pytest.mark.parametrize(("size", "rounds", "sigma"), [(16, 1563, 0.85), (450, 55, 2.0), (5000, 30, 9.0)])
 def test_the_accountant_of_the_brute_force_agrees_with_a_contour_integral(size: int, rounds: int, sigma: float) -> None:
     epsilon = epsilon_of(((size, rounds),), 10_000, sigma, 1e-6)
-    deltas = (oracle.delta_of(epsilon, [(size / 10_000, sigma, rounds)], way) for way in ("remove", "add"))  # type: ignore[arg-type]
+    deltas = (oracle.delta_of(epsilon, [(size / 10_000, sigma, rounds)], way) for way in ("remove", "add"))
     assert max(deltas) == pytest.approx(1e-6, rel=2e-3)
 
 
@@ -66,7 +66,12 @@ def test_example_three_is_shown_with_its_whole_family_and_what_each_member_costs
     assert list(rows) == ["16, then even", "power 0.1", "power 0.25", "power 0.5", "power 1", "power 2", "constant"]
     noise = [row.aggregated_noise for row in example.family]
     assert noise == sorted(noise) and [row.name for row in example.family if row.chosen] == ["16, then even"]
-    expected = {"16, then even": (56, 15.18), "power 0.1": (60, 15.32), "power 0.5": (81, 16.53), "power 1": (104, 18.06)}
+    expected = {
+        "16, then even": (56, 15.18),
+        "power 0.1": (60, 15.32),
+        "power 0.5": (81, 16.53),
+        "power 1": (104, 18.06),
+    }
     for name, (rounds, total) in expected.items():
         row = rows[name]
         assert row.rounds == rounds and total <= row.aggregated_noise * 1.001 and row.aggregated_noise < 1.005 * total

@@ -106,7 +106,10 @@ def test_example_three_takes_a_sixth_of_the_noise_of_the_paper(linear: Plan) -> 
     assert (
         linear.rounds == 183 and (linear.sizes.first, linear.sizes.p) == (16, 1.0) and sum(linear.per_round) == 25_000
     )
-    assert linear.epsilon <= 1 and account(events_of(linear.staircase, 10_000, 0.99 * linear.sigma.least), 5.5e-8).epsilon > 1
+    assert (
+        linear.epsilon <= 1
+        and account(events_of(linear.staircase, 10_000, 0.99 * linear.sigma.least), 5.5e-8).epsilon > 1
+    )
     assert linear.compared_to["paper"]["aggregated_noise"] == pytest.approx(112, rel=0.05)
     assert linear.compared_to["constant"]["aggregated_noise"] == pytest.approx(33.1, rel=0.01)
 

@@ -33,7 +33,7 @@ def outbox_test(subject: Subject, rng: np.random.Generator, opener: Opener = ope
     seen: list[dict[int, bytes]] = []
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(2):
-            driver = Driver(subject, data, rows, subject.sources(int(rng.integers(2**62))), scene.start)
+            driver = Driver(subject, data, rows, subject.source(rng), scene.start)
             with opener(Path(folder) / "ledger") as ledger:
                 ledger.sign(FEDERATION, certificate.terms.digest, str(me), plan, 1e-6)
                 sent = {}
@@ -47,5 +47,5 @@ def outbox_test(subject: Subject, rng: np.random.Generator, opener: Opener = ope
     for later in seen[1:]:
         for i in rounds:
             if later.get(i) != seen[0][i]:
-                return {"resend": f"round {i} came out of the outbox with other bytes than were sent"}
+                return {"messages sent again": f"round {i} came out of the outbox with other bytes than were sent"}
     return {}

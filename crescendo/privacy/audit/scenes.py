@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -36,10 +37,19 @@ class Scene:
     sparse: bool = False
     disturb: Floats | None = None
     name: str = "search"
+    pair: int = -1  # which two rounds in a row, of `Subject.pairs`
+    labels: tuple[float, ...] | None = None  # that a record may have; None where all are such
+
+    def rounds(self, subject: Subject) -> tuple[int, ...]:
+        """Two rounds in a row that the scene is about."""
+        pairs = subject.pairs()
+        return pairs[max(self.pair, -len(pairs))]
 
     def draw(self, count: int) -> Draw:
         """The first ``count`` records, all of them."""
         sound = np.isfinite(self.x[:count]).all(axis=1) & np.isfinite(self.y[:count])
+        if self.labels is not None:
+            sound &= np.isin(self.y[:count], self.labels)
         return Draw(np.arange(count), self.tags[:count], sound)
 
     def data(self, features: int) -> Records:
@@ -68,6 +78,16 @@ def _ones(subject: Subject) -> float:
 def _unit(rng: np.random.Generator, size: int) -> Floats:
     v = rng.normal(size=size)
     return np.asarray(v / np.linalg.norm(v))
+
+
+def plain_records(subject: Subject, rng: np.random.Generator, count: int) -> Records:
+    """Sound records of all lengths: some are clipped and some are not, and some are longer than the bound allows."""
+    features, bound = subject.features, subject.certificate.norm_bound
+    longest = 10.0 if bound is None else math.sqrt(max(bound**2 - _ones(subject), 0.0))
+    x = rng.normal(size=(count, features))
+    lengths = longest * 10 ** rng.uniform(-2, 0.3, size=count)
+    x *= (lengths / np.linalg.norm(x, axis=1))[:, None]
+    return as_records(x, rng.choice(subject.labels, count))
 
 
 def random_scene(subject: Subject, rng: np.random.Generator, others: int | None = None) -> Scene:
@@ -100,7 +120,8 @@ def random_scene(subject: Subject, rng: np.random.Generator, others: int | None 
         tags[-1] = 0.0  # first: all later steps see what it did
     step = float(rng.choice([1.0, 1.0, rng.random() + 1e-3])) if subject.certificate.mechanism == "local" else None
     sparse = bool(rng.random() < 0.3 and subject.features > 8)
-    scene = Scene(x, y, start, tags, columns, step if rng.random() < 0.7 else None, sparse)
+    pair = int(rng.integers(3)) - 3
+    scene = Scene(x, y, start, tags, columns, step if rng.random() < 0.7 else None, sparse, pair=pair)
     return replace(scene, x=x * 2.0, name=OVERLONG) if rng.random() < 0.2 else scene
 
 
@@ -205,6 +226,7 @@ def hard_scenes(subject: Subject, rng: np.random.Generator) -> list[Scene]:
         y = plain.y.copy()
         y[where] = math.nan
         found.append(replace(plain, y=y, name="a label that is nan"))
+    found += _odd_labels(subject, rng)
     for k in range(8):
         long = random_scene(subject, rng, others=int(rng.choice([3, 12])))
         found.append(replace(long, x=long.x * (1.0 + 3.0 * rng.random()), name=OVERLONG))
@@ -222,6 +244,19 @@ def hard_scenes(subject: Subject, rng: np.random.Generator) -> list[Scene]:
         far = calm.start + rng.normal(size=len(calm.start)) * rng.choice([1.0, 10.0])
         found.append(replace(calm, disturb=far, name="a broadcast in mid-round"))
     return found
+
+
+def _odd_labels(subject: Subject, rng: np.random.Generator) -> Iterator[Scene]:
+    """Records whose labels are no labels, beside others: what becomes of them must not depend on who else is there."""
+    plain = random_scene(subject, rng, others=6)
+    for odd in (0.0, 2.0, 0.5, -7.0):
+        if odd in subject.labels:
+            continue
+        for kept in (*subject.labels[:2], odd):
+            for last in subject.labels[:2]:
+                y = np.where(np.arange(len(plain.y)) % 2, odd, kept)
+                y[-1] = last
+                yield replace(plain, y=y, labels=subject.labels, step=None, name=f"labels {odd:g} that are no labels")
 
 
 def _cancelling(subject: Subject, rng: np.random.Generator, odd: int) -> Scene:

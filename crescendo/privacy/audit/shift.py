@@ -4,64 +4,62 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from crescendo.privacy.audit.fuzz import difference
+from crescendo.privacy.audit.lead import Faults
 from crescendo.privacy.audit.scenes import Scene
-from crescendo.privacy.audit.statistics import normal_quantile
+from crescendo.privacy.audit.statistics import normal_quantile, normal_tail
 from crescendo.privacy.audit.subject import Script, Silent, Subject, releases
 from crescendo.privacy.events import PoissonGaussian
 
 Floats = npt.NDArray[np.float64]
 Cost = Callable[[Sequence[PoissonGaussian]], float]
 
-ALPHA = 1e-6  # of a false alarm
+NEAR = 1e-3  # of the sensitivity: what the wire's rounding may add
 
 
 @dataclass
 class Shift:
-    """How far one record moves the mean of what is sent, over the certified sensitivity, and what that is off by chance.
-
-    ``error`` is its standard error, ``low`` a bound from below.
-    """
+    """How far one record moves the mean of what is sent, over the certified sensitivity; ``error`` is its standard deviation."""
 
     ratio: float = 0.0
     error: float = 0.0
-    low: float = 0.0
-    found: dict[str, str] = field(default_factory=dict)
+
+    def low(self, alpha: float) -> float:
+        """A bound from below, wrong with probability ``alpha``."""
+        return self.ratio - normal_quantile(alpha) * self.error
+
+    @property
+    def p(self) -> float:
+        """The chance of as much or more if the record moves the mean by the sensitivity, and no further."""
+        return normal_tail((self.ratio - 1 - NEAR) / self.error) if self.error > 0 else 1.0
 
 
-def shift_test(subject: Subject, scene: Scene, rng: np.random.Generator, runs: int, alpha: float) -> Shift:
+def shift_test(subject: Subject, scene: Scene, rng: np.random.Generator, runs: int, faults: Faults) -> Shift:
     """Real noise, with the record in the draw and without it, along the direction of the noise-free difference."""
-    result, n, rounds = Shift(), len(scene.y) - 1, subject.pairs()[-1]
+    n, rounds = len(scene.y) - 1, scene.rounds(subject)
     data, starts = scene.data(subject.features), tuple(scene.start for _ in rounds)
     try:
         moved = [d for _, d in difference(subject, scene)]
         sent = []
         for count in (n, n + 1):
             script = dict.fromkeys(rounds, scene.draw(count))
-            sources = (Script(script, behind=subject.sources(int(rng.integers(2**62)))) for _ in range(runs))
+            sources = (Script(script, behind=subject.source(rng)) for _ in range(runs))
             sent.append([releases(subject, data, np.arange(count), source, rounds, starts) for source in sources])
-        _moved(subject, result, sent, moved, rounds, alpha)
+        return _moved(subject, sent, moved, rounds)
     except Silent as error:
-        result.found["silence"] = str(error)
+        faults.note("messages", str(error))
     except Exception as error:
-        result.found["stopped"] = f"the run stopped: {error}"
-    return result
+        faults.note("runs to the end", f"the run stopped: {error}")
+    return Shift()
 
 
-def _moved(
-    subject: Subject,
-    result: Shift,
-    sent: list[list[list[Floats]]],
-    moved: list[Floats],
-    rounds: tuple[int, ...],
-    alpha: float,
-) -> None:
-    """The mean over rounds, each weighed by its precision."""
+def _moved(subject: Subject, sent: list[list[list[Floats]]], moved: list[Floats], rounds: tuple[int, ...]) -> Shift:
+    """The mean over rounds, each weighed by its precision, which the certified noise sets."""
     shifts, errors = [], []
     for r, (i, d) in enumerate(zip(rounds, moved, strict=True)):
         length, certified = float(np.linalg.norm(d)), subject.certificate.sensitivity(i, subject.me)
@@ -69,14 +67,11 @@ def _moved(
             continue
         a, b = (np.array([run[r] for run in runs]) @ (d / length) for runs in sent)
         shifts.append(float(b.mean() - a.mean()) / certified)
-        errors.append(math.sqrt(a.var() / len(a) + b.var() / len(b)) / certified)
+        errors.append(subject.scale(i) * math.sqrt(1 / len(a) + 1 / len(b)) / certified)
     if not shifts:
-        return
+        return Shift()
     weights = 1 / np.square(np.maximum(errors, 1e-300))
-    result.ratio, result.error = float(np.average(shifts, weights=weights)), float(1 / math.sqrt(weights.sum()))
-    result.low = result.ratio - normal_quantile(alpha) * result.error
-    if result.ratio - normal_quantile(ALPHA) * result.error > 1 + 1e-3:
-        result.found["shift"] = f"one record moves the mean by {result.ratio:.4g} of the certified sensitivity"
+    return Shift(float(np.average(shifts, weights=weights)), float(1 / math.sqrt(weights.sum())))
 
 
 def parametric_epsilon(subject: Subject, cost: Cost, shift_low: float, noise_high: float, rate_low: float) -> float:

@@ -40,6 +40,13 @@ def epsilon_of_rates(tpr_low: float, fpr_high: float, delta: float) -> float:
     return math.log((tpr_low - delta) / fpr_high) if tpr_low - delta > fpr_high > 0 else 0.0
 
 
+def normal_tail(x: float) -> float:
+    """The probability of a Gaussian number above ``x``."""
+    from scipy.special import ndtr
+
+    return float(ndtr(-x))
+
+
 def normal_quantile(alpha: float) -> float:
     """How many standard deviations a Gaussian exceeds with probability ``alpha``."""
     from scipy.special import ndtri

@@ -24,7 +24,9 @@ from crescendo.worker import Worker
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint64]
 Maker = Callable[["Subject", Records, Ints, Source, Floats], Worker]
+Sources = Callable[[int, int], Source]  # (seed, client): a source is made anew for every run
 
 
 def build(subject: Subject, data: Records, rows: Ints, source: Source, model: Floats) -> Worker:
@@ -49,10 +51,15 @@ class Subject:
     labels: tuple[float, ...]
     wire: str
     make: Maker
-    sources: Callable[[int], Source] = field(default=lambda seed: SeededSource(seed, 0))
+    sources: Sources = field(default=SeededSource)
+    shared: tuple[int, ...] | None = None  # the rounds in which the client has a share; filled in when first asked for
 
     def scale(self, i: int) -> float:
         return self.certificate.noise_scale(i, self.me)
+
+    def source(self, rng: np.random.Generator) -> Source:
+        """A new source for a run of this client."""
+        return self.sources(int(rng.integers(2**62)), self.me)
 
     def without_noise(self) -> Subject:
         """The same with the noise switched off: what it sends is what is to be hidden."""
@@ -65,13 +72,22 @@ class Subject:
         terms = replace(self.certificate.terms, steps=ConstantSteps(eta))
         return replace(self, certificate=replace(self.certificate, terms=terms))
 
+    def rounds(self) -> tuple[int, ...]:
+        """The rounds in which the client has a share."""
+        if self.shared is None:
+            terms = self.certificate.terms
+            found = tuple(i for i in range(terms.rounds) if terms.share(i, self.me))
+            if not found:
+                raise UsageError(f"client {self.me} has no share in any round, so that there is nothing to audit")
+            object.__setattr__(self, "shared", found)
+        assert self.shared is not None
+        return self.shared
+
     def pairs(self) -> list[tuple[int, ...]]:
-        """Two rounds in a row in which the client has a share: the first such pair and the last one."""
-        terms = self.certificate.terms
-        shared = [i for i in range(terms.rounds) if terms.share(i, self.me)]
-        if not shared:
-            raise UsageError(f"client {self.me} has no share in any round, so that there is nothing to audit")
-        return list(dict.fromkeys([tuple(shared[:2]), tuple(shared[-2:])]))
+        """Two rounds in a row in which the client has a share: the first, one in the middle, the last."""
+        shared = self.rounds()
+        middle = len(shared) // 2
+        return list(dict.fromkeys([shared[:2], shared[middle : middle + 2], shared[-2:]]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,9 +111,9 @@ class Draw:
 
 
 class Script:
-    """A source that says what it is told: draws by round, no noise but what is pushed in; ``behind`` supplies the rest.
+    """A source that says what it is told: draws by round, no noise but what is pushed in, in units of its scale.
 
-    With draws it is the noise that comes from ``behind``; without, it is the members, each with a tag of its own.
+    ``behind`` supplies the rest. With draws that is the noise; without, it is the members, each with a tag of its own.
     """
 
     simulated = True
@@ -124,13 +140,15 @@ class Script:
             return self._behind.tags(i, count)
         return np.resize(tags, count) if len(tags) else np.linspace(0.0, 1.0, count, endpoint=False)
 
-    def words(self, i: int, size: int) -> npt.NDArray[np.uint64]:
+    def words(self, i: int, size: int) -> Words:
         if self._behind is not None and self._draws is not None:
             return self._behind.words(i, size)
-        return word_of(self._push.get(i, np.zeros(size)))
+        return word_of(np.resize(self._push[i], size) if i in self._push else np.zeros(size))
 
     def more(self, i: int, number: int) -> Iterator[int]:
-        return self._behind.more(i, number) if self._behind is not None else itertools.repeat(1 << 63)
+        if self._behind is not None and self._draws is not None:
+            return self._behind.more(i, number)
+        return itertools.repeat(2**63)
 
 
 class Silent(Exception):
@@ -142,21 +160,26 @@ class Driver:
 
     def __init__(self, subject: Subject, data: Records, rows: Ints, source: Source, start: Floats) -> None:
         self.subject, self._epoch = subject, 0
-        self.worker = subject.make(subject, data, rows, source, start)
+        # a record that is not among the rows is not there at all: whatever looks at all the data must not see it
+        self.worker = subject.make(subject, data.take(rows), np.arange(len(rows)), source, start)
         self.sent: list[Update] = []
 
     def begin(self, i: int, start: Floats) -> None:
         """A broadcast with all that was sent brings the client to round i and to this model."""
-        client = self.worker.client
-        if client.round < i:
-            client.resume(i)
+        self.skip_to(i)
         if i == 0:
             return  # it was made with this model
-        self._tell(start, i)
+        self.tell(start, i, i)
 
-    def _tell(self, model: Floats, i: int, k: int | None = None) -> None:
+    def skip_to(self, i: int) -> None:
+        """The rounds before i that were not sent are void."""
+        if self.worker.client.round < i:
+            self.worker.client.resume(i)
+
+    def tell(self, model: Floats, below: int, k: int) -> None:
+        """A broadcast that has this client's rounds below ``below``."""
         self._epoch += 1
-        self.worker.receive(Broadcast(model, i if k is None else k, Settled(i), self._epoch))
+        self.worker.receive(Broadcast(model, k, Settled(below), self._epoch))
 
     def run(self, i: int, disturb: Floats | None = None) -> Floats:
         """Run round i to its end and return what was sent, decoded; ``disturb`` is broadcast in the middle of it."""
@@ -166,10 +189,14 @@ class Driver:
         first = work.slots // 2
         if disturb is not None:
             self.worker.run(first)
-            self._tell(disturb, i, min(i + 1, self.subject.certificate.terms.rounds))
+            self.tell(disturb, i, min(i + 1, self.subject.certificate.terms.rounds))
         else:
             first = 0
         self.worker.run(work.slots - first)
+        return self.finish(i)
+
+    def finish(self, i: int) -> Floats:
+        """What is sent of round i, all slots of which were run."""
         update: Update | None = self.worker.finish()
         if update is None:
             raise Silent(f"round {i} sent nothing")

@@ -15,22 +15,24 @@ from crescendo.privacy.audit.subject import Draw, Script, Subject, releases
 Floats = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Threshold:
-    """A lower bound on epsilon, over the rounds attacked."""
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Likelihood-ratio scores of runs without the record and with it, over the rounds attacked."""
 
-    epsilon: float
-    runs: int
+    without: Floats
+    with_it: Floats
     rounds: tuple[int, ...]
 
+    def epsilon(self, alpha: float, delta: float) -> float:
+        """A lower bound on what the rounds cost, wrong with probability ``alpha``."""
+        return best_bound(self.without, self.with_it, alpha, delta)
 
-def threshold_test(
-    subject: Subject, scene: Scene, rng: np.random.Generator, runs: int, alpha: float, delta: float
-) -> Threshold:
+
+def threshold_scores(subject: Subject, scene: Scene, rng: np.random.Generator, runs: int) -> Scores:
     """Real draws and real noise in every run; thresholds are chosen on one half and tested on the other."""
-    rounds = subject.pairs()[-1]
-    scores = [_scores(subject, scene, rng, rounds, records, runs) for records in (1, 2)]
-    return Threshold(best_bound(scores[0], scores[1], alpha, delta), runs, rounds)
+    rounds = scene.rounds(subject)
+    without, with_it = (_scores(subject, scene, rng, rounds, records, runs) for records in (1, 2))
+    return Scores(without, with_it, rounds)
 
 
 def best_bound(without: Floats, with_it: Floats, alpha: float, delta: float) -> float:
@@ -63,7 +65,7 @@ def _scores(
     moved = [d for _, d in difference(subject, _two(scene))]
     scores = np.zeros(runs)
     for run in range(runs):
-        source = subject.sources(int(rng.integers(2**62)))
+        source = subject.source(rng)
         for r, sent in enumerate(releases(subject, data, pair, source, rounds, starts)):
             scores[run] += _score(subject, rounds[r], sent - means[r], moved[r])
     return scores

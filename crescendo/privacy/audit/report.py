@@ -1,0 +1,86 @@
+"""What an audit found: bounds on epsilon, and a row for each check."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+DETERMINISTIC = {
+    "sensitivity": "a record that changes too much",
+    "carried over": "more kept than was sent",
+    "certified formula": "a release unlike the formula's",
+    "public grid": "numbers off the public grid",
+    "start models": "starts not made of messages",
+    "draws asked for": "other records or rates",
+    "messages": "missing, longer, or with more",
+    "messages sent again": "other bytes than the first time",
+    "runs to the end": "records that stop the run",
+    "edges": "noise lost under extreme terms",
+    "wires": "another release on another wire",
+    "certificate": "numbers that the terms deny",
+}
+"""Checks that chance has no part in, by name, and what each looks for."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that the certificate says and the releases deny."""
+
+    kind: str
+    says: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """One check: ``p`` is its p-value and ``level`` what it must stay above; None where chance has no part.
+
+    ``says`` is what was found, or for a check that passed, the place that came nearest to it.
+    """
+
+    name: str
+    looks_for: str
+    source: str | None
+    p: float | None
+    level: float | None
+    exact: bool
+    passed: bool
+    says: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """Plain data. Lower bounds hold with probability ``confidence`` each; None is a test that was not run.
+
+    ``claimed_attacked`` is what the accountant says of the rounds that the threshold test attacks alone. ``false_alarms`` bounds
+    the chance that a sound mechanism fails.
+    """
+
+    mechanism: str
+    client: int
+    claimed: float
+    delta: float
+    confidence: float
+    lower: float
+    lower_shift: float
+    lower_threshold: float | None
+    claimed_attacked: float | None
+    worst_ratio: float
+    carried_ratio: float
+    noise_ratio: float
+    shift_ratio: float
+    shift_error: float
+    tries: int
+    runs: int
+    findings: tuple[Finding, ...]
+    checks: tuple[Row, ...] = ()
+    numbers: int = 0  # noise numbers that were looked at
+    false_alarms: float = 1e-4
+    name: str | None = None  # of the client, where it has one
+
+    @property
+    def passed(self) -> bool:
+        return not self.findings
+
+    def to_json(self) -> dict[str, Any]:
+        """As one JSON object, with the verdict."""
+        return {"verdict": "passed" if self.passed else "failed", **asdict(self)}
