@@ -394,7 +394,7 @@ def test_audit_fails_on_half_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("crescendo.privacy.mechanisms.noised", lambda x, scale, *rest: noised(x, scale / 2, *rest))
     found = json_of("audit", "private.toml", "--runs", "40", code=1)
-    assert "noise" in {finding["kind"] for finding in found["findings"]}
+    assert "noise scale" in {finding["kind"] for finding in found["findings"]}
     assert found["noise_ratio"] == pytest.approx(0.5, abs=0.02)
 
 

@@ -188,7 +188,7 @@ BUGS: list[Bug] = [
     Bug(sources.FixedSize, "sizes of draws", needs=40),
     Bug(sources.Epochs, "common records", needs=40),
     Bug(sources.NeverTheLast, "which records", needs=160),
-    Bug(sources.DrawsAgainIfEmpty, "sizes of draws", minibatch(size=2), needs=60),
+    Bug(sources.DrawsAgainIfEmpty, "smallest and largest draws", minibatch(size=2), needs=60),
     Bug(sources.SameDraws, "common records", needs=40),
     # what is sent
     Bug(noise.ForgetsTheStepInTheNoise, "noise scale", needs=40),
@@ -198,7 +198,7 @@ BUGS: list[Bug] = [
     Bug(noise.LeavesOneRoundOut, "noise by round", needs=40),
     Bug(noise.TooLittleNoise, "certified formula"),
     Bug(noise.ScaleTellsTheDraw, "noise by size of draw", needs=40),
-    Bug(noise.CutsTheNoiseOfEmptyDraws, "noise by size of draw", needs=40),
+    Bug(noise.CutsTheNoiseOfEmptyDraws, "tails by size of draw", needs=40),
     Bug(noise.NoiseTellsOneRecord, "noise by record", needs=40),
     Bug(noise.DropsSomeNoise, "noise tails", needs=40),
     Bug(noise.DividesByTheDraw, "sensitivity"),
