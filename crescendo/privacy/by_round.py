@@ -32,10 +32,11 @@ _WORTH = 0.998  # of the noise: what gains less is not worth a second sigma
 def spread(target: Target, stairs: Staircase, sigma: float) -> tuple[float, ...]:
     """A sigma for each step with the least sum of squares over all rounds; ``sigma`` for all where nothing is gained.
 
-    >>> target = Target(1.0, 1e-5, 10_000, 10_016)
-    >>> small, large = spread(target, ((16, 1), (5000, 2)), 4.1)
-    >>> small < 1 and 3 < large < 4.2
-    True
+    >>> target, stairs = Target(1.0, 1e-5, 10_000, 10_016), ((16, 1), (5000, 2))
+    >>> sigma = target.sigma(stairs)
+    >>> small, large = spread(target, stairs, sigma)
+    >>> small < sigma / 2, 0.99 * sigma < large < 1.01 * sigma
+    (True, True)
     """
     same, few = (sigma,) * len(stairs), _few(stairs)
     if len(few) < 2:

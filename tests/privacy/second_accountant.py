@@ -38,8 +38,8 @@ def epsilon_of(stairs: Stairs, records: int, sigma: float, delta: float, most: f
     for direction in ("remove", "add"):
         rounds = [(*_atoms(size / records, sigma, direction), count) for size, count in stairs]
         epsilon, interval = _composed(rounds, delta, 1.0)
-        if interval > epsilon / 150 > 0:
-            epsilon, _ = _composed(rounds, delta, max(epsilon / 150 / interval, 1 / 64))
+        if interval > epsilon / 500 > 0:
+            epsilon, _ = _composed(rounds, delta, max(epsilon / 500 / interval, 1 / 64))
         found.append(epsilon)
         if epsilon >= most:
             break
@@ -88,10 +88,11 @@ def _composed(rounds: list[tuple[Floats, Floats, int]], delta: float, finer: flo
         parts = ((-1, (off * off - off) / 2), (0, 1 - off * off), (1, (off * off + off) / 2))
         transform *= np.fft.rfft(sum(np.bincount((at + j) % cells, weight * part, cells) for j, part in parts)) ** n
     k = round(mean / h) - cells // 2 + np.arange(cells)
-    pmf, loss = np.maximum(np.fft.irfft(transform, cells)[k % cells], 0), k * h
-    prob = np.exp(np.minimum(np.log(np.maximum(pmf, 1e-300)) + log - theta * loss, 50.0))
+    pmf, loss = np.fft.irfft(transform, cells)[k % cells], k * h
+    there = loss > 0  # all that an epsilon of 0 or more asks for
+    prob = np.where(there, pmf, 0.0) * np.exp(np.where(there, np.minimum(log - theta * loss, 600.0), 0.0))
     above = np.cumsum(prob[::-1])[::-1]
-    weighed = np.cumsum((prob * np.exp(-np.clip(loss, -600, 600)))[::-1])[::-1]
+    weighed = np.cumsum((prob * np.exp(-np.clip(loss, 0, 600)))[::-1])[::-1]
 
     def over(epsilon: float) -> float:
         i = int(np.searchsorted(loss, epsilon, side="right"))

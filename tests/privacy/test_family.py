@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from tests.privacy import oracle
 from tests.privacy.brute_force import Asked, compare, least_noise, random_request
 from tests.privacy.second_accountant import epsilon_of
 
+DOCS = Path(__file__).parents[2] / "docs" / "privacy_examples.md"
 BUDGET = 1.0, 5.5e-8, 10_000, 25_000  # of Example 3
 
 
@@ -28,7 +30,7 @@ BUDGET = 1.0, 5.5e-8, 10_000, 25_000  # of Example 3
 def test_the_accountant_of_the_brute_force_agrees_with_a_contour_integral(size: int, rounds: int, sigma: float) -> None:
     epsilon = epsilon_of(((size, rounds),), 10_000, sigma, 1e-6)
     deltas = (oracle.delta_of(epsilon, [(size / 10_000, sigma, rounds)], way) for way in ("remove", "add"))
-    assert max(deltas) == pytest.approx(1e-6, rel=2e-3)
+    assert max(deltas) == pytest.approx(1e-6, rel=5e-4)
 
 
 @pytest.mark.slow
@@ -80,14 +82,28 @@ def test_example_three_is_shown_with_its_whole_family_and_what_each_member_costs
     assert any("With noise by round" in note for note in example.notes)
 
 
+def documented() -> dict[str, list[str]]:
+    """The cells of the docs' table by schedule, without what stands in brackets behind a name."""
+    text = DOCS.read_text().partition("## What the planner finds")[2].partition("\n- ")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")]
+    return {cells[0].partition(" (")[0]: cells[1:] for cells in rows[2:]}
+
+
 @pytest.mark.slow
-def test_every_row_of_the_family_meets_the_budget(example: Plan) -> None:
-    """The rows are made again from their numbers: the sizes of a power by `plan`, with the row's own rounds."""
+def test_the_docs_show_this_family(example: Plan) -> None:
+    shown = documented()
+    assert shown.keys() == {row.name for row in example.family}
     for row in example.family:
-        if row.shape == "power":
-            made = plan(*BUDGET, first_size=16, power=row.p, compare=False)
-            assert made.rounds == row.rounds and made.sizes.last == row.last
-            assert account(events_of(made.staircase, 10_000, row.sigma.least), 5.5e-8).epsilon <= 1
+        rounds, sigma, noise = shown[row.name][:3]
+        assert rounds == f"{row.rounds:,}" and row.sigma.least == pytest.approx(float(sigma), rel=0.005)
+        assert row.aggregated_noise == pytest.approx(float(noise), rel=0.005)
+
+
+@pytest.mark.soak
+def test_the_docs_show_this_family_with_noise_by_round() -> None:
+    shown = documented()
+    for row in plan(*BUDGET, first_size=16, sigma_by_round=True).family:
+        assert row.aggregated_noise == pytest.approx(float(shown[row.name][4]), rel=0.005)
 
 
 @pytest.mark.slow
@@ -103,10 +119,10 @@ def test_a_small_first_round_is_paid_for_with_as_few_more_rounds_as_do() -> None
 
 @pytest.mark.slow
 def test_at_a_large_epsilon_few_large_rounds_need_less_noise_than_even_ones() -> None:
-    free = plan(10, 1e-6, 10_000, 10_000, rounds=5)
-    even = plan(10, 1e-6, 10_000, 10_000, rounds=5, power=0, compare=False)
+    free = plan(10, 1e-6, 1_000, 1_000, rounds=5)
+    even = plan(10, 1e-6, 1_000, 1_000, rounds=5, power=0, compare=False)
     assert free.sizes.shape == "levels" and even.sizes.shape == "constant" and free.rounds == even.rounds == 5
-    assert free.aggregated_noise < 0.9 * even.aggregated_noise and sum(free.per_round) == 10_000
+    assert free.aggregated_noise < 0.9 * even.aggregated_noise and sum(free.per_round) == 1_000
     assert any("4 small rounds and a few large ones need less noise" in note for note in free.notes)
 
 
@@ -137,18 +153,17 @@ def test_unequal_noise_in_rounds_alike_costs_more(rate: float, sigma: float, rou
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("power", "gain"), [(None, 0.005), (1.0, 0.07)])
-def test_noise_by_round_lowers_the_aggregated_noise_at_equal_epsilon(power: float | None, gain: float) -> None:
-    request = {"first_size": 16, "power": power, "rounds": 56 if power is None else 120, "compare": False}
-    one = plan(*BUDGET, **request)  # type: ignore[arg-type]
-    varied = plan(*BUDGET, **request, sigma_by_round=True)  # type: ignore[arg-type]
+@pytest.mark.parametrize(("power", "rounds", "gain"), [(None, 12, 0.02), (1.0, 24, 0.06)])
+def test_noise_by_round_lowers_the_aggregated_noise(power: float | None, rounds: int, gain: float) -> None:
+    asked = (1.0, 1e-6, 1_000, 2_000, 10, power, rounds)
+    one, varied = (plan(*asked, sigma_by_round=by_round, compare=False) for by_round in (False, True))
     assert varied.staircase == one.staircase and varied.aggregated_noise < (1 - gain) * one.aggregated_noise
-    assert varied.epsilon == account(varied.events, 5.5e-8).epsilon <= 1
+    assert varied.epsilon == account(varied.events, 1e-6).epsilon <= 1
     assert [rounds for rounds, _ in varied.sigma.steps] == [rounds for _, rounds in varied.staircase]
     sigmas = list(varied.sigma.values())
     assert sigmas == sorted(sigmas) and varied.sigma.aggregated(varied.rounds) == pytest.approx(varied.aggregated_noise)
     less = tuple(0.99 * sigma for sigma in sigmas)
-    assert account(events_of(varied.staircase, 10_000, less), 5.5e-8).epsilon > 1
+    assert account(events_of(varied.staircase, 1_000, less), 1e-6).epsilon > 1
 
 
 @pytest.mark.slow
@@ -156,9 +171,9 @@ def test_a_spread_is_about_as_good_as_a_search_over_each_sigma() -> None:
     """Two steps, so that one number decides: the ratio of the sigmas."""
     target, stairs = Target(0.5, 1e-6, 10_000, 10_000), ((16, 1), (2_496, 4))
     found = spread(target, stairs, target.sigma(stairs))
-    every = [target.scaled(stairs, (1.0, ratio)) for ratio in np.geomspace(1.0, 12.0, 25)]
+    every = [target.scaled(stairs, (1.0, ratio)) for ratio in np.geomspace(1.5, 9.0, 10)]
     least = min(aggregated(stairs, sigmas) for sigmas in every)
-    assert aggregated(stairs, found) < 1.003 * least
+    assert aggregated(stairs, found) < 1.005 * least
     assert aggregated(stairs, found) < 0.93 * math.sqrt(5) * target.sigma(stairs)
 
 
