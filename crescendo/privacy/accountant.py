@@ -10,9 +10,7 @@ The number reported is an upper bound, for these reasons.
    bound of every error. Each direction is composed by itself; epsilon is the larger.
    Where one rare, large loss decides, `jumps` splits it off.
 3. *Where to look.* `saddle` chooses tilt, interval and window. They decide how tight the bound is, not whether it is one.
-4. *A part set aside.* Epsilon is computed at delta (1 - RESERVED): a millionth of every delta pays for the rare events that
-   a certificate counts (a draw beyond its bound, noise whose refinement was stopped).
-5. *The least of bounds.* Renyi divergence gives a bound of its own; the smaller of the two is reported. It is also what is
+4. *The least of bounds.* Renyi divergence gives a bound of its own; the smaller of the two is reported. It is also what is
    left where the grid is not used (delta below 1e-285 a round, more than 1e11 rounds, epsilon above 1e6); ``why`` says so.
 
 How much it overstates is estimated, not proved. ``error`` is what epsilon gains when the grid is made twice as coarse. The dots
@@ -38,8 +36,6 @@ from crescendo.privacy.events import Counted, PoissonGaussian, tally
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with how many steps are done and how many there are."""
 
-RESERVED = 1e-6
-"""The share of every delta that is set aside for rare events: epsilon is computed at delta (1 - RESERVED)."""
 LEAST_DELTA_A_ROUND = 1e-285
 MOST_ROUNDS = 10**11
 MOST_EPSILON = 1e6
@@ -82,8 +78,9 @@ def account(
     state_error: bool = True,
     progress: Progress | None = None,
 ) -> Spent:
-    """The epsilon of all ``events`` together at ``delta``, of which a millionth (RESERVED) is set aside for rare events.
+    """The epsilon of all ``events`` together at ``delta``.
 
+    Rare failures of a mechanism are not in it: `certificates.usual_delta` takes them off delta before.
     For searches, ``quick`` asks for Renyi divergence only, and ``state_error=False`` for the same epsilon without its error.
 
     >>> rounds = [PoissonGaussian(0.01, 1.0)] * 1000
@@ -101,8 +98,7 @@ def account(
         return Spent(0.0, delta, "none", 0.0, 0.0, None, "nothing was released about any record")
     if any(event.sigma == 0 for event, _ in counted):
         return Spent(math.inf, delta, "none", math.inf, 0.0, None, "a round was released without noise")
-    usable = delta * (1 - RESERVED)
-    bound, order = renyi.epsilon_of(renyi.divergences(counted), usable)
+    bound, order = renyi.epsilon_of(renyi.divergences(counted), delta)
     if bound == math.inf:
         return Spent(math.inf, delta, "none", math.inf, 0.0, None, "a round was released with next to no noise")
 
@@ -111,14 +107,14 @@ def account(
 
     if quick:
         return by_rdp("as a quick answer was asked for")
-    if _apart(counted) <= usable:
+    if _apart(counted) <= delta:
         why = "no test tells the two data sets apart with a probability above delta"
         return Spent(0.0, delta, "pld", bound, 0.0, None, why)
     rounds = sum(count for _, count in counted)
-    if usable / rounds < LEAST_DELTA_A_ROUND or rounds > MOST_ROUNDS or bound > MOST_EPSILON:
+    if delta / rounds < LEAST_DELTA_A_ROUND or rounds > MOST_ROUNDS or bound > MOST_EPSILON:
         limit = f"{LEAST_DELTA_A_ROUND:g} a round, above {MOST_ROUNDS:g} rounds and above epsilon = {MOST_EPSILON:g}"
         return by_rdp(f"as privacy loss distributions are not used below delta = {limit}")
-    found = _Composition(counted, usable, bound, state_error, progress).result()
+    found = _Composition(counted, delta, bound, state_error, progress).result()
     if progress is not None:
         progress(1, 1)
     if found is None or bound <= found[0]:

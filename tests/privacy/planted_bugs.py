@@ -207,6 +207,7 @@ BUGS: list[Bug] = [
     Bug(noise.NarrowNoise, "certified formula"),
     Bug(workers.KeepsQuietAboutEmptyDraws, "messages"),
     Bug(workers.TellsTheCount, "messages"),
+    Bug(workers.TruncatesOnNarrowWires, "wires"),
     Bug(workers.StopsIfItDoesNotFit, "runs to the end", options={"tries": 100}),
     Bug(sources.HalfTheSystem, "noise scale", needs=40),
     Bug(sources.SmallVariance, "noise scale", needs=200),

@@ -54,6 +54,15 @@ class StopsIfItDoesNotFit(Worker):
         self._mechanism.saturates = False
 
 
+class TruncatesOnNarrowWires(Worker):
+    """On a wire narrower than float64 the model's own numbers are cut to the wire before noise is added."""
+
+    def begin(self) -> None:
+        super().begin()
+        if self._wire != "float64":
+            self._stepper.load(np.asarray(self._stepper.read(), dtype=np.float16).astype(np.float64))
+
+
 # -- where the next round begins ---------------------------------------------------------------------------------------
 
 

@@ -47,10 +47,7 @@ def test_the_right_code_passes(options: dict[str, Any]) -> None:
     assert report.passed, report.findings
 
 
-ESCAPES = "whether records labelled 0 are admitted depends on whether any other record is labelled -1"
-
-
-@pytest.mark.parametrize("bug", [bug for bug in (*BUGS, *UNSEEN) if bug.says != ESCAPES], ids=named)
+@pytest.mark.parametrize("bug", [*BUGS, *UNSEEN], ids=named)
 def test_a_planted_bug_is_caught(bug: Bug) -> None:
     report = bug.audited(**({"runs": bug.needs, "tries": 16} | bug.options))
     caught = caught_by(report)
@@ -66,7 +63,7 @@ def test_every_check_catches_a_planted_bug() -> None:
     table = Path("docs/audit.md").read_text()
     names = [*DETERMINISTIC, *(check.name for check in CHECKS)]
     unproved = [name for name in names if name not in {bug.by for bug in BUGS} and f" {name}" not in table]
-    assert unproved == ["wires"]
+    assert not unproved
 
 
 def test_the_documented_table_has_every_bug_and_none_that_escaped() -> None:
@@ -74,5 +71,4 @@ def test_the_documented_table_has_every_bug_and_none_that_escaped() -> None:
     for bug in [*BUGS, *UNSEEN]:
         rows = [line for line in table.splitlines() if line.startswith(f"| {bug.says} ")]
         assert rows, bug.says
-    missed = [line for line in table.splitlines() if "**nothing**" in line]
-    assert len(missed) == 1 and ESCAPES in missed[0]
+    assert "**nothing**" not in table

@@ -247,8 +247,12 @@ def hard_scenes(subject: Subject, rng: np.random.Generator) -> list[Scene]:
 
 
 def _odd_labels(subject: Subject, rng: np.random.Generator) -> Iterator[Scene]:
-    """Records whose labels are no labels, beside others: what becomes of them must not depend on who else is there."""
+    """Records whose labels are no labels, beside others: what becomes of them must not depend on who else is there.
+
+    All records are the same, so that whatever becomes of several of them adds up.
+    """
     plain = random_scene(subject, rng, others=6)
+    plain = replace(plain, x=np.tile(plain.x[:1], (len(plain.x), 1)), start=np.zeros_like(plain.start))
     for odd in (0.0, 2.0, 0.5, -7.0):
         if odd in subject.labels:
             continue
