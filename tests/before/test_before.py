@@ -1,0 +1,108 @@
+"""What an earlier layout of the package wrote is opened, and what it computed is computed again, bit for bit.
+
+``served``, ``client`` and ``run`` are the folders of a federation and of a simulation. The models' hashes were taken at the
+same time. They hold where floats are rounded as on the machine that made them: other processors add up in another order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import crescendo
+from crescendo.apps.cli import app
+from crescendo.apps.terms import build_terms
+from crescendo.runtimes.durable import DurableServer
+from crescendo.runtimes.replay import replay
+from crescendo.runtimes.trace import Trace
+
+HERE = Path(__file__).parent
+BASE: dict[str, Any] = {
+    "run": {"seed": 11},
+    "data": {"source": "synthetic:rows=900,features=7"},
+    "clients": {"count": 3},
+    "objective": {"l2": 0.01},
+    "schedule": {
+        "rounds": 8,
+        "sizes": {"kind": "power", "scale": 30},
+        "steps": {"kind": "diminishing", "eta0": 0.05, "beta": 0.01, "per": "round"},
+        "wait": {"rounds": 1},
+    },
+    "timing": {"preset": "heterogeneous"},
+}
+PRIVATE: dict[str, Any] = {"delta": 1e-6, "sigma": 2.0, "clip": 0.5, "norm_bound": 3.0, "records": 280}
+RUNS: dict[str, tuple[dict[str, Any], str]] = {
+    "plain": ({}, "4988e2c19c541b8d"),
+    "minibatch": ({"privacy": {"mechanism": "minibatch", **PRIVATE}}, "6dd7e6c140f7e475"),
+    "local": ({"privacy": {"mechanism": "local", **PRIVATE}}, "c5aca6d7aafb95fe"),
+    "masks": ({"schedule": {**BASE["schedule"], "blocks": 2}}, "911b073190c6695c"),
+    "crashes": ({"timing": {"preset": "heterogeneous", "crash": {"every": 60.0, "down": 20.0}}}, "408f247859de245c"),
+}
+FLOATS = "87342196a8017181"
+
+
+def hashed(*arrays: Any) -> str:
+    return hashlib.sha256(b"".join(np.ascontiguousarray(array).tobytes() for array in arrays)).hexdigest()[:16]
+
+
+def hash_of(result: crescendo.Result) -> str:
+    """Of the model, and of everything that happened on the way to it."""
+    tables = result.trace.tables
+    return hashed(
+        result.model, *(tables[table][column] for table in sorted(tables) for column in sorted(tables[table]))
+    )
+
+
+def floats_of_this_machine() -> str:
+    """Sums, products and exponentials as this machine rounds them."""
+    x = np.random.Generator(np.random.Philox(1)).normal(size=(64, 33))
+    return hashed(x @ x.T, np.exp(x), x.sum(axis=0), np.log1p(np.abs(x)))
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_the_same_seeds_give_the_same_models(name: str) -> None:
+    if floats_of_this_machine() != FLOATS:
+        pytest.skip("this machine rounds otherwise than the one that made the hashes")
+    changes, expected = RUNS[name]
+    result = crescendo.simulate({**BASE, **changes})
+    assert hash_of(result) == expected
+
+
+def test_a_run_folder_is_read(tmp_path: Path) -> None:
+    shutil.copytree(HERE / "run", tmp_path / "run")
+    said = json.loads(CliRunner().invoke(app, ["account", str(tmp_path / "run"), "--json"]).stdout)
+    written = json.loads((HERE / "run" / "privacy.json").read_text())
+    assert said["epsilon"] == pytest.approx(written["epsilon"], rel=1e-4) and len(said["clients"]) == 3
+    Trace.load(tmp_path / "run" / "trace.npz")
+    again = CliRunner().invoke(app, ["run", str(tmp_path / "run" / "config.toml"), "--out", str(tmp_path / "again")])
+    assert again.exit_code == 0
+    assert (tmp_path / "again" / "config.toml").read_text() == (HERE / "run" / "config.toml").read_text()
+    with np.load(HERE / "run" / "model.npz") as old, np.load(tmp_path / "again" / "model.npz") as new:
+        assert sorted(old.files) == sorted(new.files)
+        assert all(np.allclose(old[key], new[key], rtol=1e-9) for key in old.files)
+
+
+def test_a_journal_adds_up_and_its_server_goes_on(tmp_path: Path) -> None:
+    shutil.copytree(HERE / "served", tmp_path / "served")
+    with np.load(HERE / "served" / "model.npz") as file:
+        model = file["model"]
+    assert np.array_equal(replay(tmp_path / "served" / "journal"), model)
+    terms = json.loads((HERE / "served" / "terms.json").read_text())["terms"]
+    with DurableServer(tmp_path / "served" / "journal", terms, lambda text: build_terms(text).terms) as server:
+        assert np.array_equal(server.model, model) and server.finished and server.k == 6
+
+
+def test_a_ledger_is_read(tmp_path: Path) -> None:
+    shutil.copytree(HERE / "client", tmp_path / "client")
+    ledger = tmp_path / "client" / "ledger.sqlite"
+    said = json.loads(CliRunner().invoke(app, ["account", "--ledger", str(ledger), "--json"]).stdout)
+    assert said["promised"] == said["spent"] == {"epsilon": 0.5453570777338593, "delta": 1e-05, "way": "sum"}
+    (federation,) = said["federations"]
+    assert federation["federation"] == "before" and federation["charged"] == 6 and federation["closed"]
