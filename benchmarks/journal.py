@@ -19,13 +19,13 @@ import numpy as np
 
 from crescendo.core.messages import Update
 from crescendo.core.server import Server
-from crescendo.core.setup import Terms
-from crescendo.runtimes.durable import DurableServer, replay
-from crescendo.runtimes.entries import Received, to_bytes
-from crescendo.runtimes.journal import GROUP, Journal
-from crescendo.runtimes.wire import decode, encode
+from crescendo.core.terms import Terms
+from crescendo.network.protocol.vector_bytes import decode, encode
 from crescendo.schedules.sizes import ConstantSizes
 from crescendo.schedules.steps import ConstantSteps
+from crescendo.storage.journal.durable_server import DurableServer, replay
+from crescendo.storage.journal.journal import GROUP, Journal
+from crescendo.storage.journal.journal_entries import Received, to_bytes
 
 CLIENTS = 20
 Ways = dict[str, Callable[[Path, list[Received], int], float]]

@@ -14,8 +14,8 @@ import numpy as np
 from sklearn.datasets import load_svmlight_file
 
 from crescendo.data import load
-from crescendo.data.known import SETS
-from crescendo.data.libsvm import parse
+from crescendo.data.formats.libsvm import parse
+from crescendo.data.sets.known import SETS
 
 NAMES = ("a9a", "w8a", "phishing", "ijcnn1", "covtype.binary")
 

@@ -22,10 +22,10 @@ import grpc.aio
 import numpy as np
 
 from crescendo.core.messages import Vector
-from crescendo.runtimes import wire_pb2 as pb
-from crescendo.runtimes.network.link import JOIN, LARGEST_MESSAGE, Place, channel_to
-from crescendo.runtimes.wire import encode, split
-from crescendo.runtimes.wire_messages import Hello, UpdatePart, to_server
+from crescendo.network.protocol import wire_pb2 as pb
+from crescendo.network.protocol.vector_bytes import encode, split
+from crescendo.network.protocol.wire_messages import Hello, UpdatePart, to_server
+from crescendo.network.transport.channels import JOIN, LARGEST_MESSAGE, Place, channel_to
 
 ECHO = "/benchmark.Echo/Echo"
 

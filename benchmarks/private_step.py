@@ -16,15 +16,15 @@ import numpy as np
 import numpy.typing as npt
 
 from crescendo.core.random import Purpose, stream
-from crescendo.core.setup import Terms
+from crescendo.core.terms import Terms
 from crescendo.data import Records, load
 from crescendo.objectives.base import Slots
-from crescendo.objectives.logistic import Logistic
-from crescendo.privacy.certificates import certify
-from crescendo.privacy.frozen import FrozenStepper
-from crescendo.privacy.gaussian import noised
-from crescendo.privacy.mechanisms import Plain, Private
-from crescendo.privacy.noise import SeededSource, Source, SystemSource
+from crescendo.objectives.logistic.objective import Logistic
+from crescendo.privacy.mechanisms.certificate import certify
+from crescendo.privacy.mechanisms.frozen import FrozenStepper
+from crescendo.privacy.mechanisms.gaussian import noised
+from crescendo.privacy.mechanisms.mechanism import Plain, Private
+from crescendo.privacy.mechanisms.noise import SeededSource, Source, SystemSource
 from crescendo.schedules import ConstantSizes, ConstantSteps
 from crescendo.worker import Worker
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from crescendo.apps.build import prepare
-from crescendo.apps.run import run_prepared
-from crescendo.apps.runfile import read
+from crescendo.config.loading import read
 from crescendo.core.random import Purpose, stream
 from crescendo.data import load
+from crescendo.runs.prepare import prepare
+from crescendo.runs.simulate import run_prepared
 
 ROOT = Path(__file__).resolve().parents[1]
 JOB = {

@@ -29,18 +29,16 @@ import grpc
 import grpc.aio
 import numpy as np
 
-from crescendo.apps.join import join
-from crescendo.apps.own_data import Source
-from crescendo.apps.policy import Policy
-from crescendo.apps.runfile import read
-from crescendo.apps.terms import Agreed, build_terms, terms_text
+from crescendo.config.loading import read
 from crescendo.core.messages import Settled
-from crescendo.runtimes import wire_pb2 as pb
-from crescendo.runtimes.network.link import LARGEST_MESSAGE, OPTIONS, Place
-from crescendo.runtimes.network.member import Member
-from crescendo.runtimes.network.peers import serialized
-from crescendo.runtimes.wire import encode
-from crescendo.runtimes.wire_messages import (
+from crescendo.federation.agreement import Agreed, build_terms, terms_text
+from crescendo.federation.own_records import Source
+from crescendo.federation.policy import Policy
+from crescendo.network.client.join import join
+from crescendo.network.client.participant import Member
+from crescendo.network.protocol import wire_pb2 as pb
+from crescendo.network.protocol.vector_bytes import encode
+from crescendo.network.protocol.wire_messages import (
     SERVICE,
     Hello,
     UpdatePart,
@@ -50,6 +48,8 @@ from crescendo.runtimes.wire_messages import (
     to_client,
     with_yours,
 )
+from crescendo.network.server.session import serialized
+from crescendo.network.transport.channels import LARGEST_MESSAGE, OPTIONS, Place
 
 BROADCASTS, EVERY, GOAL = 600, 0.02, 0.05
 STEP = 1024.0  # numbers are sent as multiples of 1 / STEP: exact in float32, and no model grows long

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from crescendo.errors import ConfigError, CrescendoError, DataError, PeerError, Refused, UsageError
 
 if TYPE_CHECKING:
-    from crescendo.apps.run import Result, simulate
-    from crescendo.privacy.planner import plan
+    from crescendo.privacy.planning.planner import plan
+    from crescendo.runs.simulate import Result, simulate
 
 __version__ = "0.1.0"
 __all__ = [
@@ -36,11 +36,11 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in ("simulate", "Result"):
-        from crescendo.apps import run
+        from crescendo.runs import simulate as run
 
         return getattr(run, name)
     if name == "plan":
-        from crescendo.privacy import planner
+        from crescendo.privacy.planning import planner
 
         return planner.plan
     raise AttributeError(f"module 'crescendo' has no attribute {name!r}")

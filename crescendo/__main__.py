@@ -13,7 +13,7 @@ def main() -> None:
     heeded = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # not under nohup, for example
     if heeded:
         signal.signal(signal.SIGINT, _leave)
-    from crescendo.apps.cli import app
+    from crescendo.cli.main import app
 
     if heeded:
         signal.signal(signal.SIGINT, signal.default_int_handler)

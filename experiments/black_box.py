@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from crescendo.privacy.accountant import account
-from crescendo.privacy.audit.black_box import BlackBoxReport, Claim, attack
-from crescendo.privacy.audit.black_box_mechanism import Mechanism
-from crescendo.privacy.audit.black_box_pairs import Neighbours, pairs
-from crescendo.privacy.events import PoissonGaussian
+from crescendo.audit.black_box.black_box import BlackBoxReport, Claim, attack
+from crescendo.audit.black_box.callable_mechanism import Mechanism
+from crescendo.audit.black_box.neighbours import Neighbours, pairs
+from crescendo.privacy.accounting.accountant import account
+from crescendo.privacy.accounting.events import PoissonGaussian
 
 Array = npt.NDArray[Any]
 Many = Callable[[Array, np.random.Generator, int], Array]

@@ -30,17 +30,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from crescendo.audit.driving.subject import Draw, Script, Subject, build, releases
+from crescendo.audit.threshold import best_bound
 from crescendo.core.messages import Broadcast, Settled
 from crescendo.core.random import Purpose, stream
-from crescendo.core.setup import Terms
+from crescendo.core.terms import Terms
 from crescendo.data.records import Records, as_records
 from crescendo.objectives.base import IntArray, Vector
-from crescendo.objectives.logistic import Logistic
-from crescendo.privacy.accountant import account
-from crescendo.privacy.audit.subject import Draw, Script, Subject, build, releases
-from crescendo.privacy.audit.threshold import best_bound
-from crescendo.privacy.certificates import certify
-from crescendo.privacy.noise import SeededSource
+from crescendo.objectives.logistic.objective import Logistic
+from crescendo.privacy.accounting.accountant import account
+from crescendo.privacy.mechanisms.certificate import certify
+from crescendo.privacy.mechanisms.noise import SeededSource
 from crescendo.schedules.sizes import PowerSizes
 from crescendo.schedules.steps import ConstantSteps
 

@@ -15,10 +15,10 @@ from collections import defaultdict
 import numpy as np
 from scipy.stats import binomtest, kstest
 
-from crescendo.core.setup import Terms
-from crescendo.objectives.logistic import Logistic
-from crescendo.privacy.audit import audit
-from crescendo.privacy.certificates import Certificate, certify
+from crescendo.audit import audit
+from crescendo.core.terms import Terms
+from crescendo.objectives.logistic.objective import Logistic
+from crescendo.privacy.mechanisms.certificate import Certificate, certify
 from crescendo.schedules.sizes import ConstantSizes
 from crescendo.schedules.steps import ConstantSteps
 

@@ -17,8 +17,8 @@ import numpy as np
 from crescendo import simulate
 from crescendo.data import Dataset, load
 from crescendo.errors import Refused
-from crescendo.privacy.planner import plan
-from crescendo.privacy.plans import Plan
+from crescendo.privacy.planning.planner import plan
+from crescendo.privacy.planning.plans import Plan
 
 EPSILON, DELTA, RECORDS, FIRST, CLIP, NORM_BOUND = 1.0, 5.5e-8, 10_000, 16, 0.1, 8.0
 DIMINISHING = {"kind": "diminishing", "eta0": 0.15, "beta": 0.001}

@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 
-PATHS = ("tests/runtimes/network", "tests/apps", "tests/conformance")
+PATHS = ("tests/network", "tests/cli", "tests/federation", "tests/conformance")
 COUNT = "FLAKY_COUNT"
 BUSY = (
     "import os\nparent = os.getppid()\nwhile os.getppid() == parent:\n    sum(range(10**6))"  # ends with who began it

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from crescendo.core.setup import Terms
+from crescendo.core.terms import Terms
 from tests.paper import Gradient, Vector, rho
 
 REAL = 3

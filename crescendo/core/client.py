@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from crescendo.core.messages import Broadcast, Settled, Update, Vector
-from crescendo.core.setup import Terms
+from crescendo.core.terms import Terms
 from crescendo.errors import PeerError, UsageError
 
 

@@ -31,12 +31,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from crescendo.core.buffer_pool import Spares
+from crescendo.core.duplicates import Repeats
 from crescendo.core.messages import Broadcast, Pair, Settled, Sum, Update, Vector, Word
 from crescendo.core.refusals import ConflictingUpdate, DuplicateUpdate, RefusedSum, SumOverlaps
-from crescendo.core.repeats import Repeats
-from crescendo.core.settling import Settling
-from crescendo.core.setup import Terms
-from crescendo.core.spares import Spares
+from crescendo.core.settled import Settling
+from crescendo.core.terms import Terms
 from crescendo.errors import PeerError, UsageError
 
 __all__ = ["ConflictingUpdate", "DuplicateUpdate", "RefusedSum", "Server", "SumOverlaps"]

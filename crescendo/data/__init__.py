@@ -3,7 +3,7 @@
 from crescendo.data.partition import client_names, split, weights
 from crescendo.data.public import SourceInfo, catalogue
 from crescendo.data.records import Dataset, Records, as_records
-from crescendo.data.sources import load
+from crescendo.data.registry import load
 
 __all__ = [
     "Dataset",

@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from crescendo.data import bundled, files, flights, known, labels, readers, synthetic
+from crescendo.data import labels
+from crescendo.data.formats import files, readers
 from crescendo.data.records import Label
+from crescendo.data.sets import bundled, flights, known, synthetic
 from crescendo.errors import ConfigError
 
 

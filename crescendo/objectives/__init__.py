@@ -5,16 +5,8 @@ logistic.py  logistic regression          logistic_steps.py, logistic_scores.py 
 optimum.py   w*, F* and G to full precision, cached
 """
 
-from crescendo.objectives.base import (
-    LoopStepper,
-    Objective,
-    Slots,
-    Stepper,
-    clipped,
-    stepper_for,
-    weights_of_rows,
-)
-from crescendo.objectives.logistic import Logistic
+from crescendo.objectives.base import LoopStepper, Objective, Slots, Stepper, clipped, stepper_for, weights_of_rows
+from crescendo.objectives.logistic.objective import Logistic
 from crescendo.objectives.optimum import Optimum, optimum
 from crescendo.objectives.own import ModelFile, OwnModel, load_objective, read_model
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from crescendo.errors import ConfigError, UsageError
 from crescendo.objectives.base import FloatArray, shares
-from crescendo.objectives.logistic import Logistic
+from crescendo.objectives.logistic.objective import Logistic
 
 if TYPE_CHECKING:
     from crescendo.data.records import Records

@@ -3,9 +3,9 @@
 The paper's theorems stand beside them by name (`theorems`); `as_printed` keeps its errors for the reproduction of its examples.
 """
 
-from crescendo.privacy.accountant import Spent, account
-from crescendo.privacy.events import PoissonGaussian, tally
-from crescendo.privacy.planner import plan
-from crescendo.privacy.plans import Plan
+from crescendo.privacy.accounting.accountant import Spent, account
+from crescendo.privacy.accounting.events import PoissonGaussian, tally
+from crescendo.privacy.planning.planner import plan
+from crescendo.privacy.planning.plans import Plan
 
 __all__ = ["Plan", "PoissonGaussian", "Spent", "account", "plan", "tally"]

@@ -3,7 +3,6 @@
 Rounds and labels count from 0. Everything here is immutable: it prints, compares, and refuses a bad parameter at once.
 """
 
-from crescendo.schedules.certificate import Certificate, Condition, ScheduleRefused, certify
 from crescendo.schedules.convergence import lower_bound, upper_bound
 from crescendo.schedules.delay import (
     ConstantDelay,
@@ -18,6 +17,7 @@ from crescendo.schedules.delay import (
 )
 from crescendo.schedules.gamma import ConstantGamma, Gamma, LogGamma
 from crescendo.schedules.recipe import RecipeSizes, StronglyConvexSizes, least_m, m_for_first_size
+from crescendo.schedules.schedule_certificate import Certificate, Condition, ScheduleRefused, certify
 from crescendo.schedules.sequence import Sizes
 from crescendo.schedules.sizes import ConstantSizes, CutSizes, ListedSizes, LogSizes, PerClient, PowerSizes
 from crescendo.schedules.steps import (

@@ -17,11 +17,11 @@ import pytest
 from typer.testing import CliRunner
 
 import crescendo
-from crescendo.apps.cli import app
-from crescendo.apps.terms import build_terms
-from crescendo.runtimes.durable import DurableServer
-from crescendo.runtimes.replay import replay
-from crescendo.runtimes.trace import Trace
+from crescendo.cli.main import app
+from crescendo.federation.agreement import build_terms
+from crescendo.simulator.trace import Trace
+from crescendo.storage.journal.durable_server import DurableServer
+from crescendo.storage.journal.replay import replay
 
 HERE = Path(__file__).parent
 BASE: dict[str, Any] = {

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from crescendo.apps.run import simulate
-from crescendo.apps.terms import build_terms, terms_text
-from crescendo.core.setup import Terms
-from tests.runtimes.network.aftermath import check, entries_of, pairs_in
-from tests.runtimes.network.grove import DEEP, FLAT, Grove, Shape
-from tests.runtimes.network.processes import Federation, federation
+from crescendo.core.terms import Terms
+from crescendo.federation.agreement import build_terms, terms_text
+from crescendo.runs.simulate import simulate
+from tests.network.aftermath import check, entries_of, pairs_in
+from tests.network.grove import DEEP, FLAT, Grove, Shape
+from tests.network.processes import Federation, federation
 
 Pairs = tuple[tuple[int, int], ...]  # (round, client)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from crescendo.core.setup import Terms
+from crescendo.core.terms import Terms
 from tests.conformance.cases import CASES, IN_STEP
 from tests.conformance.runtimes import RUNTIMES, Outcome, on_the_simulator
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from crescendo.core.client import Client, Done, Work
 from crescendo.core.messages import Broadcast, Settled, Update
 from crescendo.core.random import Purpose
-from crescendo.core.setup import Terms
+from crescendo.core.terms import Terms
 
 Floats = npt.NDArray[np.float64]
 

@@ -17,7 +17,7 @@ import numpy as np
 from crescendo.core.client import Client, Done, Work
 from crescendo.core.messages import Broadcast, Update
 from crescendo.core.server import DuplicateUpdate, Server
-from crescendo.core.setup import Terms
+from crescendo.core.terms import Terms
 from crescendo.errors import CrescendoError
 from tests.paper import Gradient, PaperClient, PaperServer, Rule, Vector, labels
 from tests.tally import contents, first_model, step

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from crescendo.core.client import Done
-from crescendo.core.setup import Terms
+from crescendo.core.terms import Terms
 from tests import paper
 from tests.core.play import Parts, Play, Style
 

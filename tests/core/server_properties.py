@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from crescendo.core.messages import Update
 from crescendo.core.server import ConflictingUpdate, DuplicateUpdate
-from crescendo.core.setup import Terms
+from crescendo.core.terms import Terms
 from crescendo.errors import PeerError
 from tests.core.play import accepted, plain_shares
 from tests.core.properties import same

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from hypothesis import strategies as st
 
-from crescendo.core.setup import Terms
+from crescendo.core.terms import Terms
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import pytest
 from crescendo.core.client import Client, Done, Wait, Work
 from crescendo.core.messages import Broadcast, Settled, Update
 from crescendo.core.server import Server
-from crescendo.core.setup import Terms
+from crescendo.core.terms import Terms
 from crescendo.errors import CrescendoError, PeerError
 from tests.core import properties
 from tests.core.play import CALM, CHURN, ROUGH, Parts

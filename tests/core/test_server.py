@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from crescendo.core.messages import Settled, Update
 from crescendo.core.server import ConflictingUpdate, DuplicateUpdate, Server
-from crescendo.core.setup import Terms
+from crescendo.core.terms import Terms
 from crescendo.errors import CrescendoError, PeerError
 from tests.core import server_properties as properties
 from tests.core.properties import for_all, same, through_disk

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from crescendo.core.setup import Terms
+from crescendo.core.terms import Terms
 from crescendo.errors import CrescendoError
 from tests.core import setup_properties as properties
 from tests.core.properties import for_all

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from crescendo.core.buffer_pool import Spares
 from crescendo.core.messages import Update
 from crescendo.core.server import Server
-from crescendo.core.setup import Terms
-from crescendo.core.spares import Spares
+from crescendo.core.terms import Terms
 from crescendo.schedules.sizes import ConstantSizes
 from crescendo.schedules.steps import ConstantSteps
 

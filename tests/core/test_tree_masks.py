@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from crescendo.core.aggregator import Aggregator
 from crescendo.core.messages import Update
 from crescendo.core.server import Server
-from crescendo.core.tree import Aggregator
 from tests.core import planted_trees as planted
 from tests.core import properties as p
 from tests.core.play import accepted

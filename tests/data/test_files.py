@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from crescendo.data import Records, catalogue, load
-from crescendo.data.files import sha256
-from crescendo.data.known import SETS, KnownFile, KnownSet
+from crescendo.data.formats.files import sha256
+from crescendo.data.sets.known import SETS, KnownFile, KnownSet
 from crescendo.errors import DataError
 
 TRAIN, TEST = b"+1 1:1 3:0.5\n-1 2:1\n+1 4:2\n-1\n", b"-1 1:1\n+1 2:1\n"

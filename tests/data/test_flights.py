@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crescendo.data import client_names, flights, load, split
+from crescendo.data import client_names, load, split
+from crescendo.data.sets import flights
 from crescendo.errors import DataError
 
 needs_package = pytest.mark.skipif(

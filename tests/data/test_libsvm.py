@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file
 
 from crescendo.core.random import Purpose, stream
-from crescendo.data.libsvm import parse
+from crescendo.data.formats.libsvm import parse
 from crescendo.errors import DataError
 
 finite = st.floats(-1e300, 1e300)  # rounding to fewer digits must not overflow

@@ -18,7 +18,8 @@ from scipy.special import log_ndtr
 from scipy.stats import norm
 
 from crescendo.errors import UsageError
-from crescendo.privacy import PoissonGaussian, account, loss, renyi, tilted
+from crescendo.privacy import PoissonGaussian, account
+from crescendo.privacy.accounting import loss, renyi, tilted
 from tests.privacy import oracle
 
 Schedule = list[tuple[float, float, int]]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crescendo.errors import UsageError
-from crescendo.privacy.events import PoissonGaussian, from_json, tally, to_json
+from crescendo.privacy.accounting.events import PoissonGaussian, from_json, tally, to_json
 
 EVENTS = st.builds(PoissonGaussian, st.floats(0, 1), st.floats(0, 1e6))
 

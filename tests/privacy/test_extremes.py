@@ -9,9 +9,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crescendo.core.setup import Terms
-from crescendo.privacy.certificates import largest_step
-from crescendo.privacy.extremes import extremes
+from crescendo.core.terms import Terms
+from crescendo.privacy.mechanisms.certificate import largest_step
+from crescendo.privacy.mechanisms.extremes import extremes
 from crescendo.schedules.sizes import PowerSizes
 from crescendo.schedules.steps import DiminishingSteps
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from crescendo.privacy import Plan, account, plan
-from crescendo.privacy.by_round import _Losses, aggregated, spread
-from crescendo.privacy.events import PoissonGaussian
-from crescendo.privacy.family import Limits, step
-from crescendo.privacy.search import choose
-from crescendo.privacy.staircase import events_of
-from crescendo.privacy.target import Target
+from crescendo.privacy.accounting.events import PoissonGaussian
+from crescendo.privacy.planning.by_round import _Losses, aggregated, spread
+from crescendo.privacy.planning.family import Limits, step
+from crescendo.privacy.planning.search import choose
+from crescendo.privacy.planning.staircase import events_of
+from crescendo.privacy.planning.target import Target
 from tests.privacy import oracle
 from tests.privacy.brute_force import Asked, compare, least_noise, random_request
 from tests.privacy.second_accountant import epsilon_of

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from scipy.special import ndtri
 
 from crescendo.errors import UsageError
-from crescendo.privacy import gaussian
-from crescendo.privacy.gaussian import CELL_BITS, MOST_MULTIPLES, QUANTILE_ERROR, grid, noised, tail, word_of
+from crescendo.privacy.mechanisms import gaussian
+from crescendo.privacy.mechanisms.gaussian import CELL_BITS, MOST_MULTIPLES, QUANTILE_ERROR, grid, noised, tail, word_of
 
 SCALES = (1e-200, 3.1e-60, 0.7, 1.0, 1.9999999, 4e9, 1e200)
 

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crescendo.errors import UsageError
-from crescendo.privacy.accountant import account
-from crescendo.privacy.events import Counted, PoissonGaussian, tally, to_json
-from crescendo.privacy.interchange import FIELDS, MOST_RELEASES, read_events, to_dp_accounting, to_opacus
+from crescendo.privacy.accounting.accountant import account
+from crescendo.privacy.accounting.events import Counted, PoissonGaussian, tally, to_json
+from crescendo.privacy.accounting.interchange import FIELDS, MOST_RELEASES, read_events, to_dp_accounting, to_opacus
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "privacy.md"
 GAUSSIAN = {"class_name": "GaussianDpEvent", "noise_multiplier": 2.0}

@@ -15,9 +15,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from scipy.special import log_ndtr
 
 from crescendo.errors import Refused, UsageError
-from crescendo.privacy.budget import Budget, down, sum_up
-from crescendo.privacy.events import Counted, PoissonGaussian, tally
-from crescendo.privacy.ledger import Account, Book, Plan, Promise, Total
+from crescendo.privacy.accounting.book import Account, Book, Plan, Promise, Total
+from crescendo.privacy.accounting.budget import Budget, down, sum_up
+from crescendo.privacy.accounting.events import Counted, PoissonGaussian, tally
 
 BUDGET = Budget(epsilon=2.0, delta=1e-6)
 EVENT = PoissonGaussian(1.0, 20.0)

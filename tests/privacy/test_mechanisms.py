@@ -12,18 +12,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from crescendo.audit.driving.subject import Draw, Script, Subject, build, releases
 from crescendo.core.messages import Broadcast, Settled
-from crescendo.core.setup import Terms
+from crescendo.core.terms import Terms
 from crescendo.data.records import Records, as_records
 from crescendo.errors import Refused, UsageError
 from crescendo.objectives.base import Slots
-from crescendo.objectives.logistic import Logistic
-from crescendo.privacy.admission import admitted
-from crescendo.privacy.audit.subject import Draw, Script, Subject, build, releases
-from crescendo.privacy.certificates import Certificate, certify
-from crescendo.privacy.frozen import FrozenStepper
-from crescendo.privacy.mechanisms import Private
-from crescendo.privacy.noise import SeededSource, SystemSource
+from crescendo.objectives.logistic.objective import Logistic
+from crescendo.privacy.mechanisms.admission import admitted
+from crescendo.privacy.mechanisms.certificate import Certificate, certify
+from crescendo.privacy.mechanisms.frozen import FrozenStepper
+from crescendo.privacy.mechanisms.mechanism import Private
+from crescendo.privacy.mechanisms.noise import SeededSource, SystemSource
 from crescendo.schedules.sizes import ConstantSizes
 from crescendo.schedules.steps import ConstantSteps, DiminishingSteps
 from crescendo.worker import Worker

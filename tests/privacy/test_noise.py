@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom, chi2, kstest
 
-from crescendo.privacy.gaussian import noised
-from crescendo.privacy.noise import SeededSource, Source, SystemSource, poisson_slots
+from crescendo.privacy.mechanisms.gaussian import noised
+from crescendo.privacy.mechanisms.noise import SeededSource, Source, SystemSource, poisson_slots
 
 SOURCES: list[Any] = [pytest.param(SeededSource(5, 0), id="seeded"), pytest.param(SystemSource(), id="system")]
 TINY = 1e-7  # chance of a false alarm of each comparison
@@ -100,7 +100,7 @@ def test_clients_rounds_seeds_and_numbers_have_streams_of_their_own() -> None:
 
 
 def test_the_system_draws_more_records_than_fit_one_piece_and_each_at_its_rate(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("crescendo.privacy.noise._CHUNK", 7)
+    monkeypatch.setattr("crescendo.privacy.mechanisms.noise._CHUNK", 7)
     drawn = [SystemSource().members(0, 100, 0.5) for _ in range(200)]
     assert all((np.diff(members) > 0).all() for members in drawn)
     counts = np.bincount(np.concatenate(drawn), minlength=100)

@@ -14,9 +14,10 @@ from typing import NamedTuple
 
 import pytest
 
-from crescendo.privacy import PoissonGaussian, account, as_printed
-from crescendo.privacy import theorems as of
-from crescendo.privacy.calibrate import least_sigma
+from crescendo.privacy import PoissonGaussian, account
+from crescendo.privacy.paper import as_printed
+from crescendo.privacy.paper import theorems as of
+from crescendo.privacy.planning.calibration import least_sigma
 
 DOCS = Path(__file__).parents[2] / "docs" / "privacy_examples.md"
 R0 = 1 / math.e

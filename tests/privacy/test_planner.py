@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from crescendo.errors import UsageError
 from crescendo.privacy import Plan, account, plan
-from crescendo.privacy.calibrate import least_sigma
-from crescendo.privacy.comparison import compared
-from crescendo.privacy.events import from_json
-from crescendo.privacy.family import Limits
-from crescendo.privacy.search import checked, members
-from crescendo.privacy.staircase import MOST_STEPS, Curve, events_of, fewest_rounds, per_round
+from crescendo.privacy.accounting.events import from_json
+from crescendo.privacy.planning.calibration import least_sigma
+from crescendo.privacy.planning.comparison import compared
+from crescendo.privacy.planning.family import Limits
+from crescendo.privacy.planning.search import checked, members
+from crescendo.privacy.planning.staircase import MOST_STEPS, Curve, events_of, fewest_rounds, per_round
 
 EXAMPLE_3: dict[str, Any] = {"epsilon": 1, "delta": 5.5e-8, "records": 10_000, "gradients": 25_000}
 

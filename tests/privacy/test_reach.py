@@ -8,21 +8,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from crescendo.apps.runfile import read
-from crescendo.apps.terms import Agreed, build_terms, terms_text
+from crescendo.audit.driving.subject import Draw, Script, Subject, build, releases
+from crescendo.config.loading import read
 from crescendo.core.messages import Broadcast, Settled
-from crescendo.core.setup import Terms
+from crescendo.core.terms import Terms
 from crescendo.data.records import as_records
 from crescendo.errors import Refused, UsageError
-from crescendo.objectives.logistic import Logistic
-from crescendo.privacy.audit.subject import Draw, Script, Subject, build, releases
-from crescendo.privacy.certificates import Certificate, certify
-from crescendo.privacy.frozen import FrozenStepper
-from crescendo.privacy.mechanisms import Private
-from crescendo.privacy.noise import SeededSource
-from crescendo.privacy.reach import reach
-from crescendo.privacy.rounding import MOST_SLACK
-from crescendo.privacy.sigmas import Sigmas
+from crescendo.federation.agreement import Agreed, build_terms, terms_text
+from crescendo.objectives.logistic.objective import Logistic
+from crescendo.privacy.mechanisms.certificate import Certificate, certify
+from crescendo.privacy.mechanisms.frozen import FrozenStepper
+from crescendo.privacy.mechanisms.mechanism import Private
+from crescendo.privacy.mechanisms.noise import SeededSource
+from crescendo.privacy.mechanisms.reach import reach
+from crescendo.privacy.mechanisms.rounding import MOST_SLACK
+from crescendo.privacy.mechanisms.sigmas import Sigmas
 from crescendo.schedules.sizes import ConstantSizes
 from crescendo.schedules.steps import ConstantSteps, DiminishingSteps
 from crescendo.worker import Worker

@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from scipy.stats import binom
 
-from crescendo.core.setup import Terms
+from crescendo.core.terms import Terms
 from crescendo.data.records import as_records
 from crescendo.errors import Refused, UsageError
 from crescendo.objectives.base import Slots
-from crescendo.objectives.logistic import Logistic
-from crescendo.privacy.certificates import Certificate, certify, rate_of
-from crescendo.privacy.frozen import FrozenStepper
-from crescendo.privacy.rounding import UNDECLARED, most_drawn, unit
-from crescendo.privacy.sigmas import Sigmas
+from crescendo.objectives.logistic.objective import Logistic
+from crescendo.privacy.mechanisms.certificate import Certificate, certify, rate_of
+from crescendo.privacy.mechanisms.frozen import FrozenStepper
+from crescendo.privacy.mechanisms.rounding import UNDECLARED, most_drawn, unit
+from crescendo.privacy.mechanisms.sigmas import Sigmas
 from crescendo.schedules import ConstantSizes, ConstantSteps, DiminishingSteps
 
 FEATURES = 5

@@ -9,9 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crescendo.errors import UsageError
-from crescendo.privacy import PoissonGaussian, account, as_printed, renyi
-from crescendo.privacy import theorems as of
-from crescendo.privacy.recipe import Request, paper_recipe, true_rounds
+from crescendo.privacy import PoissonGaussian, account
+from crescendo.privacy.accounting import renyi
+from crescendo.privacy.paper import as_printed
+from crescendo.privacy.paper import theorems as of
+from crescendo.privacy.paper.paper_recipe import Request, paper_recipe, true_rounds
 
 R0 = 1 / math.e
 

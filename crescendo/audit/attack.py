@@ -1,0 +1,251 @@
+"""All attacks on one client, one after the other, and their report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from crescendo.audit.check import Check
+from crescendo.audit.checks import CHECKS
+from crescendo.audit.claims import denied, true_event
+from crescendo.audit.driving.collect import collect_draws, collect_noise, collect_words
+from crescendo.audit.driving.evidence import Draws, Noise
+from crescendo.audit.driving.lead import Faults
+from crescendo.audit.driving.subject import Sources, Subject
+from crescendo.audit.findings import DETERMINISTIC, Finding, Report, Row
+from crescendo.audit.scores import Tested, combined
+from crescendo.audit.shift import Cost, Shift, parametric_epsilon, shift_test
+from crescendo.audit.statistics import clopper_pearson, scale_bounds
+from crescendo.audit.threshold import Scores, threshold_scores
+from crescendo.audit.worst_cases.edges import AS_THEY_ARE, probe, variants
+from crescendo.audit.worst_cases.fuzz import Fuzz, search
+from crescendo.audit.worst_cases.sent_again import Opener, outbox_test
+from crescendo.audit.worst_cases.variants import widened
+from crescendo.audit.worst_cases.wires import moves_as_sent, same_on_every_wire
+
+FALSE_ALARMS = 1e-4  # of the whole audit; a little less is given out, for Šidák's rule against Bonferroni's
+NARROW, WIDE = 64, 128  # a model of fewer coordinates has its noise measured on one of so many features
+MOST_ROUNDS = 100  # of which noise and draws are looked at, one by one
+MOST_RECORDS = 30_000  # in a draw
+LEAST_FOR_EDGES = 100  # tries: a search this short does not look for the edges of what is certified
+WORST_RATIO = 1 + 1e-5  # what rounding can add to a ratio of 1
+MOST_CARRIED = 1e-4  # of the sensitivity, between rounds whose releases were made equal
+SHIFT = ("shift of the mean", "a record that moves it too far")
+EPSILON = ("epsilon", "a bound above what is claimed")
+
+
+@dataclass
+class Attack:
+    """One client, its sources, and what is claimed of it."""
+
+    subject: Subject
+    sources: Mapping[str, Sources]
+    claimed: float
+    delta: float
+    confidence: float
+    cost: Cost
+    seed: int
+    faults: Faults = field(default_factory=Faults)
+
+    def report(
+        self,
+        runs: int,
+        tries: int,
+        threshold_runs: int,
+        outbox: Opener | None,
+        progress: Callable[[int, int], None],
+    ) -> Report:
+        steps = 3 + len(self.sources)
+        rng = np.random.Generator(np.random.Philox(self.seed))
+        rows: list[Row] = []
+        noise: dict[str, Noise] = {}
+        draws: dict[str, Draws] = {}
+        for done, (name, sources) in enumerate(self.sources.items()):
+            progress(done, steps)
+            noise[name], draws[name], found = self._random(replace(self.subject, sources=sources), name, rng, runs)
+            rows += found
+        progress(steps - 3, steps)
+        self._edges(rng, tries)
+        fuzz = self._fuzz(rng, tries, outbox)
+        progress(steps - 2, steps)
+        shift, scores = self._shift(fuzz, rng, runs, threshold_runs)
+        progress(steps - 1, steps)
+        measured = self._epsilon(noise, draws, shift, scores, 1 - self.confidence)
+        rows += self._bounds(noise, draws, shift, scores)
+        return self._report(fuzz, noise, shift, measured, scores, rows, runs)
+
+    @property
+    def level(self) -> float:
+        """What one share of the statistical checks may fail by chance; the shift and the two bounds on epsilon are three more."""
+        shares = sum(check.share for check in CHECKS) * len(self.sources) + 3
+        return FALSE_ALARMS * (1 - 2 * FALSE_ALARMS) / shares
+
+    # -- what is random ------------------------------------------------------------------------------------------------
+
+    def _random(
+        self, subject: Subject, name: str, rng: np.random.Generator, runs: int
+    ) -> tuple[Noise, Draws, list[Row]]:
+        """Evidence of one source, and a row for every statistical check."""
+        wide = widened(subject, WIDE) if subject.objective.size < NARROW else None
+        noise, faults = collect_noise(wide or subject, rng, 6 * runs, MOST_ROUNDS)
+        self._take(faults)
+        if wide is not None:
+            self._take(collect_noise(subject, rng, runs, MOST_ROUNDS)[1])
+        seeds = max(4, 6 * runs // min(MOST_ROUNDS, len(subject.rounds())))
+        draws = collect_draws(subject, rng, seeds, MOST_ROUNDS, MOST_RECORDS)
+        words = collect_words(wide or subject, rng, seeds, MOST_ROUNDS)
+        evidence: dict[str, Any] = {"noise": noise, "draws": draws, "words": words}
+        rows = []
+        for check in CHECKS:
+            tested, level = _tested(check, evidence[check.evidence], rng), self.level * check.share
+            passed = tested.p > level
+            rows.append(Row(check.name, check.looks_for, name, tested.p, level, check.exact, passed, tested.says))
+        return noise, draws, rows
+
+    def _take(self, faults: Faults) -> None:
+        for kind, says in faults.found.items():
+            self.faults.note(kind, says)
+
+    # -- what is not ---------------------------------------------------------------------------------------------------
+
+    def _edges(self, rng: np.random.Generator, tries: int) -> None:
+        found = variants(self.subject) if tries >= LEAST_FOR_EDGES else [(AS_THEY_ARE, self.subject)]
+        for name, variant in found:
+            probe(name, variant, rng, self.faults, far=variant is self.subject)
+            for _ in range(tries // 400):
+                probe(name, variant, rng, self.faults, far=False)
+            same_on_every_wire(name, variant, rng, self.faults)
+        moves_as_sent(self.subject, rng, self.faults)
+        shared = self.subject.rounds()
+        if said := denied(self.subject, shared[:: max(1, len(shared) // 2000)]):
+            self.faults.note("certificate", said)
+        true = self.cost([true_event(self.subject, i) for i in shared])
+        if true > self.claimed:
+            self.faults.note(
+                "certificate", f"the terms cost epsilon {true:.4g} or more, and {self.claimed:.4g} is claimed"
+            )
+
+    def _fuzz(self, rng: np.random.Generator, tries: int, outbox: Opener | None) -> Fuzz:
+        fuzz = search(self.subject, rng, tries)
+        found = dict(fuzz.found)
+        if fuzz.worst > WORST_RATIO:
+            name = fuzz.scene.name if fuzz.scene is not None else "search"
+            found["sensitivity"] = (
+                f"one record changes a release by {fuzz.worst:.4g} of the certified sensitivity ({name})"
+            )
+        if fuzz.carried > MOST_CARRIED:
+            found["carried over"] = (
+                f"rounds with equal releases were followed by rounds {fuzz.carried:.2g} of the sensitivity apart: "
+                f"the next start is a function of more than what was sent"
+            )
+        if outbox is not None:
+            found |= outbox_test(self.subject, rng, outbox)
+        self._take(Faults(found))
+        return fuzz
+
+    # -- bounds on epsilon ---------------------------------------------------------------------------------------------
+
+    def _shift(
+        self, fuzz: Fuzz, rng: np.random.Generator, runs: int, threshold_runs: int
+    ) -> tuple[Shift, Scores | None]:
+        if fuzz.usual is None:
+            return Shift(), None
+        scene, subject = fuzz.usual[1], replace(self.subject, sources=next(iter(self.sources.values())))
+        shift = shift_test(subject, scene, rng, runs, self.faults)
+        return shift, threshold_scores(subject, scene, rng, threshold_runs) if threshold_runs else None
+
+    def _epsilon(
+        self, noise: Mapping[str, Noise], draws: Mapping[str, Draws], shift: Shift, scores: Scores | None, alpha: float
+    ) -> tuple[float, float | None]:
+        """Lower bounds from shifts and from thresholds, each wrong with probability ``alpha``."""
+        part = alpha / (2 * len(noise) + 1)
+        values = [one.values for one in noise.values() if len(one.values)]
+        high = min((scale_bounds(each, part)[1] for each in values), default=float("inf"))
+        rate = min((_rate_low(one, part) for one in draws.values()), default=0.0)
+        threshold = None if scores is None else scores.epsilon(alpha, self.delta)
+        return parametric_epsilon(self.subject, self.cost, shift.low(part), high, rate), threshold
+
+    def _bounds(
+        self, noise: Mapping[str, Noise], draws: Mapping[str, Draws], shift: Shift, scores: Scores | None
+    ) -> Iterator[Row]:
+        """Rows of the shift and of both bounds, at the level of a verdict."""
+        says = f"one record moves the mean by {shift.ratio:.4g} of the certified sensitivity, give or take {shift.error:.2g}"
+        yield Row(*SHIFT, None, shift.p, self.level, False, shift.p > self.level, says)
+        by_shift, by_threshold = self._epsilon(noise, draws, shift, scores, self.level)
+        says = f"epsilon is {by_shift:.4g} or more, from measured shifts, and {self.claimed:.4g} is claimed"
+        yield Row(f"{EPSILON[0]} by shifts", EPSILON[1], None, None, self.level, False, by_shift <= self.claimed, says)
+        if scores is not None and by_threshold is not None:
+            attacked = self._attacked(scores)
+            says = f"rounds {scores.rounds} cost epsilon {by_threshold:.4g} or more, the accountant says {attacked:.4g}"
+            passed = by_threshold <= min(attacked, self.claimed)
+            yield Row(f"{EPSILON[0]} by thresholds", EPSILON[1], None, None, self.level, False, passed, says)
+
+    def _attacked(self, scores: Scores) -> float:
+        certificate, me = self.subject.certificate, self.subject.me
+        return self.cost([event for i in scores.rounds if (event := certificate.event(i, me)) is not None])
+
+    # -- the report ----------------------------------------------------------------------------------------------------
+
+    def _report(
+        self,
+        fuzz: Fuzz,
+        noise: Mapping[str, Noise],
+        shift: Shift,
+        measured: tuple[float, float | None],
+        scores: Scores | None,
+        rows: list[Row],
+        runs: int,
+    ) -> Report:
+        certain = [
+            Row(name, what, None, None, None, True, name not in self.faults.found, self.faults.found.get(name, ""))
+            for name, what in DETERMINISTIC.items()
+        ]
+        rows = certain + rows
+        values = np.concatenate([one.values for one in noise.values()])
+        return Report(
+            mechanism=self.subject.certificate.mechanism,
+            client=self.subject.me,
+            claimed=self.claimed,
+            delta=self.delta,
+            confidence=self.confidence,
+            lower=max(measured[0], measured[1] or 0.0),
+            lower_shift=measured[0],
+            lower_threshold=measured[1],
+            claimed_attacked=None if scores is None else self._attacked(scores),
+            worst_ratio=fuzz.worst,
+            carried_ratio=fuzz.carried,
+            noise_ratio=float(np.sqrt(np.mean(np.square(values)))) if len(values) else 0.0,
+            shift_ratio=shift.ratio,
+            shift_error=shift.error,
+            tries=fuzz.tries,
+            runs=runs,
+            findings=tuple(Finding(row.name, _said(row)) for row in rows if not row.passed),
+            checks=tuple(rows),
+            numbers=len(values),
+            false_alarms=FALSE_ALARMS,
+        )
+
+
+def _tested(check: Check, evidence: Any, rng: np.random.Generator) -> Tested:
+    """What cannot be checked does not pass; a client that sent nothing at all fails another check."""
+    if isinstance(evidence, Noise) and not evidence.sent.any():
+        return combined()
+    try:
+        return check.test(evidence, rng)
+    except Exception as error:
+        return Tested(0.0, f"what the source gave cannot be tested: {error}")
+
+
+def _said(row: Row) -> str:
+    return row.says if row.source is None else f"{row.says} ({row.source} source)"
+
+
+def _rate_low(draws: Draws, alpha: float) -> float:
+    """A bound from below on the share of the certified rate, from the round with most draws."""
+    counts = draws.counts.sum(axis=0)
+    most = int(np.argmax(draws.rates))
+    trials = draws.records * len(draws.members)
+    return clopper_pearson(int(min(counts[most], trials)), trials, alpha)[0] / float(draws.rates[most])

@@ -1,0 +1,225 @@
+"""A worker led through a run as a server would lead it, and beside it what it must send.
+
+Broadcasts come before rounds, within them and not at all, some with old news; rounds are restarted; draws are the
+source's own or the auditor's. What must be sent is computed from what the source gave and what was sent before, by `reference`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from crescendo.audit.driving.literal import Displacement, Mirror, bounded, displacement, normal_numbers, public_grid
+from crescendo.audit.driving.subject import Draw, Driver, Subject
+from crescendo.audit.driving.tap import Tap
+from crescendo.core.client import Work
+from crescendo.core.messages import Update
+from crescendo.data.records import Records
+from crescendo.errors import CrescendoError
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+NEAR = 1e-9  # of the sensitivity, for each record drawn: what float arithmetic in another order may change
+SPREAD = 0.3  # of the models that are broadcast
+
+
+@dataclass
+class Faults:
+    """Departures that no chance explains: by kind, the first of each."""
+
+    found: dict[str, str] = field(default_factory=dict)
+
+    def note(self, kind: str, says: str) -> None:
+        self.found.setdefault(kind, says)
+
+
+@dataclass(frozen=True, eq=False)
+class Released:
+    """One release: what was sent, what the formula says, and what the source gave."""
+
+    i: int
+    sent: Floats
+    formula: Displacement
+    start: Floats
+    draw: Draw
+    asked: tuple[int, float] | None  # of how many records, and at what rate, the source drew by itself
+    words: npt.NDArray[np.uint64] | None  # that the source gave for the noise
+    scale: float
+    near: float  # how far the formula in floats may be off
+
+    @cached_property
+    def grid(self) -> float:
+        return public_grid(self.scale)
+
+    @cached_property
+    def noisy(self) -> Floats:
+        """What was sent without the public part."""
+        return self.sent - self.formula.public
+
+    @cached_property
+    def blur(self) -> float:
+        """How far ``noisy`` is from what was rounded to the grid, in steps of the grid: the public part was added in floats."""
+        if not self.formula.public.any():
+            return 0.0
+        return 2.0**-48 * max(float(np.abs(part).max()) for part in (self.sent, self.start)) / self.grid
+
+    def departs(self) -> str | None:
+        """How what was sent differs from the formula with the source's noise, rounded to the grid; None if it does not."""
+        if self.words is None:
+            return f"round {self.i} did not ask its source for {len(self.sent)} noise numbers of its own"
+        z, spread = normal_numbers(self.words)
+        apart = np.abs(self.noisy - self.formula.hidden - self.scale * z)
+        allowed = self.grid * (0.5 + 1e-6 + self.blur) + self.near + self.scale * spread
+        if (apart <= allowed).all():
+            return None
+        worst = int(np.argmax(apart - allowed))
+        return (
+            f"round {self.i}, a draw of {len(self.draw.members)}: coordinate {worst} is {apart[worst] / self.scale:.4g} of the "
+            f"noise's scale away from what the formula and the source make it"
+        )
+
+    def differs(self) -> str | None:
+        """How a release without noise differs from the formula; None if it does not."""
+        apart = np.abs(self.noisy - self.formula.hidden)
+        allowed = self.near + 2.0**-50 * np.maximum(np.abs(self.sent), np.abs(self.formula.public))
+        if (apart <= allowed).all():
+            return None
+        worst = int(np.argmax(apart - allowed))
+        return (
+            f"round {self.i}, a draw of {len(self.draw.members)}, noise off: coordinate {worst} is {self.sent[worst]:.9g} and "
+            f"the formula makes it {self.formula.public[worst] + self.formula.hidden[worst]:.9g}"
+        )
+
+    def off_grid(self) -> str | None:
+        """Whether a number that was sent is no multiple of the public grid."""
+        units = self.noisy / self.grid
+        rest = np.abs(units - np.rint(units))
+        if self.blur >= 0.2 or (rest <= self.blur).all():
+            return None
+        return f"round {self.i} sent a number {rest.max():.3g} of a step off the public grid of {self.grid:.3g}"
+
+
+def led(
+    subject: Subject,
+    tap: Tap,
+    data: Records,
+    rng: np.random.Generator,
+    rounds: Ints,
+    faults: Faults,
+    wild: bool = False,
+) -> Iterator[Released]:
+    """The releases of ``rounds``, one by one; departures in anything but the numbers are noted.
+
+    With ``wild`` the server also sends models that are not finite and models that are much too long.
+    """
+    server = _Server(subject, tap, data, rng, [int(i) for i in rounds], wild)
+    certificate, me = subject.certificate, subject.me
+    due = bounded(certificate, data)
+    for i in (int(i) for i in rounds):
+        aside = server.slots(i, faults)
+        start = server.mirror.start()
+        sent, update = server.finish(i, aside)
+        _check_message(update, i, me, subject.wire, faults)
+        draw = _drawn(subject, tap, i, len(data), faults)
+        near = certificate.sensitivity(i, me) * (certificate.slack + NEAR * (1 + len(draw.members)))
+        formula = displacement(certificate, me, due, start, i, draw.members, draw.tags)
+        asked, words = None if tap.chose(i) else tap.asked.get(i), tap.noise(i, len(sent))
+        yield Released(i, sent, formula, start, draw, asked, words, certificate.noise_scale(i, me), near)
+
+
+class _Server:
+    """Broadcasts models of its own making, and keeps what follows from them and from what was sent."""
+
+    def __init__(
+        self, subject: Subject, tap: Tap, data: Records, rng: np.random.Generator, rounds: list[int], wild: bool
+    ) -> None:
+        self._subject, self._rng, self._wild = subject, rng, wild
+        # not so large that floats could not carry the noise beside it: the public part of a release is added after the noise
+        some, certificate = rounds[:: max(1, len(rounds) // 20)], subject.certificate
+        least = min(subject.scale(i) or certificate.sensitivity(i, subject.me) for i in some)
+        self._spread = min(SPREAD, least * 2.0**18)
+        model = self._model()
+        self._driver = Driver(subject, data, np.arange(len(data)), tap, model)
+        self.mirror = Mirror(subject.certificate, model)
+
+    def _model(self) -> Floats:
+        return np.asarray(self._rng.normal(size=self._subject.objective.size) * self._spread)
+
+    def _offend(self, i: int, faults: Faults) -> None:
+        """A model that is not finite must be refused, and change nothing."""
+        try:
+            self._driver.tell(np.full(self._subject.objective.size, np.nan), self.mirror.below, i)
+        except CrescendoError:
+            return
+        faults.note("messages", f"a broadcast that is not finite was taken in before round {i}")
+
+    def _tell(self, below: int, k: int) -> Floats:
+        model = self._model()
+        if self._wild and self._rng.random() < 0.3:
+            longest = self._subject.certificate.model_bound
+            longer: Floats = model / np.linalg.norm(model) * float(self._rng.choice([100.0 * longest, 1e300]))
+            model = longer
+        self._driver.tell(model, below, min(k, self._subject.certificate.terms.rounds))
+        return model
+
+    def slots(self, i: int, faults: Faults) -> Floats | None:
+        """Run all slots of round i, in parts. A model that is broadcast in between is to be taken in after the round."""
+        driver, worker, rng = self._driver, self._driver.worker, self._rng
+        driver.skip_to(i)
+        if self._wild:
+            self._offend(i, faults)
+        if rng.random() < 0.3 or not driver.may_go_on(i):
+            below = max(self.mirror.below, i - int(rng.integers(3)))
+            self.mirror.told(self._tell(below, i), below)
+        slots, work = self._subject.certificate.terms.share(i, self._subject.me), worker.next()
+        if not isinstance(work, Work) or (work.round, work.slots) != (i, slots):
+            faults.note("messages", f"round {i} has {slots} slots and the client says {work}")
+        if rng.random() < 0.1:
+            worker.run(slots // 2)
+            worker.restart_round()
+        worker.run(slots // 2)
+        if not np.array_equal(np.asarray(worker.client.frame), self.mirror.view()):
+            faults.note("start models", f"round {i} begins at a model that is not made of what was sent and received")
+        aside = self._tell(i, i + 1) if rng.random() < 0.2 else None
+        worker.run(slots - slots // 2)
+        return aside
+
+    def finish(self, i: int, aside: Floats | None) -> tuple[Floats, Update]:
+        """End round i: what was sent, decoded and as it is."""
+        sent = self._driver.finish(i)
+        update = self._driver.sent.pop()  # not kept: a run has many
+        self.mirror.sends(i, update.delta)
+        if aside is not None:
+            self.mirror.told(aside, i)
+        return sent, update
+
+
+def _check_message(update: Update, i: int, me: int, wire: str, faults: Faults) -> None:
+    """A message has its round, its client and its numbers, and nothing else."""
+    if type(update) is not Update or (update.round, update.client) != (i, me):
+        faults.note(
+            "messages", f"round {i} of client {me} sent a {type(update).__name__} of {(update.round, update.client)}"
+        )
+    due = np.dtype("float32" if wire == "bfloat16" else wire)
+    if update.delta.dtype != due:
+        faults.note("messages", f"round {i} sent {update.delta.dtype} where the wire has {wire}")
+
+
+def _drawn(subject: Subject, tap: Tap, i: int, records: int, faults: Faults) -> Draw:
+    """The draw of round i; what was asked for must be the certified rate over all records."""
+    rate = subject.certificate.rate(i, subject.me)
+    draw, asked = tap.drew(i), tap.asked.get(i)
+    if draw is None or asked is None:
+        faults.note("draws asked for", f"round {i} did not ask its source for a draw of records and their tags")
+        return Draw.none()
+    if asked != (records, rate):
+        faults.note(
+            "draws asked for",
+            f"round {i} drew from {asked[0]} records at rate {asked[1]:.6g}; certified are {records} at {rate:.6g}",
+        )
+    return draw

@@ -1,0 +1,140 @@
+"""What a client must send, computed slowly and literally from the certified mechanism's definition.
+
+This shares no code with the mechanisms: it is what the audit compares them with. Per record it asks the objective for one
+gradient, of that record alone.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from crescendo.data.records import Records, as_records
+from crescendo.privacy.mechanisms.certificate import Certificate
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+ONE = np.zeros(1, dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Displacement:
+    """``hidden`` depends on records and gets the noise; ``public`` follows from the start model and is added to it."""
+
+    hidden: Floats
+    public: Floats
+
+
+def displacement(
+    certificate: Certificate, me: int, data: Records, start: Floats, i: int, members: Ints, tags: Floats
+) -> Displacement:
+    """Round i of client ``me`` from ``start``, with these records drawn and these tags; of the coordinates that move."""
+    terms, objective = certificate.terms, certificate.objective
+    low, high = terms.block(i, len(start))
+    etas, l2 = terms.etas(i, me) * terms.blocks, float(getattr(objective, "l2", 0.0))
+    order = np.argsort(tags, kind="stable")
+    slot = np.minimum(np.floor(tags[order] * len(etas)), len(etas) - 1).astype(np.int64)
+    nothing = np.zeros(high - low)
+    if certificate.mechanism == "minibatch":
+        hidden = nothing.copy()
+        for k in members[order]:
+            hidden += etas[0] * _clipped(objective, start, data, int(k), certificate.clip)[low:high]
+        return Displacement(hidden, start[low:high] * -math.expm1(len(etas) * _log(1 - etas[0] * l2)))
+    w, at = start.copy(), 0
+    for h in range(len(etas)):
+        w[low:high] *= 1 - etas[h] * l2
+        while at < len(slot) and slot[at] == h:
+            w[low:high] -= etas[h] * _clipped(objective, w, data, int(members[order[at]]), certificate.clip)[low:high]
+            at += 1
+    return Displacement(start[low:high] - w[low:high], nothing)
+
+
+def _clipped(objective: Any, w: Floats, data: Records, k: int, limit: float) -> Floats:
+    """One record's gradient, no longer than ``limit``; 0 if it cannot be computed or is not finite."""
+    try:
+        gradient = np.array(objective.gradient(w.copy(), data.take(np.array([k])), ONE), dtype=np.float64)
+    except Exception:
+        return np.zeros_like(w)
+    if gradient.shape != w.shape or not np.isfinite(gradient).all():
+        return np.zeros_like(w)
+    length = math.hypot(*gradient) if len(gradient) < 1000 else float(np.linalg.norm(gradient))
+    return gradient * min(1.0, limit / length) if length > 0 else gradient
+
+
+def _log(factor: float) -> float:
+    return math.log(factor) if factor > 0 else -math.inf
+
+
+def bounded(certificate: Certificate, data: Records) -> Records:
+    """Records whose (x, 1) is longer than the bound keep their direction and get shorter; x alone, without an intercept."""
+    if certificate.norm_bound is None:
+        return data
+    one = float(bool(getattr(certificate.objective, "intercept", False)))
+    longest = math.sqrt(max(certificate.norm_bound**2 - one, 0.0))
+    x = np.array(data.x, dtype=np.float64)
+    for row in x:
+        length = float(np.linalg.norm(row))
+        if length > longest:
+            row *= longest / length
+    return as_records(x, data.y)
+
+
+def shortened(model: Floats, bound: float) -> Floats:
+    """A start model of at most the certified length."""
+    largest = float(np.abs(model).max(initial=0.0))
+    if not largest:
+        return model
+    direction = model / largest  # whose squares neither overflow nor vanish
+    length = float(np.linalg.norm(direction))
+    return model if largest * length <= bound else direction * (bound / length)
+
+
+def normal_numbers(words: npt.NDArray[np.uint64]) -> tuple[Floats, Floats]:
+    """The normal numbers that first words stand for, and how far further words can move each.
+
+    A word says in which of 2^52 cells of the lower half of the uniforms a number lies, and on which side of 0. The cell at 0 has
+    no end: its numbers are beyond 8.2.
+    """
+    from scipy.special import ndtri
+
+    cells = (words >> np.uint64(12)).astype(np.float64)
+    lower = ndtri((cells + 0.5) * 2.0**-53)
+    spread = np.where(cells > 0, 0.64 / np.maximum(cells, 1) - 2.0**-44 * lower, 40.0)
+    return np.where(words & np.uint64(1), -lower, lower), spread
+
+
+def public_grid(scale: float) -> float:
+    """2^(floor(log2 scale) - 20): what every number with noise of this scale is a multiple of."""
+    return math.ldexp(1.0, math.frexp(scale)[1] - 21)
+
+
+class Mirror:
+    """Where a client's next round must begin, from what it sent and what it was told, and nothing else."""
+
+    def __init__(self, certificate: Certificate, model: Floats) -> None:
+        self._terms, self._bound = certificate.terms, certificate.model_bound
+        self._base, self.below = np.array(model, dtype=np.float64), 0
+        self._sent: dict[int, Floats] = {}
+
+    def told(self, model: Floats, below: int) -> None:
+        """A broadcast that has all of this client's rounds below ``below``."""
+        self._base, self.below = np.array(model, dtype=np.float64), below
+        self._sent = {i: delta for i, delta in self._sent.items() if i >= below}
+
+    def sends(self, i: int, delta: npt.NDArray[Any]) -> None:
+        self._sent[i] = np.asarray(delta, dtype=np.float64)
+
+    def view(self) -> Floats:
+        """The newest model less this client's updates that are not in it."""
+        view = self._base.copy()
+        for i, delta in sorted(self._sent.items()):
+            low, high = self._terms.block(i, len(view))
+            view[low:high] -= delta
+        return view
+
+    def start(self) -> Floats:
+        return shortened(self.view(), self._bound)

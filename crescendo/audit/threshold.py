@@ -1,0 +1,84 @@
+"""Audit 3: the whole client as a black box. A likelihood-ratio score of its releases, a threshold, and counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from crescendo.audit.driving.subject import Draw, Script, Subject, releases
+from crescendo.audit.statistics import clopper_pearson, epsilon_of_rates
+from crescendo.audit.worst_cases.fuzz import difference
+from crescendo.audit.worst_cases.scenes import Scene
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Likelihood-ratio scores of runs without the record and with it, over the rounds attacked."""
+
+    without: Floats
+    with_it: Floats
+    rounds: tuple[int, ...]
+
+    def epsilon(self, alpha: float, delta: float) -> float:
+        """A lower bound on what the rounds cost, wrong with probability ``alpha``."""
+        return best_bound(self.without, self.with_it, alpha, delta)
+
+
+def threshold_scores(subject: Subject, scene: Scene, rng: np.random.Generator, runs: int) -> Scores:
+    """Real draws and real noise in every run; thresholds are chosen on one half and tested on the other."""
+    rounds = scene.rounds(subject)
+    without, with_it = (_scores(subject, scene, rng, rounds, records, runs) for records in (1, 2))
+    return Scores(without, with_it, rounds)
+
+
+def best_bound(without: Floats, with_it: Floats, alpha: float, delta: float) -> float:
+    """The better of the two directions, each at half of ``alpha``, which a rate's two bounds share again."""
+    bounds = []
+    for a, b in ((without, with_it), (-with_it, -without)):
+        half_a, half_b = len(a) // 2, len(b) // 2
+        cuts = np.unique(np.quantile(np.concatenate([a[:half_a], b[:half_b]]), np.linspace(0.5, 1.0, 200)))
+        chosen = max(cuts, key=lambda cut: _bound(a[:half_a], b[:half_b], cut, alpha / 4, delta))
+        bounds.append(_bound(a[half_a:], b[half_b:], chosen, alpha / 4, delta))
+    return max(bounds)
+
+
+def _bound(without: Floats, with_it: Floats, cut: float, alpha: float, delta: float) -> float:
+    hits = clopper_pearson(int((with_it > cut).sum()), len(with_it), alpha)[0]
+    return epsilon_of_rates(hits, clopper_pearson(int((without > cut).sum()), len(without), alpha)[1], delta)
+
+
+def _scores(
+    subject: Subject, scene: Scene, rng: np.random.Generator, rounds: tuple[int, ...], records: int, runs: int
+) -> Floats:
+    """The log of the likelihood ratio of the last record of the scene being there, over the rounds.
+
+    One other record is there as well, drawn or not; the score takes it as not drawn. Any score makes a true bound.
+    """
+    pair = np.array([0, len(scene.y) - 1])[:records]
+    data, starts = scene.data(subject.features), tuple(scene.start for _ in rounds)
+    script = dict.fromkeys(rounds, Draw.none())
+    means = releases(subject.without_noise(), data, pair, Script(script), rounds, starts)
+    moved = [d for _, d in difference(subject, _two(scene))]
+    scores = np.zeros(runs)
+    for run in range(runs):
+        source = subject.source(rng)
+        for r, sent in enumerate(releases(subject, data, pair, source, rounds, starts)):
+            scores[run] += _score(subject, rounds[r], sent - means[r], moved[r])
+    return scores
+
+
+def _two(scene: Scene) -> Scene:
+    from dataclasses import replace
+
+    return replace(scene, x=scene.x[[0, -1]], y=scene.y[[0, -1]], tags=scene.tags[[0, -1]])
+
+
+def _score(subject: Subject, i: int, sent: Floats, moved: Floats) -> float:
+    """log(1 - q + q N(sent; moved, s^2) / N(sent; 0, s^2))."""
+    s2, q = subject.scale(i) ** 2, subject.certificate.rate(i, subject.me)
+    exponent = (float(sent @ moved) - float(moved @ moved) / 2) / s2
+    return float(np.logaddexp(np.log1p(-q) if q < 1 else -np.inf, np.log(q) + exponent))

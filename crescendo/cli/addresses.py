@@ -1,0 +1,64 @@
+"""From an address and a party's folder of certificates to where the network is reached, in the clear only on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from crescendo.errors import UsageError
+from crescendo.federation.policy import Policy, check_certificate
+from crescendo.network.server.grpc_server import everybody
+from crescendo.network.server.health import check_health
+from crescendo.network.server.serve import Listening
+from crescendo.network.transport.channels import Place
+from crescendo.network.transport.security import (
+    Doorkeeper,
+    check_address,
+    check_folder,
+    client_credentials,
+    client_token,
+    server_credentials,
+    shown_certificate,
+)
+
+
+def listening(address: str, certs: Path | None, health: str | None = None) -> Listening:
+    """Where to listen, and who is let in."""
+    check_address(address, certs)
+    if health is not None:
+        check_health(health)
+    if certs is None:
+        return Listening(address, None, everybody, health)
+    check_folder(certs, "serve")
+    return Listening(address, server_credentials(certs), Doorkeeper.of(certs), health)
+
+
+def place(address: str, certs: Path | None, policy: Policy | None = None) -> Place:
+    """Where the server is. If the policy names its certificate, it is looked at once the server is there; no other will do."""
+    check_address(address, certs)
+    if certs is not None:
+        check_folder(certs, "ask")
+    pins = policy is not None and policy.server is not None
+    if certs is None:
+        if pins:
+            raise UsageError("the policy names the server's certificate, so TLS is needed; give --certs")
+        return Place(address)
+    credentials, token = client_credentials(certs), client_token(certs)
+    if policy is None or not pins:
+        return Place(address, credentials, token)
+    return Place(address, None, token, _pinning(address, certs, policy))
+
+
+def _pinning(address: str, certs: Path, policy: Policy) -> Callable[[], Any]:
+    """Credentials with which only the certificate that the policy names is spoken to; looked at until it is seen once."""
+    made: list[Any] = []
+
+    def look() -> Any:
+        if not made:
+            shown = shown_certificate(address)
+            check_certificate(policy, shown)
+            made.append(client_credentials(certs, shown))
+        return made[0]
+
+    return look

@@ -1,0 +1,263 @@
+"""`crescendo certs`: an authority and certificates or tokens for a trial, one folder per party to copy to its machine."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import json
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from crescendo.cli.certs_check import THIS_MACHINE, check_days, check_folder, check_host, check_name, file_name
+from crescendo.cli.common import AsJson, one_sentence, print_json
+from crescendo.errors import DataError, UsageError
+from crescendo.network.transport.security import (
+    CA,
+    CERTIFICATE,
+    KEY,
+    TOKEN,
+    TOKENS,
+    Identity,
+    Role,
+    new_token,
+    token_hash,
+)
+
+if TYPE_CHECKING:
+    from cryptography import x509
+
+
+commands = typer.Typer(rich_markup_mode=None)
+
+
+@dataclass
+class Made:
+    """Folders that were made, and those that were there and stay as they are."""
+
+    made: list[Path] = field(default_factory=list)
+    kept: list[Path] = field(default_factory=list)
+
+
+def make_certificates(
+    folder: Path,
+    *,
+    hosts: Sequence[str] = THIS_MACHINE,
+    clients: Iterable[str] = (),
+    aggregators: Iterable[str] = (),
+    tokens: bool = False,
+    days: int = 90,
+) -> Made:
+    """An authority in ``folder`` (or the one that is there), and a folder for each party that has none yet.
+
+    ``hosts`` are the names and addresses under which the server and the aggregators are reached. With ``tokens`` clients
+    get tokens instead of certificates.
+    """
+    clients, aggregators = list(clients), list(aggregators)
+    for name in [*clients, *aggregators]:
+        check_name(name)
+    for host in hosts:
+        check_host(host)
+    check_days(days)
+    book = folder / "server" / TOKENS
+    check_folder(folder, [folder / "aggregators" / file_name(name) for name in aggregators], hosts, tokens)
+    authority = _Authority(folder / "authority", datetime.timedelta(days=days))
+    made = Made()
+    listening = [(Identity("server", "server"), folder / "server")]
+    listening += [(Identity("aggregator", name), folder / "aggregators" / file_name(name)) for name in aggregators]
+    for identity, place in listening:
+        if _begin(place, made):
+            authority.certify(place, identity, hosts)
+    if tokens and not book.exists():
+        write_secret(book, b"[]")
+    for name in clients:
+        if _begin(place := folder / "clients" / file_name(name), made):
+            if book.exists():
+                _give_token(place, Identity("client", name), book)
+                authority.introduce(place)
+            else:
+                authority.certify(place, Identity("client", name))
+    if book.exists():
+        _arm_aggregators(folder, aggregators)
+    return made
+
+
+def write_secret(path: Path, content: bytes) -> None:
+    """Written whole or not at all, and readable by its owner only from the first byte on."""
+    draft = path.with_name(f".{path.name}.draft")
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
+        os.fchmod(out.fileno(), 0o600)
+        out.write(content)
+    draft.replace(path)
+
+
+def _begin(place: Path, made: Made) -> bool:
+    known = (place / CA).exists()
+    (made.kept if known else made.made).append(place)
+    place.mkdir(parents=True, exist_ok=True)
+    return not known
+
+
+def _arm_aggregators(folder: Path, names: Iterable[str]) -> None:
+    """Each gets a token of its own, and all that exist know the tokens of the clients, as the server does."""
+    book = folder / "server" / TOKENS
+    for name in names:
+        if not (folder / "aggregators" / file_name(name) / TOKEN).exists():
+            _give_token(folder / "aggregators" / file_name(name), Identity("aggregator", name), book)
+    for place in (folder / "aggregators").glob("*"):
+        write_secret(place / TOKENS, book.read_bytes())
+
+
+def _give_token(place: Path, identity: Identity, book: Path) -> None:
+    token = new_token()
+    entries: list[dict[str, str]] = json.loads(book.read_bytes())
+    entries = [entry for entry in entries if (entry["role"], entry["name"]) != (identity.role, identity.name)]
+    entries.append({"name": identity.name, "role": identity.role, "sha256": token_hash(token)})
+    write_secret(place / TOKEN, token.encode())
+    write_secret(book, json.dumps(entries, indent=1).encode())
+
+
+class _Authority:
+    """Signs certificates with a key that stays in its folder."""
+
+    def __init__(self, folder: Path, lasts: datetime.timedelta) -> None:
+        from cryptography import x509
+        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives.asymmetric import ec
+
+        self._lasts, self._folder = lasts, folder
+        if (folder / CA).exists():
+            try:
+                self._certificate = x509.load_pem_x509_certificate((folder / CA).read_bytes())
+                key = serialization.load_pem_private_key((folder / KEY).read_bytes(), None)
+            except (OSError, ValueError, TypeError):
+                raise DataError(f"the authority in {folder} cannot be read; put it back or use a new folder") from None
+            assert isinstance(key, ec.EllipticCurvePrivateKey)
+            self._key = key
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        name = _name("Crescendo trial authority")
+        self._certificate = self._signed(name, name, self._key.public_key(), [], None, 10 * lasts)
+        write_secret(folder / KEY, _pem_of(self._key))
+        (folder / CA).write_bytes(self._certificate.public_bytes(serialization.Encoding.PEM))
+
+    def introduce(self, place: Path) -> None:
+        """Tell a party whom to trust."""
+        (place / CA).write_bytes((self._folder / CA).read_bytes())
+
+    def certify(self, place: Path, identity: Identity, hosts: Sequence[str] = ()) -> None:
+        """A key and a certificate for one party. The authority is written last: with it the folder is complete."""
+        from cryptography import x509
+        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives.asymmetric import ec
+
+        key = ec.generate_private_key(ec.SECP256R1())
+        names: list[x509.GeneralName] = [_host(host) for host in hosts]
+        names.append(x509.UniformResourceIdentifier(identity.uri))
+        subject = _name(f"{identity.role} {identity.name}")
+        made = self._signed(subject, self._certificate.subject, key.public_key(), names, identity.role, self._lasts)
+        write_secret(place / KEY, _pem_of(key))
+        (place / CERTIFICATE).write_bytes(made.public_bytes(serialization.Encoding.PEM))
+        self.introduce(place)
+
+    def _signed(
+        self, subject: Any, issuer: Any, key: Any, names: list[Any], role: Role | None, lasts: datetime.timedelta
+    ) -> x509.Certificate:
+        from cryptography import x509
+        from cryptography.hazmat.primitives import hashes
+        from cryptography.x509.oid import ExtendedKeyUsageOID as Use
+
+        uses = {"server": [Use.SERVER_AUTH], "client": [Use.CLIENT_AUTH], None: []}
+        now = datetime.datetime.now(datetime.UTC)
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(issuer)
+            .public_key(key)
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - datetime.timedelta(hours=1))
+            .not_valid_after(now + lasts)
+            .add_extension(x509.BasicConstraints(role is None, 0 if role is None else None), critical=True)
+        )
+        if role is not None:
+            chosen = uses.get(role, [Use.SERVER_AUTH, Use.CLIENT_AUTH])
+            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+            builder = builder.add_extension(x509.ExtendedKeyUsage(chosen), critical=True)
+        return builder.sign(self._key, hashes.SHA256())
+
+
+def _name(text: str) -> Any:
+    from cryptography import x509
+    from cryptography.x509.oid import NameOID
+
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text[:64])])
+
+
+def _host(host: str) -> Any:
+    from cryptography import x509
+
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        pass
+    try:
+        return x509.DNSName(host)
+    except ValueError:
+        raise UsageError(f"{host} is not a host's name or address") from None
+
+
+def _pem_of(key: Any) -> bytes:
+    from cryptography.hazmat.primitives import serialization as s
+
+    pem: bytes = key.private_bytes(s.Encoding.PEM, s.PrivateFormat.PKCS8, s.NoEncryption())
+    return pem
+
+
+# -- the command -------------------------------------------------------------------------------------------------------
+
+
+@commands.command(epilog="Example: crescendo certs keys --host server.example.org --client alice --client bob")
+def certs(
+    where: Annotated[str, typer.Argument(metavar="DIR", help="Where the folders go; run again to add parties.")],
+    host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="What others type to reach the server, or the aggregator that is made now: a name or an address; repeat at "
+            "will. Without it that is localhost and 127.0.0.1 alone.",
+        ),
+    ] = None,
+    client: Annotated[list[str] | None, typer.Option(metavar="NAME", help="A client; repeat at will.")] = None,
+    aggregator: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="An aggregator; name its own --host in the same command; repeat at will."),
+    ] = None,
+    tokens: Annotated[bool, typer.Option("--tokens", help="Clients show tokens instead of certificates.")] = False,
+    days: Annotated[int, typer.Option(help="How long certificates last.")] = 90,
+    as_json: AsJson = False,
+) -> None:
+    """Make an authority and a folder of certificates, or tokens, for each party of a trial."""
+    with one_sentence():
+        if not where.strip():
+            raise UsageError("the folder has no name; write for example crescendo certs keys")
+        folder, hosts = Path(where), [*THIS_MACHINE, *(host or ())]
+        found = make_certificates(
+            folder, hosts=hosts, clients=client or (), aggregators=aggregator or (), tokens=tokens, days=days
+        )
+        if as_json:
+            facts = {"made": [str(place) for place in found.made], "kept": [str(place) for place in found.kept]}
+            print_json({**facts, "authority": str(folder / "authority")})
+            return
+        for place in found.made:
+            typer.echo(f"made {place}: copy it to that party, and to nobody else")
+        for place in found.kept:
+            typer.echo(f"kept {place}")
+        here_only = [str(place) for place in found.made if place.parent != folder / "clients"]
+        if here_only and not host:
+            typer.echo(f"{', '.join(here_only)} will do on this machine only; for others name its --host")
+        typer.echo(f"{folder / 'authority'} signs certificates: keep it off the machines that take part")

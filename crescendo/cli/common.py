@@ -1,0 +1,116 @@
+"""What every command shares: its common options, one sentence for whatever goes wrong, and `--json`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import select
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
+
+import typer
+
+from crescendo.errors import CrescendoError
+from crescendo.network.protocol.peer_text import cleaned
+
+if TYPE_CHECKING:
+    from crescendo.logs import Log
+
+PATIENCE = 2.0  # seconds that a last sentence waits for somebody to read what came before it
+RunFile = Annotated[Path, typer.Argument(metavar="FILE.toml", help="The run file.")]
+Overrides = Annotated[
+    list[str] | None, typer.Option("--set", metavar="a.b=c", help="Set a key of the run file; repeat at will.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Certs = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Your folder from `crescendo certs`; needed unless the address is loopback."),
+]
+
+EXTRAS = {
+    "grpc": "network",
+    "google": "network",
+    "cryptography": "network",
+    "pandas": "demo",
+}  # package -> what brings it
+
+
+@contextlib.contextmanager
+def one_sentence() -> Iterator[None]:
+    """What we raise on purpose, and what the system refuses, ends as one sentence on stderr and exit code 1."""
+    try:
+        yield
+    except CrescendoError as error:
+        raise _fail(str(error)) from None
+    except BrokenPipeError:
+        # The reader has gone (`| head`): say nothing, and keep Python from complaining at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(141) from None
+    except KeyboardInterrupt:
+        raise _fail("stopped", 130) from None
+    except ModuleNotFoundError as error:
+        extra = EXTRAS.get((error.name or "").partition(".")[0])
+        if extra is None:
+            raise
+        raise _fail(
+            f"this needs the package {error.name}; install it with pip install 'crescendo-fl[{extra}]'"
+        ) from None
+    except MemoryError:
+        raise _fail("out of memory; use fewer clients or records, or a larger evaluate.every") from None
+    except OSError as error:
+        where = f" {error.filename}" if error.filename else ""
+        raise _fail(f"the system refused{where}: {(error.strerror or str(error)).lower()}") from None
+
+
+def _fail(sentence: str, code: int = 1) -> typer.Exit:
+    if _takes_a_line(sys.stderr):
+        typer.echo(f"crescendo: {cleaned(sentence)}", err=True)  # a server's words may be among them
+    return typer.Exit(code)
+
+
+def _takes_a_line(out: TextIO | None) -> bool:
+    """No for a full pipe that nobody reads: the process ends without its last words rather than not at all."""
+    try:
+        return out is not None and bool(select.select([], [out], [], PATIENCE)[1])
+    except (OSError, ValueError):
+        return True  # a stream in memory
+
+
+@contextlib.contextmanager
+def on_the_network() -> Iterator[None]:
+    """`one_sentence` for a command that uses gRPC, whose own lines on stderr are not JSON and tell nobody anything to do."""
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # read when grpc is imported, which commands do after this
+    with one_sentence():
+        yield
+
+
+@contextlib.contextmanager
+def structured_log() -> Iterator[Log]:
+    """JSON lines on stderr, Python's own warnings among them."""
+    from crescendo.logs import JsonLog, hear_libraries
+
+    with JsonLog() as log, hear_libraries(log):
+        yield log
+
+
+def print_json(value: dict[str, Any]) -> None:
+    """One object on stdout, there before the command ends."""
+    typer.echo(json.dumps(_finite(value), allow_nan=False))
+    sys.stdout.flush()
+
+
+def _finite(value: Any) -> Any:
+    """The same with None for what JSON has no number for.
+
+    >>> _finite({"epsilon": math.inf, "rounds": [1, 2.5, math.nan]})
+    {'epsilon': None, 'rounds': [1, 2.5, None]}
+    """
+    if isinstance(value, dict):
+        return {key: _finite(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,86 @@
+"""Events in a JSON file: what those of other libraries cost, and ours written for them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from crescendo.errors import ConfigError, DataError, UsageError
+from crescendo.privacy.accounting.accountant import Progress, Spent, account, check_delta
+from crescendo.privacy.accounting.events import Counted, to_json
+from crescendo.privacy.accounting.interchange import WRITERS, Foreign, read_events
+from crescendo.runs.statements import Statement
+
+SAYS = (
+    "not certified by Crescendo: this is true if these events describe what was run, every record drawn independently and "
+    "one record added or removed"
+)
+MOST_BYTES = 50_000_000
+
+
+@dataclass(frozen=True)
+class EventsStatement:
+    """What the events of a file cost together."""
+
+    what: str
+    found: Foreign
+    spent: Spent
+
+    def to_json(self) -> dict[str, Any]:
+        spent = self.spent.to_json()
+        return {
+            "what": self.what,
+            "format": self.found.format,
+            "certified": False,
+            "says": SAYS,
+            "releases": self.found.releases,
+            **spent,
+            "events": to_json(self.found.events),
+        }
+
+
+def events_of_file(path: Path) -> Foreign:
+    """The events of a JSON file, in whichever of the formats it is."""
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise DataError(
+                f"{path} has more than {MOST_BYTES:,} bytes; compose events that are alike into one with a count"
+            )
+        return read_events(json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        raise DataError(f"{path} does not exist; name a file of events, a run file or the folder of a run") from None
+    except (ValueError, RecursionError):
+        raise DataError(f"{path} is not JSON that can be read; write the events with json.dumps") from None
+    except DataError:
+        raise
+    except UsageError as error:
+        raise DataError(f"{path}: {error}") from None
+
+
+def statement_of_events(path: Path, delta: float | None, progress: Progress | None = None) -> EventsStatement:
+    """What the events of a JSON file cost at ``delta``."""
+    if delta is None:
+        raise ConfigError(f"events have no delta of their own; say at which one {path} is to be accounted with --delta")
+    check_delta(delta)
+    found = events_of_file(path)
+    return EventsStatement(str(path), found, account(found.events, delta, progress=progress))
+
+
+def exported(events: Counted, format: str) -> dict[str, Any]:
+    """The same rounds as another library writes them, as JSON."""
+    return WRITERS[format](events)
+
+
+def events_of_client(statement: Statement, name: str | None) -> Counted:
+    """What the client ``name`` of a run releases; without a name, what every client releases if they all do the same."""
+    if not statement.clients:
+        raise ConfigError(f"{statement.what} claims no privacy, so that there are no events to export")
+    plans = {client.releases.name: client.releases.events for client in statement.clients}
+    names = ", ".join([*list(plans)[:5], *(["..."] if len(plans) > 5 else [])])
+    if name is None and len(set(plans.values())) > 1:
+        raise ConfigError(f"clients release different things; say whose events to export with --client: {names}")
+    if name is not None and name not in plans:
+        raise ConfigError(f"there is no client {name!r}; --client is one of {names}")
+    return plans[name] if name is not None else next(iter(plans.values()))

@@ -1,0 +1,111 @@
+"""The command line: each command is a few lines over one function of the API.
+
+Nothing heavy is imported before a command needs it, so that ``--help`` and mistakes answer at once.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from crescendo.cli import certs
+from crescendo.cli import network_commands as network_cli
+from crescendo.cli import privacy_commands as privacy_cli
+from crescendo.cli.common import AsJson, Overrides, RunFile, one_sentence, print_json
+from crescendo.network.aggregator import aggregate
+
+app = typer.Typer(
+    name="crescendo",
+    help="Asynchronous federated learning in rounds that grow.",
+    epilog="Example: crescendo run examples/flights.toml",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+data = typer.Typer(
+    name="data",
+    help="The data sets a run file can name.",
+    epilog="Example: crescendo data list",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+app.add_typer(data)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"crescendo {version('crescendo-fl')}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command(epilog="Example: crescendo run examples/a9a.toml --set clients.count=10")
+def run(
+    file: RunFile,
+    overrides: Overrides = None,
+    seed: Annotated[int | None, typer.Option(help="Short for --set run.seed=N.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The run's folder; else runs/NAME-NUMBER.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Simulate a federation and write a folder with its metrics, trace, model and report."""
+    with one_sentence():
+        from crescendo.config.loading import read
+
+        changes = [*(overrides or ()), *([f"run.seed={seed}"] if seed is not None else ())]
+        config = read(file, changes)
+
+        from crescendo.cli import show_run as show
+        from crescendo.runs.folder import next_folder
+        from crescendo.runs.simulate import simulate
+
+        with show.progress(config) as watch:
+            result = simulate(config, out=out or next_folder(file.stem), watch=watch)
+        print_json(result.as_json()) if as_json else show.result(result)
+
+
+@app.command(epilog="Example: crescendo schedule examples/a9a.toml")
+def schedule(file: RunFile, overrides: Overrides = None, as_json: AsJson = False) -> None:
+    """Show what a run file asks for before running or serving it: the certificate and the first rounds."""
+    with one_sentence():
+        from crescendo.runs.certified import certified, read_either
+
+        config = read_either(file, overrides or ())
+
+        from crescendo.cli import show_run as show
+        from crescendo.cli.terminal import progress_bar
+
+        with progress_bar() as bar:
+            bar.add_task("Certifying", total=None)
+            found = certified(config)
+        print_json(show.schedule_as_json(found)) if as_json else show.schedule(found)
+
+
+@data.command("list", epilog="Example: crescendo data list --json")
+def data_list(as_json: AsJson = False) -> None:
+    """List the sources that data.source can name."""
+    with one_sentence():
+        from crescendo.cli import show_run as show
+        from crescendo.data import catalogue
+
+        sources = catalogue()
+        print_json(show.sources_as_json(sources)) if as_json else show.sources(sources)
+
+
+app.add_typer(privacy_cli.commands)  # plan, account, audit
+app.add_typer(network_cli.commands)  # serve, join, status
+app.add_typer(aggregate.commands)
+app.add_typer(certs.commands)

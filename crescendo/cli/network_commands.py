@@ -1,0 +1,158 @@
+"""The commands of a federation over the network: `serve` on one host, `join` on each client, `status` from anywhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from crescendo.cli.common import AsJson, Certs, Overrides, on_the_network, print_json, structured_log
+from crescendo.errors import UsageError
+
+commands = typer.Typer(rich_markup_mode=None)
+
+Where = Annotated[str, typer.Argument(metavar="HOST:PORT", help="Where the server is.")]
+
+
+@commands.command(epilog="Example: crescendo serve federation.toml --listen 127.0.0.1:7077 --state served")
+def serve(
+    file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="The run file, with [serve].")],
+    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where to listen; port 0 takes a free one.")],
+    state: Annotated[Path, typer.Option(metavar="DIR", help="The federation's folder; made, or gone on with.")],
+    overrides: Overrides = None,
+    certs: Certs = None,
+    health: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Answer GET /healthz here.")] = None,
+    linger: Annotated[float, typer.Option(help="Seconds to wait after the end for clients to hear of it.")] = 60.0,
+    as_json: AsJson = False,
+) -> None:
+    """Serve a federation until its last round; stopped or killed, it goes on where it was."""
+    with on_the_network():
+        from crescendo.federation.agreement import read_served
+
+        config = read_served(file, overrides or [])
+
+        from crescendo.cli.addresses import listening
+        from crescendo.network.server.serve import serve as run
+
+        where = listening(listen, certs, health)
+        with structured_log() as log:
+            served = run(config, where, state, linger=linger, log=log)
+        facts: dict[str, object] = {"finished": served.finished, "k": served.k, "rounds": served.rounds, "model": None}
+        if served.finished:
+            facts["model"] = str(state / "model.npz")
+        if as_json:
+            print_json(facts)
+        else:
+            ended = (
+                f"finished: the model is in {facts['model']}" if served.finished else "stopped: start it again to go on"
+            )
+            typer.echo(f"{served.k} of {served.rounds} rounds, {ended}")
+
+
+# A whole policy file; here and not beside its reader, which is not loaded to print help.
+POLICY = """
+dataset = "our records"     # whose budget this is, whichever federation they serve
+epsilon = 1.0               # all that may ever be spent on them
+delta = 1e-6
+mechanisms = ["minibatch"]  # or "local"; ["none"] protects nobody
+"""
+
+
+@commands.command(
+    epilog=f"\b\nA policy file, whose other keys are in docs/cli.md:{POLICY}\n"
+    "\b\nExample: crescendo join 127.0.0.1:7077 --data mine.csv --as alice --state alice --policy policy.toml"
+)
+def join(
+    address: Where,
+    data: Annotated[str, typer.Option(metavar="SOURCE", help="Your records: a file, or a name.")],
+    name: Annotated[str, typer.Option("--as", metavar="NAME", help="Your name in the federation's terms.")],
+    state: Annotated[Path, typer.Option(metavar="DIR", help="Your folder: ledger, outbox, last model.")],
+    policy: Annotated[Path, typer.Option(metavar="FILE.toml", help="What you allow: a file as below.")],
+    certs: Certs = None,
+    label: Annotated[str | None, typer.Option(help="The label column of a csv file; else the last.")] = None,
+    folder: Annotated[str | None, typer.Option(help="Where data files looked up by name lie.")] = None,
+    part: Annotated[
+        str | None,
+        typer.Option(metavar="RULE", help="For trials: take your part of the source, as a simulation would."),
+    ] = None,
+    test: Annotated[float, typer.Option(help="With --part: the share kept for testing.")] = 0.0,
+    model: Annotated[
+        str | None,
+        typer.Option(metavar="FILE.py:NAME", help="Your own copy of the model, where the terms are about one."),
+    ] = None,
+    give_up_after: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", help="End with 1 after so long without the server; else it is waited for."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Take part in a federation with your own records; stopped or killed, it goes on where it was."""
+    with on_the_network():
+        from crescendo.federation.policy import read_policy
+
+        allowed = read_policy(policy)
+
+        from crescendo.cli.addresses import place
+        from crescendo.federation.own_records import Source, check_source
+        from crescendo.network.client.join import check_name
+        from crescendo.network.client.join import join as run
+        from crescendo.network.transport.channels import Patience
+        from crescendo.network.transport.security import check_address
+        from crescendo.objectives import read_model
+
+        check_address(address, certs)
+        source = Source(data, folder, label, part, test)
+        check_name(name)
+        check_source(source)
+        patience = Patience() if give_up_after is None else Patience(give_up=give_up_after)
+        copy = read_model(model, asked="--model") if model is not None else None
+        there = place(address, certs, allowed)
+        with structured_log() as log:
+            joined = run(there, name, source, state, allowed, model=copy, log=log, patience=patience)
+        finished = joined.model is not None
+        model = str(state / "model.npz") if finished else None
+        if as_json:
+            facts = {
+                "finished": finished,
+                "federation": joined.federation,
+                "rounds": joined.rounds,
+                "last": joined.last,
+            }
+            print_json({**facts, "model": model})
+        else:
+            ended = f"finished: the model is in {model}" if finished else "stopped: start it again to go on"
+            typer.echo(f"{name}: {ended}")
+
+
+@commands.command(epilog="Example: crescendo status 127.0.0.1:7077")
+def status(
+    address: Where,
+    certs: Certs = None,
+    watch: Annotated[bool, typer.Option(help="Go on showing it, once a second.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show a served federation: who is there, how far everybody is, what was spent.
+
+    \b
+    here       yes, away (waited for), not yet (has never come), or absent
+    round      its rounds that are settled; lag: how many it is behind
+    waiting    "for it" if the next round lacks its update
+    silent     since anything was heard of it
+    up, down   bytes of vectors since this server was started
+    eps spent  what its settled rounds cost at most
+    """
+    with on_the_network():
+        if watch and as_json:
+            raise UsageError("--json prints one object and --watch has no end; choose one of them")
+
+        from crescendo.cli.addresses import place
+        from crescendo.cli.show_status import ask_status, show_status, watch_status
+
+        there = place(address, certs)
+        if as_json:
+            print_json(ask_status(there))
+        elif watch:
+            watch_status(there)
+        else:
+            show_status(ask_status(there))

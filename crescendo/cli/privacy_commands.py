@@ -1,0 +1,298 @@
+"""The commands for whoever answers for privacy: what does it cost (`plan`), what was spent (`account`), is it true (`audit`)?"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from crescendo.cli.common import AsJson, Overrides, one_sentence, print_json
+
+commands = typer.Typer(rich_markup_mode=None)
+MOST_ROUNDS = 2**20  # that a plan is searched in; as many rounds of the first size would cost more than any run does
+MOST_RUNS = 10**6  # of an audit
+
+
+@commands.command(
+    epilog="\b\nExample: crescendo plan --epsilon 1 --delta 1e-7 --records 10000 --gradients 25000 --first-size 16"
+)
+def plan(
+    epsilon: Annotated[float, typer.Option(help="What each client may spend.")],
+    delta: Annotated[float, typer.Option(help="The delta of that epsilon.")],
+    records: Annotated[int, typer.Option(help="N, the records of a client.")],
+    gradients: Annotated[int, typer.Option(help="K, the gradients of a client over the whole run.")],
+    first_size: Annotated[int | None, typer.Option(help="Records in the first round.")] = None,
+    power: Annotated[float | None, typer.Option(help="How fast sizes grow: 0 constant, 1 linear; else chosen.")] = None,
+    rounds: Annotated[int | None, typer.Option(help="The number of rounds; else as few as --max-share allows.")] = None,
+    max_share: Annotated[
+        float | None, typer.Option(help="Largest share of a client's records in one round; else 0.046.")
+    ] = None,
+    method: Annotated[
+        Literal["tight", "paper"], typer.Option(help="By the tight accountant, or the paper's procedure.")
+    ] = "tight",
+    sigma_by_round: Annotated[
+        bool, typer.Option("--sigma-by-round", help="Let noise differ from one size to the next: less in small rounds.")
+    ] = False,
+    r0: Annotated[float | None, typer.Option(help="The r0 of the paper's procedure; else r0(sigma) or 1/e.")] = None,
+    write: Annotated[Path | None, typer.Option(help="Write [privacy] and [schedule] of a run file here.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Choose round sizes, rounds and noise for a budget."""
+    with one_sentence():
+        from crescendo.config.plan_file import check_writable, write_plan
+        from crescendo.errors import ConfigError
+
+        if write is not None:
+            check_writable(write)
+        if r0 is not None and not 0 < r0 <= 1 / math.e:
+            raise ConfigError(f"--r0 must lie above 0 and at most 1/e = {1 / math.e:.6f}, not {r0:g}")
+        if first_size is not None and 0 < first_size < gradients / MOST_ROUNDS:
+            least = math.ceil(gradients / MOST_ROUNDS)
+            raise ConfigError(f"--first-size must be {least:,} or more for {gradients:,} gradients, not {first_size:,}")
+
+        from crescendo.cli import show_privacy as show
+        from crescendo.cli.show_plan import plan as show_plan
+        from crescendo.privacy.planning.planner import plan as make_plan
+
+        with show.progress("Planning") as progress:
+            found = make_plan(
+                epsilon,
+                delta,
+                records,
+                gradients,
+                first_size,
+                power,
+                rounds,
+                max_share,
+                method,
+                r0=r0,
+                sigma_by_round=sigma_by_round,
+                progress=progress,
+            )
+        if write is not None:
+            write_plan(write, found, stated=epsilon)
+        if as_json:
+            print_json({**found.to_json(), "written": None if write is None else str(write)})
+        else:
+            show_plan(found, epsilon, write)
+
+
+@commands.command(epilog="Example: crescendo account examples/flights.toml")
+def account(
+    what: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[FILE.toml|RUN|EVENTS.json]", help="A run file, the folder of a run, or a file of events."
+        ),
+    ] = None,
+    delta: Annotated[float | None, typer.Option(help="The delta to account at; else the one that is stated.")] = None,
+    ledger: Annotated[Path | None, typer.Option(metavar="FILE", help="A data set's ledger, in place of a run.")] = None,
+    close: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FEDERATION", help="Close it in the ledger, for ever: what it may not use any more is free."
+        ),
+    ] = None,
+    export: Annotated[
+        Literal["dp-accounting", "opacus"] | None, typer.Option(help="Print the events for this library instead.")
+    ] = None,
+    client: Annotated[str | None, typer.Option(help="Whose events to export, where clients differ.")] = None,
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a run, other libraries' events or a data set's ledger cost, or export the events."""
+    with one_sentence():
+        from crescendo.errors import ConfigError
+
+        if (what is None) == (ledger is None):
+            raise ConfigError("name one thing to account for: a run file, the folder of a run, or --ledger FILE")
+        if client is not None and (export is None or what is None):
+            raise ConfigError("--client says whose events of a run --export prints; leave it out here")
+        if overrides and what is not None and (what.is_dir() or _holds_events(what)):
+            raise ConfigError(
+                "--set changes a run file, and this is none; of a run, name its config.toml instead of the folder"
+            )
+        if close is not None:
+            _close(ledger, close, delta is not None or export is not None, as_json)
+            return
+        if export is not None and delta is not None:
+            raise ConfigError("--export prints events, which have no delta; leave --delta out")
+        if export is not None:
+            _export(what, ledger, overrides or [], export, client)
+            return
+        if ledger is not None:
+            _ledger(ledger, delta, as_json)
+            return
+        assert what is not None
+
+        from crescendo.cli import show_privacy as show
+        from crescendo.runs.statements import Statement
+
+        with show.progress("Accounting") as progress:
+            found = _statement(what, overrides or [], delta, progress)
+        if as_json:
+            print_json(found.to_json())
+        else:
+            show.statement(found) if isinstance(found, Statement) else show.events(found)
+
+
+@commands.command(
+    epilog="\b\nExample: crescendo audit examples/flights.toml --runs 1000"
+    "\nExample: crescendo audit examples/audit_flower_mod.py:LocalDp --epsilon 3 --delta 1e-5"
+)
+def audit(
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE.toml|FILE.py:NAME", help="A run file, or any mechanism (records, rng) -> release."
+        ),
+    ],
+    runs: Annotated[
+        int | None, typer.Option(min=20, help="Real releases per test (400); of a mechanism, in all. More find more.")
+    ] = None,
+    epsilon: Annotated[float | None, typer.Option(help="What the mechanism of FILE.py:NAME claims.")] = None,
+    delta: Annotated[float | None, typer.Option(help="The delta of that epsilon.")] = None,
+    records: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Example records: .npz, .npy or .csv, a row for each.")
+    ] = None,
+    shape: Annotated[str | None, typer.Option(metavar="N,D", help="Or make up N records of D numbers.")] = None,
+    neighbours: Annotated[
+        Literal["add", "replace"] | None, typer.Option(help="One record added or removed (add), or replaced.")
+    ] = None,
+    gaussian: Annotated[
+        bool, typer.Option("--gaussian", help="Its releases are Gaussian: take the tails from that.")
+    ] = False,
+    floats: Annotated[bool, typer.Option("--floats", help="Attack the last bits of its floats as well.")] = False,
+    seconds: Annotated[
+        float, typer.Option(help="Without --runs: as many as take so long, on an idle processor.")
+    ] = 20.0,
+    confidence: Annotated[float, typer.Option(help="How sure a failed verdict has to be.")] = 0.999,
+    seed: Annotated[int, typer.Option(min=0, help="Of the attack and of the rng that a mechanism is given.")] = 0,
+    thorough: Annotated[
+        bool, typer.Option("--thorough", help="Of a run file: ten times as much of everything.")
+    ] = False,
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+) -> None:
+    """Attack the mechanism of a run file, or any in a Python file; exit code 1 if epsilon is not true."""
+    with one_sentence():
+        from crescendo.errors import ConfigError
+
+        if ".py:" in what:
+            if epsilon is None or delta is None:
+                raise ConfigError(f"say what {what} claims with --epsilon and --delta")
+            if overrides:
+                raise ConfigError("--set changes a run file, and this is a mechanism; leave it out")
+
+            from crescendo.audit.black_box.black_box import Claim
+            from crescendo.cli.show_black_box import audit_mechanism
+
+            claim = Claim(epsilon, delta, confidence, gaussian=gaussian, floats=floats)
+            passed = audit_mechanism(
+                what,
+                claim,
+                as_json,
+                records=records,
+                shape=shape,
+                neighbours=neighbours,
+                runs=runs,
+                seconds=seconds,
+                seed=seed,
+            )
+        else:
+            if (epsilon, delta, records, shape, neighbours) != (None,) * 5 or gaussian or floats:
+                raise ConfigError(
+                    "a run file says itself what it claims; leave the options that are for FILE.py:NAME out"
+                )
+            passed = _audit_run_file(Path(what), 400 if runs is None else runs, overrides or [], thorough, as_json)
+        if not passed:
+            raise typer.Exit(1)
+
+
+def _audit_run_file(file: Path, runs: int, overrides: list[str], thorough: bool, as_json: bool) -> bool:
+    from crescendo.config.loading import read
+    from crescendo.errors import ConfigError
+
+    if runs > MOST_RUNS:
+        raise ConfigError(f"--runs must be at most {MOST_RUNS:,}, not {runs:,}")
+    config = read(file, overrides)
+
+    from crescendo.cli import show_privacy as show
+    from crescendo.runs.auditing import attack
+
+    with show.progress("Attacking") as progress:
+        found = attack(config, str(file), runs, thorough, progress)
+    if as_json:
+        print_json(found.to_json())
+    else:
+        show.audited(found)
+    return found.passed
+
+
+def _ledger(path: Path, delta: float | None, as_json: bool) -> None:
+    from crescendo.cli import show_privacy as show
+    from crescendo.errors import ConfigError
+    from crescendo.storage.ledger.open_ledger import open_ledger
+
+    if delta is not None:
+        raise ConfigError("a ledger has the delta of its budget, set once; leave --delta out")
+    with open_ledger(path, read_only=True) as found:
+        summary = found.summary()
+    if as_json:
+        print_json({"ledger": str(path), **summary})
+    else:
+        show.ledger(summary)
+
+
+def _close(path: Path | None, federation: str, more: bool, as_json: bool) -> None:
+    from crescendo.cli import show_privacy as show
+    from crescendo.errors import ConfigError
+    from crescendo.storage.ledger.closing import close_federation
+
+    if path is None or more:
+        raise ConfigError("--close FEDERATION goes with --ledger FILE and nothing else")
+    found = close_federation(path, federation)
+    if as_json:
+        print_json({"ledger": str(path), **found.to_json()})
+    else:
+        show.closed(found.says, found.after)
+
+
+def _export(what: Path | None, ledger: Path | None, overrides: list[str], format: str, client: str | None) -> None:
+    from crescendo.cli.events_file import events_of_client, events_of_file, exported
+    from crescendo.cli.show_privacy import progress
+    from crescendo.storage.ledger.open_ledger import open_ledger
+
+    if ledger is not None:
+        with open_ledger(ledger, read_only=True) as opened:
+            events = opened.charged()
+    elif what is not None and _holds_events(what):
+        events = events_of_file(what).events
+    else:
+        assert what is not None
+        with progress("Accounting") as moved:
+            events = events_of_client(_statement(what, overrides, None, moved), client)
+    print_json(exported(events, format))
+
+
+def _statement(what: Path, overrides: list[str], delta: float | None, progress: Any) -> Any:
+    from crescendo.runs.statements import statement_of_file, statement_of_run
+
+    if what.is_dir():
+        return statement_of_run(what, delta, progress)
+
+    if _holds_events(what):
+        from crescendo.cli.events_file import statement_of_events
+
+        return statement_of_events(what, delta, progress)
+
+    from crescendo.config.loading import read
+
+    return statement_of_file(read(what, overrides), str(what), delta, progress)
+
+
+def _holds_events(what: Path) -> bool:
+    """A file of events, told by its name: run files are TOML."""
+    return what.suffix == ".json" and not what.is_dir()

@@ -1,0 +1,52 @@
+"""What `crescendo audit FILE.py:NAME` prints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from crescendo.audit.black_box.black_box import BlackBoxReport, Claim
+from crescendo.audit.black_box.mechanism_file import attack_file
+from crescendo.cli.common import print_json
+from crescendo.cli.show_privacy import number, progress
+from crescendo.cli.terminal import new_table, printer, say
+
+
+def audit_mechanism(kind: str, claim: Claim, as_json: bool, **options: Any) -> bool:
+    """Attack it, print what was found, and return whether it passed."""
+    with progress("Attacking") as moved:
+        found = attack_file(kind, claim, progress=moved, **options)
+    if as_json:
+        print_json(found.to_json())
+    else:
+        show(found)
+    return found.passed
+
+
+def show(found: BlackBoxReport) -> None:
+    """The claim, the bounds, what gave the record away, and the verdict."""
+    console = printer()
+    table = new_table(f"Audit of {found.mechanism}", "what", "value")
+    table.add_column("")
+    sure = f"with {found.confidence:.4g} confidence"
+    neighbours = {"add": "one record added or removed", "replace": "one record replaced"}[found.neighbours]
+    rows = [
+        ("claimed epsilon", number(found.claimed), f"at delta {found.delta:g}, {neighbours}"),
+        ("lower bound", number(found.lower), f"{sure}, whatever the noise is"),
+    ]
+    if found.lower_gaussian is not None:
+        rows.append(("lower bound, Gaussian", number(found.lower_gaussian), f"{sure}, if releases are Gaussian"))
+    rows += [
+        ("runs", f"{found.runs:,}", f"of {found.size:,} numbers each; they could show {number(found.most)} at most"),
+        (
+            "hits",
+            f"{found.hits:,}",
+            f"against {found.others:,} that the neighbour had, in {found.tested:,} runs of the test",
+        ),
+    ]
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+    say(console, f"attacked on {found.pair}, by {found.statistic}")
+    for sentence in (*found.findings, *found.notes):
+        say(console, sentence)
+    say(console, "passed: nothing denies what is claimed" if found.passed else "failed: do not trust this epsilon")

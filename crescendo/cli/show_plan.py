@@ -1,0 +1,84 @@
+"""What `plan` prints for people: the plan, the family it was chosen from, constant sizes, and why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from crescendo.cli.show_privacy import number
+from crescendo.cli.terminal import new_table, printer, say
+from crescendo.privacy.mechanisms.sigmas import Sigmas
+from crescendo.privacy.planning.plans import Plan
+
+
+def plan(found: Plan, asked: float, written: Path | None) -> None:
+    """The plan, the family it was chosen from, constant sizes, and what to know of the choice."""
+    console = printer()
+    for table in (_summary(found, asked), _family(found), _curve(found)):
+        console.print(table)
+    why = found.compared_to["paper"].get("why")
+    for note in (*([why] if why else []), *found.notes):
+        say(console, note)
+    if written is not None:
+        console.print(f"Written: {written}", soft_wrap=True, highlight=False)
+
+
+def _summary(found: Plan, asked: float) -> Table:
+    sizes, summed = found.sizes, "sqrt(rounds) sigma" if found.sigma.rounds is None else "over all rounds"
+    share = max(size for size, _ in found.staircase) / found.records
+    table = new_table(
+        f"A plan for one client of {found.records:,} records, by the {found.method} method", "what", "value"
+    )
+    table.add_column("")
+    for row in (
+        ("epsilon", number(found.epsilon), f"at delta {found.delta:g}; {asked:g} was asked for"),
+        ("rounds", f"{found.rounds:,}", f"for {found.gradients:,} gradients"),
+        ("sizes", _span(sizes.first, sizes.last), str(sizes)),
+        ("largest share", f"{share:.3g}", "of the records in one round"),
+        ("sigma", _sigma(found.sigma), "of a round, over what a record can change"),
+        ("aggregated noise", number(found.aggregated_noise), summed),
+    ):
+        table.add_row(*row)
+    return table
+
+
+def _family(found: Plan) -> Table:
+    names = ("schedule", "rounds", "sizes", "sigma", "noise", "more")
+    table = new_table("The family under the same budget; noise is over all rounds", *names)
+    for one in found.family:
+        more = "chosen" if one.chosen else _more(one.aggregated_noise / found.aggregated_noise)
+        sizes = f"{one.first:,}" if one.shape == "constant" else _span(one.first, one.last)
+        table.add_row(one.name, f"{one.rounds:,}", sizes, _sigma(one.sigma), number(one.aggregated_noise), more)
+    paper: dict[str, Any] = found.compared_to["paper"]
+    if "why" not in paper and found.method != "paper":
+        more = _more(paper["aggregated_noise"] / found.aggregated_noise)
+        numbers = number(paper["sigma"]), number(paper["aggregated_noise"]), more
+        table.add_row("the paper's recipe", f"{paper['rounds']:,}", f"from {found.sizes.first:,}", *numbers)
+    return table
+
+
+def _curve(found: Plan) -> Table:
+    names = ("size", "share", "rounds", "sigma", "aggregated noise")
+    table = new_table("Constant sizes under the same budget", *names, left=0)
+    for point in found.curve:
+        noise = number(point.sigma), number(point.aggregated_noise)
+        table.add_row(f"{point.size:,}", f"{point.share:.3g}", f"{point.rounds:,}", *noise)
+    return table
+
+
+def _span(first: int, last: int) -> str:
+    return f"{first:,}" if first == last else f"{first:,} to {last:,}"
+
+
+def _sigma(sigma: Sigmas) -> str:
+    return f"{sigma:.4g}" if sigma.rounds is None else f"{sigma:.3g}"
+
+
+def _more(ratio: float) -> str:
+    """
+    >>> _more(1.0123), _more(3.5), _more(0.999)
+    ('+1.2%', '+250%', '-0.1%')
+    """
+    return f"{100 * (ratio - 1):+.1f}%" if ratio < 2 else f"{100 * (ratio - 1):+.0f}%"

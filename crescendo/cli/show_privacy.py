@@ -1,0 +1,222 @@
+"""What `plan`, `account` and `audit` print for people."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from crescendo.audit import Report, Row
+from crescendo.cli.events_file import SAYS, EventsStatement
+from crescendo.cli.terminal import new_table, printer, progress_bar, say
+from crescendo.network.protocol.peer_text import cleaned
+from crescendo.privacy.accounting import accountant
+from crescendo.privacy.paper.theorems import Verdict
+from crescendo.runs.statements import Account, Statement
+
+MOST_CLIENTS = 20
+TITLES = {
+    None: "What each client would spend in a real federation",
+    True: "What each client would have spent in a real federation",
+    False: "What each client spends",
+}
+THEOREMS = {"thm1": "Theorem 1", "thmmain": "main theorem", "thm-mainp": "main theorem"}
+
+
+@contextlib.contextmanager
+def progress(doing: str) -> Iterator[accountant.Progress]:
+    """A bar that an accountant moves."""
+    with progress_bar() as bar:
+        task = bar.add_task(doing, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def number(value: float | None) -> str:
+    """
+    >>> number(0.99949), number(1563.0), number(None), number(math.inf)
+    ('0.9995', '1,563', '', 'infinite')
+    """
+    if value is None:
+        return ""
+    return "infinite" if value == math.inf else f"{value:,.4g}" if value < 1000 else f"{value:,.0f}"
+
+
+# -- account ----------------------------------------------------------------------------------------------------------
+
+
+def statement(found: Statement) -> None:
+    """A row for each client, those that spend most first, and why a theorem says nothing."""
+    console = printer()
+    if not found.clients:
+        console.print(Text(f"{found.what}: {found.says}."), soft_wrap=True)  # a path keeps its letters
+        return
+    head = [f"{found.what}: {found.mechanism}", f"delta {found.delta:g}", f"sigma {found.sigma:g}"]
+    head += [] if found.stated is None else [f"epsilon {found.stated:g} stated"]
+    console.print(Text(", ".join([*head, *(["simulated"] if found.simulated else [])])), soft_wrap=True)
+    names = ("client", "records", "rounds", "epsilon", "by", "RDP", "Thm 1", "main thm")
+    table = new_table(TITLES[found.simulated], *names)
+    shown = sorted(found.clients, key=lambda client: client.spent.epsilon, reverse=True)
+    for client in shown[:MOST_CLIENTS]:
+        table.add_row(*_account_row(client))
+    console.print(table)
+    if len(shown) > MOST_CLIENTS:
+        say(console, f"and {len(shown) - MOST_CLIENTS:,} clients that spend no more; --json has all of them")
+    for sentence in _sentences(shown):
+        say(console, sentence)
+    say(console, found.says)
+
+
+def _account_row(client: Account) -> list[str | Text]:
+    spent, what = client.spent, client.releases
+    proved = [_proved(verdict) for verdict in client.theorems] or ["", ""]
+    way = spent.method.upper() if spent.method != "none" else "none"
+    numbers = [f"{what.records:,}", f"{what.rounds:,}", number(spent.epsilon), way, number(spent.rdp_epsilon)]
+    return [Text(what.name), *numbers, *proved]
+
+
+def _proved(verdict: Verdict) -> str:
+    return number(verdict.epsilon) if verdict.applies else "none"
+
+
+def _sentences(clients: list[Account]) -> list[str]:
+    """How the first client's epsilon was found, and to whom a theorem does not apply and why."""
+    first = clients[0]
+    found = [f"epsilon of {first.releases.name} is {first.spent.why}"]
+    silent: dict[tuple[str, str], list[str]] = {}
+    for client in clients:
+        for verdict in client.theorems:
+            if not verdict.applies:
+                silent.setdefault((THEOREMS[verdict.theorem], verdict.why), []).append(client.releases.name)
+    for (theorem, why), names in silent.items():
+        more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
+        found.append(f"the paper's {theorem}, for {', '.join(names[:3])}{more}, {why}")
+    return found
+
+
+def events(found: EventsStatement) -> None:
+    """What other libraries' events cost, and on what condition."""
+    console, spent = printer(), found.spent
+    console.print(Text(f"{found.what}: {found.found.format} events, delta {spent.delta:g}"), soft_wrap=True)
+    table = new_table("What they cost together", "releases", "distinct", "epsilon", "by", "RDP", left=0)
+    counts = f"{found.found.releases:,}", f"{len(found.found.events):,}"
+    table.add_row(*counts, number(spent.epsilon), spent.method.upper(), number(spent.rdp_epsilon))
+    console.print(table)
+    say(console, f"epsilon is {spent.why}")
+    say(console, SAYS)
+
+
+def ledger(summary: dict[str, Any]) -> None:
+    """What a data set's budget has, and each federation."""
+    console = printer()
+
+    def epsilon(value: float | None) -> str:  # a ledger's None is an infinite epsilon
+        return number(math.inf if value is None else value)
+
+    name = summary["dataset"] or "a data set without a name"
+    table = new_table(f"Ledger of {name}", "what", "epsilon", "delta")
+    table.add_column("")
+    promised, spent, left = summary["promised"], summary["spent"], summary["left"]
+    table.add_row("budget", epsilon(summary["epsilon"]), f"{summary['delta']:g}", "set once")
+    table.add_row("spent", epsilon(spent["epsilon"]), f"{spent['delta']:g}", "by the rounds that were sent")
+    table.add_row("promised", epsilon(promised["epsilon"]), f"{promised['delta']:g}", "by all that was signed off")
+    table.add_row("left", epsilon(left["epsilon"]), f"{left['delta']:g}", "for what is signed off next")
+    console.print(table)
+    if not summary["federations"]:
+        say(console, "no federation was signed off yet")
+        return
+    table = new_table("Federations")
+    for name in ("federation", "client"):
+        table.add_column(name, overflow="fold", min_width=8)  # they give way, and the numbers stay whole
+    for name in ("sent", "rounds", "spent", "promised", "delta", "state"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for one in summary["federations"]:
+        counts = f"{one['charged']:,}", f"{one['rounds']:,}"
+        costs = epsilon(one["spent"]), epsilon(one["promised"]), f"{one['delta']:g}"
+        table.add_row(
+            Text(cleaned(one["federation"])),
+            Text(cleaned(one["client"])),
+            *counts,
+            *costs,
+            "closed" if one["closed"] else "open",
+        )
+    console.print(table)
+    say(console, _deltas(summary))
+
+
+def closed(says: str, summary: dict[str, Any]) -> None:
+    """What closing a federation returned, and the ledger as it is now."""
+    ledger(summary)
+    say(printer(), says)
+
+
+def _deltas(summary: dict[str, Any]) -> str:
+    """Which delta belongs to which epsilon of a ledger."""
+    orders = summary["orders"]
+    aside = f" and less {orders['delta']:g}, set aside to add federations up by" if orders is not None else ""
+    return (
+        f"what was spent and promised in all holds at the budget's delta, and each federation's at its own, from its terms; "
+        f"what is left of delta is the budget's less theirs{aside}"
+    )
+
+
+# -- audit ------------------------------------------------------------------------------------------------------------
+
+
+def audited(found: Report) -> None:
+    """What is claimed, what was measured, and the verdict."""
+    console = printer()
+    sure = f"with {found.confidence:.0%} confidence"
+    table = new_table(f"Audit of {found.mechanism}, {found.name or f'client {found.client}'}", "what", "value")
+    table.add_column("")
+    rows = [
+        ("claimed epsilon", number(found.claimed), f"at delta {found.delta:g}: an upper bound"),
+        ("lower bound, from shifts", number(found.lower_shift), f"{sure}, if the noise is Gaussian as measured"),
+    ]
+    if found.lower_threshold is not None:
+        says = f"{sure}, from two rounds that may cost {number(found.claimed_attacked)}"
+        rows.append(("lower bound, from thresholds", number(found.lower_threshold), says))
+    rows += [
+        ("worst sensitivity ratio", f"{found.worst_ratio:.5f}", f"of {found.tries:,} attacks without noise; at most 1"),
+        ("measured / certified noise", f"{found.noise_ratio:.4f}", f"of {found.numbers:,} numbers; 1 but for chance"),
+        (
+            "measured / certified shift",
+            f"{found.shift_ratio:.4f}",
+            f"of the mean by one record, give or take {found.shift_error:.2g}; at most 1 but for chance",
+        ),
+        ("carried to the next round", f"{found.carried_ratio:.1e}", "besides what was sent; about 0"),
+    ]
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+    if found.checks:
+        console.print(_checks(found.checks))
+    for finding in found.findings:
+        say(console, f"{finding.kind}: {finding.says}")
+    alarms = f"a sound mechanism fails fewer than one audit in {1 / found.false_alarms:,.0f}"
+    says = f"passed: nothing denies what is claimed; {alarms}"
+    say(console, says if found.passed else f"failed: do not trust this epsilon; {alarms}")
+
+
+def _checks(rows: tuple[Row, ...]) -> Table:
+    """A line for each check: its p-value for every source of randomness, or whether it holds where chance has no part."""
+    sources = list(dict.fromkeys(row.source for row in rows if row.source is not None))
+    by_name: dict[str, list[Row]] = {}
+    for row in rows:
+        by_name.setdefault(row.name, []).append(row)
+    table = new_table("Checks: p-values, by source of randomness", "check", *sources)
+    table.add_column("looks for")
+    for name, same in by_name.items():
+        told = {row.source: _told(row) for row in same}
+        cells = [told.get(source, told.get(None, "") if place == 0 else "") for place, source in enumerate(sources)]
+        table.add_row(name, *cells, same[0].looks_for)
+    return table
+
+
+def _told(row: Row) -> str:
+    if not row.passed:
+        return "FAILED" if row.p is None else f"FAILED {row.p:.0e}"
+    return "holds" if row.p is None else f"{row.p:.3f}"

@@ -1,0 +1,245 @@
+"""What the command line prints for people: a progress bar while it runs, tables when it is done."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from rich.console import Console
+from rich.progress import TextColumn
+from rich.text import Text
+
+from crescendo.cli.terminal import new_table, printer, progress_bar, say, size
+from crescendo.config.schema import Config
+from crescendo.core.terms import Terms
+from crescendo.data import SourceInfo
+from crescendo.runs.certified import Certified
+from crescendo.runs.guarantee import Guarantee
+from crescendo.runs.prepare import Prepared
+from crescendo.runs.simulate import Result, Row, Watch
+from crescendo.simulator.simulation import Moment
+
+FIRST_ROUNDS = 12
+MOST_CLIENTS = 8
+
+
+@contextlib.contextmanager
+def progress(config: Config) -> Iterator[Watch]:
+    """A bar with the round, the gradients and the accuracy."""
+    with progress_bar(TextColumn("{task.fields[news]}")) as bar:
+        task = bar.add_task(f"Reading {config.data.source}", total=None, news="")
+
+        def watch(moment: Moment, row: Row | None, rounds: int) -> None:
+            news = f"round {moment.k:,} of {rounds:,}, {moment.gradients:,} gradients"
+            if row is not None and row["accuracy"] is not None:
+                news += f", accuracy {row['accuracy']:.3f}"
+            bar.update(task, description="Training", completed=moment.k, total=rounds, news=news)
+
+        yield watch
+
+
+def number(value: float | None, form: str = ".4f") -> str:
+    """
+    >>> number(None), number(0.84512)
+    ('none', '0.8451')
+    """
+    return "none" if value is None else f"{value:{form}}"
+
+
+def times(more: float, less: float) -> str:
+    """
+    >>> times(90, 9), times(5, 5)
+    ('10.0 times fewer', 'the same')
+    """
+    return (
+        f"{more / less:.1f} times fewer"
+        if more > less
+        else "the same"
+        if more == less
+        else f"{less / more:.1f} times more"
+    )
+
+
+def result(found: Result) -> None:
+    """The headline, what was saved, and where the rest lies."""
+    console, prepared = printer(), found.prepared
+    table = new_table(f"{prepared.dataset.name}, {prepared.terms.clients} clients", "what", "value")
+    table.add_column("")
+    rows = [
+        ("accuracy", number(found.accuracy), "on the test part"),
+        ("loss", number(found.loss), "on the training data, L2 included"),
+        ("gradients", f"{found.gradients:,}", "over all clients"),
+        ("rounds", f"{found.rounds:,}", f"from {prepared.sizes(0):,} to {_largest(prepared):,} gradients"),
+        ("sent", size(found.bytes_up), "by the clients"),
+        ("received", size(found.bytes_down), f"by the clients, in {found.broadcasts:,} broadcasts"),
+        ("rounds ahead", f"{found.max_rounds_ahead}", "at most, of the newest global model"),
+        ("waits", f"{found.waits:,}", "times a client had to wait"),
+        ("virtual time", f"{found.virtual_seconds:,.0f} s", f"simulated in {found.wall_seconds:.2f} s"),
+    ]
+    if found.max_delay_used is not None:
+        rows.insert(7, ("delay", f"{found.max_delay_used:.0%}", "of what tau allows, at most"))
+    if prepared.privacy is not None:
+        rows[2:2] = _privacy(found)
+        if prepared.dataset.left_out:
+            why = f"used in training or testing; {prepared.dataset.left_out:,} are left out, being no record of these classes"
+            rows.append(("records", f"{_records(prepared):,}", why))
+        rows[1:1] = (
+            [("auc", number(found.metrics[-1]["auc"]), "on the test part")] if "auc" in found.metrics[-1] else []
+        )
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+    _savings(console, found)
+    if prepared.privacy is not None:
+        console.print(prepared.privacy.disclaimer, highlight=False, soft_wrap=True)
+    if found.run is not None:
+        console.print(f"Report: {found.run}/report.html", soft_wrap=True, highlight=False)
+
+
+def _records(prepared: Prepared) -> int:
+    test = prepared.dataset.test
+    return len(prepared.dataset.train) + (0 if test is None else len(test))
+
+
+def _privacy(found: Result) -> list[tuple[str, str, str]]:
+    """What the run guarantees every client, what the noise is, and what it cost."""
+    made = found.prepared.privacy
+    assert made is not None
+    most = max(range(len(made.spent)), key=lambda c: made.spent[c].epsilon)
+    stated = f"of {made.stated:g} stated; " if made.stated is not None else ""
+    rows = [
+        (
+            "epsilon",
+            f"{made.epsilon:.3f}",
+            f"{stated}at delta {made.delta:g}, {found.prepared.names[most]} spends most",
+        ),
+        (
+            "sigma",
+            f"{made.certificate.sigma:.3g}",
+            f"noise per round, {made.certificate.mechanism}; {made.aggregated_noise:.3g} over all rounds",
+        ),
+    ]
+    if found.noise_free is not None and found.accuracy is not None:
+        cost = found.noise_free["accuracy"] - found.accuracy
+        rows.append(
+            ("cost of noise", f"{cost:+.4f}", f"accuracy {number(found.noise_free['accuracy'])} without the noise")
+        )
+    return rows
+
+
+def _largest(prepared: Prepared) -> int:
+    return max(prepared.sizes(i) for i in range(max(0, prepared.sizes.rounds - 2), prepared.sizes.rounds))
+
+
+def _savings(console: Console, found: Result) -> None:
+    constant = found.constant
+    table = new_table("Saved by rounds that grow", "same gradients")
+    for name in ("this run", f"constant rounds of {constant.size:,}", ""):
+        table.add_column(name, justify="right")
+    table.add_row("rounds", f"{found.rounds:,}", f"{constant.rounds:,}", times(constant.rounds, found.rounds))
+    ours, theirs = found.bytes_up + found.bytes_down, constant.bytes_up + constant.bytes_down
+    table.add_row("bytes", size(ours), size(theirs), times(theirs, ours))
+    console.print(table)
+
+
+def schedule(made: Certified) -> None:
+    """The certificate, with both sides of every condition, what privacy costs, and the first rounds."""
+    console, found, terms = printer(), made.certificate, made.terms
+    console.print(
+        f"{found.rounds:,} rounds, {found.gradients:,} gradients, {terms.clients} clients, "
+        f"waiting by {'rounds' if found.rule == 'd' else 'tau'}",
+        highlight=False,
+    )
+    if found.conditions:
+        table = new_table("Certificate")
+        for name in ("condition", "round", "left", "", "right", ""):
+            table.add_column(name, justify="right" if name in ("round", "left", "right") else "left")
+        for one in found.conditions:
+            place = "" if one.round is None else f"{one.round:,}"
+            verdict = "holds" if one.holds else "does not hold"
+            table.add_row(one.name, place, f"{one.left:,.6g}", one.relation, f"{one.right:,.6g}", verdict)
+        console.print(table)
+    for note in found.notes:
+        console.print(note, highlight=False, soft_wrap=True)
+    if made.privacy is not None:
+        _costs(console, made.privacy, made.names)
+    table = new_table("First rounds", "round", "gradients", "before it", "step size", left=0)
+    table.add_column("per client", justify="right")
+    for row in first_rounds(terms):
+        shares = ", ".join(f"{share:,}" for share in row["shares"][:8]) + (", .." if len(row["shares"]) > 8 else "")
+        table.add_row(f"{row['round']}", f"{row['gradients']:,}", f"{row['before']:,}", f"{row['step']:.6g}", shares)
+    console.print(table)
+
+
+def _costs(console: Console, privacy: Guarantee, names: tuple[str, ...]) -> None:
+    """The noise of a round, and the epsilon of the whole run for the clients that spend most."""
+    made, stated = privacy.certificate, "" if privacy.stated is None else f", of {privacy.stated:g} stated"
+    say(console, f"the noise of a round has sigma {made.sigma:.4g} ({made.mechanism})")
+    say(console, f"the whole run costs epsilon {privacy.epsilon:.4f} at delta {privacy.delta:g}{stated}")
+    table = new_table("Who spends most")
+    table.add_column("client", overflow="fold", min_width=8)
+    for name in ("records", "epsilon"):
+        table.add_column(name, justify="right", no_wrap=True)
+    most = sorted(range(len(names)), key=lambda c: -privacy.spent[c].epsilon)
+    for c in most[:MOST_CLIENTS]:
+        table.add_row(Text(names[c]), f"{made.records[c]:,}", f"{privacy.spent[c].epsilon:.4f}")
+    console.print(table)
+    if len(most) > MOST_CLIENTS:
+        say(console, f"and {len(most) - MOST_CLIENTS:,} clients that spend no more")
+
+
+def first_rounds(terms: Terms, most: int = FIRST_ROUNDS) -> list[Row]:
+    return [
+        {
+            "round": i,
+            "gradients": terms.sizes(i),
+            "before": terms.before(i),
+            "step": float(terms.steps.at(terms.before(i))),
+            "shares": terms.shares(i).tolist(),
+        }
+        for i in range(min(most, terms.rounds))
+    ]
+
+
+def schedule_as_json(made: Certified) -> Row:
+    found, terms, privacy = made.certificate, made.terms, made.privacy
+    return {
+        "rounds": found.rounds,
+        "gradients": found.gradients,
+        "clients": terms.clients,
+        "rule": found.rule,
+        "conditions": [vars(one) for one in found.conditions],
+        "consistent_delay": found.consistent_delay,
+        "theorem_allows": found.theorem_allows,
+        "notes": list(found.notes),
+        "first_rounds": first_rounds(terms),
+        "privacy": None
+        if privacy is None
+        else {
+            "mechanism": privacy.certificate.mechanism,
+            "sigma": privacy.certificate.sigma.to_json(),
+            "epsilon": privacy.epsilon,
+            "delta": privacy.delta,
+            "stated_epsilon": privacy.stated,
+            "clients": [
+                {"name": name, "records": records, "epsilon": spent.epsilon}
+                for name, records, spent in zip(made.names, privacy.certificate.records, privacy.spent, strict=True)
+            ],
+        },
+    }
+
+
+def sources(found: list[SourceInfo]) -> None:
+    table = new_table(None, "name", "records", "features")
+    table.add_column("here")
+    table.add_column("what it is", overflow="fold")
+    for one in found:
+        rows, features = (f"{count:,}" if count is not None else "" for count in (one.rows, one.features))
+        table.add_row(one.name, rows, features, "yes" if one.here else "no", Text(one.about))
+    printer().print(table)
+
+
+def sources_as_json(found: list[SourceInfo]) -> Row:
+    rows: list[dict[str, Any]] = [dict(vars(source)) for source in found]
+    return {"sources": rows}

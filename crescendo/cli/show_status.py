@@ -1,0 +1,147 @@
+"""A served federation as a table."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from contextlib import suppress
+from typing import Any
+
+import grpc
+import grpc.aio
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from crescendo.cli.terminal import new_table, printer, size, span
+from crescendo.errors import UsageError
+from crescendo.network.protocol.peer_text import all_cleaned
+from crescendo.network.transport.channels import Place
+from crescendo.network.transport.channels import status_of as asked
+from crescendo.network.transport.error_translation import is_hopeless, reason_of
+
+
+def ask_status(place: Place, timeout: float = 15.0) -> dict[str, Any]:
+    """What the server says about itself, or UsageError in one sentence."""
+    try:
+        found: dict[str, Any] = all_cleaned(json.loads(asyncio.run(asked(place, timeout))))
+        return found
+    except grpc.aio.AioRpcError as error:
+        raise _trouble(place.address, error) from None
+    except ValueError:
+        raise UsageError(f"what answers at {place.address} is not a Crescendo server of this version") from None
+
+
+class NotThere(UsageError):
+    """Nobody answers, and somebody may later."""
+
+
+def _trouble(address: str, error: grpc.aio.AioRpcError) -> UsageError:
+    if error.code() is grpc.StatusCode.UNAUTHENTICATED:
+        return UsageError(f"the server at {address} says: {reason_of(error)}")
+    if error.code() is grpc.StatusCode.UNIMPLEMENTED:
+        return UsageError(f"what answers at {address} has no status; is it an aggregator? ask the server itself")
+    sentence = f"the server at {address} does not answer: {reason_of(error)}"
+    return UsageError(sentence) if is_hopeless(error) else NotThere(sentence)
+
+
+def show_status(found: dict[str, Any]) -> None:
+    printer().print(picture(found))
+
+
+def watch_status(place: Place) -> None:
+    """Until interrupted. A server that is not there, at the start or later, is waited for; other mistakes end it at the start."""
+    console, found = printer(), None
+    with suppress(KeyboardInterrupt), Live(console=console, auto_refresh=False) as live:  # how one ends it
+        while True:
+            found, shown = _look(place, found)
+            _update(live, console, shown)
+            time.sleep(1.0)
+
+
+def _look(place: Place, before: dict[str, Any] | None) -> tuple[dict[str, Any] | None, RenderableType]:
+    """The newest that is known, and how to show it."""
+    try:
+        found = ask_status(place)
+        return found, picture(found)
+    except UsageError as error:
+        if before is not None:
+            words = f"Not up to date: {_ended(error)} A server ends with its run. Asking again."
+            return before, Group(picture(before), Text(words))
+        if not isinstance(error, NotThere):
+            raise
+        sentence = _ended(error)
+        return None, Text(f"{sentence[0].upper()}{sentence[1:]} Asking again each second; Ctrl-C ends it.")
+
+
+def _ended(error: Exception) -> str:
+    return str(error) if str(error).endswith("?") else f"{error}."
+
+
+def _update(live: Live, console: Console, shown: RenderableType) -> None:
+    if console.is_terminal:
+        live.update(shown, refresh=True)
+    else:  # a file: every picture, one after the other
+        console.print(shown)
+
+
+def picture(found: dict[str, Any]) -> RenderableType:
+    """The table, and a line on what its last column means."""
+    if found["mechanism"] == "none":
+        note = "This federation has no privacy mechanism, so no epsilon holds."
+    else:
+        note = (
+            f"eps spent: what the rounds that arrived cost at most, at delta {found['delta']:g} ({found['mechanism']})."
+        )
+        if any(client["epsilon_is"] != "tight" for client in found["clients"]):
+            note += " With <= it is a quick bound: ask again for the tight one."
+    return Group(_table(found), Text(note))
+
+
+def _table(found: dict[str, Any]) -> Table:
+    state = "finished" if found["finished"] else f"round {found['k']:,} of {found['rounds']:,}"
+    epoch = f", epoch {found['epoch']}" if found["epoch"] else ""
+    late = f", {found['late']:,} late" if found["late"] else ""
+    table = new_table(f"{found['federation']}: {state}{epoch}{late}")
+    table.show_edge = table.pad_edge = False
+    table.collapse_padding = True
+    table.add_column("client", overflow="fold", min_width=8)  # alone gives way: a long name takes several lines
+    for column in ("here", "round", "lag", "waiting", "silent", "up", "down", "eps spent"):
+        table.add_column(column, justify="left" if column in ("here", "waiting") else "right", no_wrap=True)
+    for client in found["clients"]:
+        table.add_row(
+            Text(client["name"]),
+            _here(client),
+            f"{client['round']:,}",
+            f"{client['lag']:,}",
+            "for it" if client["waited_for"] else "",
+            "" if client["silent_seconds"] is None else span(client["silent_seconds"]),
+            size(client["bytes_up"]),
+            size(client["bytes_down"]),
+            _epsilon(client),
+        )
+    return table
+
+
+def _here(client: dict[str, Any]) -> str:
+    if client["connected"]:
+        return "yes"
+    if not client["present"]:
+        return "absent"
+    return "away" if client["joined"] else "not yet"
+
+
+def _epsilon(client: dict[str, Any]) -> str:
+    """
+    >>> found = (1.5, "tight"), (1.5, "bound"), (0.0001, "tight"), (0.0, "tight"), (None, "infinite"), (None, None)
+    >>> [_epsilon({"epsilon": epsilon, "epsilon_is": how}) for epsilon, how in found]
+    ['1.500', '<= 1.500', '<= 0.001', '0', 'infinite', '-']
+    """
+    epsilon, how = client["epsilon"], client["epsilon_is"]
+    if epsilon is None:
+        return "-" if how is None else "infinite"
+    if how == "tight" and (epsilon == 0 or epsilon >= 0.001):
+        return f"{epsilon:.3f}" if epsilon else "0"
+    return f"<= {max(0.001, epsilon):.3f}"

@@ -1,0 +1,72 @@
+"""A plan as the [privacy] and [schedule] of a run file: what is written is what `crescendo run` then holds the run to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from crescendo.errors import ConfigError
+from crescendo.privacy.mechanisms.sigmas import Sigmas
+from crescendo.privacy.planning.plans import Plan
+
+STEP = 0.2
+"""The step sizes of a round add up to this at most, which suits about five clients with records of length about 1."""
+
+
+def plan_text(plan: Plan, stated: float) -> str:
+    """The part of a run file that follows ``plan`` and states ``stated`` as its epsilon.
+
+    Every size is per client and every number is written in full, so that the run's events are the plan's, bit for bit.
+    """
+    sizes = ", ".join(str(size) if rounds == 1 else f"[{size}, {rounds}]" for size, rounds in plan.staircase)
+    first, last = plan.sizes.first, plan.sizes.last
+    return f"""\
+# {plan.rounds:,} rounds of {first:,} to {last:,} out of a client's {plan.records:,} records, with sigma {plan.sigma:g}.
+# That is epsilon {plan.epsilon:.4g} at delta {plan.delta:g} for each client.
+# Add whose data it is, for example:
+#   [data]
+#   source = "a9a"
+#   [clients]
+#   count = 5
+# `crescendo run` then confirms epsilon for every client or refuses. It does not depend on clip and steps, which are a
+# start to tune; but every setting that is tried on the same records spends again.
+
+[privacy]
+mechanism = "minibatch"
+epsilon = {stated!r}
+delta = {plan.delta!r}
+sigma = {_sigma(plan.sigma)}
+clip = 1.0
+records = {plan.records}
+
+[schedule]
+rounds = {plan.rounds}
+sizes = {{kind = "list", values = [{sizes}], per_client = true}}
+steps = {{kind = "constant", eta = {float(f"{STEP / plan.staircase[-1][0]:.1e}")!r}}}
+"""
+
+
+def _sigma(sigma: Sigmas) -> str:
+    """A number, or pairs of rounds and sigma; Python writes both as TOML does."""
+    return repr(sigma.to_json())
+
+
+def check_writable(path: Path) -> None:
+    """Refuse to write over anything or nowhere, before time is spent on a plan."""
+    if path.exists():
+        raise ConfigError(f"{path} exists already; name another file with --write, or remove it")
+    if not path.parent.is_dir():
+        raise ConfigError(f"there is no folder {path.parent} to write {path.name} to; make it, or name another file")
+
+
+def write_plan(path: Path, plan: Plan, stated: float) -> None:
+    """Write it to a file that must not be there yet."""
+    text = plan_text(plan, stated)
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        check_writable(path)
+        raise
+    except OSError as error:
+        reason = (error.strerror or "unknown reason").lower()
+        raise ConfigError(f"the plan cannot be written to {path}: {reason}; name another file with --write") from None

@@ -1,0 +1,315 @@
+"""One TOML file per run: the keys, what each may be, and what it is when left out.
+
+A section is a frozen pydantic model; ``title`` says in words what a value must be (errors quote it) and
+``description`` what it does (`docs/run_file.md` holds both, and a test compares). The keys of ``[schedule]`` are in
+`crescendo.config.schedule_keys`; reading, overriding and the one-sentence errors in `crescendo.config.loading`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from crescendo.config.schedule_keys import Schedule
+from crescendo.config.sections import COUNT, FLAG, NOT_NEGATIVE, POSITIVE, Section, as_tuple, key, number_as, one_of
+
+Numbers = Annotated[tuple[Annotated[float, Field(gt=0)], ...], BeforeValidator(as_tuple)]
+
+
+class Run(Section):
+    seed: int = key(0, "a whole number from 0 to 2^63 - 1", "the one source of all randomness", ge=0, lt=2**63)
+    wire: Literal["float64", "float32", "float16", "bfloat16"] = key(
+        "float32", one_of("float64", "float32", "float16", "bfloat16"), "how a vector's numbers travel"
+    )
+
+
+class Data(Section):
+    source: str = key(
+        ...,
+        "the name of a source or a path",
+        "what to learn from; `crescendo data list` names the sources",
+        min_length=1,
+    )
+    folder: str | None = key(
+        None, "a path", "where files looked up by name lie; else the environment variable CRESCENDO_DATA"
+    )
+    test: float = key(
+        0.2,
+        "a number from 0 up to, not including, 1",
+        "the part kept for testing where the source has none of its own; 0 for none",
+        ge=0,
+        lt=1,
+    )
+    label: str | None = key(None, "the name of a column", "the label column of a csv file; left out, the last")
+    features: int | None = key(
+        None,
+        COUNT,
+        "features of a LIBSVM file given by its path; left out, the largest met, but a private run must state them",
+        ge=1,
+    )
+    classes: Annotated[tuple[int | float | str, ...] | None, BeforeValidator(as_tuple)] = key(
+        None,
+        "a list of at least two labels",
+        "keep only the records with these labels; a private run must state them unless its source has a name",
+        min_length=2,
+    )
+
+
+class Clients(Section):
+    count: int | None = key(None, COUNT, "how many clients share the data; a split by column knows by itself", ge=1)
+    split: str = key(
+        "iid",
+        one_of("iid", "label", "dirichlet", "column:NAME"),
+        "who gets which records",
+        pattern=r"^(iid|label|dirichlet|column:.+)$",
+    )
+    weights: Literal["size", "uniform"] | Numbers = key(
+        "size",
+        '"size", "uniform" or a list of numbers above 0, one per client',
+        "p_c, each client's part in the objective",
+    )
+    shares: Literal["expected", "coin"] = key(
+        "expected", one_of("expected", "coin"), "how a round is shared out: by expected shares, or a coin per gradient"
+    )
+    alpha: float | None = key(
+        None, POSITIVE, "concentration of the Dirichlet split (left out, 1); small is biased", gt=0
+    )
+    sizes: Numbers | None = key(
+        None, "a list of numbers above 0, one per client", "relative amounts of data for an unequal iid split"
+    )
+
+
+class Goal(Section):
+    kind: str = key(
+        "logistic",
+        '"logistic" or "file.py:Name"',
+        "what is learned; a file is looked for beside the run file",
+        pattern=r"^(logistic|.+\.py:[A-Za-z_]\w*)$",
+    )
+    l2: Annotated[float, Field(ge=0)] | Literal["1/N"] = key(
+        0.0,
+        'a number of at least 0, or "1/N"',
+        "weight of the L2 term (intercept included); N counts all training records",
+    )
+    intercept: bool = key(True, FLAG, "whether the model has an intercept")
+    dtype: Literal["float64", "float32"] = key("float64", one_of("float64", "float32"), "the precision of local steps")
+    options: dict[str, Any] = key({}, "a table", "keyword arguments for an objective of your own")
+
+
+class Constant(Section):
+    kind: Literal["constant"]
+    value: float = key(..., NOT_NEGATIVE, "always this", ge=0)
+
+
+class Uniform(Section):
+    kind: Literal["uniform"]
+    low: float = key(..., NOT_NEGATIVE, "the least", ge=0)
+    high: float = key(..., POSITIVE, "the most", gt=0)
+
+
+class Exponential(Section):
+    kind: Literal["exponential"]
+    mean: float = key(..., POSITIVE, "the mean", gt=0)
+
+
+class LogNormal(Section):
+    kind: Literal["lognormal"]
+    median: float = key(..., POSITIVE, "the median", gt=0)
+    sigma: float = key(..., NOT_NEGATIVE, "the spread of the logarithm", ge=0)
+
+
+class Listed(Section):
+    kind: Literal["list"]
+    values: Numbers = key(..., "a list of numbers above 0, one per client", "one value per client", min_length=1)
+
+
+Latency = Annotated[Constant | Uniform | Exponential | LogNormal, Field(discriminator="kind")]
+Speed = Annotated[Constant | Uniform | Exponential | LogNormal | Listed, Field(discriminator="kind")]
+
+
+class Crash(Section):
+    every: float = key(..., POSITIVE, "mean virtual seconds between two crashes of a client", gt=0)
+    down: float = key(..., POSITIVE, "mean virtual seconds it stays away", gt=0)
+
+
+class Timing(Section):
+    preset: Literal["lock-step", "staggered", "heterogeneous"] = key(
+        "lock-step", one_of("lock-step", "staggered", "heterogeneous"), "speeds and latencies to start from"
+    )
+    speed: Annotated[Speed | None, number_as("value")] = key(
+        None,
+        "a number above 0, a list of them or a table with a kind",
+        "gradients per virtual second; a table draws one per client",
+    )
+    latency: Annotated[Latency | None, number_as("value")] = key(
+        None, "a number of at least 0 or a table with a kind", "virtual seconds a message is on the way, drawn for each"
+    )
+    duplicate: float = key(
+        0.0, "a number from 0 up to, not including, 1", "chance that a message arrives twice", ge=0, lt=1
+    )
+    lose: float = key(
+        0.0, "a number from 0 up to, not including, 1", "chance that a message is lost and sent again", ge=0, lt=1
+    )
+    resend: float = key(1.0, POSITIVE, "virtual seconds until a lost message is sent again", gt=0)
+    crash: Crash | None = key(None, "a table with every and down", "clients that crash and come back")
+    absent_after: float | None = key(
+        None, POSITIVE, "virtual seconds of silence after which nobody waits for a client", gt=0
+    )
+
+
+SigmaSteps = Annotated[
+    tuple[Annotated[tuple[Annotated[int, Field(ge=1)], Annotated[float, Field(gt=0)]], BeforeValidator(as_tuple)], ...],
+    BeforeValidator(as_tuple),
+    Field(min_length=1),
+]
+Counts = Annotated[tuple[Annotated[int, Field(ge=1)], ...], BeforeValidator(as_tuple)]
+
+
+class Privacy(Section):
+    mechanism: Literal["none", "minibatch", "local"] = key(
+        "none",
+        one_of("none", "minibatch", "local"),
+        "how a client's releases are made private; with none nothing is claimed",
+    )
+    epsilon: float | None = key(
+        None, POSITIVE, "what every client may spend over the run; a run that spends more is refused", gt=0
+    )
+    delta: float | None = key(None, "a number between 0 and 1", "the delta of that epsilon", gt=0, lt=1)
+    sigma: Annotated[float, Field(gt=0)] | SigmaSteps | None = key(
+        None,
+        "a number above 0, or a list of [rounds, sigma]",
+        "noise of a round over what one record can change; left out, the least that keeps epsilon",
+    )
+    clip: float | None = key(None, POSITIVE, "C, the length that each record's gradient is cut to", gt=0)
+    norm_bound: float | None = key(
+        None, POSITIVE, "R, the length that each record (x, 1) is scaled down to; local needs it", gt=0
+    )
+    records: Annotated[int, Field(ge=1)] | Counts | None = key(
+        None,
+        "a whole number of at least 1, or a list of one per client",
+        "how many records each client declares; typed in, never counted",
+    )
+
+    @model_validator(mode="after")
+    def _all_or_nothing(self) -> Self:
+        given = [name for name in Privacy.model_fields if name != "mechanism" and getattr(self, name) is not None]
+        if self.mechanism == "none":
+            if given:
+                raise ValueError(
+                    f'privacy.{given[0]} does nothing with privacy.mechanism = "none"; leave it out or choose one'
+                )
+            return self
+        for name in ("delta", "clip", "records"):
+            if name not in given:
+                raise ValueError(f'privacy.{name} is missing; privacy.mechanism = "{self.mechanism}" needs it')
+        if self.epsilon is None and self.sigma is None:
+            raise ValueError("privacy.epsilon or privacy.sigma is missing; state what may be spent, the noise, or both")
+        return self
+
+
+class Evaluate(Section):
+    every: int = key(1, COUNT, "measure the model every so many broadcasts, and at the end", ge=1)
+    optimum: bool = key(False, FLAG, "also solve for the best model and record the distance to it")
+    auc: bool = key(False, FLAG, "also measure the area under the ROC curve, of the last model, on the test part")
+    without_noise: bool = key(False, FLAG, "also run a private run without its noise, to say what the noise costs")
+
+
+Names = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=100)], ...], BeforeValidator(as_tuple)]
+
+
+class Serve(Section):
+    """What `crescendo serve` needs beside the run itself; a simulation leaves it aside."""
+
+    federation: str | None = key(
+        None,
+        "a name",
+        "the federation's id, in every message, journal and ledger; to serve it must be given",
+        min_length=1,
+    )
+    names: Names | None = key(
+        None, "a list of names, one per client", 'who may join, in order; left out, "client 0", "client 1", ..'
+    )
+    features: int | None = key(
+        None, COUNT, "features of a record; to serve it must be given, as the server sees no records", ge=1
+    )
+    records: Annotated[int, Field(ge=1)] | Counts | None = key(
+        None,
+        "a whole number of at least 1, or a list of one per client",
+        'declared records of each client where weights = "size" or l2 = "1/N" need them; a private run has privacy.records',
+    )
+    late: Names = key((), "a list of names", "clients that nobody waits for until they come")
+    absent_after: float = key(
+        60.0,
+        POSITIVE,
+        "seconds of silence, while others are heard, after which nobody waits for a client until it is back",
+        gt=0,
+    )
+    gather: float = key(
+        3600.0,
+        POSITIVE,
+        "seconds for which those who are here wait for a client that has never come, unless it is late",
+        gt=0,
+    )
+    hold_after: float = key(
+        86_400.0,
+        POSITIVE,
+        "seconds that a round waits for a client that answers and does not send; then it counts as absent until it is back",
+        gt=0,
+    )
+
+    @model_validator(mode="after")
+    def _names_are_apart(self) -> Self:
+        names = self.names or ()
+        twice = [name for name in names if names.count(name) > 1]
+        if twice:
+            raise ValueError(f'serve.names has "{twice[0]}" twice; every client needs a name of its own')
+        return self
+
+
+class Config(Section):
+    """A whole run file."""
+
+    run: Run = Run()
+    data: Data
+    clients: Clients
+    objective: Goal = Goal()
+    schedule: Schedule
+    timing: Timing = Timing()
+    privacy: Privacy = Privacy()
+    evaluate: Evaluate = Evaluate()
+    serve: Serve = Serve()
+
+    @model_validator(mode="after")
+    def _sections_agree(self) -> Self:
+        count, speed = self.clients.count, self.timing.speed
+        lists: dict[str, tuple[object, ...] | None] = {
+            "clients.weights": self.clients.weights if isinstance(self.clients.weights, tuple) else None,
+            "clients.sizes": self.clients.sizes,
+            "timing.speed": speed.values if isinstance(speed, Listed) else None,
+            "serve.names": self.serve.names,
+            "serve.records": self.serve.records if isinstance(self.serve.records, tuple) else None,
+        }
+        for name, values in lists.items():
+            if values is not None and count is not None and len(values) != count:
+                raise ValueError(f"{name} has {len(values)} values for {count} clients; give one per client")
+        if count is None and not self.clients.split.startswith("column:"):
+            raise ValueError("clients.count is missing; only a split by column can do without it")
+        if self.clients.alpha is not None and self.clients.split != "dirichlet":
+            raise ValueError(f'clients.alpha goes with split = "dirichlet" only, not "{self.clients.split}"')
+        if self.clients.sizes is not None and self.clients.split != "iid":
+            raise ValueError(
+                f'clients.sizes goes with split = "iid" only, not "{self.clients.split}"; leave one of them out'
+            )
+        if isinstance(speed, Constant) and speed.value == 0:
+            raise ValueError("timing.speed must be a number above 0, a list of them or a table with a kind, not 0")
+        for name, drawn in (("speed", speed), ("latency", self.timing.latency)):
+            if isinstance(drawn, Uniform) and drawn.low > drawn.high:
+                raise ValueError(
+                    f"timing.{name}.low = {drawn.low} lies above timing.{name}.high = {drawn.high}; swap them"
+                )
+        if self.evaluate.without_noise and self.privacy.mechanism == "none":
+            raise ValueError("evaluate.without_noise is for a private run; leave it out")
+        if self.objective.options and self.objective.kind == "logistic":
+            raise ValueError('objective.options is for kind = "file.py:Name" only; leave it out')
+        return self

@@ -1,0 +1,276 @@
+"""Paper [alg:setup]: what server and clients agree on before the start, as pure functions of the round.
+
+Nothing here is exchanged: sizes, shares, step sizes, masks and the wait rule depend on the terms and the round alone,
+so any side computes them by itself. The schedules come in as objects that can be called; whether they are *safe* (live,
+within the delay bound) is the business of `crescendo.schedules.schedule_certificate`, and is settled before terms are made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from crescendo.core.random import Purpose, aim, stream
+from crescendo.errors import UsageError
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+CACHED_NUMBERS = 4_000_000  # shares are kept for as many rounds as fit into this many numbers
+
+
+class SizesLike(Protocol):
+    """Slots of round i over all clients, and their sum before round i."""
+
+    def __call__(self, i: int) -> int: ...
+    def before(self, i: int) -> int: ...
+
+
+class StepsLike(Protocol):
+    """The step size at label t; ``per`` says whether a round looks it up once or at every slot."""
+
+    @property
+    def per(self) -> Literal["slot", "round"]: ...
+    def at(self, t: Any) -> Any: ...
+
+
+class DelayLike(Protocol):
+    """The permissible delay tau(t)."""
+
+    def __call__(self, t: Any) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The agreed schedule. ``ahead`` is the d of the rule "work on round i while i <= k + d"; ``tau`` is the other rule.
+
+    ``sizes`` counts exactly the slots of the run (its last round is cut), over all clients. ``blocks`` is the D of
+    masks, 1 for none. With ``whole_rounds`` a round uses one start model and the wait rule is tested once, before the
+    round.
+    """
+
+    sizes: SizesLike
+    steps: StepsLike
+    weights: tuple[float, ...]
+    rounds: int
+    ahead: int | None = None
+    tau: DelayLike | None = None
+    shares_by: Literal["expected", "coin"] = "expected"
+    seed: int = 0
+    blocks: int = 1
+    whole_rounds: bool = False
+    _cumulative: Floats = field(init=False, repr=False, compare=False)
+    _cache: dict[int, Ints] = field(init=False, repr=False, compare=False, default_factory=dict)
+    _listed: dict[int, list[int]] = field(init=False, repr=False, compare=False, default_factory=dict)
+    _etas: dict[int, float] = field(init=False, repr=False, compare=False, default_factory=dict)
+    _labels: dict[tuple[int, int], Ints] = field(init=False, repr=False, compare=False, default_factory=dict)
+    _coins: dict[tuple[int, int], Ints] = field(init=False, repr=False, compare=False, default_factory=dict)
+    _uniforms: dict[tuple[int, int], Floats] = field(init=False, repr=False, compare=False, default_factory=dict)
+    _blocks: dict[int, int] = field(init=False, repr=False, compare=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.weights or any(not (math.isfinite(p) and p > 0) for p in self.weights):
+            raise UsageError("every client needs a positive weight; leave a client out rather than weigh it with 0")
+        if abs(math.fsum(self.weights) - 1) > 1e-9:
+            raise UsageError(f"the weights of the clients must sum to 1, got {math.fsum(self.weights):.6g}")
+        if (self.ahead is None) == (self.tau is None):
+            raise UsageError("give one wait rule: rounds ahead (d) or a delay function (tau)")
+        if self.ahead is not None and self.ahead < 0:
+            raise UsageError(f"a client may be 0 or more rounds ahead, got {self.ahead}")
+        if self.shares_by not in ("expected", "coin"):
+            raise UsageError(f"shares are drawn as expected or by coin, not {self.shares_by!r}")
+        if not 0 <= self.seed < 2**128:
+            raise UsageError(f"a seed is a whole number from 0 to 2**128 - 1, got {self.seed}")
+        if self.rounds < 1 or self.blocks < 1:
+            raise UsageError(f"a run needs at least one round and one block, got {self.rounds} and {self.blocks}")
+        cumulative = np.concatenate([[0.0], np.cumsum(self.weights)])
+        cumulative[-1] = 1.0
+        object.__setattr__(self, "_cumulative", cumulative)
+
+    @property
+    def clients(self) -> int:
+        return len(self.weights)
+
+    @property
+    def digest(self) -> str:
+        """A fingerprint of all that the terms say: other terms, other digest."""
+        return hashlib.sha256(repr(self).encode()).hexdigest()
+
+    def before(self, i: int) -> int:
+        """s_0 + .. + s_{i-1}."""
+        return self.sizes.before(i)
+
+    # -- shares --------------------------------------------------------------------------------------------------------
+
+    def shares(self, i: int) -> Ints:
+        """s_{i,c} for every client: by coin flips, or by expected shares, which are fair over rounds and sum exactly."""
+        known = self._cache.get(i)
+        if known is not None:
+            return known
+        if len(self._cache) * self.clients > CACHED_NUMBERS:
+            self._cache.clear()
+        result = self._shares(i)
+        result.flags.writeable = False
+        self._cache[i] = result
+        return result
+
+    def share(self, i: int, c: int) -> int:
+        """s_{i,c}: the slots of client c in round i."""
+        known = self._listed.get(i)
+        if known is None:
+            if len(self._listed) * self.clients > CACHED_NUMBERS:
+                self._listed.clear()
+            known = self._listed[i] = self.shares(i).tolist()
+        return known[c]
+
+    def _shares(self, i: int) -> Ints:
+        if i >= self.rounds:
+            return np.zeros(self.clients, dtype=np.int64)
+        size, rng = self.sizes(i), stream(self.seed, Purpose.SHARES, 0, i)
+        if self.shares_by == "coin":
+            return np.asarray(rng.multinomial(size, np.diff(self._cumulative)), dtype=np.int64)
+        bounds = np.floor(self._cumulative * size + rng.random()).astype(np.int64)
+        bounds[-1] = size  # size + u can round up to size + 1
+        return np.diff(np.minimum(bounds, size))
+
+    def shares_of_rounds(self, first: int, stop: int) -> Ints:
+        """The shares of the rounds ``first`` to ``stop`` - 1, a row each: the same numbers, at far less cost."""
+        if self.shares_by == "coin":
+            return self._flips(first, stop)
+        sizes = np.diff(self.labels(first, stop))[:, None]
+        if self.clients == 1:
+            return sizes
+        bounds: Ints = np.floor(self._cumulative * sizes + self._draws(first, stop)[:, None]).astype(np.int64)
+        bounds[:, -1:] = sizes
+        np.minimum(bounds, sizes, out=bounds)
+        return bounds[:, 1:] - bounds[:, :-1]
+
+    def shares_of(self, c: int) -> list[int]:
+        """s_{i,c} of client c for every round."""
+        rows = max(1, CACHED_NUMBERS // 16 // self.clients)
+        starts = range(0, self.rounds, rows)
+        return [s for lo in starts for s in self.shares_of_rounds(lo, min(lo + rows, self.rounds))[:, c].tolist()]
+
+    def labels(self, first: int, stop: int) -> Ints:
+        """s_0 + .. + s_{i-1} for the rounds ``first`` to ``stop``, both among them."""
+        known = self._labels.get((first, stop))
+        if known is None:
+            known = self._labels[first, stop] = np.array([self.before(i) for i in range(first, stop + 1)], np.int64)
+        return known
+
+    def _flips(self, first: int, stop: int) -> Ints:
+        known = self._coins.get((first, stop))
+        if known is None:
+            rng, chances = stream(self.seed, Purpose.SHARES), np.diff(self._cumulative)
+            sizes = np.diff(self.labels(first, stop)).tolist()
+            rows = (
+                aim(rng, self.seed, Purpose.SHARES, 0, first + j).multinomial(s, chances) for j, s in enumerate(sizes)
+            )
+            known = self._coins[first, stop] = np.stack(list(rows)).astype(np.int64)
+        return known
+
+    def _draws(self, first: int, stop: int) -> Floats:
+        """The uniform number of each round's shares; kept, as a certificate goes over all rounds more than once."""
+        known = self._uniforms.get((first, stop))
+        if known is None:
+            rng = stream(self.seed, Purpose.SHARES)
+            drawn = (aim(rng, self.seed, Purpose.SHARES, 0, i).random() for i in range(first, stop))
+            known = self._uniforms[first, stop] = np.fromiter(drawn, np.float64, stop - first)
+        return known
+
+    def assignment(self, i: int) -> Ints:
+        """a(i, t): the client of each of round i's s_i entries, which orders the gradients for Paper [thmalg].
+
+        Coin flips: given the counts every order is equally likely, so one is drawn. Expected shares: client c's
+        (h+1)-th entry stands at (h + 1/2) / s_{i,c} of the round, ties by client, so that each client's entries are
+        spread evenly.
+        """
+        shares = self.shares(i)
+        if self.shares_by == "coin":
+            rng = stream(self.seed, Purpose.SHARES, 1, i)
+            return rng.permutation(np.repeat(np.arange(self.clients), shares))
+        owner = np.repeat(np.arange(self.clients), shares)
+        entry = np.arange(len(owner)) - np.repeat(np.cumsum(shares) - shares, shares)
+        return owner[np.lexsort((owner, (entry + 0.5) / shares[owner]))]
+
+    # -- steps and masks -----------------------------------------------------------------------------------------------
+
+    def etas(self, i: int, c: int) -> Floats:
+        """The step size of each slot of client c in round i: once a round (t = s_0+..+s_{i-1}), or at every slot (+ n h)."""
+        slots = self.share(i, c)
+        if self.steps.per == "round":
+            return np.full(slots, self._eta(i))
+        return np.asarray(self.steps.at(self.before(i) + self.clients * np.arange(slots)), dtype=np.float64)
+
+    def distinct_etas(self, i: int, c: int) -> Floats:
+        """The same, but once where it is one for the whole round: of a hundred million slots there is one number to look at."""
+        slots = self.share(i, c)
+        return np.full(min(slots, 1), self._eta(i)) if self.steps.per == "round" else self.etas(i, c)
+
+    def _eta(self, i: int) -> float:
+        eta = self._etas.get(i)
+        if eta is None:
+            eta = self._etas[i] = float(self.steps.at(self.before(i)))
+        return eta
+
+    def block(self, i: int, size: int) -> tuple[int, int]:
+        """Paper [app-rec]: the coordinates lo..hi-1 of a model of ``size`` numbers that move in round i, the same for all."""
+        if self.blocks == 1:
+            return 0, size
+        if self.blocks > size:
+            raise UsageError(f"a model of {size} numbers cannot be cut into {self.blocks} blocks; use at most {size}")
+        chosen = self._blocks.get(i)
+        if chosen is None:
+            chosen = int(stream(self.seed, Purpose.MASK, 0, i).integers(self.blocks))
+            self._blocks[i] = chosen
+        return chosen * size // self.blocks, (chosen + 1) * size // self.blocks
+
+    # -- the wait rule -------------------------------------------------------------------------------------------------
+
+    def allowed(self, i: int, k: int, c: int) -> int:
+        """How many slots of round i client c may run while k is the newest broadcast it has: 0 to s_{i,c}."""
+        slots = self.share(i, c)
+        if self.tau is None:
+            assert self.ahead is not None
+            return slots if i <= k + self.ahead else 0
+        if not slots or self._may_run(i, k, slots, slots - 1):
+            return slots
+        if self.whole_rounds:
+            return 0
+        # t - tau(t) does not decrease (certified), so the slots that may run are the first ones: bisect for their number.
+        low, high = 0, slots - 1
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (middle + 1, high) if self._may_run(i, k, slots, middle) else (low, middle)
+        return low
+
+    def _may_run(self, i: int, k: int, slots: int, h: int) -> bool:
+        """Paper [alg:client]: the (h+1)-th gradient waits while tau(t_glob) <= t_delay."""
+        t_glob, t_delay = self.clock(i, k, slots, h)
+        return self.permitted(t_glob) > t_delay
+
+    def permitted(self, t: int) -> float:
+        """tau(t), and tau(0) before the first label."""
+        assert self.tau is not None
+        return float(self.tau(max(t, 0)))
+
+    def clock(self, i: int, k: int, slots: int, h: int) -> tuple[int, int]:
+        """t_glob = s_0+..+s_i - (s_{i,c} - h) - 1 and t_delay = s_k+..+s_i - (s_{i,c} - h)."""
+        done = self.before(i + 1) - (slots - h)
+        return done - 1, done - self.before(k)
+
+    def furthest(self, k: int) -> int:
+        """The highest round that anybody can finish while k is the newest broadcast: later ones are refused."""
+        last = self.rounds - 1
+        if self.ahead is not None:
+            return min(last, k + self.ahead)
+        low, high = k - 1, last
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if self._may_run(middle, k, 1, 0) else (low, middle - 1)
+        return low

@@ -1,0 +1,196 @@
+"""What is learned, as terms say it: data alone, from which both sides, and aggregators between them, can go on.
+
+Of a user's own model the terms hold what it is called, the SHA-256 of its file, and every number that schedule, certificate and
+wire depend on. So terms can be understood, priced and relayed without its code; only a server that begins a federation and a
+client that computes need a copy, each its own (`crescendo.federation.own_model`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from crescendo.config.schema import Config
+from crescendo.core.random import Purpose, stream
+from crescendo.data.labels import MOST as MOST_CLASSES
+from crescendo.data.labels import stated, values_of
+from crescendo.data.public import stated_classes
+from crescendo.data.records import Label, Records
+from crescendo.errors import ConfigError, CrescendoError, UsageError
+from crescendo.objectives import Logistic, ModelFile, OwnModel, read_model
+
+Floats = npt.NDArray[np.float64]
+Raw = dict[str, Any]
+KIND = re.compile(r'[^/\\":]{1,100}\.py:[A-Za-z_]\w{0,99}')
+HASH = re.compile(r"[0-9a-f]{64}")
+MOST_FEATURES = 10_000_000  # of an own model: each side makes up records of that many to try it on
+OWN = {"kind", "sha256", "features", "options", "size", "l2", "dtype", "classes", "start"}
+
+
+@dataclass(frozen=True)
+class Described:
+    """A model of somebody's own, as terms describe it. Without its code it can be reasoned about and not computed."""
+
+    kind: str
+    sha256: str
+    features: int
+    options: Raw
+    size: int
+    l2: float
+    dtype: np.dtype[Any]
+    start: float  # the length of the first model, by which a copy that would start elsewhere is found out
+
+    @property
+    def name(self) -> str:
+        return self.kind.rpartition(":")[2]
+
+    @property
+    def first_length(self) -> float:
+        """A certificate rests on how long the first model is, and needs no more of it."""
+        return self.start
+
+    def initial(self, rng: np.random.Generator) -> Floats:
+        raise UsageError(f"{self.kind} is only described here; a copy of its file is needed to begin with it")
+
+
+def said(config: Config, features: int, counts: Sequence[int] | None) -> Raw:
+    """The objective of a run file, for terms. A server loads its own copy of an own model here, and tries it."""
+    asked = config.objective
+    if asked.kind != "logistic":
+        return _said_of_own(config, features)
+    classes = _classes(config)
+    if classes is not None and len(classes) != 2:
+        raise ConfigError(f"data.classes has {len(classes)} labels, and logistic regression tells two apart; name two")
+    return {
+        "kind": "logistic",
+        "features": features,
+        "l2": _l2(config, counts),
+        "intercept": asked.intercept,
+        "dtype": asked.dtype,
+        "classes": None if classes is None else list(classes),
+    }
+
+
+def understood(raw: Mapping[str, Any]) -> Logistic | Described:
+    """The objective of terms that have the right shape; ValueError or ConfigError for what is none."""
+    features, l2, dtype = int(raw["features"]), float(raw["l2"]), np.dtype(raw["dtype"])
+    classes = _understood_classes(raw["classes"])
+    if raw["kind"] == "logistic":
+        if classes is not None and len(classes) != 2:
+            raise ValueError(f"logistic regression tells two classes apart, not {len(classes)}")
+        return Logistic(features, l2=l2, intercept=bool(raw["intercept"]), dtype=dtype)
+    if not isinstance(raw["kind"], str) or not raw["kind"].isprintable() or not KIND.fullmatch(raw["kind"]):
+        raise ValueError(f"there is no objective {raw['kind']!r:.60}")
+    size = int(raw["size"])
+    if classes is None:
+        raise ValueError("a model of one's own needs all classes to be named")
+    if not HASH.fullmatch(raw["sha256"]) or not isinstance(raw["options"], dict):
+        raise ValueError("a model has a SHA-256 in hex and a table of options")
+    if features > MOST_FEATURES:
+        raise ValueError(f"records of a model of one's own have at most {MOST_FEATURES} features")
+    return Described(raw["kind"], raw["sha256"], features, raw["options"], size, l2, dtype, float(raw["start"]))
+
+
+def _understood_classes(raw: object) -> tuple[Label, ...] | None:
+    if raw is None:
+        return None
+    if not isinstance(raw, list) or stated(raw) != tuple(raw):
+        raise ValueError("classes are a list of labels in rising order")
+    return tuple(raw)
+
+
+def names_of(objective: Logistic | Described) -> tuple[str, ...]:
+    """What a policy may call it."""
+    return (objective.kind, objective.sha256) if isinstance(objective, Described) else ("logistic",)
+
+
+def first_model(objective: Any, seed: int) -> Floats:
+    """The model that a federation begins with."""
+    model: Floats = np.asarray(objective.initial(stream(seed, Purpose.INIT)), dtype=np.float64)
+    if model.shape != (objective.size,) or not np.isfinite(model).all():
+        raise UsageError(f"the first model must be {objective.size} finite numbers, and it has shape {model.shape}")
+    return model
+
+
+def tried(copy: ModelFile, features: int, classes: int, options: Raw) -> OwnModel:
+    """The model of a file, tried on records that are made up: nobody's records decide whether a federation begins."""
+    try:
+        return copy.made(made_up(features, classes), options)
+    except CrescendoError as error:
+        raise ConfigError(f"{error} (on made-up records of {features} features and {classes} classes)") from error
+
+
+def made_up(features: int, classes: int) -> Records:
+    """Three records with features between 0 and 1."""
+    labels = np.resize(np.array(values_of(classes)), 3)
+    return Records(stream(0, Purpose.SPLIT).random((3, features)), labels)
+
+
+def check_own_keys(config: Config) -> None:
+    asked = config.objective
+    if (asked.l2, asked.intercept, asked.dtype) != (0.0, True, "float64"):
+        raise ConfigError("objective.l2, intercept and dtype are for logistic; give your model objective.options")
+
+
+def _classes(config: Config) -> tuple[Label, ...] | None:
+    """The classes that terms state. Private terms always do: a client's records must not say what its labels mean."""
+    if config.data.classes is not None:
+        return stated(config.data.classes)
+    return None if config.privacy.mechanism == "none" else stated_classes(config.data.source, None)
+
+
+def _said_of_own(config: Config, features: int) -> Raw:
+    check_own_keys(config)
+    asked, classes = config.objective, _classes(config)
+    if classes is None:
+        raise ConfigError(
+            "data.classes is missing; a client may have some of the labels only, so to serve a model of your own name them all"
+        )
+    if len(classes) > MOST_CLASSES or features > MOST_FEATURES:
+        raise ConfigError(
+            f"a served model of your own may have {MOST_CLASSES} classes and {MOST_FEATURES} features at most, "
+            f"not {len(classes)} and {features}"
+        )
+    _check_options(asked.options)
+    copy = read_model(asked.kind)
+    if not KIND.fullmatch(copy.kind):
+        raise ConfigError(f'"{copy.kind}" cannot be a name in terms; give the file a short and simple name')
+    made = tried(copy, features, len(classes), asked.options)
+    return {
+        "kind": copy.kind,
+        "sha256": copy.sha256,
+        "features": features,
+        "options": asked.options,
+        "size": made.size,
+        "l2": made.l2,
+        "dtype": made.dtype.name,
+        "classes": list(classes),
+        "start": float(np.linalg.norm(first_model(made, config.run.seed))),
+    }
+
+
+def _check_options(options: Raw) -> None:
+    """Both sides must make the same of them, so only what survives being written down."""
+    for name, value in options.items():
+        try:
+            same = json.loads(json.dumps(value, allow_nan=False)) == value
+        except (TypeError, ValueError):
+            same = False
+        if not same:
+            raise ConfigError(
+                f"objective.options.{name} cannot be part of terms; finite numbers, texts, true, false, lists and tables can"
+            )
+
+
+def _l2(config: Config, counts: Sequence[int] | None) -> float:
+    if config.objective.l2 != "1/N":
+        return float(config.objective.l2)
+    if counts is None:
+        raise ConfigError('objective.l2 = "1/N" needs serve.records, how many records each client declares')
+    return 1.0 / sum(counts)

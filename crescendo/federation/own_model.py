@@ -1,0 +1,103 @@
+"""A side's own copy of the model that terms describe. Code is never taken from a peer: a copy is named on this side, its bytes
+are compared with the SHA-256 in the terms before they are run, and what it turns out to be with the numbers in the terms.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+
+from crescendo.config.schema import Config
+from crescendo.data.records import Records
+from crescendo.errors import CrescendoError, Refused
+from crescendo.federation.agreement import Agreed
+from crescendo.federation.objective_terms import Described, Floats, first_model, made_up, tried
+from crescendo.logs import Log
+from crescendo.objectives import ModelFile, OwnModel, read_model
+from crescendo.privacy.mechanisms.frozen import FIRST
+
+VERSIONS = "install the same versions of what it imports"
+
+
+def servers_copy(config: Config) -> ModelFile | None:
+    """The file that a run file names; None where the objective is one of ours."""
+    return None if config.objective.kind == "logistic" else read_model(config.objective.kind)
+
+
+def clients_copy(agreed: Agreed, copy: ModelFile | None, log: Log) -> Agreed:
+    """The same as `with_copy`, for a client. What its own code says stays in its own log: a refusal is sent to the server."""
+    try:
+        return with_copy(agreed, copy)
+    except Refused:
+        raise
+    except (CrescendoError, MemoryError) as error:
+        log("model_failed", reason=str(error) or type(error).__name__)
+        kind = agreed.objective.kind
+        raise Refused(
+            f"this client's copy of {kind} does not run on its machine; the client's own log says why"
+        ) from error
+
+
+def with_copy(agreed: Agreed, copy: ModelFile | None) -> Agreed:
+    """Terms whose objective can be computed, or Refused: with this copy of the described model, or None for one of ours."""
+    goal = agreed.objective
+    if not isinstance(goal, Described):
+        if copy is not None:
+            raise Refused(f"the terms are about {agreed.learns[0]}, and a copy of {copy.kind} was given; leave it out")
+        return agreed
+    made = _checked(goal, copy, len(agreed.classes or ()))
+    start = first_model(made, agreed.seed)
+    _check_start(float(np.linalg.norm(start)), goal)
+    certificate = agreed.certificate
+    if certificate is not None:
+        _check_forgetful(made, start, made_up(goal.features, len(agreed.classes or ())), goal.kind)
+        certificate = dataclasses.replace(certificate, objective=made)  # of the same numbers, all that it rests on
+    return dataclasses.replace(agreed, objective=made, certificate=certificate)
+
+
+def _checked(goal: Described, copy: ModelFile | None, classes: int) -> OwnModel:
+    if copy is None:
+        raise Refused(
+            f"the terms are about the model {goal.kind}, and code is never taken from a server; get a copy whose SHA-256 is "
+            f"{goal.sha256}, read it, and name it with --model FILE.py:{goal.name}"
+        )
+    if copy.name != goal.name:
+        raise Refused(f"the terms are about {goal.name} of {goal.kind}, and {copy.name} was named; name {goal.name}")
+    if copy.sha256 != goal.sha256:
+        raise Refused(
+            f"the copy of {goal.kind} that was named has the SHA-256 {copy.sha256}, and the terms say {goal.sha256}; "
+            f"both sides need the file that the terms were made with"
+        )
+    made = tried(copy, goal.features, classes, goal.options)
+    if (made.size, made.l2, made.dtype) != (goal.size, goal.l2, goal.dtype):
+        raise Refused(
+            f"{goal.kind} gives {made.size} numbers of {made.dtype} with l2 = {made.l2:g} where this copy was run, and the "
+            f"terms say {goal.size} of {goal.dtype} with l2 = {goal.l2:g}; {VERSIONS}"
+        )
+    return made
+
+
+def _check_start(length: float, goal: Described) -> None:
+    """Not to the last bit: processors differ there, and it does no harm."""
+    if not math.isclose(length, goal.start, rel_tol=1e-9):
+        raise Refused(
+            f"{goal.kind} begins with a model of length {length:.9g} where this copy was run, and the terms say "
+            f"{goal.start:.9g}; {VERSIONS}"
+        )
+
+
+def _check_forgetful(model: OwnModel, start: Floats, records: Records, kind: str) -> None:
+    """What a certificate needs of any model's code: the gradient of a record depends on the model and that record alone.
+
+    Each record is shown to it alone, so only what it keeps between calls could break this. That cannot be proved of code from
+    outside; what shows on made-up records is refused.
+    """
+    found = [model.gradient(start.copy(), records.take(np.array([r])), FIRST) for r in (0, 1, 2, 0)]
+    scale = float(np.abs(found[0]).max(initial=0.0))
+    if not np.allclose(found[0], found[3], rtol=1e-9, atol=1e-12 * scale, equal_nan=True):
+        raise Refused(
+            f"{kind} says something else of a record once it has seen others, so no privacy can be certified for it; "
+            f"its gradient must keep nothing between calls and draw no random numbers"
+        )

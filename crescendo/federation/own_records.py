@@ -1,0 +1,185 @@
+"""A client's own records, as the terms want them. Read only after the policy allowed the terms, and never counted for anybody."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from crescendo.data import Records, load, split
+from crescendo.data.formats import readers
+from crescendo.data.labels import values_of
+from crescendo.data.partition import RULES
+from crescendo.data.registry import check_here, columns_of, file_of
+from crescendo.data.sound import sound
+from crescendo.errors import CrescendoError, DataError, UsageError
+from crescendo.federation.agreement import Agreed
+from crescendo.logs import Log
+from crescendo.privacy.mechanisms.admission import admitted, enough_declared, most_records
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a client's records are. ``part`` is for trials: the part that a simulation would give to this client."""
+
+    name: str
+    folder: str | None = None
+    label: str | None = None
+    part: str | None = None
+    test: float = 0.0
+
+
+def check_source(source: Source) -> None:
+    """Refuse a mistake in how the records are named, before anybody is asked for terms; no record is read."""
+    if not source.name.strip():
+        raise UsageError("the records have no name; give a file, or a name of `crescendo data list`, with --data")
+    rule = source.part
+    if rule is not None and rule not in RULES and not rule.startswith("column:"):
+        raise UsageError(f"--part {rule!r} is unknown; it is one of {', '.join(RULES)}")
+    if rule == "column:":
+        raise UsageError("--part column: names no column; write for example column:carrier")
+    if not 0 <= source.test < 1:
+        raise UsageError(f"--test must be a share from 0 to less than 1, got {source.test:g}")
+    if source.test and rule is None:
+        raise UsageError("--test goes with --part; without it all the records are worked on, so leave it out")
+    check_here(source.name, source.folder)
+    _check_columns(source)
+
+
+def _check_columns(source: Source) -> None:
+    """A mistyped column is found by the header line of the file."""
+    columns, by = columns_of(source.name, source.folder), source.part or ""
+    if columns is None:
+        if source.label is not None:
+            raise UsageError(f"--label names the label column of a csv file, which {source.name} is not; leave it out")
+        return
+    asked = {"--label": source.label, "--part": by.removeprefix("column:") if by.startswith("column:") else None}
+    for option, column in asked.items():
+        if column is not None and column not in columns:
+            raise UsageError(
+                f"{option} asks for the column '{column}', and the columns of {source.name} are {', '.join(columns)}"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Own:
+    """A client's records that are worked on, and how many others there were: for the client's own eyes."""
+
+    records: Records
+    unreadable: int = 0  # lines that are no record at all
+    other_label: int = 0  # whose label is none of the agreed classes
+    not_finite: int = 0  # that have a feature which is no finite number
+
+    @property
+    def left_out(self) -> int:
+        return self.unreadable + self.other_label + self.not_finite
+
+    def tell(self, source: Source, log: Log) -> None:
+        """Counts only, in the client's own log; nothing of this is sent to anybody."""
+        used, why = len(self.records), {"unreadable": self.unreadable, "other_label": self.other_label}
+        log("records", used=used, left_out=self.left_out, **why, not_finite=self.not_finite)
+        if self.left_out > used:
+            log(
+                "most_left_out",
+                says=f"{self.left_out} of {used + self.left_out} records are left out; make sure that {source.name} is the file "
+                f"that was meant and {_label_of(source)} the label that was agreed on",
+            )
+
+
+def _label_of(source: Source) -> str:
+    if source.label is not None:
+        return f"the column '{source.label}'"
+    return "what is read as their label" if columns_of(source.name, source.folder) is None else "the last column"
+
+
+class Unfit(DataError):
+    """The records are not what the terms are about. What it says is for the client's own log, and never sent."""
+
+
+def own_records(source: Source, agreed: Agreed, me: int) -> Own:
+    """The records that client ``me`` works on: of the agreed classes, and under privacy shortened to the norm bound.
+
+    `join` calls this before it signs, so that a file of another shape costs nothing. Under privacy the shape of a file (that it
+    is a table, and how many columns it has) and how many binary digits the number of its records has are all that can refuse
+    it. A record that does not fit is left out by a rule on that record alone, and a client that has none left goes on without.
+    """
+    try:
+        return _records(source, agreed, me) if agreed.certificate is None else _private_records(source, agreed, me)
+    except CrescendoError as error:
+        raise Unfit(str(error)) from error
+
+
+def _private_records(source: Source, agreed: Agreed, me: int) -> Own:
+    assert agreed.certificate is not None and agreed.classes is not None, "private terms name their classes"
+    path, declared = file_of(source.name, source.folder), agreed.certificate.records[me]
+    if path is None:
+        found = _part(source, agreed, me)
+        total = len(found.records)
+    else:
+        if source.part is not None:
+            raise UsageError(
+                f"--part is for trials on the sets of `crescendo data list`; in a private federation {source.name} must be this "
+                f"client's own records and no more, so leave --part out"
+            )
+        raw = readers.path(path, source.label, None, _width(path, agreed), leave_out=True, test=False)
+        judged = sound(raw, agreed.classes)
+        found = Own(judged.records, judged.unreadable, judged.other_label, judged.not_finite)
+        total = len(raw) + raw.unreadable
+    _check_features(found.records, source, agreed)
+    if total > most_records(declared):
+        raise DataError(
+            f"{source.name} has {total} records, and terms that declare {declared} for this client are about "
+            f"{most_records(declared)} at most; ask the server's operator to declare {enough_declared(total)} or more"
+        )
+    intercept = bool(getattr(agreed.objective, "intercept", False))
+    shortened, fits = admitted(found.records, agreed.certificate.norm_bound, intercept, values_of(len(agreed.classes)))
+    return replace(found, records=shortened.take(np.flatnonzero(fits)))
+
+
+def _records(source: Source, agreed: Agreed, me: int) -> Own:
+    """Without privacy: a file that has a fault is refused with its line."""
+    path = file_of(source.name, source.folder)
+    if path is None or agreed.classes is None or source.part is not None:
+        found = _part(source, agreed, me)
+    else:  # labels are read by the agreed classes: one client may well have records of one class only
+        raw = readers.path(path, source.label, None, _width(path, agreed), test=False)
+        judged = sound(raw, agreed.classes)
+        if not len(judged.records):
+            raise DataError(
+                f"none of the {len(raw)} records of {source.name} has one of the agreed classes "
+                f"{', '.join(map(str, agreed.classes))}; make sure that {_label_of(source)} is the label that was agreed on"
+            )
+        found = Own(judged.records, other_label=judged.other_label)
+    _check_features(found.records, source, agreed)
+    return found
+
+
+def _width(path: Path, agreed: Agreed) -> int | None:
+    """What a reader has to be told; files of other kinds say themselves how wide they are."""
+    return agreed.features if readers.kind_of(path) == "libsvm" else None
+
+
+def _check_features(records: Records, source: Source, agreed: Agreed) -> None:
+    if records.features != agreed.features:
+        raise DataError(
+            f"{source.name} has {records.features} features and the terms say {agreed.features}; use the agreed ones"
+        )
+
+
+def _part(source: Source, agreed: Agreed, me: int) -> Own:
+    """A source by its name, or, for trials, a part of the records that have one of the agreed classes."""
+    by = source.part or ""
+    dataset = load(
+        source.name,
+        folder=source.folder,
+        test=source.test,
+        seed=agreed.seed,
+        classes=agreed.classes,
+        label=source.label,
+        column=by.removeprefix("column:") if by.startswith("column:") else None,
+        private=agreed.certificate is not None,
+    )
+    if source.part is None:
+        return Own(dataset.train, other_label=dataset.left_out)
+    return Own(dataset.train.take(split(dataset, len(agreed.names), source.part, seed=agreed.seed)[me]))

@@ -1,0 +1,217 @@
+"""An aggregator on the network: clients (and aggregators) join it as they would the server, and it speaks for all of them.
+
+What clients say about themselves (hello, void rounds, goodbye) is passed up as it is, and the server answers. Their updates
+go into the core's `Aggregator`; what it packs is sent up as sums, a few at a time, so that what comes meanwhile is added up. When
+the way up breaks, every stream below is closed, for each client has to tell the server anew what it has sent; the updates that
+are held are kept and sent again. Nothing is on disk: a node that dies loses nothing, since clients send again what the server
+lacks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from crescendo.core.aggregator import Aggregator
+from crescendo.core.messages import Sum, Word
+from crescendo.core.terms import Terms
+from crescendo.errors import Refused
+from crescendo.logs import Log, quiet
+from crescendo.network.aggregator.client_streams import ClientDoor
+from crescendo.network.aggregator.downstream import Guests
+from crescendo.network.aggregator.nested import NodeHouse
+from crescendo.network.aggregator.upstream import Uplink
+from crescendo.network.protocol.tree_messages import Above, Acks, Alive, NodeWelcome, SumRefusal
+from crescendo.network.protocol.wire_messages import Ping, Refusal, Welcome
+from crescendo.network.server.aggregator_session import Link
+from crescendo.network.server.aggregator_stream import NotNow, RelayDoor
+from crescendo.network.server.encoded_broadcasts import Edition, News
+from crescendo.network.server.grpc_server import Admit, everybody
+from crescendo.network.transport.channels import Cut, Patience, Place
+from crescendo.network.transport.pending_streams import DOOR_OPTIONS, Porch
+from crescendo.network.transport.stream_writer import LAST_WORDS
+from crescendo.privacy.mechanisms.norm_limits import Limits
+
+IN_FLIGHT = 2  # sums that may wait for the server's word; what comes meanwhile goes into the next
+LINGER = 60.0  # seconds after the last round in which a client whose stream was cut may come back to hear of it
+DRAIN = 60.0  # seconds in which the parent has to read what was sent last, and to close the stream
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """What the subtree works under, as far as an aggregator needs it."""
+
+    terms: Terms
+    text: str
+    federation: str
+    digest: str
+    names: tuple[str, ...]
+    wire: str
+    size: int
+    limits: Limits
+
+
+class Node:
+    """One aggregator. `run` until the run is over or ``stop`` is set; `Refused` if the parent refuses for good."""
+
+    def __init__(
+        self,
+        name: str,
+        parent: Place,
+        build: Callable[[str], Work],
+        admit: Admit = everybody,
+        patience: Patience | None = None,
+        log: Log = quiet,
+    ) -> None:
+        self.name, self.log = name, log
+        self._parent, self._build = parent, build
+        self.work: Work | None = None
+        self.core: Aggregator | None = None
+        self.uplink, self.guests = Uplink(self, parent, patience or Patience()), Guests(self)
+        self.heard: set[int] = set()  # clients that were heard of since the last ping
+        self.k, self._over = 0, asyncio.Event()
+        self._ending: asyncio.TimerHandle | None = None
+        self.porch = Porch(0)  # of how many names is said by the terms
+        self._clients = ClientDoor(self, admit, self.porch)
+        self._relays = RelayDoor(NodeHouse(self, admit), log, self.porch)
+        self.port = 0
+
+    # -- its life ------------------------------------------------------------------------------------------------------
+
+    async def run(self, address: str, stop: asyncio.Event, credentials: Any = None) -> bool:
+        """True if the run is over and everybody below has heard of it."""
+        server = grpc.aio.server(options=DOOR_OPTIONS)
+        server.add_generic_rpc_handlers((self._clients.handlers, self._relays.handlers))
+        secure = credentials is not None
+        self.port = server.add_secure_port(address, credentials) if secure else server.add_insecure_port(address)
+        await server.start()
+        self.log("aggregating", port=self.port, parent=self._parent.address)
+        talking, stopping, ending = (
+            asyncio.create_task(run) for run in (self.uplink.keep(), stop.wait(), self._over.wait())
+        )
+        try:
+            await asyncio.wait({talking, stopping, ending}, return_when=asyncio.FIRST_COMPLETED)
+            if self._over.is_set() and self.uplink.is_up:
+                self.uplink.drain()  # or the parent would not learn which clients have heard the end
+                await asyncio.wait({talking, stopping}, timeout=DRAIN, return_when=asyncio.FIRST_COMPLETED)
+            if talking.done():
+                talking.result()
+            return self._over.is_set()
+        finally:
+            self.porch.close()
+            self._clients.close()
+            self.send_everybody_away("the aggregator stops; come back later")
+            for task in (talking, stopping, ending):
+                task.cancel()
+            await asyncio.gather(talking, stopping, ending, return_exceptions=True)
+            await server.stop(LAST_WORDS)
+            self.log("stopped", k=self.k, finished=self._over.is_set())
+
+    def send_everybody_away(self, why: str) -> None:
+        self.guests.send_away(why)
+        for link in list(self._relays.links):
+            link.close(Refusal(why))
+
+    def look_whether_over(self) -> None:
+        """The run is over after the last round, once no client is below; later if some of them may not know of the end."""
+        if self._ending is not None:
+            self._ending.cancel()
+            self._ending = None
+        if self.work is None or not self._is_idle:
+            return
+        if not self.guests.untold:
+            self._over.set()
+        else:
+            self._ending = asyncio.get_running_loop().call_later(LINGER, self._end)
+            waiting = [self.work.names[c] for c in sorted(self.guests.untold)]
+            self.log(
+                "lingering", clients=waiting, at_most=LINGER, why="they came by here and may not know that it is over"
+            )
+
+    @property
+    def _is_idle(self) -> bool:
+        over = self.work is not None and self.k == self.work.terms.rounds
+        return over and not self.guests.here and not self._relays.links
+
+    def _end(self) -> None:
+        if self._is_idle:  # no client has come meanwhile
+            self._over.set()
+
+    def agree(self, welcome: NodeWelcome) -> Aggregator:
+        digest = hashlib.sha256(welcome.terms.encode()).hexdigest()
+        if self.work is None or self.core is None:
+            self.work = self._build(welcome.terms)
+            self.porch.names = len(self.work.names)
+            self.core = Aggregator(self.work.terms, self.work.size)
+        elif digest != self.work.digest:
+            raise Refused("the parent has other terms than before; nothing more is sent, ask its operator")
+        return self.core
+
+    @property
+    def known(self) -> tuple[Work, Aggregator]:
+        """What the subtree works under, while there is a way to the server."""
+        if self.work is None or self.core is None or not self.uplink.is_up:
+            raise NotNow("the aggregator has no way to the server now; come back")
+        return self.work, self.core
+
+    def kick(self) -> None:
+        """Send what has come, if not too many sums wait for the server's word."""
+        if self.core is not None and self.uplink.is_up:
+            while len(self.core.unanswered()) < IN_FLIGHT and (total := self.core.pack()) is not None:
+                self.uplink.send(total)
+
+    # -- what the parent says --------------------------------------------------------------------------------------------
+
+    def hear_model(self, word: Word, edition: Edition) -> None:
+        """A whole broadcast has come."""
+        _, core = self.known
+        self.k = max(self.k, word.k)
+        self.pass_down(core.hear(word), edition)
+        self.look_whether_over()
+        self.kick()
+
+    def hear(self, message: Any) -> None:
+        """Anything else."""
+        _, core = self.known
+        match message:
+            case Acks(yours, epoch):
+                self.pass_down(core.hear(Word(yours, 0, epoch)))
+            case Above(name, said) if isinstance(said, Welcome | Refusal):
+                self.guests.answered(name, said)
+            case SumRefusal(id, pairs, reason):
+                self._blame(core.refused(id, pairs), pairs, reason)
+            case Ping(number):
+                for voice in (*self.guests.peers.values(), *self._relays.links):
+                    voice.say(Ping(number))
+                heard, self.heard = tuple(sorted(self.heard)), set()
+                self.uplink.send(Alive(number, heard))
+            case _:
+                raise Cut("the parent spoke out of turn")
+        self.kick()
+
+    def pass_down(self, parts: Mapping[Any, Word], edition: Edition | None = None) -> None:
+        for child, word in parts.items():
+            for c, yours in word.yours.items():
+                if isinstance(child, Link):
+                    child.acknowledge(c, yours, word.epoch)
+                    if edition is not None:
+                        child.tell(c, News(edition, yours))
+                elif c == child and c in self.guests.peers:
+                    self.guests.peers[c].acknowledge(yours, word.epoch)
+                    if edition is not None:
+                        self.guests.peers[c].tell(News(edition, yours))
+
+    def _blame(self, guilty: list[tuple[Any, Sum]], pairs: tuple[tuple[int, int], ...], reason: str) -> None:
+        for child, content in guilty:
+            shown = [[i, self.known[0].names[c]] for i, c in content.pairs[:20]]
+            self.log("refused", pairs=shown, reason=reason)
+            if isinstance(child, Link):
+                child.say(SumRefusal(content.id, tuple(pair for pair in pairs if pair in content.pairs), reason))
+            elif child in self.guests.peers:
+                self.guests.peers[child].say(Refusal(reason, False, content.pairs[0][0]))

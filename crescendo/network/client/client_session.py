@@ -1,0 +1,222 @@
+"""A client on the network: one long-lived stream, made again whenever it breaks.
+
+First it asks what the terms are (`asking`). The caller checks them, signs them off or declines. Then `take_part`: the stream and
+the worker side by side until the run is over, somebody stops it, or the server refuses for good. Nothing here decides about
+rounds or bytes: that is the `Member`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import hashlib
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from crescendo.core.messages import Broadcast, Settled
+from crescendo.errors import Refused
+from crescendo.logs import Log, quiet
+from crescendo.network.client.participant import Member
+from crescendo.network.client.terms_request import check_refusal, facts_of, read, stopped
+from crescendo.network.protocol.vector_bytes import Assembly, decode
+from crescendo.network.protocol.wire_messages import (
+    Ack,
+    BroadcastPart,
+    FromClient,
+    Goodbye,
+    Hello,
+    Ping,
+    Pong,
+    VoidRound,
+    Welcome,
+    to_server,
+    update_parts,
+)
+from crescendo.network.transport.channels import Attempts, Cut, Patience, Place, SentAway, channel_to, join_on
+from crescendo.network.transport.error_translation import reason_of
+from crescendo.network.transport.wording import ranges
+from crescendo.storage.ledger.open_ledger import Lost, Release
+
+PARTING = 30.0  # seconds in which the server has to close the stream, which says that it has read the goodbye
+
+
+async def take_part(
+    place: Place, member: Member, instance: str, stop: asyncio.Event, patience: Patience, log: Log = quiet
+) -> None:
+    """Take part until the run is over or ``stop`` is set; what is done by then is on disk."""
+    loop, over = asyncio.get_running_loop(), asyncio.Event()
+    talk = _Talk(place, member, instance, log, over)
+
+    def tell(done: Release | Lost) -> None:
+        loop.call_soon_threadsafe(talk.released, done)
+
+    with concurrent.futures.ThreadPoolExecutor(1, "worker") as pool:
+        working = loop.run_in_executor(pool, member.work, tell)
+        talking = asyncio.create_task(_keep_talking(talk, patience, log))
+        stopping = asyncio.create_task(stop.wait())
+        try:
+            first: set[asyncio.Future[Any]] = {working, talking, stopping}
+            await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
+            member.stop()
+            await working
+            if member.final is not None:
+                over.set()
+            if not stopping.done() or talking.done():
+                await talking
+        finally:
+            member.stop()
+            for task in (talking, stopping):
+                task.cancel()
+            await asyncio.gather(talking, stopping, return_exceptions=True)
+
+
+async def _keep_talking(talk: _Talk, patience: Patience, log: Log) -> None:
+    """One stream after the other; returns when the run is over."""
+    attempts = Attempts(patience, talk.place.address)
+    while not talk.over.is_set():
+        try:
+            await talk.one_stream()
+        except (Cut, grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
+            if talk.over.is_set():
+                return
+            if talk.was_welcome:
+                attempts.reached()
+            wait = attempts.failed(reason_of(error))
+            facts = facts_of(attempts, error, wait)
+            log("sent_away", **facts) if isinstance(error, SentAway) else log("disconnected", **facts)
+            if await stopped(talk.over, wait):
+                return
+
+
+class _Talk:
+    """The conversation with the server over one stream after the other."""
+
+    def __init__(self, place: Place, member: Member, instance: str, log: Log, over: asyncio.Event) -> None:
+        self.place, self.over, self.was_welcome = place, over, False
+        self._member, self._instance, self._log = member, instance, log
+        self._outgoing: asyncio.Queue[FromClient | Release] | None = None  # of the stream that is up
+        self._sent: set[int] = set()  # rounds that went out on this stream
+
+    def released(self, done: Release | Lost) -> None:
+        """A round was released or is void: say so, unless the stream is down; then it goes out with the next."""
+        if self._outgoing is not None and done.round not in self._sent:
+            self._sent.add(done.round)
+            contract = self._member.contract
+            void = VoidRound(done.round, contract.federation, contract.digest)
+            self._outgoing.put_nowait(void if isinstance(done, Lost) else done)
+
+    async def one_stream(self) -> None:
+        """Talk until the stream breaks (`Cut`) or the run is over."""
+        contract, seen, self.was_welcome = self._member.contract, self._member.seen, False
+        async with channel_to(self.place) as channel:
+            call = join_on(channel)
+            hello = Hello(
+                contract.name,
+                self._instance,
+                contract.federation,
+                contract.digest,
+                self._member.last,
+                seen.epoch,
+                seen.k,
+                seen.settled,
+                self.place.token,
+            )
+            await call.write(to_server(hello))
+            reading = asyncio.create_task(self._read_all(call))
+            ending = asyncio.create_task(self.over.wait())
+            try:
+                await asyncio.wait({reading, ending}, return_when=asyncio.FIRST_COMPLETED)
+                if reading.done():
+                    reading.result()
+                if self.over.is_set():  # said in so many words: a stream that is cut looks like one that was closed
+                    self._put(Goodbye(finished=True))
+                    await asyncio.wait({reading}, timeout=PARTING)
+            finally:
+                self._outgoing = None
+                for task in (reading, ending):
+                    task.cancel()
+                await asyncio.gather(reading, ending, return_exceptions=True)
+                call.cancel()
+
+    async def _read_all(self, call: Any) -> None:
+        contract = self._member.contract
+        assembly, yours, epoch = Assembly(contract.size, (contract.wire,)), Settled(0), 0
+        writing: asyncio.Task[None] | None = None
+        try:
+            while True:
+                message = await read(call)
+                if writing is not None and writing.done():
+                    writing.result()
+                if isinstance(message, Welcome):
+                    if writing is None:
+                        writing = await self._on_welcome(message, call)
+                elif isinstance(message, BroadcastPart):
+                    if message.yours is not None:
+                        yours, epoch = message.yours, message.epoch
+                        self._member.check_alone(yours)
+                    data = assembly.add(message.vector)
+                    if data is not None:
+                        model, k = decode(data, contract.wire, contract.size), message.vector.about
+                        self._member.hear(Broadcast(model, k, yours, epoch))
+                        self._member.acknowledged(yours, epoch, k)
+                elif isinstance(message, Ack):
+                    self._member.check_alone(message.yours)
+                    self._member.acknowledged(message.yours, message.epoch)
+                elif isinstance(message, Ping):
+                    self._put(Pong(message.number))
+                else:
+                    check_refusal(message, self._log)
+        finally:
+            if writing is not None:
+                writing.cancel()
+                await asyncio.gather(writing, return_exceptions=True)
+
+    async def _on_welcome(self, welcome: Welcome, call: Any) -> asyncio.Task[None]:
+        contract, member = self._member.contract, self._member
+        if hashlib.sha256(welcome.terms.encode()).hexdigest() != contract.digest:
+            raise Refused(
+                f"the server has other terms for federation {contract.federation!r} than those that were signed off; nothing "
+                f"more is sent, ask its operator"
+            )
+        if welcome.federation != contract.federation or welcome.client != contract.me:
+            raise Refused(
+                f"the server speaks for federation {welcome.federation!r} now, and this client signed off terms of "
+                f"{contract.federation!r}; nothing more is sent, ask its operator"
+            )
+        await asyncio.to_thread(member.check_alone, welcome.received, welcome.start)
+        self.was_welcome = True
+        self._outgoing, self._sent = asyncio.Queue(), set()
+        releases, lost = await asyncio.to_thread(member.to_send, welcome.received)
+        if lost:
+            self._log("void", rounds=ranges(lost), count=len(lost), reason="their bytes are gone")
+        for i in lost:
+            self.released(Lost(i))
+        for release in releases:
+            self.released(release)
+        member.acknowledged(welcome.received, welcome.epoch)
+        member.welcomed(welcome.start)
+        self._log("joined", federation=contract.federation, start=welcome.start, resent=len(releases), void=len(lost))
+        if self.over.is_set():  # it came to be over while this stream was being made
+            self._put(Goodbye(finished=True))
+        return asyncio.create_task(self._write_all(call, self._outgoing))
+
+    def _put(self, message: FromClient) -> None:
+        if self._outgoing is not None:
+            self._outgoing.put_nowait(message)
+
+    async def _write_all(self, call: Any, outgoing: asyncio.Queue[FromClient | Release]) -> None:
+        contract = self._member.contract
+        try:
+            while True:
+                message = await outgoing.get()
+                if not isinstance(message, Release):
+                    await call.write(to_server(message))
+                    continue
+                for part in update_parts(
+                    message.round, message.data, contract.wire, contract.federation, contract.digest
+                ):
+                    await call.write(part)
+        except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+            call.cancel()  # wakes the reader, which says why

@@ -1,0 +1,293 @@
+"""A client's side of a networked federation, without sockets: its worker, its ledger, and what its two threads tell each other.
+
+Two threads. The *loop* talks to the server and calls `welcomed`, `hear` and `acknowledged`; each only leaves a note and
+returns at once, so that a broadcast is stored the moment it arrives, in the middle of a long round too. The *worker* runs
+`work`: slots in pieces of a few milliseconds, in compiled code that lets the loop run beside it, and between two pieces it
+takes up the notes. Of several broadcasts only the newest is kept.
+
+The order of a release: the round's wire bytes are made; charge and bytes go to disk in one transaction (the ledger); then the
+loop is told, and sends. A private round that fails before that is charged without bytes, in one transaction, and is void: that
+it failed may be a record's doing, so it is never computed again.
+
+A client that starts again goes on after the last round in *its own ledger*, whatever the server says, and sends again, byte for
+byte, what the server lacks. It computes nothing before it has heard the newest model, since what was acknowledged is no longer
+in its outbox.
+
+Without privacy it is the same ledger: a round then costs an infinite epsilon, which only an infinite budget allows.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from crescendo.core.client import Client, Work
+from crescendo.core.messages import Broadcast, Settled, Vector
+from crescendo.core.terms import Terms
+from crescendo.errors import CrescendoError, PeerError, UsageError
+from crescendo.logs import Log, quiet
+from crescendo.network.protocol.vector_bytes import decode, encode
+from crescendo.network.transport.wording import named
+from crescendo.privacy.accounting.events import PoissonGaussian
+from crescendo.storage.ledger.open_ledger import Ledger, Lost, Release
+from crescendo.worker import Worker
+
+PIECE = 0.01  # seconds of work between two looks at the notes
+MOST_FAILED = 3  # rounds in a row: then it is hardly a record, and the budget is better kept
+FAILED = "the round is charged and void, and the client goes on; it is never computed again"
+
+
+@dataclass(frozen=True, eq=False)
+class Contract:
+    """What the two sides agreed on, as far as a client needs it to talk."""
+
+    federation: str
+    digest: str
+    name: str
+    me: int
+    terms: Terms
+    wire: str
+    size: int
+    plan: tuple[PoissonGaussian | None, ...]
+
+
+class Seen:
+    """What the client last saw of the server, kept beside the ledger: it shows a server that was opened from an older state.
+
+    A hint and no more: a lost or torn file only makes the client forget, so it is written without a sync.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self.epoch, self.k, self.settled = 0, 0, Settled(0)
+        if path is not None:
+            with suppress(OSError, ValueError, KeyError, TypeError):
+                raw = json.loads(path.read_text())
+                self.epoch, self.k = int(raw["epoch"]), int(raw["k"])
+                self.settled = Settled(int(raw["below"]), frozenset(int(i) for i in raw["beyond"]))
+
+    def note(self, epoch: int, k: int | None, settled: Settled) -> None:
+        """The newest word of the server; of an older epoch it is old news."""
+        if epoch < self.epoch:
+            return
+        if epoch > self.epoch:
+            self.k = 0
+        self.epoch, self.k, self.settled = epoch, self.k if k is None else max(k, self.k), settled
+
+    def keep(self) -> None:
+        """Write it down. The worker does, not the loop: a file can take longer than a broadcast may wait."""
+        if self._path is not None:
+            below, beyond = self.settled.below, sorted(self.settled.beyond)
+            text = json.dumps({"epoch": self.epoch, "k": self.k, "below": below, "beyond": beyond})
+            draft = self._path.with_suffix(".draft")
+            with suppress(OSError):
+                draft.write_text(text)
+                draft.replace(self._path)
+
+
+class Member:
+    """One client in one federation. Its ledger has signed the terms off."""
+
+    def __init__(
+        self, contract: Contract, worker: Worker, ledger: Ledger, seen: Seen | None = None, log: Log = quiet
+    ) -> None:
+        self.contract, self.seen = contract, Seen(None) if seen is None else seen
+        self._worker, self._ledger, self._log = worker, ledger, log
+        self._bell = threading.Condition()
+        self._news: Broadcast | None = None
+        self._acked: Settled | None = None
+        self._start = 0
+        self._heard = self._stopped = self._noted = False
+        self._slots, self._failed = 64, 0
+        self._open = {release.round for release in ledger.unacknowledged(contract.federation)}
+        self._final: Vector | None = None
+        self.last = ledger.last_round(contract.federation)
+        if self.last >= 0:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Put the client where its ledger says it is. Any broadcast is newer than what it knows now, so epoch -1."""
+        contract, fresh = self.contract, self._worker.client.export()
+        releases = self._ledger.unacknowledged(contract.federation)
+        sent = [decode(data, contract.wire, self._numbers(i)) for i, data in releases]
+        state = {**fresh, "round": self.last + 1, "epoch": -1}
+        state |= {"sent_rounds": [release.round for release in releases], "sent": sent}
+        self._worker.client = Client.restore(contract.terms, state)
+        self._worker.client.resume(self.last + 1)  # passes rounds without a share
+
+    def _numbers(self, i: int) -> int:
+        low, high = self.contract.terms.block(i, self.contract.size)
+        return high - low
+
+    # -- for the loop --------------------------------------------------------------------------------------------------
+
+    def check_alone(self, received: Settled, start: int | None = None) -> None:
+        """Refuse to go on if the server has rounds of this client that its ledger lacks: an older copy, or one of two at work.
+
+        Between the last round and ``start`` (else that of the welcome) rounds were settled because nobody waited for them, and
+        show nothing: of those the server, which knows the last round that it received, is the judge.
+        """
+        plan, first = self.contract.plan, max(self.last + 1, self._start if start is None else start)
+        ahead = min(max(received.below, max(received.beyond, default=-1) + 1), len(plan))
+        sent = [i for i in range(first, ahead) if i in received and plan[i] is not None]
+        if sent:  # the ledger knows, if the worker has released something this instant
+            self._ledger.check_not_behind(self.contract.federation, sent)
+
+    def to_send(self, received: Settled) -> tuple[list[Release], list[int]]:
+        """What the server lacks: the outbox's bytes, and the rounds whose bytes are gone, to be declared void."""
+        federation = self.contract.federation
+        lost = self._ledger.void(federation, received)
+        return [one for one in self._ledger.unacknowledged(federation) if one.round not in received], lost
+
+    def welcomed(self, start: int) -> None:
+        """The server waits for nothing of this client before round ``start``: rounds between are void, not computed."""
+        with self._bell:
+            self._start = max(self._start, start)
+            self._noted = True
+            self._bell.notify()
+
+    def hear(self, broadcast: Broadcast) -> None:
+        """Store a broadcast; the newest one is taken in between two pieces of work."""
+        with self._bell:
+            if self._news is None or (broadcast.epoch, broadcast.k) >= (self._news.epoch, self._news.k):
+                self._news = broadcast
+            self._noted = True
+            self._bell.notify()
+
+    def acknowledged(self, settled: Settled, epoch: int, k: int | None = None) -> None:
+        """The server has these rounds on disk."""
+        with self._bell:
+            self._acked = settled
+            self.seen.note(epoch, k, settled)
+            self._noted = True
+            self._bell.notify()
+
+    def stop(self) -> None:
+        """Finish the piece and the write in hand, and no more."""
+        with self._bell:
+            self._stopped = True
+            self._noted = True
+            self._bell.notify()
+
+    @property
+    def round(self) -> int:
+        return self._worker.client.round
+
+    @property
+    def final(self) -> Vector | None:
+        """The model of the finished run, once everything of this client has arrived."""
+        return self._final
+
+    # -- for the worker ------------------------------------------------------------------------------------------------
+
+    def work(self, tell: Callable[[Release | Lost], None], ended: Callable[[], None] = lambda: None) -> None:
+        """Work until stopped or until the run is over. ``tell`` is told of each release, or void round, once it is on disk."""
+        contract = self.contract
+        try:
+            while (todo := self._next()) is not None:
+                done = self._attempt(todo)
+                if done is not None:
+                    tell(done)
+        except CrescendoError as error:
+            error.args = (named(str(error), {contract.me: contract.name}),)
+            raise
+        ended()
+
+    def _next(self) -> Work | None:
+        """The next thing to do, once there is one; None when there is nothing more."""
+        while True:
+            self._take_up_notes()
+            if self._stopped or self._final is not None:
+                return None
+            todo = self._worker.next() if self._heard else None
+            if isinstance(todo, Work):
+                return todo
+            with self._bell:
+                while not self._noted:
+                    self._bell.wait()
+
+    def _take_up_notes(self) -> None:
+        """What the loop has left. It is only fetched under the lock: the loop never waits for work on a large model."""
+        with self._bell:
+            start, news, acked = self._start, self._news, self._acked
+            self._news = self._acked = None
+            self._noted = False
+        client = self._worker.client
+        if start > client.round:
+            self._log("rounds_void", first=client.round, next=start)
+            self._worker.restart_round()
+            client.resume(start)
+        if news is not None:
+            try:
+                self._worker.receive(news)
+                self._heard = True
+            except PeerError as error:
+                self._log("refused_broadcast", k=news.k, reason=str(error))
+        if acked is not None:
+            self._ledger.acknowledge(self.contract.federation, acked)
+            self.seen.keep()
+            self._open = {i for i in self._open if i not in acked}
+        if client.k == self.contract.terms.rounds and not self._open:
+            self._final = client.export()["base"]
+
+    def _attempt(self, todo: Work) -> Release | Lost | None:
+        """A piece of a round, and the round's release if that was its last piece.
+
+        Under privacy nothing that is raised here ends the client: it may have been raised because of a record.
+        """
+        try:
+            self._run(todo)
+            return self._release() if self._worker.round_is_full else None
+        except BaseException as error:  # a model of somebody's own may even call sys.exit
+            event = self.contract.plan[todo.round]
+            if event is None or not event.sigma or self._ledger.is_closed:
+                raise  # without privacy; or a write failed: that is the disk's doing, and nothing was sent
+            return self._give_up(todo.round, event, error)
+
+    def _give_up(self, round: int, event: PoissonGaussian, error: BaseException) -> Lost:
+        """Charge the round as void and go on with the next. The log does not say what was raised: that may be about a record."""
+        self._ledger.charge_void(self.contract.federation, round, event)
+        self._worker.client.give_up(round)
+        self._worker.restart_round()
+        self.last = round
+        self._failed += 1
+        name, place = type(error).__name__, _place_of(error)
+        self._log("round_failed", round=round, error=name, at=place, says=FAILED)
+        if self._failed == MOST_FAILED:
+            raise UsageError(
+                f"{MOST_FAILED} rounds in a row failed on this machine, the last with {name} at {place}; they are charged and "
+                f"void, so mend what fails before you start this client again"
+            ) from error
+        return Lost(round)
+
+    def _run(self, todo: Work) -> None:
+        slots = min(todo.slots, self._slots)
+        began = time.perf_counter()
+        self._worker.run(slots)
+        took = time.perf_counter() - began
+        if took > PIECE:
+            self._slots = max(1, slots // 2)
+        elif took < PIECE / 2 and slots == self._slots:
+            self._slots *= 2
+
+    def _release(self) -> Release:
+        """The round's bytes, charged and on disk; only then may they be sent."""
+        contract, update = self.contract, self._worker.finish()
+        event = contract.plan[update.round]
+        assert event is not None, "a round without a share has no update"
+        data = self._ledger.release(contract.federation, update.round, event, encode(update.delta, contract.wire))
+        self._open.add(update.round)
+        self.last, self._failed = update.round, 0
+        return Release(update.round, data)
+
+
+def _place_of(error: BaseException) -> str:
+    """The file and line that raised."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "unknown"

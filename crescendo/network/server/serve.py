@@ -1,0 +1,210 @@
+"""`serve`: a run file and a state folder in, a federation on the network until its last round."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import math
+import socket
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from crescendo.config.loading import plain
+from crescendo.config.schema import Config
+from crescendo.errors import UsageError
+from crescendo.federation.agreement import Agreed, build_terms, terms_text
+from crescendo.federation.own_model import servers_copy, with_copy
+from crescendo.logs import Log, quiet
+from crescendo.network.client.join import save_model
+from crescendo.network.server.grpc_server import Admit, NetworkServer, everybody
+from crescendo.network.server.health import serve_health
+from crescendo.network.server.liveness import Manners
+from crescendo.network.server.service import Hall
+from crescendo.network.server.status import federation_of
+from crescendo.network.transport.security import host_and_port
+from crescendo.network.transport.shutdown import Wish, stoppable
+from crescendo.privacy.mechanisms.norm_limits import Limits
+from crescendo.storage.journal.durable_server import DurableServer
+
+# Who has heard the end is not kept on disk: a client that was told and killed before it could note it must find a server again.
+NOT_CONFIRMED = "these clients have not said that they know it is over"
+OVER_BEFORE = "it was over before this start, and these clients may have heard of it then; that is not kept"
+WHO_WAITS = "if one of them still waits for the server, start it again; one that has its last model needs nothing"
+
+
+@dataclass(frozen=True)
+class Listening:
+    """Where and how to listen. Without credentials the bytes are not encrypted."""
+
+    address: str
+    credentials: Any = None
+    admit: Admit = everybody
+    health: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Served:
+    """How it ended."""
+
+    finished: bool
+    k: int
+    rounds: int
+    model: npt.NDArray[np.float64]
+
+
+def serve(config: Config, listening: Listening, state: Path, *, linger: float = 60.0, log: Log = quiet) -> Served:
+    """Serve until every client that takes part has heard of the end, ``linger`` seconds after it, or until a signal."""
+    if not 0 <= linger < math.inf:
+        raise UsageError(f"--linger must be a number of seconds from 0 on, got {linger:g}")
+    _check_folder(state)
+    _check_free(listening)  # before the accounting, which may take a minute
+    asked, text = remembered_text(config, state, log)
+    agreed = with_copy(build_terms(text), servers_copy(config))
+    state.mkdir(parents=True, exist_ok=True)
+    present = [c for c, name in enumerate(agreed.names) if name not in config.serve.late]
+    journal = state / "journal"
+    with (
+        stoppable() as wish,
+        DurableServer(journal, agreed.text, lambda text: agreed.terms, agreed.initial(), present) as durable,
+    ):
+        (state / "terms.json").write_text(json.dumps({"asked": asked, "terms": text}))
+        hall = Hall(
+            durable,
+            agreed.terms,
+            agreed.text,
+            agreed.federation,
+            agreed.digest,
+            agreed.names,
+            agreed.wire,
+            Limits(agreed.certificate, agreed.objective.size, agreed.objective.l2),
+            agreed.delta,
+            log,
+        )
+        manners = Manners(config.serve.absent_after, config.serve.gather, config.serve.hold_after)
+        try:
+            asyncio.run(_serve(hall, agreed, listening, manners, state, linger, log, wish))
+            durable.snapshot()
+        finally:  # after the last word of any stream
+            log("stopped", k=durable.k, finished=hall.finished)
+        return Served(hall.finished, durable.k, agreed.terms.rounds, durable.model)
+
+
+async def _serve(
+    hall: Hall, agreed: Agreed, listening: Listening, manners: Manners, state: Path, linger: float, log: Log, wish: Wish
+) -> None:
+    stop = wish.event()
+    server = NetworkServer(hall, manners, listening.admit, log)
+    health = None
+    try:
+        try:
+            port = await server.start(listening.address, listening.credentials)
+        except RuntimeError as error:
+            raise UsageError(f"{listening.address} cannot be listened on ({error}); is the port in use?") from None
+        if listening.health is not None:
+            health = await serve_health(listening.health, lambda: _facts(hall, server))
+        log(
+            "serving",
+            federation=agreed.federation,
+            terms=agreed.digest,
+            port=port,
+            k=hall.durable.k,
+            rounds=agreed.terms.rounds,
+            epoch=hall.durable.epoch,
+            clients=len(agreed.names),
+        )
+        await _until_over(
+            server, stop, log, linger, lambda: save_model(state / "model.npz", hall.durable.model, agreed)
+        )
+    finally:
+        if health is not None:
+            health.close()
+        await server.stop()
+        if hall.finished:  # what came late may have moved it
+            save_model(state / "model.npz", hall.durable.model, agreed)
+
+
+async def _until_over(server: NetworkServer, stop: asyncio.Event, log: Log, linger: float, save: Any) -> None:
+    stopping, ending = asyncio.create_task(stop.wait()), asyncio.create_task(server.finished.wait())
+    told: asyncio.Task[Any] | None = None
+    why = OVER_BEFORE if server.finished.is_set() else NOT_CONFIRMED
+    try:
+        first: set[asyncio.Future[Any]] = {stopping, ending, server.failed}
+        await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
+        if ending.done() and not stopping.done():
+            save()
+            if waiting := server.untold():
+                log("lingering", clients=waiting, at_most=linger, why=why)
+            told = asyncio.create_task(server.all_told.wait())
+            await asyncio.wait({*first - {ending}, told}, timeout=linger, return_when=asyncio.FIRST_COMPLETED)
+            if waiting := server.untold():
+                log("end_not_confirmed", clients=waiting, why=why, what_to_do=WHO_WAITS)
+        if server.failed.done():
+            server.failed.result()
+    finally:
+        for task in (stopping, ending, told):
+            if task is not None:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+
+
+def _facts(hall: Hall, server: NetworkServer) -> dict[str, Any]:
+    found = federation_of(hall)
+    told = {name: found[name] for name in ("federation", "k", "rounds", "epoch", "finished")}
+    return {"ok": True, "connected": len(server.peers), **told}
+
+
+def _check_folder(state: Path) -> None:
+    """Refuse a folder that holds something else: a mistyped --state must not mix a federation with other files."""
+    if state.exists() and not state.is_dir():
+        raise UsageError(f"{state} is not a folder; name a new or empty one with --state")
+    ours = (state / "journal").is_dir() or (state / "terms.json").exists()
+    if state.is_dir() and not ours and any(found.name != "lost+found" for found in state.iterdir()):
+        raise UsageError(f"{state} has files that are not a federation's; name a new or empty folder with --state")
+
+
+def _check_free(listening: Listening) -> None:
+    """Refuse addresses that are taken before anything is written; nobody is let in yet."""
+    with ExitStack() as held:
+        for address in (listening.address, listening.health):
+            if address is not None:
+                _listen(address, held)
+
+
+def _listen(address: str, held: ExitStack) -> None:
+    """Listen for a moment on one of the host's addresses at least, as gRPC will."""
+    host, port = host_and_port(address)
+    refused: OSError | None = None
+    try:
+        for family, kind, protocol, _, place in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+            try:
+                taken = held.enter_context(socket.socket(family, kind, protocol))
+                taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # or a restart would have to wait
+                taken.bind(place)
+                taken.listen(1)
+                return
+            except OSError as error:
+                refused = error
+    except (OSError, UnicodeError) as error:  # the name is not known, or none
+        refused = error if isinstance(error, OSError) else None
+    reason = "no such host" if refused is None else (refused.strerror or str(refused)).lower()
+    raise UsageError(f"{address} cannot be listened on ({reason}); is it this machine's, and the port free?")
+
+
+def remembered_text(config: Config, state: Path, log: Log) -> tuple[str, str]:
+    """The run file's fingerprint and terms; accounting for a private run takes seconds, so they are kept by the journal."""
+    asked = hashlib.sha256(json.dumps(plain(config), sort_keys=True).encode()).hexdigest()
+    kept = state / "terms.json"
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        found = json.loads(kept.read_text())
+        if found["asked"] == asked:
+            return asked, str(found["terms"])
+    if config.privacy.mechanism != "none":
+        log("accounting", says="what the whole plan costs; this is done once and may take a minute")
+    return asked, terms_text(config)

@@ -1,0 +1,79 @@
+"""What gRPC says about a connection that failed or broke, in words that say what to do."""
+
+from __future__ import annotations
+
+import asyncio
+
+import grpc
+import grpc.aio
+
+from crescendo.network.protocol.peer_text import cleaned
+
+LONGEST = 300  # of what somebody else wrote
+
+# Of a connection that was never made; the first that fits. Those in HOPELESS come again however often one tries.
+CONNECTING = {
+    "Connection refused": "nobody listens there; is the server running, and is this its port?",
+    "resolving": "there is no such host; check the address",
+    "WRONG_VERSION_NUMBER": "it does not speak TLS; was it started without --certs?",
+    "certificate has expired": "its certificate has expired; ask its operator to renew it",
+    "Hostname Verification": "its certificate is for other names and addresses than this one; use one of those, or have it "
+    "made anew with `crescendo certs --host`",
+    "Tls handshake failed": "its certificate is not of the authority in your --certs folder; check that it is the right server, "
+    "and that both folders were made by the same `crescendo certs`",
+    "Failed parsing HTTP/2": "something answers that is not a Crescendo server; check the port",
+    "Socket closed": "it hung up; it does not take what your --certs folder shows, or --certs was left out, or it was "
+    "just ending",
+    "reset by peer": "it hung up; is it a Crescendo server, and was it just ending?",
+    "No route to host": "no way leads there; check the address and the network",
+    "Network is unreachable": "no way leads there; check the address and the network",
+    "imed out": "nothing answers there; check the address, and that no firewall is in between",
+    "imeout": "nothing answers there; check the address, and that no firewall is in between",
+}
+HOPELESS = (
+    "WRONG_VERSION_NUMBER",
+    "certificate has expired",
+    "Hostname Verification",
+    "Tls handshake failed",
+    "Failed parsing HTTP/2",
+)
+OWN_CODES = (
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.CANCELLED,
+    grpc.StatusCode.INTERNAL,
+    grpc.StatusCode.UNKNOWN,
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+)
+
+
+def reason_of(error: BaseException) -> str:
+    """Why there is no connection, or none any more.
+
+    >>> reason_of(ConnectionRefusedError(111, "Connection refused"))
+    'nobody listens there; is the server running, and is this its port?'
+    """
+    text = _details(error)
+    if isinstance(error, asyncio.InvalidStateError) or (_by_grpc(error) and not _while_connecting(text)):
+        return f"the connection broke ({text[:LONGEST]})" if text else "the connection broke"
+    if isinstance(error, OSError) or _by_grpc(error):
+        text = next((meaning for words, meaning in CONNECTING.items() if words in text), text)
+    return text[:LONGEST] or type(error).__name__
+
+
+def is_hopeless(error: BaseException) -> bool:
+    """Does what answers there show that no attempt will do, until somebody changes something?"""
+    text = _details(error)
+    return _by_grpc(error) and _while_connecting(text) and any(words in text for words in HOPELESS)
+
+
+def _by_grpc(error: BaseException) -> bool:
+    """Is it gRPC's own word, and not an answer of the other side?"""
+    return isinstance(error, grpc.aio.AioRpcError) and error.code() in OWN_CODES
+
+
+def _details(error: BaseException) -> str:
+    return cleaned((error.details() or "") if isinstance(error, grpc.aio.AioRpcError) else str(error))
+
+
+def _while_connecting(text: str) -> bool:
+    return "failed to connect" in text or "resolving" in text

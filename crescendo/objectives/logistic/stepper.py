@@ -1,0 +1,81 @@
+"""The stepper of logistic regression: checks and lays out a round, then leaves it to the compiled loops.
+
+Importing this module loads numba.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from crescendo.errors import UsageError
+from crescendo.objectives.base import FloatArray, Slots, Vector, check_segment
+from crescendo.objectives.logistic.kernels import advance_dense, advance_sparse
+
+if TYPE_CHECKING:
+    from crescendo.data.records import Records
+    from crescendo.objectives.logistic.objective import Logistic
+
+
+class LogisticStepper:
+    """A local model moved by compiled loops: ``scale * u`` on the block, ``u`` elsewhere; see `logistic_steps`."""
+
+    def __init__(self, objective: Logistic, data: Records) -> None:
+        self._objective, self._data = objective, data
+        self._slots: Slots | None = None
+        self._run: Callable[[FloatArray, float, int, int], float] | None = None
+        self.load(np.zeros(objective.size))
+
+    def load(self, w: Vector) -> None:
+        if np.shape(w) != (self._objective.size,):
+            raise UsageError(f"a model of {self._objective.size} coordinates was due, got shape {np.shape(w)}")
+        self._u, self._scale, self._block = np.array(w, self._objective.dtype), 1.0, (0, self._objective.size)
+
+    def read(self) -> FloatArray:
+        w, (lo, hi) = self._u.astype(np.float64), self._block
+        w[lo:hi] *= self._scale
+        return w
+
+    def translate(self, by: Vector) -> None:
+        self._u, self._scale = (self.read() + by).astype(self._objective.dtype), 1.0
+
+    def advance(self, slots: Slots, h0: int, h1: int) -> None:
+        if slots is not self._slots:
+            self._lay_out(slots)
+        check_segment(slots, h0, h1, self._objective.size)
+        block = slots.block or (0, self._objective.size)
+        if block != self._block:  # a scale belongs to one block; a round has one, so no cut inside a round comes here
+            self.translate(np.zeros(self._objective.size))
+            self._block = block
+        assert self._run is not None
+        self._scale = self._run(self._u, self._scale, h0, h1)
+
+    def _lay_out(self, slots: Slots) -> None:
+        """Check the rows, which compiled code trusts, and bind every argument that stays the same over the round."""
+        data, size, features = self._data, self._objective.size, self._objective.features
+        if len(slots.rows) and not 0 <= slots.rows.min() <= slots.rows.max() < len(data):
+            raise UsageError(f"a slot names a record outside 0..{len(data) - 1}")
+        rows, etas = _own(slots.rows, np.int64), _own(slots.etas, np.float64)
+        ends = _own(slots.ends if slots.ends is not None else [], np.int64)
+        lo, hi = (int(edge) for edge in (slots.block or (0, size)))
+        rest: Any = (lo, hi, float(slots.factor), float(self._objective.l2), float(slots.clip or 0.0))
+        x: Any = data.x
+        y = data.y
+
+        def dense(u: FloatArray, scale: float, h0: int, h1: int) -> float:
+            return advance_dense(u, scale, x, features, y, rows, ends, etas, h0, h1, *rest)
+
+        def sparse(u: FloatArray, scale: float, h0: int, h1: int) -> float:
+            arrays = x.data, x.indices, x.indptr
+            return advance_sparse(u, scale, *arrays, features, y, rows, ends, etas, h0, h1, *rest)
+
+        self._run, self._slots = dense if isinstance(x, np.ndarray) else sparse, slots
+
+
+def _own(values: Any, kind: type) -> npt.NDArray[Any]:
+    """A contiguous writable array of this type, so that a loop is compiled once and not again for read-only arguments."""
+    array: npt.NDArray[Any] = np.ascontiguousarray(values, dtype=kind)
+    return array if array.flags.writeable else array.copy()

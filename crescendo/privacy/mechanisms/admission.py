@@ -1,0 +1,95 @@
+"""What a record must be before a private mechanism touches it: a rule on that record alone, so neighbours stay neighbours."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from crescendo.data.records import Records, finite_rows
+from crescendo.privacy.mechanisms.rounding import UNDECLARED
+
+LABELS = (-1.0, 1.0)
+
+
+def most_records(declared: int) -> int:
+    """How many records a client may have whose terms declare so many: the power of two at or below twice that number.
+
+    The bounds on rounding and on draws are about twice the declared records. That number is the server's to write, so a client
+    that refused terms by it would let a server find out, offer by offer, how many records there are to the last one. By powers
+    of two it finds how many binary digits the number has, and no more. So many as are declared always fit.
+
+    >>> most_records(1000), most_records(1024), most_records(1)
+    (1024, 2048, 2)
+    """
+    return 1 << ((UNDECLARED * declared).bit_length() - 1)
+
+
+def enough_declared(records: int) -> int:
+    """The least number to declare for so many records.
+
+    >>> enough_declared(1024), enough_declared(1025)
+    (512, 1024)
+    """
+    return max(1, (1 << (records - 1).bit_length()) // UNDECLARED)
+
+
+def admitted(
+    records: Records, norm_bound: float | None, intercept: bool, labels: tuple[float, ...] = LABELS
+) -> tuple[Records, npt.NDArray[np.bool_]]:
+    """The records with their features scaled down to the bound, and which of them are sound; leave the others out.
+
+    A record is sound if its features are finite and its label is one of ``labels``; the others are left out, silently: to stop
+    for one would tell that it is there. A record whose (x, 1) is longer than ``norm_bound`` (x alone, without an intercept) keeps
+    its direction and gets shorter.
+
+    >>> some = Records(np.array([[3.0, 4.0], [0.3, 0.4], [np.nan, 0.0], [0.0, 1.0]]), np.array([1.0, -1.0, 1.0, 7.0]))
+    >>> bounded, sound = admitted(some, norm_bound=1.0, intercept=False)
+    >>> bounded.x[:2], sound
+    (array([[0.6, 0.8],
+           [0.3, 0.4]]), array([ True,  True, False, False]))
+    """
+    x = records.x
+    values = x if isinstance(x, np.ndarray) else x.data
+    finite = np.where(np.isfinite(values), values, 0.0).astype(np.float64)
+    if isinstance(x, np.ndarray):
+        lengths = _lengths(finite)
+    else:
+        rows = np.repeat(np.arange(len(records)), np.diff(x.indptr))
+        lengths = _sparse_lengths(finite, rows, len(records))
+    sound = finite_rows(x) & np.isin(records.y, labels)
+    if norm_bound is None:
+        return records, sound
+    room = math.sqrt(norm_bound**2 - 1.0) if intercept else norm_bound
+    # rounded down a little, so that no rounding below lifts a record over the bound again
+    room *= 1 - (1e-12 if values.dtype == np.float64 else 1e-6)
+    with np.errstate(over="ignore"):
+        factors = np.where(lengths > room, room / np.where(lengths > 0, lengths, 1.0), 1.0)
+    if isinstance(x, np.ndarray):
+        return Records((finite * factors[:, None]).astype(x.dtype), records.y), sound
+    shorter = x.copy()
+    shorter.data = (finite * factors[rows]).astype(values.dtype)
+    return Records(shorter, records.y), sound
+
+
+def _sparse_lengths(
+    values: npt.NDArray[np.float64], rows: npt.NDArray[np.int64], count: int
+) -> npt.NDArray[np.float64]:
+    largest = np.zeros(count)
+    np.maximum.at(largest, rows, np.abs(values))
+    unit = np.where(largest > 0, largest, 1.0)
+    with np.errstate(over="ignore"):  # a length that overflows is infinite: the record becomes 0
+        lengths: npt.NDArray[np.float64] = unit * np.sqrt(
+            np.bincount(rows, (values / unit[rows]) ** 2, minlength=count)
+        )
+    return lengths
+
+
+def _lengths(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Row lengths; squares do not overflow."""
+    largest = np.abs(x).max(axis=1, initial=0.0)
+    unit = np.where(largest > 0, largest, 1.0)
+    with np.errstate(over="ignore"):
+        lengths: npt.NDArray[np.float64] = unit * np.sqrt(((x / unit[:, None]) ** 2).sum(axis=1))
+    return lengths

@@ -1,0 +1,168 @@
+"""What a client does with its records in a round, and what of it leaves the client.
+
+`Plain` is no privacy: records drawn with replacement, a moving model, the displacement sent as it is. `Private` makes
+every release a Poisson-subsampled Gaussian: each record is in a round with a public rate, and noise in proportion to
+the most that one record can change is added once. What one record can change is proved by the `Certificate` (see
+`crescendo.privacy.mechanisms.certificate`); a `Private` cannot be made without one.
+
+Both are per client, and are all that a `Worker` knows about privacy.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from crescendo.core.random import Purpose, aim, stream
+from crescendo.core.terms import Terms
+from crescendo.errors import UsageError
+from crescendo.objectives.base import Slots, Stepper, stepper_for
+from crescendo.privacy.mechanisms.frozen import FrozenStepper
+from crescendo.privacy.mechanisms.gaussian import noised
+from crescendo.privacy.mechanisms.noise import Source, poisson_slots
+from crescendo.privacy.mechanisms.reach import SHORTENED
+
+if TYPE_CHECKING:
+    from crescendo.data.records import Records
+    from crescendo.privacy.mechanisms.certificate import Certificate
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+class Mechanism(Protocol):
+    """One client's way from records to releases."""
+
+    def check(self, terms: Terms, objective: Any) -> None:
+        """Refuse terms and an objective that this mechanism was not made for."""
+        ...
+
+    def stepper(self, objective: Any, data: Records) -> Stepper:
+        """What computes a round."""
+        ...
+
+    def start(self, model: Floats) -> Floats:
+        """Where a round begins that would begin at ``model``."""
+        ...
+
+    def draw(self, i: int, size: int) -> Slots:
+        """Lay out round i for a model of ``size`` numbers."""
+        ...
+
+    def release(self, i: int, start: Floats, stepper: Stepper) -> Floats:
+        """What is sent of round i, which began at ``start`` and was run by ``stepper``. Called once a round."""
+        ...
+
+    saturates: bool
+    """Whether a number too large for the wire is sent as the wire's largest: a private release must never fail."""
+
+
+class Plain:
+    """No privacy: one record a slot, drawn uniformly with replacement; what was computed is what is sent."""
+
+    saturates = False  # a run that diverges is stopped
+
+    def __init__(self, terms: Terms, me: int, rows: Ints, seed: int) -> None:
+        self._terms, self._me, self._rows, self._seed = terms, me, rows, seed
+        self._generator = stream(seed, Purpose.SAMPLE)
+
+    def check(self, terms: Terms, objective: Any) -> None:
+        pass
+
+    def stepper(self, objective: Any, data: Records) -> Stepper:
+        return stepper_for(objective, data)
+
+    def start(self, model: Floats) -> Floats:
+        return model
+
+    def draw(self, i: int, size: int) -> Slots:
+        rng, etas = aim(self._generator, self._seed, Purpose.SAMPLE, self._me, i), self._terms.etas(i, self._me)
+        rows = self._rows[rng.integers(0, len(self._rows), len(etas))]
+        return Slots(rows, etas, block=masked(self._terms, i, size), factor=float(self._terms.blocks))
+
+    def release(self, i: int, start: Floats, stepper: Stepper) -> Floats:
+        return moved(self._terms, i, start, stepper)
+
+
+class Private:
+    """A certified mechanism on one client's records."""
+
+    saturates = True
+
+    def __init__(self, certificate: Certificate, me: int, rows: Ints, source: Source) -> None:
+        self._certificate, self._terms, self._me = certificate, certificate.terms, me
+        self._rows, self._source = rows, source
+
+    def check(self, terms: Terms, objective: Any) -> None:
+        """What was certified is what runs, or the epsilon would be about something else."""
+        if terms != self._terms or objective != self._certificate.objective:
+            raise UsageError(
+                "these are not the terms and the objective that the mechanism was certified for; certify again"
+            )
+
+    def stepper(self, objective: Any, data: Records) -> Stepper:
+        if self._certificate.mechanism == "minibatch":
+            return FrozenStepper(objective, data)
+        return stepper_for(objective, data)
+
+    def start(self, model: Floats) -> Floats:
+        """The model, shortened to the length that the certificate is about: whatever a server sends, the round is certified.
+
+        Nothing is told by that: a start model is a function of releases, and so is the shortened one.
+        """
+        bound = self._certificate.model_bound
+        with np.errstate(over="ignore"):
+            length = float(np.linalg.norm(model))
+        if length <= bound:
+            return model
+        if length == np.inf:  # only its square is too large
+            model = model / np.abs(model).max()
+            length = float(np.linalg.norm(model))
+        return model * (bound / length)
+
+    def draw(self, i: int, size: int) -> Slots:
+        rate, slots = self._certificate.rate(i, self._me), self._terms.share(i, self._me)
+        members, ends = poisson_slots(self._source, i, len(self._rows), rate, slots)
+        return Slots(
+            rows=self._rows[members],
+            etas=self._terms.etas(i, self._me),
+            ends=ends,
+            block=masked(self._terms, i, size),
+            factor=float(self._terms.blocks),
+            clip=self._certificate.clip,
+            unit=self._certificate.unit,
+        )
+
+    def release(self, i: int, start: Floats, stepper: Stepper) -> Floats:
+        """What depends on records, with noise; under `minibatch` the pull of L2, a function of the start model, comes after."""
+        length = float(np.linalg.norm(start))
+        if not length <= SHORTENED * self._certificate.model_bound:
+            raise UsageError(
+                f"round {i} began at a model of length {length:.3g}, beyond the {self._certificate.model_bound:.3g} for which "
+                f"rounding was certified; begin it where start() says"
+            )
+        with np.errstate(all="ignore"):  # a model of somebody's own may have set numpy to raise
+            if isinstance(stepper, FrozenStepper):
+                return self._noised(i, stepper.gradients()) + stepper.decay()
+            return self._noised(i, moved(self._terms, i, start, stepper))
+
+    def _noised(self, i: int, hidden: Floats) -> Floats:
+        if (
+            self._certificate.sigma(i) == 0
+        ):  # a run to compare with: nothing certifies it, and its events cost everything
+            return hidden
+        words, scale = self._source.words(i, len(hidden)), self._certificate.noise_scale(i, self._me)
+        return noised(hidden, scale, words, lambda number: self._source.more(i, number))
+
+
+def moved(terms: Terms, i: int, start: Floats, stepper: Stepper) -> Floats:
+    """How far the coordinates that round i moves have come from ``start``."""
+    block = slice(*terms.block(i, len(start)))
+    return start[block] - stepper.read()[block]
+
+
+def masked(terms: Terms, i: int, size: int) -> tuple[int, int] | None:
+    """The coordinates that move in round i, None for all."""
+    return None if terms.blocks == 1 else terms.block(i, size)

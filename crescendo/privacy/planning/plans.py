@@ -1,0 +1,154 @@
+"""A plan as data: a schedule for one client, its noise, what it costs, and what it was compared to."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from crescendo.privacy.accounting.events import Counted, to_json
+from crescendo.privacy.mechanisms.certificate import RARE
+from crescendo.privacy.mechanisms.sigmas import Sigmas
+from crescendo.privacy.planning.comparison import Alternative, Point
+from crescendo.privacy.planning.family import Limits, Shape
+from crescendo.privacy.planning.staircase import Staircase, events_of, per_round
+
+_WORTH = 1.001  # noise that is less by a smaller factor is not worth a sentence
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The shape of the sizes, with their first and last.
+
+    A power follows N q (i+m)^p with rounds i from 0; for other shapes N q is the last size of the even ones, and p = 0.
+    """
+
+    shape: Shape
+    q: float
+    m: float
+    p: float
+    first: int
+    last: int
+
+    def __str__(self) -> str:
+        """
+        >>> print(Sizes("step", 0.0455, 0.0, 0.0, 16, 455))
+        16 in the first round, then even
+        """
+        words = {
+            "constant": "constant",
+            "step": f"{self.first:,} in the first round, then even",
+            "levels": "small rounds, then large ones",
+        }
+        return words.get(self.shape, f"N q (i+m)^p, q = {self.q:.4g}, m = {self.m:.4g}, p = {self.p:g}")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A schedule for one client and what it costs. ``epsilon`` is the tight one, never above what was asked for."""
+
+    sizes: Sizes
+    staircase: Staircase
+    rounds: int
+    sigma: Sigmas
+    aggregated_noise: float
+    epsilon: float
+    delta: float
+    method: str
+    records: int
+    gradients: int
+    family: tuple[Alternative, ...] = ()
+    compared_to: dict[str, dict[str, Any]] = field(default_factory=dict)
+    curve: tuple[Point, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def events(self) -> Counted:
+        """What a client that follows the plan will release."""
+        begins = itertools.accumulate((rounds for _, rounds in self.staircase[:-1]), initial=0)
+        return events_of(self.staircase, self.records, tuple(self.sigma(i) for i in begins))
+
+    @property
+    def per_round(self) -> tuple[int, ...]:
+        """The size of each round."""
+        return per_round(self.staircase)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, the events included."""
+        plain = {
+            **self.__dict__,
+            "sizes": asdict(self.sizes),
+            "sigma": self.sigma.to_json(),
+            "events": to_json(self.events),
+        }
+        return {**plain, "family": [one.to_json() for one in self.family], "curve": [asdict(one) for one in self.curve]}
+
+    def __str__(self) -> str:
+        head = (
+            f"{self.rounds:,} rounds of {self.sizes.first:,} to {self.sizes.last:,} out of {self.records:,} records, "
+            f"sigma {self.sigma:g}, aggregated noise {self.aggregated_noise:.4g}: "
+            f"epsilon {self.epsilon:.4g} at delta {self.delta:g}"
+        )
+        table = [
+            f"  {one.name:<20} rounds {one.rounds:<7,} sigma {one.sigma:.4g}, noise {one.aggregated_noise:.4g}"
+            f"{', chosen' if one.chosen else ''}"
+            for one in self.family
+        ]
+        return "\n".join([head, *(["the family:", *table] if table else []), *self.notes])
+
+
+def notes(made: Plan, limits: Limits, by_round: Sigmas | None) -> Iterator[str]:
+    """What to know of the choice, with its numbers; ``by_round`` is the noise by round that the plan does not have."""
+    yield from _choice(made, limits)
+    if by_round is not None and made.aggregated_noise > _WORTH * (less := by_round.aggregated(made.rounds)):
+        yield (
+            f"With noise by round (sigma {by_round:.3g}) the same sizes would have an aggregated noise of {less:.4g}, "
+            f"{_percent(1 - less / made.aggregated_noise)} less."
+        )
+    noise = [point.aggregated_noise for point in made.curve]
+    if noise == sorted(noise, reverse=True):
+        yield "At equal gradients, fewer and larger rounds lower the aggregated noise while the noise of each round rises."
+    if limits.first is not None or limits.delay is not None:
+        yield "Growing sizes pay for a small start: quick early progress, and few rounds later. A power keeps them growing."
+    if made.rounds * 1e-60 > RARE * made.delta:
+        yield "A run may refuse so small a delta: rare events of its own need room in it."
+
+
+def _choice(made: Plan, limits: Limits) -> Iterator[str]:
+    """Why this member."""
+    if made.method == "paper" or limits.power is not None:
+        return
+    shape, noise = made.sizes.shape, made.aggregated_noise
+    if shape == "levels":
+        small = sum(rounds for size, rounds in made.staircase if size < made.sizes.last)
+        yield (
+            f"At rates or an epsilon this large, {small:,} small rounds and a few large ones need less noise than even sizes; "
+            f"power 0 keeps sizes even."
+        )
+        return
+    if limits.first is None and limits.delay is None:
+        if limits.rounds is None:
+            yield "Without a first size or a delay condition, constant sizes as large as allowed are best, as the curve shows."
+        else:
+            yield "At this number of rounds, constant sizes need no more noise than growing ones."
+    others = [one for one in made.family if not one.chosen]
+    for one in others:
+        if one.shape == shape and one.rounds < made.rounds and one.aggregated_noise > noise:
+            more = _percent(one.aggregated_noise / noise - 1)
+            yield (
+                f"In {one.rounds:,} rounds, the fewest, the aggregated noise would be {more} more: "
+                f"a small first round has the noise of a large one."
+            )
+    if unlike := [one for one in others if one.shape != shape]:
+        near = min(unlike, key=lambda one: one.aggregated_noise)
+        more = _percent(near.aggregated_noise / noise - 1)
+        yield f"Chosen for the least aggregated noise; next is {near.name}, with {more} more in {near.rounds:,} rounds."
+
+
+def _percent(part: float) -> str:
+    """
+    >>> _percent(0.0123), _percent(1.5)
+    ('1.2%', '150%')
+    """
+    return f"{100 * part:.2g}%" if part < 1 else f"{100 * part:.0f}%"

@@ -1,0 +1,186 @@
+"""The member of the family with the least aggregated noise.
+
+At equal gradients, fewer rounds lower the noise over all rounds, and even sizes lower it further. So the search starts from even
+sizes in the fewest rounds (after a first size, if there is one). A small first round has the noise of a large one, which costs a
+share of about 1/(2T): where epsilon is small, more rounds pay for that, and the fewest rounds within .25% of the least noise are
+taken. Powers and two levels are taken instead where the tight accountant finds less noise for them; whether they may is asked of
+the quick accountant first, at the noise where both tie. `tests/privacy/brute_force.py` searches the same by brute force.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from crescendo.errors import UsageError
+from crescendo.privacy.accounting.accountant import check_delta
+from crescendo.privacy.planning import family
+from crescendo.privacy.planning.family import MANY_POWERS, POWERS, Limits, Member
+from crescendo.privacy.planning.levels import two_levels
+from crescendo.privacy.planning.staircase import Curve
+from crescendo.privacy.planning.target import Target
+
+MOST_EPSILON = 100.0
+_NEAR = 1.0025  # fewer rounds are worth this much of the least noise
+_STRIDE = 1.4  # between the numbers of rounds that are tried first
+
+
+def checked(epsilon: float, delta: float, records: int, gradients: int, *rest: float | None) -> Target:
+    """The target of a request whose numbers make sense."""
+    check_delta(delta)
+    if not 0 < epsilon <= MOST_EPSILON:
+        raise UsageError(f"epsilon must lie above 0 and at most {MOST_EPSILON:g}, got {epsilon:g}")
+    first_size, power, rounds, max_share = rest
+    for name, value in (("records", records), ("gradients", gradients), ("first size", first_size), ("rounds", rounds)):
+        if value is not None and (isinstance(value, bool) or not 1 <= value < math.inf or value != int(value)):
+            raise UsageError(f"the {name} must be a whole number, 1 or more, got {value}")
+    if power is not None and not 0 <= power <= 8:
+        raise UsageError(f"the power must lie between 0 and 8, got {power:g}")
+    if max_share is not None and not 0 < max_share <= 1:
+        raise UsageError(f"the largest share of a round must lie above 0 and at most 1, got {max_share:g}")
+    return Target(float(epsilon), float(delta), int(records), int(gradients))
+
+
+def choose(target: Target, limits: Limits, by_round: bool = False) -> tuple[Member, float]:
+    """The member with the least aggregated noise and its sigma; UsageError where the request leaves none open.
+
+    Where noise may differ ``by_round``, a small round has little noise, and no more rounds are wanted for its sake.
+    """
+    found = members(target, limits)
+    best, sigma = found[0], target.sigma(found[0].stairs)
+    if best.shape == "step" and limits.rounds is None and limits.delay is None and not by_round:
+        best, sigma = _more_rounds(target, limits, best, sigma)
+    for other in found[1:]:
+        if _beats(target, other, best, sigma):
+            best, sigma = other, target.sigma(other.stairs)
+    if limits.power is None and (levels := two_levels(target, limits, best, sigma)) is not None:
+        better = target.sigma(levels.stairs, start=sigma)
+        best, sigma = (levels, better) if better < sigma else (best, sigma)
+    return best, sigma
+
+
+def members(target: Target, limits: Limits) -> list[Member]:
+    """All but two levels, even sizes in the fewest rounds first; UsageError where there is none, with what would work."""
+    _check_possible(target, limits)
+    found = _simple(target, limits)
+    if not found:
+        raise UsageError(_why_none(target, limits))
+    return found
+
+
+def compared_members(target: Target, limits: Limits) -> list[Member]:
+    """What a plan is shown beside: the step, the powers and the constant size that the request leaves open."""
+    loose = replace(limits, power=None)
+    found = _simple(target, loose, POWERS)
+    level = family.constant(target.gradients, target.records, loose)
+    if level is not None and all(level.stairs != one.stairs for one in found):
+        found.append(level)
+    return found
+
+
+def _simple(target: Target, limits: Limits, powers: tuple[float, ...] | None = None) -> list[Member]:
+    """All but two levels, even sizes in the fewest rounds first."""
+    numbers = target.gradients, target.records
+    if limits.power is not None:
+        flat = limits.power == 0
+        only = family.constant(*numbers, limits) if flat else family.power(*numbers, limits, limits.power)
+        return [only] if only is not None else []
+    if limits.first is None:
+        level = family.constant(*numbers, limits)
+        return [level] if level is not None else []
+    tried = powers or (MANY_POWERS if limits.delay is not None else POWERS)
+    members = [family.step(*numbers, limits), *(family.power(*numbers, limits, p) for p in tried)]
+    grown = {one.stairs: one for one in reversed(members) if one is not None}
+    return sorted(grown.values(), key=lambda one: (one.rounds, one.p))
+
+
+def _more_rounds(target: Target, limits: Limits, fewest: Member, sigma: float) -> tuple[Member, float]:
+    """One step in the fewest rounds whose aggregated noise is within .25% of the least; it falls, then rises with the rounds.
+
+    At the noise where it would tie with ``fewest``, how far epsilon is off tells the noise it needs, to well under .1%.
+    """
+    assert limits.first is not None
+    least = math.sqrt(fewest.rounds) * sigma
+    noise, members = {fewest.rounds: least}, {fewest.rounds: fewest}
+
+    def priced(rounds: int) -> float:
+        if rounds not in noise:
+            member = family.step(target.gradients, target.records, replace(limits, rounds=rounds))
+            assert member is not None
+            tie = least / math.sqrt(rounds)
+            noise[rounds] = least * (target.spent(member.stairs, tie) / target.epsilon) ** (
+                1 / target.slope(member.stairs, tie)
+            )
+            members[rounds] = member
+        return noise[rounds]
+
+    best = fewest.rounds
+    while (more := math.ceil(_STRIDE * best)) * limits.first <= target.gradients and priced(more) < noise[best]:
+        best = more
+    low, high, enough = fewest.rounds, best, _NEAR * min(noise.values())
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if priced(middle) <= enough else (middle + 1, high)
+    if high == fewest.rounds:
+        return fewest, sigma
+    return members[high], target.sigma(members[high].stairs, start=noise[high] / math.sqrt(high))
+
+
+def _beats(target: Target, one: Member, best: Member, sigma: float) -> bool:
+    """Does it reach the target with less aggregated noise than ``best`` has with ``sigma``?"""
+    tie = sigma * math.sqrt(best.rounds / one.rounds)
+    if target.spent(one.stairs, tie, quick=True) >= target.spent(best.stairs, sigma, quick=True):
+        return False
+    return target.spent(one.stairs, tie) < target.spent(best.stairs, sigma)
+
+
+def _check_possible(target: Target, limits: Limits) -> None:
+    """Refuse what no member can mend, with the nearest value that would work."""
+    most, n, first, rounds, cap = target.gradients, target.records, limits.first, limits.rounds, limits.cap
+    if cap < 1:
+        raise UsageError(f"no round may have a whole record; allow a share of at least {1 / n:.3g}")
+    if first is not None and first > cap:
+        raise UsageError(
+            f"a first size of {first:,} is over the {cap:,} records allowed in a round; start with {cap:,} or less"
+        )
+    if first is not None and first > most:
+        raise UsageError(f"a first size of {first:,} is more than all {most:,} gradients; start with {most:,} or less")
+    if rounds is None or (limits.power == 0 and first is not None):
+        return  # how many rounds a constant size takes is known; another number is answered with it
+    if rounds * cap < most:
+        least = math.ceil(most / cap)
+        raise UsageError(
+            f"{rounds:,} rounds of at most {cap:,} records cannot compute {most:,} gradients; take {least:,} rounds or more"
+        )
+    if rounds == 1 and first not in (None, most):
+        raise UsageError(f"one round has all {most:,} gradients, not {first:,}; take 2 rounds or more")
+    if rounds * (first or 1) > most:
+        fewer = most // (first or 1)
+        raise UsageError(
+            f"{rounds:,} rounds of at least {first or 1:,} are more than {most:,} gradients; take {fewer:,} rounds or fewer"
+        )
+
+
+def _why_none(target: Target, limits: Limits) -> str:
+    first, power, rounds, cap = limits.first, limits.power, limits.rounds, limits.cap
+    if limits.delay is not None and _simple(target, replace(limits, delay=None)):
+        return "no schedule for this request meets the delay condition; start with a smaller first size or allow a larger delay"
+    if power == 0 and first is not None:
+        count = math.ceil(target.gradients / first)
+        return f"constant rounds of {first:,} take {count:,} rounds for {target.gradients:,} gradients; ask for {count:,} rounds"
+    if rounds is None:  # without a power one step would fit
+        return (
+            f"no sizes of power {power or 0:g} begin with {first or 1:,}, stay within {cap:,} and add up to "
+            f"{target.gradients:,} gradients; start with a smaller first size, allow a larger share or take power 0"
+        )
+    if power is None and first is not None:  # one step, the most even of all
+        last = math.ceil((target.gradients - first) / max(1, rounds - 1))
+    else:
+        last = Curve.through(first, power or 0.0, rounds, target.gradients).steps(target.gradients)[-1][0]
+    share = math.ceil(last / target.records * 1e4) / 1e4
+    more = _simple(target, replace(limits, rounds=None))
+    ways = [f"allow a share of {share:g}"] if share <= 1 and rounds > 1 else []
+    ways += [f"take {more[0].rounds:,} rounds"] if more else []
+    return f"{rounds:,} rounds would end with {last:,} of {target.records:,} records, over the {cap:,} allowed; " + (
+        " or ".join(ways) or "start with a smaller first size"
+    )

@@ -1,0 +1,50 @@
+"""The audit of a run file: its mechanism as a run would make it, attacked where it spends most."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+from crescendo.runs.prepare import prepare
+from crescendo.config.schema import Config
+from crescendo.audit.worst_cases.file_reading import leaks
+from crescendo.errors import ConfigError
+from crescendo.audit import Finding, Report, audit
+
+TRIES = 200  # searches for a record that changes more than is certified
+THRESHOLD_RUNS = 5  # for every run of the other tests: each is one short run, and the test needs many
+THOROUGH = 10  # times as much of everything
+
+
+def attack(
+    config: Config,
+    name: str,
+    runs: int,
+    thorough: bool = False,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Report:
+    """Audit the client that spends most, and how its file is read; what is claimed is its epsilon over the whole run."""
+    if config.privacy.mechanism == "none":
+        raise ConfigError(f"{name} claims no privacy, so that there is nothing to audit; choose a privacy.mechanism")
+    prepared = prepare(config)
+    found = prepared.privacy
+    assert found is not None
+    me = max(range(len(found.spent)), key=lambda c: found.spent[c].epsilon)
+    classes, times = len(prepared.dataset.classes), THOROUGH if thorough else 1
+    report = audit(
+        found.certificate,
+        prepared.objective,
+        claimed=found.spent[me].epsilon,
+        delta=found.delta,
+        me=me,
+        features=prepared.dataset.features,
+        labels=(-1.0, 1.0) if classes == 2 else tuple(float(label) for label in range(max(classes, 1))),
+        wire=config.run.wire,
+        runs=runs * times,
+        tries=TRIES * times,
+        threshold_runs=THRESHOLD_RUNS * runs * times,
+        seed=config.run.seed,
+        progress=progress,
+    )
+    read = tuple(Finding("files", says) for says in leaks(prepared.dataset.classes, prepared.dataset.features))
+    return dataclasses.replace(report, name=prepared.names[me], findings=(*report.findings, *read))

@@ -1,0 +1,130 @@
+"""Measures the models of a run as they come: kept for a while, then scored together in one pass over the records."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from crescendo.runs.prepare import Prepared, row_weights
+from crescendo.data import Records, cache
+from crescendo.objectives import Optimum, optimum
+from crescendo.simulator.simulation import Moment
+from crescendo.schedules import TheoremSteps, lower_bound, upper_bound
+
+Row = dict[str, Any]
+Floats = npt.NDArray[np.float64]
+
+STACK_NUMBERS = 8_000_000  # models kept at once: their numbers, and their margins over all records, stay below this
+
+
+class Meter:
+    """Every ``evaluate.every``-th model and the last: loss on the training data, accuracy on the test part."""
+
+    def __init__(self, prepared: Prepared) -> None:
+        self._prepared = prepared
+        self._every = prepared.config.evaluate.every
+        self._weights = row_weights(prepared)
+        records = max(len(prepared.dataset.train), prepared.objective.size)
+        self._batch = max(1, min(64, STACK_NUMBERS // records))
+        self._best = _best(prepared, self._weights) if prepared.config.evaluate.optimum else None
+        self._kept: list[Moment] = []
+        self._last: Moment | None = None
+        self.rows: list[Row] = []
+
+    def observe(self, moment: Moment) -> Row | None:
+        """Take a model in; the newest row that is known."""
+        self._last = moment
+        if moment.k % self._every == 0:
+            self._kept.append(moment)
+        if len(self._kept) >= self._batch:
+            self._flush()
+        return self.rows[-1] if self.rows else None
+
+    def finish(self) -> list[Row]:
+        if self._last is not None and self._last.k % self._every:
+            self._kept.append(self._last)
+        self._flush()
+        if self._best is not None:
+            _average(self.rows)
+        test = self._prepared.dataset.test
+        if self._prepared.config.evaluate.auc and test is not None and self._last is not None:
+            scores = self._scores(self._last.model[None, :], test, "auc")
+            self.rows[-1]["auc"] = _finite(scores["auc"][0]) if "auc" in scores else None
+        return self.rows
+
+    def _flush(self) -> None:
+        if not self._kept:
+            return
+        models = np.stack([moment.model for moment in self._kept])
+        measured = self._measure(models)
+        for j, moment in enumerate(self._kept):
+            row: Row = {
+                "k": moment.k,
+                "gradients": moment.gradients,
+                "seconds": moment.seconds,
+                "broadcasts": moment.broadcasts,
+                "bytes_up": moment.bytes_up,
+                "bytes_down": moment.bytes_down,
+            }
+            row.update({name: _finite(values[j]) for name, values in measured.items()})
+            if self._best is not None:
+                row.update(self._against(self._best, moment, row["loss"]))
+            self.rows.append(row)
+        self._kept.clear()
+
+    def _measure(self, models: Floats) -> dict[str, Floats]:
+        data = self._prepared.dataset
+        found = {"loss": self._scores(models, data.train, "loss", weights=self._weights)["loss"]}
+        tested = self._scores(models, data.test, "accuracy") if data.test is not None else {}
+        tested.pop("loss", None)
+        return found | {"accuracy": np.full(len(models), np.nan)} | tested
+
+    def _against(self, best: Optimum, moment: Moment, loss: float | None) -> Row:
+        """How far from w*: |w - w*|^2, F - F*, |grad F|, and what the strongly convex theory says of the first."""
+        prepared = self._prepared
+        train, goal = prepared.dataset.train, prepared.objective
+        row: Row = {
+            "distance": _finite(np.sum((moment.model - best.model) ** 2)),
+            "excess_loss": None if loss is None else loss - best.loss,
+            "gradient_norm": _finite(goal.gradient_norm(moment.model, train, self._weights)),
+        }
+        steps, mu, t = prepared.terms.steps, prepared.convexity, moment.gradients
+        if mu is not None:
+            row["lower_bound"] = lower_bound(t, best.G, mu) if t else None
+            if isinstance(steps, TheoremSteps):
+                row["upper_bound"] = upper_bound(t, best.G, mu, steps.m, steps.m1) if t else None
+        return row
+
+    def _scores(self, models: Floats, data: Records, *metrics: str, weights: Floats | None = None) -> dict[str, Floats]:
+        """`evaluate` for each model; an objective that is ``stacked`` takes them all at once."""
+        goal = self._prepared.objective
+        if goal.stacked:
+            return dict(goal.evaluate(models, data, weights, metrics=metrics))
+        each = [goal.evaluate(model, data, weights) for model in models]
+        return {name: np.array([scores[name] for scores in each], dtype=np.float64) for name in each[0]}
+
+
+def _average(rows: list[Row]) -> None:
+    """Beside each row what the theory of convex and of non-convex problems speaks of (Paper [app-nonconvex]).
+
+    ``averaged_excess_loss`` is the mean of F - F* over the models from half of the row's gradients to the row's own;
+    ``averaged_squared_gradient`` the mean of |grad F|^2 over all models so far.
+    """
+    for j, row in enumerate(rows):
+        late = [other["excess_loss"] for other in rows[: j + 1] if 2 * other["gradients"] >= row["gradients"]]
+        squares = [other["gradient_norm"] for other in rows[: j + 1]]
+        row["averaged_excess_loss"] = None if None in late else float(np.mean(late))
+        row["averaged_squared_gradient"] = None if None in squares else float(np.mean(np.square(squares)))
+
+
+def _best(prepared: Prepared, weights: Floats | None) -> Optimum:
+    return optimum(prepared.objective, prepared.dataset.train, weights, folder=cache.folder())
+
+
+def _finite(value: Any) -> float | None:
+    """JSON has no word for nan and inf: a number that is none is null."""
+    number = float(value)
+    return number if math.isfinite(number) else None

@@ -1,0 +1,243 @@
+"""The privacy of a run: from the run file's [privacy] to a certified mechanism and an epsilon that the accountant confirms.
+
+Everything here is decided from the run file; no record is looked at. A run whose stated (epsilon, delta) the accountant does
+not confirm for every client is refused.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from crescendo.config.schema import Config
+from crescendo.core.terms import Terms
+from crescendo.data import Dataset
+from crescendo.data.labels import values_of
+from crescendo.data.records import IntArray
+from crescendo.errors import ConfigError
+from crescendo.privacy.accounting import renyi
+from crescendo.privacy.accounting.accountant import Progress, Spent, account
+from crescendo.privacy.mechanisms.admission import admitted, enough_declared, most_records
+from crescendo.privacy.planning.calibration import least_sigma
+from crescendo.privacy.mechanisms.certificate import RARE, Certificate, certify, rate_of, usual_delta
+from crescendo.privacy.planning.comparison import compared
+from crescendo.privacy.accounting.events import Counted, PoissonGaussian, tally, to_json
+from crescendo.privacy.mechanisms.mechanism import Private
+from crescendo.privacy.mechanisms.noise import SeededSource
+from crescendo.privacy.mechanisms.sigmas import Sigmas
+
+MOST_TIGHT = 8  # clients with a plan of their own that all get the tight accountant; of more, those that need it
+
+REMINDER = (
+    "this epsilon covers one run: trying other settings on the same records adds up",
+    "the run was simulated: its noise comes from the seed and protects nobody; in a real federation, whose noise comes from the "
+    "operating system, this epsilon holds",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Guarantee:
+    """A certified mechanism with what it costs each client over the whole run."""
+
+    certificate: Certificate
+    delta: float
+    stated: float | None
+    spent: tuple[Spent, ...]
+
+    @property
+    def epsilon(self) -> float:
+        """Of the client that spends most."""
+        return max(spent.epsilon for spent in self.spent)
+
+    @property
+    def disclaimer(self) -> str:
+        """What has to stand beside every epsilon of a simulation."""
+        return f"Epsilon: {REMINDER[1]}; {REMINDER[0]}."
+
+    @property
+    def aggregated_noise(self) -> float:
+        """sqrt(T) sigma, or the root of the sum of the rounds' squares."""
+        return self.certificate.sigma.aggregated(self.certificate.terms.rounds)
+
+    def mechanism(self, c: int, rows: IntArray, seed: int, noise: bool = True) -> Private:
+        """Client c's own, on seeded noise. Without noise it draws and clips the same, and no epsilon is ever stated for it."""
+        made = self.certificate if noise else dataclasses.replace(self.certificate, sigma=Sigmas.constant(0.0))
+        return Private(made, c, rows, SeededSource(seed, c))
+
+    def compared_to(self) -> dict[str, Any]:
+        """What the client that spends most would need for its epsilon in constant rounds of its first size, and by the paper."""
+        made = self.certificate
+        c = max(range(len(self.spent)), key=lambda c: self.spent[c].epsilon)
+        sizes = [size for i in range(made.terms.rounds) if (size := made.terms.share(i, c))]
+        found = compared(self.epsilon, self.delta, made.records[c], sum(sizes), sizes[0])
+        return {"client": c, **found}
+
+    def course(self, c: int, points: int = 200) -> tuple[list[int], list[float]]:
+        """Epsilon of client c after round i, for about ``points`` rounds: by Renyi divergence, and never above the whole run's.
+
+        Both bound it from above: a part of the releases costs no more than all of them.
+        """
+        rounds = self.certificate.terms.rounds
+        shown = np.unique(np.linspace(0, rounds - 1, min(points, rounds)).astype(int)).tolist()
+        total, epsilons, done = np.zeros(len(renyi.ORDERS)), [], 0
+        for i in shown:
+            total = total + renyi.divergences(tally(self._between(c, done, i + 1)))
+            done = i + 1
+            epsilons.append(min(renyi.epsilon_of(total, self.delta)[0], self.spent[c].epsilon))
+        return shown, epsilons
+
+    def _between(self, c: int, first: int, stop: int) -> list[PoissonGaussian]:
+        found = (self.certificate.event(i, c) for i in range(first, stop))
+        return [event for event in found if event is not None]
+
+    def to_json(self, names: tuple[str, ...], events: bool = False) -> dict[str, Any]:
+        """Plain data: what `run --json` prints, and with the events what `privacy.json` holds."""
+        made = self.certificate
+        clients = []
+        for c, spent in enumerate(self.spent):
+            row: dict[str, Any] = {"name": names[c], "records": made.records[c], **spent.to_json()}
+            if events:
+                row["events"] = to_json(made.events(c))
+            clients.append(row)
+        return {
+            "mechanism": made.mechanism,
+            "simulated": True,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "stated_epsilon": self.stated,
+            "sigma": made.sigma.to_json(),
+            "clip": made.clip,
+            "norm_bound": made.norm_bound,
+            "aggregated_noise": self.aggregated_noise,
+            "adjacency": made.adjacency,
+            "sampling": made.sampling,
+            "rounding_slack": made.slack,
+            "failure": made.failure,
+            "conditions": [
+                {"name": one.name, "left": one.left, "right": one.right, "holds": one.holds} for one in made.conditions
+            ],
+            "clients": clients,
+            "notes": list(REMINDER),
+        }
+
+
+def declared(config: Config, clients: int) -> tuple[int, ...]:
+    """N_c of every client, as typed in."""
+    asked = config.privacy.records
+    assert asked is not None
+    counts = (asked,) * clients if isinstance(asked, int) else asked
+    if len(counts) != clients:
+        raise ConfigError(
+            f"privacy.records has {len(counts)} numbers for {clients} clients; give one per client, or one for all"
+        )
+    return counts
+
+
+def check_counts(counts: tuple[int, ...], found: Sequence[int]) -> None:
+    """ConfigError if a client of a simulation has more records than its certificate is about."""
+    for client, (declared, records) in enumerate(zip(counts, found, strict=True)):
+        if records > most_records(declared):
+            raise ConfigError(
+                f"client {client} has {records} records, and with privacy.records = {declared} its certificate is about "
+                f"{most_records(declared)} at most; declare at least {enough_declared(records)}"
+            )
+
+
+def guarantee(config: Config, terms: Terms, objective: Any, progress: Progress | None = None) -> Guarantee:
+    """Certify the mechanism, settle the noise and confirm the stated epsilon, or refuse."""
+    asked = config.privacy
+    assert asked.delta is not None and asked.clip is not None
+    records = declared(config, terms.clients)
+    made = Maker(asked.mechanism, terms, objective, asked.clip, records, asked.norm_bound)
+    usual = asked.delta * (1 - RARE)  # what rare events leave of it, at least
+    plans = sorted({_plan(terms, records, c) for c in range(terms.clients)})
+    sigma = Sigmas.of(asked.sigma if asked.sigma is not None else _planned(plans, asked.epsilon, usual))
+    certificate = made.certificate(sigma)
+    left = usual_delta(certificate, asked.delta)
+    spent = _spent([tally(certificate.events(c)) for c in range(terms.clients)], left, asked.epsilon, progress)
+    found = Guarantee(certificate, asked.delta, asked.epsilon, spent)
+    if asked.epsilon is not None and found.epsilon > asked.epsilon:
+        enough = _planned(plans, asked.epsilon, usual)
+        raise ConfigError(
+            f"privacy.epsilon = {asked.epsilon:g} is not what this run costs: with sigma = {sigma:g} it is {found.epsilon:.4g} "
+            f"at delta {asked.delta:g}; sigma = {math.ceil(enough * 1000) / 1000:g} would pass"
+        )
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Maker:
+    """Everything of a certificate but its noise."""
+
+    mechanism: str
+    terms: Terms
+    objective: Any
+    clip: float
+    records: tuple[int, ...]
+    norm_bound: float | None
+
+    def certificate(self, sigma: Sigmas) -> Certificate:
+        return certify(
+            self.mechanism,
+            self.terms,
+            self.objective,
+            clip=self.clip,
+            sigma=sigma,
+            records=self.records,
+            norm_bound=self.norm_bound,
+        )
+
+
+def _plan(terms: Terms, records: tuple[int, ...], c: int) -> Counted:
+    """The rates of client c's rounds, as events with a sigma that is still to be found."""
+    slots = (terms.share(i, c) for i in range(terms.rounds))
+    return tally(PoissonGaussian(min(1.0, rate_of(share, records[c])), 1.0) for share in slots if share)
+
+
+def _planned(plans: list[Counted], epsilon: float | None, delta: float) -> float:
+    """The least noise that keeps every client at or under epsilon."""
+    assert epsilon is not None
+    costliest = max(plans, key=lambda plan: account(plan, delta, quick=True).epsilon)
+
+    def with_noise(plan: Counted, sigma: float) -> list[tuple[PoissonGaussian, int]]:
+        return [(PoissonGaussian(event.rate, sigma), count) for event, count in plan]
+
+    def quick(sigma: float) -> float:
+        return account(with_noise(costliest, sigma), delta, quick=True).epsilon
+
+    def tight(plan: Counted) -> Callable[[float], float]:
+        return lambda sigma: account(with_noise(plan, sigma), delta, state_error=False).epsilon
+
+    sigma = least_sigma(tight(costliest), epsilon, start=least_sigma(quick, epsilon, start=1.0))
+    for plan in plans:  # the costliest by one bound is nearly always the costliest by the other
+        if account(with_noise(plan, sigma), delta, quick=True).epsilon > epsilon and tight(plan)(sigma) > epsilon:
+            sigma = least_sigma(tight(plan), epsilon, start=sigma)
+    return sigma
+
+
+def _spent(plans: list[Counted], delta: float, stated: float | None, progress: Progress | None) -> tuple[Spent, ...]:
+    """What each client spends: tight for the costliest and all that need it; by Renyi divergence, never less, for the rest."""
+    quick = {plan: account(plan, delta, quick=True) for plan in set(plans)}
+    costliest = max(quick, key=lambda plan: quick[plan].epsilon)
+    few = len(quick) <= MOST_TIGHT
+    found: dict[Counted, Spent] = {}
+    for plan, bound in quick.items():
+        needs = few or plan == costliest or (stated is not None and bound.epsilon > stated)
+        found[plan] = account(plan, delta, progress=progress) if needs else bound
+    return tuple(found[plan] for plan in plans)
+
+
+def admit(dataset: Dataset, parts: list[IntArray], config: Config, objective: Any) -> tuple[Dataset, list[IntArray]]:
+    """The training records as a private mechanism may see them: shortened to the norm bound, unsound ones left out."""
+    intercept = bool(getattr(objective, "intercept", False))
+    train, sound = admitted(dataset.train, config.privacy.norm_bound, intercept, values_of(len(dataset.classes)))
+    place = np.cumsum(sound) - 1  # of a record among the sound ones
+    columns = {name: column[sound] for name, column in dataset.columns.items()}
+    kept = [place[part[sound[part]]] for part in parts]
+    records, left_out = train.take(np.flatnonzero(sound)), dataset.left_out + int(np.count_nonzero(~sound))
+    return dataclasses.replace(dataset, train=records, columns=columns, left_out=left_out), kept

@@ -1,0 +1,272 @@
+"""What the clients of a run spend, by the tight accountant and by the paper's theorems, from a run file or a run's folder."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from crescendo.config.schema import Config
+from crescendo.runs.guarantee import REMINDER
+from crescendo.errors import DataError, UsageError
+from crescendo.privacy.accounting.accountant import Progress, Spent, account, check_delta
+from crescendo.privacy.accounting.budget import down
+from crescendo.privacy.mechanisms.certificate import usual_delta
+from crescendo.privacy.accounting.events import Counted, from_json, tally, to_json
+from crescendo.privacy.mechanisms.sigmas import Sigmas
+from crescendo.privacy.paper.theorems import Verdict, main_theorem, theorem_one
+
+MOST_TIGHT = 8  # plans that all get the tight accountant and the theorems; of more, the costliest
+POWERS = tuple(j / 20 for j in range(2, 61))
+MOST_ORDERS = 500
+
+
+@dataclass(frozen=True)
+class Releases:
+    """Everything that one client releases."""
+
+    name: str
+    records: int
+    events: Counted
+
+    @property
+    def rounds(self) -> int:
+        return sum(count for _, count in self.events)
+
+
+@dataclass(frozen=True)
+class Account:
+    """One client: what it releases and what that costs; the theorems are left out where there are too many plans."""
+
+    releases: Releases
+    spent: Spent
+    theorems: tuple[Verdict, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        spent = self.spent.to_json()
+        return {
+            "name": self.releases.name,
+            "records": self.releases.records,
+            "rounds": self.releases.rounds,
+            "pld_epsilon": spent["epsilon"] if self.spent.method == "pld" else None,
+            **spent,
+            "theorems": [{**asdict(verdict), "applies": verdict.applies} for verdict in self.theorems],
+            "events": to_json(self.releases.events),
+        }
+
+
+def accounts_of(clients: list[Releases], delta: float, progress: Progress | None = None) -> list[Account]:
+    """What each client spends at ``delta``. Equal plans are looked at once; of many plans, only the costliest closely."""
+    check_delta(delta)
+    plans = list(dict.fromkeys((client.events, client.records) for client in clients))
+    found = {plan: account(plan[0], delta, quick=True) for plan in plans}
+    closely = sorted(plans, key=lambda plan: found[plan].epsilon, reverse=True)
+    if len(closely) > MOST_TIGHT:
+        del closely[1:]
+    verdicts: dict[tuple[Counted, int], tuple[Verdict, ...]] = {}
+    for done, plan in enumerate(closely):
+        found[plan] = account(plan[0], delta)
+        verdicts[plan] = by_theorems(*plan, delta)
+        if progress is not None:
+            progress(done + 1, len(closely))
+    keys = [(client.events, client.records) for client in clients]
+    return [Account(client, found[k], verdicts.get(k, ())) for client, k in zip(clients, keys, strict=True)]
+
+
+# -- statements -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What is said of a run file or a run. ``clients`` is empty and ``delta`` None where no privacy is claimed."""
+
+    what: str
+    mechanism: str
+    says: str
+    delta: float | None = None
+    stated: float | None = None
+    sigma: Sigmas | None = None
+    clients: tuple[Account, ...] = ()
+    simulated: bool | None = None  # whether the run was; None of a run file, which is a plan
+
+    @property
+    def epsilon(self) -> float | None:
+        """Of the client that spends most."""
+        return max((client.spent.epsilon for client in self.clients), default=None)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "what": self.what,
+            "mechanism": self.mechanism,
+            "says": self.says,
+            "simulated": self.simulated,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "stated_epsilon": self.stated,
+            "sigma": None if self.sigma is None else self.sigma.to_json(),
+            "clients": [client.to_json() for client in self.clients],
+        }
+
+
+SPENDS = "this is what one run spends; other runs on the same records add to it"
+PLANNED = (
+    "this is what the plan guarantees in a real federation, whose noise comes from the operating system; the noise of a "
+    "simulation comes from the seed and protects nobody"
+)
+NOTHING = "no privacy is claimed: privacy.mechanism is none, so that what clients send may tell everything"
+
+
+def statement_of_file(config: Config, what: str, delta: float | None, progress: Progress | None = None) -> Statement:
+    """What the run of a run file will spend; a file that `run` would refuse is refused."""
+    if config.privacy.mechanism == "none":
+        return Statement(what, "none", NOTHING)
+    from crescendo.runs.prepare import prepare
+
+    prepared = prepare(config, progress=progress)
+    found = prepared.privacy
+    assert found is not None
+    made = found.certificate
+    clients = [Releases(name, made.records[c], tally(made.events(c))) for c, name in enumerate(prepared.names)]
+    at = found.delta if delta is None else delta
+    accounts = accounts_of(clients, usual_delta(made, at), progress)
+    stated = found.stated if at == found.delta else None
+    return Statement(what, made.mechanism, f"{PLANNED}; {SPENDS}", at, stated, made.sigma, tuple(accounts))
+
+
+def statement_of_run(folder: Path, delta: float | None, progress: Progress | None = None) -> Statement:
+    """What a run spent, from the events that its folder holds."""
+    path = folder / "privacy.json"
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DataError(
+            f"{folder} is not the folder of a run, as it has no privacy.json; name one, or a run file"
+        ) from None
+    except ValueError:
+        raise DataError(f"{path} is not JSON; it was changed after the run was written") from None
+    if found is None:
+        return Statement(str(folder), "none", NOTHING)
+    try:
+        clients = [Releases(str(c["name"]), int(c["records"]), from_json(c["events"])) for c in found["clients"]]
+        mechanism, sigma, stated = str(found["mechanism"]), Sigmas.of(found["sigma"]), found["stated_epsilon"]
+        rare = float(found.get("failure", 0.0))
+        check_delta(found["delta"])
+        if not clients or min(client.records for client in clients) < 1:
+            raise ValueError
+    except (KeyError, TypeError, ValueError, UsageError):
+        raise DataError(
+            f"{path} does not say what each client released; it was changed after the run was written"
+        ) from None
+    at = found["delta"] if delta is None else delta
+    accounts = accounts_of(clients, _usual(at, rare), progress)
+    simulated = bool(found.get("simulated", True))  # what does not say that its noise was real is not taken for it
+    says = f"{REMINDER[1]}; {SPENDS}" if simulated else SPENDS
+    stated = stated if at == found["delta"] else None
+    return Statement(str(folder), mechanism, says, at, stated, sigma, tuple(accounts), simulated)
+
+
+def _usual(delta: float, rare: float) -> float:
+    """What rare events, in which a release is not what its event says, leave of delta."""
+    left = down(delta, rare)
+    if not 0 <= rare < delta or not left > 0:
+        raise UsageError(
+            f"delta {delta:g} leaves no room for rare events with a chance of {rare:.2g}; ask for a larger one"
+        )
+    return left
+
+
+# -- the paper's theorems ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """q (i+m)^p, on or above every rate when rounds are put in the order of their rates, which changes no cost."""
+
+    q: float
+    m: float
+    p: float
+    rounds: int
+
+    @property
+    def top(self) -> float:
+        """Its largest rate."""
+        return float(self.q * (self.rounds - 1 + self.m) ** self.p)
+
+    @property
+    def total(self) -> float:
+        """The sum of its rates."""
+        return float(np.sum(self.q * (np.arange(self.rounds) + self.m) ** self.p))
+
+
+def envelope(events: Counted) -> Envelope:
+    """The curve over the rates with the least sum of squares, which the theorems' bounds grow with.
+
+    >>> from crescendo.privacy.accounting.events import PoissonGaussian
+    >>> curve = envelope(tally(PoissonGaussian(1e-4 * (i + 12), 8.0) for i in range(180)))
+    >>> round(curve.q, 9), round(curve.m, 6), curve.p
+    (0.0001, 12.0, 1.0)
+    """
+    rates, counts = np.array([event.rate for event, _ in events]), np.array([count for _, count in events])
+    rounds, starts = int(counts.sum()), np.cumsum(counts) - counts
+    top = rates[-1] * (1 + 1e-12)
+    best, least = Envelope(float(top), 0.0, 0.0, rounds), rounds * top**2
+    for p in POWERS if len(rates) > 1 else ():
+        roots = rates ** (1 / p)
+        slope = (roots[-1] - roots[0]) / starts[-1]
+        if not slope > 0:
+            continue
+        m = float(np.max(roots - slope * starts) / slope)
+        q = float(slope**p) * (1 + 1e-12)
+        squares = float(np.sum((q * (np.arange(rounds) + m) ** p) ** 2))
+        if squares < least * (1 - 1e-9):
+            best, least = Envelope(q, m, p, rounds), squares
+    return best
+
+
+def by_theorems(events: Counted, records: int, delta: float) -> tuple[Verdict, ...]:
+    """Paper [thm1], and Paper [thmmain] or Paper [thm-mainp], whichever proves less: the least epsilon at ``delta``."""
+    events = tally((event, count) for event, count in events if event.rate > 0)
+    if not events:
+        return ()
+    sigma = min(event.sigma for event, _ in events)  # more noise costs no more
+    first = theorem_one([(event.rate, count) for event, count in events], sigma, delta)
+    return first, _main(events, records, sigma, delta)
+
+
+def _main(events: Counted, records: int, sigma: float, delta: float) -> Verdict:
+    """The best whole lambda: the theorem proves epsilon = 2 ln(1/delta) / lambda, and asks sigma^2 >= lambda at least."""
+    curve = envelope(events)
+
+    def verdict(order: int, r0: float | None) -> Verdict:
+        return main_theorem(
+            -2 * math.log(delta) / order,
+            delta,
+            sigma,
+            records=records,
+            gradients=records * curve.total,
+            q=curve.q,
+            m=curve.m,
+            p=curve.p,
+            rounds=curve.rounds,
+            r0=r0,
+        )
+
+    most = max(1, int(min(sigma**2, 1e9)))
+    orders = sorted({int(x) for x in np.geomspace(1, most, MOST_ORDERS)} if most > MOST_ORDERS else range(1, most + 1))
+    least = min(curve.top * sigma, 1 / math.e)
+    shares = (None, *np.geomspace(least, 1 / math.e, 12).tolist())
+    for order in reversed(orders):
+        for r0 in shares:
+            found = verdict(order, r0)
+            if found.applies:
+                return found
+    return max((verdict(1, r0) for r0 in shares), key=_held)
+
+
+def _held(verdict: Verdict) -> int:
+    """How far it came."""
+    return [*(condition.holds for condition in verdict.conditions), False].index(False)

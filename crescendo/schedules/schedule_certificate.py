@@ -1,0 +1,213 @@
+"""The certificate of a schedule: computed over the whole horizon before a run starts, and shown.
+
+A run may wait by a delay function, client by client (the tau rule), or by rounds (the d rule: at most d rounds ahead
+of the newest broadcast). A schedule that could stop for ever, or go beyond the delay it states, is refused here, with
+the round, both sides of the inequality, and the nearest values that pass.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from crescendo.errors import Refused, UsageError
+from crescendo.schedules.checks import IntArray, kind, whole
+from crescendo.schedules.conditions import Condition, Sides, liveness, rounds_ahead, show, steadiness, windows
+from crescendo.schedules.delay import ConstantDelay, Delay
+from crescendo.schedules.sequence import Sizes
+
+__all__ = ["Certificate", "Condition", "ScheduleRefused", "certify"]
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What was found to hold over ``rounds`` rounds, and how old the models are that gradients are computed with.
+
+    ``consistent_delay`` is the least whole tau that bounds the delay of every gradient the wait rule lets through,
+    reached first in the round that ends before label ``at``; by rounds it is the largest s_{i-d} + ... + s_i. As the
+    client waits while tau <= t_delay, the gradient itself lacks at most one update less. ``theorem_allows`` is the
+    theorem's tau at that label, None when no theorem was given.
+    """
+
+    rounds: int
+    gradients: int
+    rule: str
+    conditions: tuple[Condition, ...]
+    consistent_delay: int
+    theorem_allows: float | None
+    notes: tuple[str, ...]
+    at: int
+
+    @property
+    def within_theorem(self) -> bool | None:
+        """Does the run stay within the theorem's delay in every round? None when no theorem was given."""
+        return next((found.holds for found in self.conditions if found.name == WITHIN), None)
+
+    def __str__(self) -> str:
+        head = f"{self.rounds:,} rounds, {self.gradients:,} gradients, waiting by the {self.rule} rule"
+        found = [f"{'holds' if c.holds else 'fails'}: {c.name}, {c.where}: {c.says}" for c in self.conditions]
+        return "\n  ".join([head, *found, *self.notes])
+
+
+class ScheduleRefused(Refused):
+    """A condition fails. Each of ``delay``, ``size`` (of the failing round) and ``d`` that is not None would pass."""
+
+    def __init__(
+        self, condition: Condition, delay: Delay | None = None, size: int | None = None, d: int | None = None
+    ) -> None:
+        ways = [repr(delay)] if delay is not None else []
+        ways += [f"{size} gradients in round {condition.round}"] if size is not None else []
+        ways += [f"d = {d}"] if d is not None else []
+        nearest = f"nearest that pass: {' or '.join(ways)}" if ways else "no delay, size or d near these passes"
+        super().__init__(
+            f"the schedule fails '{condition.name}' in round {condition.round}: {condition.says}; {nearest}"
+        )
+        self.condition, self.delay, self.size, self.d = condition, delay, size, d
+
+
+WITHIN = "within the theorem"
+
+
+def certify(
+    sizes: Sizes, rounds: int, *, d: int | None = None, tau: Delay | None = None, theorem: Delay | None = None
+) -> Certificate:
+    """Certify ``rounds`` rounds of ``sizes``, or raise ScheduleRefused.
+
+    With ``tau`` the run waits by the delay function: tau and t - tau(t) must not decrease, every round must be live,
+    and a stated ``d`` must satisfy Paper [eqtausample]. With ``d`` alone every schedule is live and nothing is
+    refused; whether it stays within ``theorem`` is stated.
+
+    >>> from crescendo.schedules import ConstantSizes, PowerSizes
+    >>> certify(PowerSizes(50), 28, d=1).consistent_delay
+    2750
+    >>> certify(ConstantSizes(100), 40, tau=ConstantDelay(80))
+    Traceback (most recent call last):
+    crescendo.schedules.schedule_certificate.ScheduleRefused: the schedule fails 'liveness' in round 0:
+    tau(98) = 80 <= s_0 - 1 = 99; nearest that pass: ConstantDelay(tau=99.001) or 80 gradients in round 0
+    """
+    kind("sizes", sizes, Sizes)
+    sums = sizes.prefix(whole("rounds", rounds, least=1))
+    d = None if d is None else whole("d", d)
+    for name, delay in (("tau", tau), ("theorem", theorem)):
+        if delay is not None:
+            kind(name, delay, Delay)
+    if tau is not None:
+        return _by_tau(sums, tau, d, theorem)
+    if d is None:
+        raise UsageError("a wait rule is needed: give d, tau, or both")
+    return _by_rounds(sums, d, theorem)
+
+
+def _by_tau(sums: IntArray, tau: Delay, d: int | None, theorem: Delay | None) -> Certificate:
+    conditions = list(steadiness(sums, tau))
+    if not conditions[-1].holds:
+        raise ScheduleRefused(conditions[-1], delay=ConstantDelay(int(windows(sums, d or 0).max())))
+    conditions.append(_checked_liveness(sums, tau, d))
+    if d is not None:
+        conditions.append(_checked_ahead(sums, tau, d))
+    last = int(sums[-1])
+    delay = min(last, math.ceil(tau(last - 2)))
+    if d is not None:
+        delay = max(delay, int(windows(sums, d).max()))  # it may wait by rounds instead
+    if theorem is not None:
+        conditions.append(_within(Sides(theorem(sums[1:]), tau(sums[1:]), strict=False), "tau"))
+    notes = [f"Every gradient t is computed with a model that has all updates below t - tau(t), for {tau}."]
+    return _certificate(sums, "tau", conditions, delay, last, theorem, notes)
+
+
+def _by_rounds(sums: IntArray, d: int, theorem: Delay | None) -> Certificate:
+    window = windows(sums, d)
+    worst = int(np.argmax(window))
+    delay, at = int(window[worst]), int(sums[worst + 1])
+    notes = [
+        "Waiting by rounds is always live: whoever is behind never waits.",
+        f"The run is consistent with a delay of {delay:,}, reached in round {worst}, which ends at t = {at:,}.",
+    ]
+    if at >= 8:
+        grows = math.sqrt(at / math.log(at))
+        notes.append(f"The strongly convex theory lets delays grow like sqrt(t / ln t), which is {grows:.1f} there.")
+    conditions = []
+    if theorem is not None:
+        conditions.append(_within(rounds_ahead(sums, theorem, d), f"{d + 1} rounds"))
+    return _certificate(sums, "d", conditions, delay, at, theorem, notes)
+
+
+def _certificate(
+    sums: IntArray, rule: str, conditions: list[Condition], delay: int, at: int, theorem: Delay | None, notes: list[str]
+) -> Certificate:
+    allows = None if theorem is None else theorem(at)
+    if allows is not None and not conditions[-1].holds:
+        notes.append(f"The theorem allows {show(allows)} there: the run goes beyond it, and its rate is not promised.")
+    return Certificate(len(sums) - 1, int(sums[-1]), rule, tuple(conditions), delay, allows, tuple(notes), at)
+
+
+def _within(sides: Sides, what: str) -> Condition:
+    return _condition(
+        WITHIN, sides, lambda i, sign: f"theorem {show(sides.left[i])} {sign} {what} {show(sides.right[i])}"
+    )
+
+
+def _checked_liveness(sums: IntArray, tau: Delay, d: int | None) -> Condition:
+    sides = liveness(sums, tau)
+    found = _condition(
+        "liveness",
+        sides,
+        lambda k, sign: f"tau({sums[k + 1] - 2}) = {show(sides.left[k])} {sign} s_{k} - 1 = {show(sides.right[k])}",
+    )
+    if not found.holds:
+        start, size = (int(sums[sides.place + shift]) for shift in (0, 1))
+        fits = _largest(lambda n: tau(start + n - 2) > n - 1, size - start)
+        raise ScheduleRefused(found, delay=_lift(sums, tau, d), size=fits)
+    return found
+
+
+def _checked_ahead(sums: IntArray, tau: Delay, d: int) -> Condition:
+    sides = rounds_ahead(sums, tau, d)
+    found = _condition(
+        f"d = {d} rounds ahead",
+        sides,
+        lambda i, sign: (
+            f"tau({sums[i + 1]}) = {show(sides.left[i])} {sign} s_{max(0, i - d)} + ... + s_{i} = {show(sides.right[i])}"
+        ),
+    )
+    if not found.holds:
+        i = sides.place
+        start, end, since = int(sums[i]), int(sums[i + 1]), int(sums[max(0, i - d)])
+        fits = _largest(lambda n: tau(start + n) >= start + n - since, end - start)
+        lower = _largest(lambda ahead: bool(rounds_ahead(sums, tau, ahead - 1).holds.all()), d)
+        raise ScheduleRefused(found, _lift(sums, tau, d), fits, None if lower is None else lower - 1)
+    return found
+
+
+def _condition(name: str, sides: Sides, says: Callable[[int, str], str]) -> Condition:
+    place, holds = sides.place, bool(sides.holds.all())
+    signs = (">", "<=") if sides.strict else (">=", "<")
+    left, right = float(sides.left[place]), float(sides.right[place])
+    return Condition(name, place, left, right, signs[0], holds, says(place, signs[not holds]))
+
+
+def _largest(passes: Callable[[int], bool], most: int) -> int | None:
+    """The largest n in 1 .. most that passes, given that what passes at n passes below n; None if even 1 fails."""
+    low, high = 0, most + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if passes(middle) else (low, middle)
+    return low or None
+
+
+def _lift(sums: IntArray, tau: Delay, d: int | None) -> Delay:
+    """The same delay raised just enough for every condition that was asked for."""
+
+    def asked(delay: Delay) -> list[Sides]:
+        return [liveness(sums, delay)] + ([] if d is None else [rounds_ahead(sums, delay, d)])
+
+    by = max(sides.short_of for sides in asked(tau))
+    extra = 0.0
+    while True:  # liveness is strict and sums are rounded, so the first try may just miss
+        lifted = tau.lifted(by + extra)
+        if all(sides.holds.all() for sides in asked(lifted)):
+            return lifted
+        extra = max(2 * extra, 0.001, by * 2.0**-50)

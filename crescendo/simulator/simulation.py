@@ -1,0 +1,342 @@
+"""A federation on a virtual clock: few Python events, long compiled segments, and one trace for one seed.
+
+Theory of operation
+-------------------
+A client's slots take 1/speed seconds each. Nothing is computed while they pass: the simulator knows when the client
+will reach the end of its round or its delay bound, and computes all slots up to then in one call. Only a broadcast cuts
+this short: it catches the client up to the slots that began before its arrival, and then moves the model. A slot under
+way keeps the model it began with.
+
+Events are ordered by time, and events of one instant by the order in which they were scheduled. A lost message arrives
+later by the time of its re-sending; a crash loses the unfinished round and nothing else.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from crescendo.core.client import Done, Work
+from crescendo.core.messages import Broadcast, Update, Vector
+from crescendo.core.random import Purpose, stream
+from crescendo.core.server import DuplicateUpdate, Server
+from crescendo.core.terms import Terms
+from crescendo.errors import UsageError
+from crescendo.network.protocol.vector_bytes import message_bytes, rounded
+from crescendo.simulator.timing import Timing
+from crescendo.simulator.trace import Recorder, Trace
+from crescendo.worker import Worker
+
+MOST_RESENDS = 10_000  # of one message: a bound that no sensible loss rate reaches
+MOST_CRASHES = 1_000  # of one client in one round
+
+
+@dataclass(frozen=True, eq=False)
+class Moment:
+    """The federation when k has just risen: what there is to show while a run goes on."""
+
+    k: int
+    gradients: int
+    seconds: float
+    model: npt.NDArray[np.float64]
+    bytes_up: int
+    bytes_down: int
+    broadcasts: int
+
+
+@dataclass(eq=False)
+class _Runner:
+    """One client on the clock. Slot h begins at ``began + (h - first) / speed``; undisturbed it will reach slot ``goal``."""
+
+    worker: Worker
+    speed: float
+    state: Literal["idle", "busy", "waiting", "done", "down"] = "idle"
+    began: float = 0.0
+    first: int = 0
+    goal: int = 0
+    plan: int = 0  # counts plans, so that the end of a plan that was changed is not acted on
+    since: float = 0.0  # when it began to wait or went down
+    crashes: int = 0  # since it last finished a round
+    heard: dict[int, int] = field(default_factory=lambda: {0: -1})  # k -> which broadcast brought it
+
+    def when(self, h: int) -> float:
+        return self.began + (h - self.first) / self.speed
+
+    def begun_before(self, now: float) -> int:
+        """The slots that began before ``now``. One that begins within rounding of it counts as later: it hears the news."""
+        rounding = 8 * 2.0**-52 * max(1.0, now * self.speed)
+        return min(self.goal, self.first + max(0, math.ceil((now - self.began) * self.speed - rounding)))
+
+
+class Simulation:
+    """Drives workers and a server through one run."""
+
+    def __init__(
+        self,
+        terms: Terms,
+        workers: Sequence[Worker],
+        model: Vector,
+        timing: Timing,
+        seed: int,
+        wire: str = "float32",
+        observe: Callable[[Moment], None] | None = None,
+    ) -> None:
+        if not len(workers) == len(timing.speeds) == terms.clients:
+            raise UsageError(
+                f"{terms.clients} clients need as many workers and speeds; got {len(workers)} and {len(timing.speeds)}"
+            )
+        self.terms, self.timing, self.server = terms, timing, Server(terms, model)
+        self.now = 0.0
+        self._runners = [_Runner(worker, speed) for worker, speed in zip(workers, timing.speeds, strict=True)]
+        self._queue: list[tuple[float, int, Callable[[int, Any], None], int, Any]] = []
+        self._order = itertools.count()
+        self._rng = stream(seed, Purpose.TIMING)
+        self._wire, self._tell, self._record = wire, observe, Recorder()
+        self._gradients = self._broadcasts = self._waits = self._ahead = 0
+        self._delay_used = 0.0
+        self._finished_at = 0.0
+        self._bytes_up, self._bytes_down = (
+            0,
+            terms.clients * message_bytes(len(model), wire),
+        )  # everybody gets the first model
+        self._away: set[int] = set()  # declared absent
+
+    def run(self) -> Trace:
+        """Simulate until nothing more happens."""
+        self._show()
+        for c, start in enumerate(self.timing.starts):
+            self._at(start, self._on_begin, c)
+            self._plan_crash(c, start)
+        while self._queue:
+            self.now, _, act, c, what = heappop(self._queue)
+            act(c, what)
+        if not self.server.finished:
+            waiting = [c for c, runner in enumerate(self._runners) if runner.state == "waiting"]
+            raise UsageError(
+                f"everybody waits: round {self.server.k} of {self.terms.rounds} cannot be completed; clients {waiting} may not "
+                f"go on; the schedule is not live, choose one with a certificate"
+            )
+        return self._trace()
+
+    def _at(self, when: float, act: Callable[[int, Any], None], c: int, what: Any = None) -> None:
+        heappush(self._queue, (when, next(self._order), act, c, what))
+
+    # -- a client at work ----------------------------------------------------------------------------------------------
+
+    def _on_begin(self, c: int, _: Any = None) -> None:
+        """Client c looks what it may do, and does as much of it as it can without hearing anything new."""
+        runner = self._runners[c]
+        todo = runner.worker.next()
+        if isinstance(todo, Work):
+            runner.state, runner.began, runner.first = "busy", self.now, todo.first
+            self._plan(runner, c, todo.first + todo.slots)
+        elif isinstance(todo, Done):
+            runner.state = "done"
+        else:
+            runner.state, runner.since = "waiting", self.now
+            self._waits += 1
+
+    def _plan(self, runner: _Runner, c: int, goal: int) -> None:
+        runner.goal, runner.plan = goal, runner.plan + 1
+        self._at(runner.when(goal), self._on_goal, c, runner.plan)
+
+    def _on_goal(self, c: int, plan: int) -> None:
+        """The end of the round, or of what the delay bound allows."""
+        runner = self._runners[c]
+        if plan != runner.plan:
+            return
+        self._run_to(runner, c, runner.goal)
+        if runner.worker.round_is_full:
+            runner.crashes = 0
+            self._send(runner.worker.finish(), self.now)
+        self._on_begin(c)
+
+    def _run_to(self, runner: _Runner, c: int, h: int) -> None:
+        """Compute the slots up to h, on the model as the client has it."""
+        client = runner.worker.client
+        first, round, k = client.h, client.round, client.k
+        if h <= first:
+            return
+        runner.worker.run(h - first)
+        self._ahead = max(self._ahead, round - k)
+        if self.terms.tau is not None:
+            # t_delay grows by one a slot and tau by no more, so that the last slot has the largest ratio
+            t_glob, t_delay = self.terms.clock(round, k, self.terms.share(round, c), h - 1)
+            self._delay_used = max(self._delay_used, t_delay / self.terms.permitted(t_glob))
+        self._record.add("segments", c, round, first, h, runner.heard[k], runner.when(first), runner.when(h))
+
+    # -- messages ------------------------------------------------------------------------------------------------------
+
+    def _travel(self) -> tuple[float, int]:
+        """How long a message takes, and how often it is sent until it arrives."""
+        time, sendings = self.timing.latency.draw(self._rng), 1
+        while self.timing.lose and self._rng.random() < self.timing.lose and sendings < MOST_RESENDS:
+            time, sendings = time + self.timing.resend, sendings + 1
+        return time, sendings
+
+    def _copies(self) -> int:
+        return 1 + bool(self.timing.duplicate and self._rng.random() < self.timing.duplicate)
+
+    def _send(self, update: Update, sent_at: float) -> None:
+        for _ in range(self._copies()):
+            time, sendings = self._travel()
+            self._bytes_up += sendings * message_bytes(len(update.delta), self._wire)
+            self._at(self.now + time, self._on_update, update.client, (update, sent_at))
+
+    def _on_update(self, c: int, what: tuple[Update, float]) -> None:
+        update, sent_at = what
+        before = self.server.k
+        try:
+            self.server.receive(update)
+        except DuplicateUpdate:
+            return
+        self._gradients += self.terms.share(update.round, c)
+        self._record.add("updates", update.round, c, sent_at, self.now)
+        self._finished_at = self.now
+        self._broadcast_if_risen(before)
+
+    def _broadcast_if_risen(self, before: int) -> None:
+        server = self.server
+        if server.k == before:
+            return
+        for c in sorted(self._away):
+            self._exclude(c, range(before, server.k))
+        self._broadcasts += 1
+        index, model, size = self._new_broadcast(), self._rounded_model(), message_bytes(len(server.model), self._wire)
+        for c, runner in enumerate(self._runners):
+            if runner.state == "down":
+                continue
+            broadcast = Broadcast(model, server.k, server.settled(c), server.epoch)
+            for _ in range(self._copies()):
+                time, sendings = self._travel()
+                self._bytes_down += sendings * size
+                self._at(self.now + time, self._on_broadcast, c, (index, broadcast))
+        self._finished_at = self.now
+        self._show()
+
+    def _new_broadcast(self) -> int:
+        """Note what a broadcast made now contains; its number."""
+        self._record.add("broadcasts", self.server.k, len(self._record.rows["updates"]), self.now)
+        return len(self._record.rows["broadcasts"]) - 1
+
+    def _rounded_model(self) -> Vector:
+        """The server's model as it travels."""
+        return rounded(self.server.model, self._wire)
+
+    def _on_broadcast(self, c: int, what: tuple[int, Broadcast]) -> None:
+        runner, (index, broadcast) = self._runners[c], what
+        if runner.state == "down" or broadcast.k <= runner.worker.client.k:
+            return
+        if runner.state == "busy" and runner.begun_before(self.now):
+            if self.terms.whole_rounds:
+                runner.worker.begin()  # the round has a start model already; the news has to wait for the next one
+            else:
+                self._run_to(runner, c, runner.begun_before(self.now))
+        self._hear(runner, index, broadcast)
+        if runner.state == "waiting":
+            self._record.add("waits", c, runner.since, self.now)
+            self._on_begin(c)
+        elif runner.state == "busy" and runner.goal < (
+            goal := self.terms.allowed(runner.worker.client.round, broadcast.k, c)
+        ):
+            self._plan(runner, c, goal)
+
+    def _hear(self, runner: _Runner, index: int, broadcast: Broadcast) -> None:
+        runner.heard.setdefault(broadcast.k, index)
+        runner.worker.receive(broadcast)
+        for old in [k for k in runner.heard if k < runner.worker.client.k]:
+            del runner.heard[old]
+
+    # -- crashes -------------------------------------------------------------------------------------------------------
+
+    def _plan_crash(self, c: int, after: float) -> None:
+        if self.timing.crashes is not None:
+            self._at(after + self._rng.exponential(self.timing.crashes.every), self._on_crash, c)
+
+    def _on_crash(self, c: int, _: Any) -> None:
+        runner, crashes = self._runners[c], self.timing.crashes
+        if crashes is None or self.server.finished or runner.state == "done":
+            return
+        if runner.state == "waiting":
+            self._record.add("waits", c, runner.since, self.now)
+        runner.crashes += 1
+        if runner.crashes > MOST_CRASHES:
+            raise UsageError(
+                f"client {c} crashed {MOST_CRASHES} times in one round; let it run longer between two crashes"
+            )
+        runner.worker.restart_round()
+        runner.state, runner.plan, runner.since = "down", runner.plan + 1, self.now
+        self._at(self.now + self._rng.exponential(crashes.down), self._on_return, c)
+        if self.timing.absent_after is not None:
+            self._at(self.now + self.timing.absent_after, self._on_silence, c, runner.plan)
+
+    def _on_silence(self, c: int, plan: int) -> None:
+        runner, before = self._runners[c], self.server.k
+        if runner.state == "down" and runner.plan == plan:
+            self._away.add(c)
+            self.server.absent(c)
+            self._broadcast_if_risen(before)
+
+    def _on_return(self, c: int, _: Any) -> None:
+        """Client c comes back with what it had on disk, hears the news, and sends again what was not acknowledged."""
+        runner, before = self._runners[c], self.server.k
+        self._record.add("absences", c, runner.since, self.now)
+        if c in self._away:
+            self._away.discard(c)
+            runner.worker.client.resume(self.server.back(c, runner.worker.client.round - 1))
+        runner.state = "idle"
+        self._broadcast_if_risen(before)
+        if self.server.k > runner.worker.client.k:
+            self._bytes_down += message_bytes(len(self.server.model), self._wire)
+            news = Broadcast(self._rounded_model(), self.server.k, self.server.settled(c), self.server.epoch)
+            self._hear(runner, self._new_broadcast(), news)
+        for update in runner.worker.client.unacknowledged():
+            self._send(update, self.now)
+        self._on_begin(c)
+        self._plan_crash(c, self.now)
+
+    def _exclude(self, c: int, rounds: range) -> None:
+        """k has passed these rounds of an absent client; those that are open are excluded from what is promised."""
+        settled = self.server.settled(c)
+        for i in rounds:
+            if i not in settled and self.terms.share(i, c):
+                self._record.add("excluded", i, c)
+
+    # -- what comes out ------------------------------------------------------------------------------------------------
+
+    def _show(self) -> None:
+        if self._tell is not None:
+            self._tell(
+                Moment(
+                    self.server.k,
+                    self._gradients,
+                    self.now,
+                    self.server.model,
+                    self._bytes_up,
+                    self._bytes_down,
+                    self._broadcasts,
+                )
+            )
+
+    def _trace(self) -> Trace:
+        return Trace(
+            model=self.server.model,
+            gradients=self._gradients,
+            rounds=self.server.k,
+            broadcasts=self._broadcasts,
+            bytes_up=self._bytes_up,
+            bytes_down=self._bytes_down,
+            max_rounds_ahead=self._ahead,
+            max_delay_used=None if self.terms.tau is None else self._delay_used,
+            waits=self._waits,
+            late=self.server.late,
+            virtual_seconds=self._finished_at,
+            tables=self._record.tables(),
+        )

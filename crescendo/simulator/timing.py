@@ -1,0 +1,151 @@
+"""How fast simulated clients compute and messages travel, and what goes wrong on the way. Times are virtual seconds."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from crescendo.core.terms import Terms
+from crescendo.errors import UsageError
+
+SLOWEST, FASTEST = 1e-9, 1e9  # slots per second
+LONGEST = 1e12  # seconds; with these bounds no sum of times of a run overflows
+WIDEST = 20.0  # sigma of a log-normal time: its most extreme draws stay far below the largest float
+
+
+class Distribution(Protocol):
+    """A random time, zero or more."""
+
+    def draw(self, rng: np.random.Generator) -> float: ...
+
+
+def _at_least_zero(what: str, *values: float) -> None:
+    for value in values:
+        if not (math.isfinite(value) and value >= 0):
+            raise UsageError(f"{what} must be a finite number, zero or more; got {value}")
+        if value > LONGEST:
+            raise UsageError(f"{what} must be at most {LONGEST:g} seconds; got {value:g}")
+
+
+@dataclass(frozen=True)
+class Constant:
+    value: float
+
+    def __post_init__(self) -> None:
+        _at_least_zero("a constant time", self.value)
+
+    def draw(self, rng: np.random.Generator) -> float:
+        return self.value
+
+
+@dataclass(frozen=True)
+class Uniform:
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        _at_least_zero("the bounds of a uniform time", self.low, self.high)
+        if self.low > self.high:
+            raise UsageError(f"a uniform time needs low <= high; got {self.low} and {self.high}")
+
+    def draw(self, rng: np.random.Generator) -> float:
+        return float(rng.uniform(self.low, self.high))
+
+
+@dataclass(frozen=True)
+class Exponential:
+    mean: float
+
+    def __post_init__(self) -> None:
+        _at_least_zero("the mean of an exponential time", self.mean)
+
+    def draw(self, rng: np.random.Generator) -> float:
+        return float(rng.exponential(self.mean))
+
+
+@dataclass(frozen=True)
+class LogNormal:
+    """exp(N(ln median, sigma^2)): most are near the median, a few are very late."""
+
+    median: float
+    sigma: float
+
+    def __post_init__(self) -> None:
+        _at_least_zero("the median and sigma of a log-normal time", self.median, self.sigma)
+        if self.median == 0:
+            raise UsageError("the median of a log-normal time must be above zero; use a constant 0 for no delay")
+        if self.sigma > WIDEST:
+            raise UsageError(f"the sigma of a log-normal time must be at most {WIDEST:g}; got {self.sigma:g}")
+
+    def draw(self, rng: np.random.Generator) -> float:
+        return float(rng.lognormal(math.log(self.median), self.sigma))
+
+
+@dataclass(frozen=True)
+class Crashes:
+    """A client crashes after an exponential time of mean ``every`` and returns after one of mean ``down``."""
+
+    every: float
+    down: float
+
+    def __post_init__(self) -> None:
+        _at_least_zero("the time between crashes and the time away", self.every, self.down)
+        if self.every == 0:
+            raise UsageError("the mean time between crashes must be above zero; leave crashes out for none")
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Slots per second and start of every client, the network between, and what goes wrong.
+
+    A lost message is sent again after ``resend`` seconds, until it arrives. A duplicate takes its own time, so messages
+    overtake each other. A client that has been away for ``absent_after`` seconds is declared absent; None: it is waited
+    for.
+    """
+
+    speeds: tuple[float, ...]
+    starts: tuple[float, ...]
+    latency: Distribution = Constant(0.0)
+    duplicate: float = 0.0
+    lose: float = 0.0
+    resend: float = 1.0
+    crashes: Crashes | None = None
+    absent_after: float | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.speeds) != len(self.starts) or not self.speeds:
+            raise UsageError(
+                f"give a speed and a start for every client; got {len(self.speeds)} and {len(self.starts)}"
+            )
+        if any(not (math.isfinite(speed) and speed > 0) for speed in self.speeds):
+            raise UsageError(f"every speed must be above zero, in slots per second; got {min(self.speeds)}")
+        for speed in (min(self.speeds), max(self.speeds)):
+            if not SLOWEST <= speed <= FASTEST:
+                raise UsageError(f"every speed must be from {SLOWEST:g} to {FASTEST:g} slots per second; got {speed:g}")
+        _at_least_zero("a client's start", *self.starts)
+        if not (0 <= self.duplicate <= 1 and 0 <= self.lose < 1):
+            raise UsageError(
+                f"duplicate must be from 0 to 1 and lose from 0 to below 1, or nothing arrives; got {self.duplicate}, {self.lose}"
+            )
+        _at_least_zero("resend and absent_after", self.resend, self.absent_after or 0.0)
+
+
+def preset(name: str, terms: Terms) -> Timing:
+    """The three timings of the experiments, since timing decides results.
+
+    *lock-step*: every client runs one slot a second and messages take no time. *staggered*: client c starts c/n of
+    round 0 later. *heterogeneous*: speeds from 1 to 4 in equal ratios, and a log-normal latency whose median is a
+    twentieth of round 0.
+    """
+    n, first = terms.clients, terms.before(1) / terms.clients
+    if name == "lock-step":
+        return Timing(speeds=(1.0,) * n, starts=(0.0,) * n)
+    if name == "staggered":
+        return Timing(speeds=(1.0,) * n, starts=tuple(first * c / n for c in range(n)))
+    if name == "heterogeneous":
+        speeds = tuple(float(4 ** (c / max(1, n - 1))) for c in range(n))
+        return Timing(speeds=speeds, starts=(0.0,) * n, latency=LogNormal(median=first / 20, sigma=1.0))
+    raise UsageError(f"there is no timing preset {name!r}; choose lock-step, staggered or heterogeneous")

@@ -1,0 +1,338 @@
+"""A server that forgets nothing it has said: the core's server over a journal.
+
+`submit` checks an entry, applies it in memory and puts it in line; `commit` waits until the line is on disk and only then
+publishes: what `broadcast`, `settled`, `k`, `epoch` and `model` say is what was published, never what is only in memory. An
+entry that is refused (`PeerError`) leaves no trace. So a runtime's loop is: submit while messages are waiting and `full` is not
+true; commit; send what `Published` says. `JournalFailed` means: end the process.
+
+A folder holds the journal, snapshots and a lock. Opening it again replays the journal from the newest sound snapshot: the same
+entries in the same order, so the same state bit for bit. `replay` adds the model up from the first entry on, by itself.
+
+Opened from an older state (a tail that had to be cut, a folder put back from a backup) the server may lack what it once said.
+It sees the first when it opens, the second from what a client has seen (`witness`); either begins a new epoch, in which clients
+accept a smaller k and send again what is missing.
+
+Any thread may call. While one commits, others go on reading and submitting: the disk and the arithmetic run side by side.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from crescendo.core.messages import Broadcast, Settled, Vector, Word
+from crescendo.core.terms import Terms
+from crescendo.errors import CrescendoError, DataError, Refused, UsageError
+from crescendo.storage.journal.journal import SEGMENT_BYTES, Journal, JournalFailed, lock_folder
+from crescendo.storage.journal.journal_entries import (
+    Entry,
+    Left,
+    NewEpoch,
+    Opened,
+    Received,
+    Summed,
+    from_bytes,
+    to_bytes,
+)
+from crescendo.storage.journal.replay import replay
+from crescendo.storage.journal.server_state import OtherInstance, ServerState
+from crescendo.storage.journal.snapshots import Snapshot, number_of, read_snapshot, snapshots_of, write_snapshot
+
+__all__ = ["DurableServer", "JournalFailed", "OtherInstance", "Published", "digest_of", "replay"]
+
+SNAPSHOT_BYTES = 64 << 20  # of journal between snapshots, or 16 times the model's if that is more
+SNAPSHOT_ENTRIES = 50_000
+
+
+class Published(NamedTuple):
+    """What a commit made public: whether a broadcast is due to all, and the settled rounds of each client whose set changed."""
+
+    due: bool
+    acks: dict[int, Settled]
+
+
+class _News(NamedTuple):
+    model: npt.NDArray[np.float64]
+    k: int
+    epoch: int
+    late: int
+    present: npt.NDArray[np.bool_]
+    changed: dict[int, Settled]
+
+
+def digest_of(terms: str) -> str:
+    """The fingerprint of terms: sha256 of their canonical text, in hex."""
+    return hashlib.sha256(terms.encode()).hexdigest()
+
+
+class DurableServer:
+    """The federation in ``folder``: begun there with ``model`` if it is empty, else resumed.
+
+    ``terms`` is the canonical text that was agreed on, ``make`` builds `Terms` from it; a folder of other terms is refused.
+    ``present`` are the clients that rounds wait for from the start (all, if not given).
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        terms: str,
+        make: Callable[[str], Terms],
+        model: Vector | None = None,
+        present: Iterable[int] | None = None,
+        *,
+        snapshot_bytes: int | None = None,
+        segment_bytes: int = SEGMENT_BYTES,
+    ) -> None:
+        self.folder, self.digest, self.notes = Path(folder), digest_of(terms), list[str]()
+        # Taken in this order: one commit at a time; the state and the line; what is published.
+        self._commits, self._guard, self._publishing = threading.RLock(), threading.RLock(), threading.Lock()
+        self.model: npt.NDArray[np.float64] = np.zeros(0)
+        self.k = self.epoch = self.late = 0  # late: updates applied after their round was complete without them
+        self.present: npt.NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)  # whom rounds wait for
+        self._changed: dict[int, Settled] = {}
+        self._settled: dict[int, Settled] = {}
+        self._snapshot_at = self._snapshot_written = 0  # of the newest: entries, bytes of this process
+        self._since = 0  # bytes of journal after it that were there already
+        self._lock: int | None = lock_folder(self.folder)
+        self._journal: Journal | None = None
+        try:
+            self._journal = Journal(self.folder, segment_bytes)
+            agreed = make(terms)
+            if self._journal.end == 0:
+                if model is None or snapshots_of(self.folder):
+                    raise DataError(f"there is no journal in {self.folder} to resume; check the folder")
+                everybody = range(agreed.clients) if present is None else present
+                self._state = self._begin(Opened(terms, self.digest, model, tuple(everybody)), agreed)
+            else:
+                self._state = self._resume(agreed)
+            self._snapshot_bytes = snapshot_bytes or max(SNAPSHOT_BYTES, 16 * self._state.server.model.nbytes)
+            self._settled = self._state.all_settled()
+            self._publish(self._news())
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the folder. What was not committed is forgotten; nobody was told of it."""
+        with self._commits, self._guard:
+            if self._journal is not None:
+                self._journal.close()
+            lock, self._lock = self._lock, None
+            if lock is not None:
+                os.close(lock)
+
+    # -- entries in ----------------------------------------------------------------------------------------------------
+
+    def submit(self, entry: Entry, delta: Vector | None = None) -> bool:
+        """Apply an entry in memory and put it in line; `PeerError` if it is refused. False if it changes nothing.
+
+        ``delta`` spares decoding the entry's bytes once more.
+        """
+        with self._guard:
+            journal, state = self._open(), self._state
+            if isinstance(entry, Received | Summed):
+                round = entry.round if isinstance(entry, Received) else entry.pairs[0][0] if entry.pairs else 0
+                if entry.low != (low := state.low(round)):
+                    entry = replace(entry, low=low)
+            kind, body = to_bytes(entry)
+            taken = False
+            try:
+                taken = state.apply(entry, delta)
+                if taken:
+                    journal.append(kind, *body)
+                    self._note_changed(entry)
+            except BaseException as error:
+                if taken or not isinstance(error, CrescendoError):
+                    journal.close()  # memory may be ahead of the journal: nothing more may be said
+                raise
+            return taken
+
+    def refuse_beyond(self, largest: float) -> None:
+        """From now on refuse an update that would give the model a larger number. What the journal holds already stays."""
+        with self._guard:
+            self._state.server.largest = largest
+
+    def witness(self, client: int, epoch: int, k: int, acknowledged: Settled, last: int | None = None) -> bool:
+        """A client says what it has seen. True if that is more than is here, so that a new epoch begins; commit then.
+
+        ``last`` is its last round, if it says so: a client of which that cannot be is not believed.
+        """
+        with self._guard:
+            after = self._state.epoch_after(client, epoch, k, acknowledged)
+            if after is not None:
+                if last is not None:
+                    self._state.server.check_last(client, last, new_epoch=True)
+                self.submit(NewEpoch(after, f"client {client} has seen k={k} in epoch {epoch}"))
+            return after is not None
+
+    @property
+    def pending(self) -> int:
+        """Entries that wait for a commit."""
+        return self._open().pending
+
+    @property
+    def full(self) -> bool:
+        """No more should wait: commit now."""
+        return self._open().full
+
+    def commit(self) -> Published:
+        """Wait until all that was submitted before is on disk, and publish it."""
+        with self._commits:
+            with self._guard:
+                journal = self._open()
+                line, news = journal.take(), self._news()
+            journal.write(line)
+            published = self._publish(news)
+            self._snapshot_if_due()
+            return published
+
+    # -- what is published ---------------------------------------------------------------------------------------------
+
+    def broadcast(self, client: int) -> Broadcast:
+        """What to tell a client now."""
+        with self._publishing:
+            return Broadcast(self.model, self.k, self._settled[client], self.epoch)
+
+    def word(self, clients: Iterable[int], model: bool = True) -> Word:
+        """What to tell an aggregator now about the clients below it."""
+        with self._publishing:
+            yours = {c: self._settled[c] for c in clients}
+            return Word(yours, self.k, self.epoch, self.model if model else None)
+
+    def settled(self, client: int) -> Settled:
+        """The rounds of a client of which nothing more will come: the acknowledgement."""
+        return self._settled[client]
+
+    def start_of(self, client: int) -> int:
+        """The round that a client has to go on with, once its `Back` is committed."""
+        return max(self.k, self._state.last(client) + 1)
+
+    @property
+    def finished(self) -> bool:
+        """Every round of the run is complete."""
+        return self.k == self._state.terms.rounds
+
+    @property
+    def instances(self) -> dict[int, str]:
+        """Who is registered: client -> instance."""
+        return dict(self._state.instances)
+
+    # -- snapshots -----------------------------------------------------------------------------------------------------
+
+    def snapshot(self, prune: bool = False) -> None:
+        """Commit, and make a snapshot, so that the next start is quick. ``prune`` removes what no kept snapshot needs.
+
+        A pruned journal can no longer be replayed from its beginning.
+        """
+        with self._commits, self._guard:
+            journal = self._open()
+            journal.roll()
+            write_snapshot(self.folder, Snapshot(journal.end, journal.check, self._state.export()))
+            self._count_from_here()
+            if prune:
+                journal.prune(min(number_of(path) for path in snapshots_of(self.folder)))
+
+    # -- inside --------------------------------------------------------------------------------------------------------
+
+    def _open(self) -> Journal:
+        if self._journal is None or self._lock is None:
+            raise UsageError(f"the federation in {self.folder} is closed; open it again")
+        return self._journal
+
+    def _begin(self, entry: Opened, terms: Terms) -> ServerState:
+        journal, state = self._open(), ServerState.opened(entry, terms)
+        kind, body = to_bytes(entry)
+        journal.append(kind, *body)
+        journal.sync()
+        return state
+
+    def _resume(self, terms: Terms) -> ServerState:
+        journal, state = self._open(), None
+        snapshot, ahead = self._newest_snapshot()
+        if snapshot is not None:
+            self._check_digest(str(snapshot.state["digest"]))
+            state, self._snapshot_at = ServerState.restore(terms, snapshot.state), snapshot.number
+        for record in journal.read(self._snapshot_at):
+            self._since += len(record.body)
+            entry = from_bytes(record.kind, record.body)
+            if state is not None:
+                state.apply(entry)
+            elif isinstance(entry, Opened):
+                self._check_digest(entry.digest)
+                state = ServerState.opened(entry, terms)
+            else:
+                raise DataError(f"the journal in {self.folder} does not begin with its terms; put a sound copy back")
+        assert state is not None  # the journal has at least one entry
+        if journal.cut is not None:
+            self.notes.append(f"a torn tail of {journal.cut.bytes} bytes was cut off before entry {journal.cut.number}")
+        if journal.cut is not None or ahead:
+            self._state = state
+            self.submit(NewEpoch(state.server.epoch + 1, "the journal ends before something that was there"))
+            journal.sync()
+        return state
+
+    def _newest_snapshot(self) -> tuple[Snapshot | None, bool]:
+        """The newest one that is sound and of this journal, and whether there was one of entries that are gone."""
+        journal, ahead = self._open(), False
+        for path in snapshots_of(self.folder):
+            snapshot = read_snapshot(path)
+            if snapshot is not None and snapshot.check == journal.check_before(snapshot.number):
+                return snapshot, ahead
+            ahead = ahead or (snapshot is not None and snapshot.number > journal.end)
+            self.notes.append(f"{path.name} is damaged or not of this journal; removed, the journal is read instead")
+            path.unlink()
+        return None, ahead
+
+    def _check_digest(self, digest: str) -> None:
+        if digest != self.digest:
+            raise Refused(
+                f"the federation in {self.folder} was begun with other terms ({digest[:12]}, now {self.digest[:12]}); "
+                f"terms are agreed on once: take the old ones, or begin a new federation in another folder"
+            )
+
+    def _note_changed(self, entry: Entry) -> None:
+        clients = [c for _, c in entry.pairs] if isinstance(entry, Summed) else [getattr(entry, "client", None)]
+        for client in clients:
+            if client is not None and not isinstance(entry, Left):  # nothing of a client that left changes any more
+                self._changed[client] = self._state.settled(client)
+
+    def _news(self) -> _News:
+        """The state as it is now in memory, to be published once it is on disk."""
+        server, changed, self._changed = self._state.server, self._changed, {}
+        return _News(server.model, server.k, server.epoch, server.late, server.present, changed)
+
+    def _publish(self, news: _News) -> Published:
+        with self._publishing:
+            due = (self.k, self.epoch) != (news.k, news.epoch)
+            self.model, self.k, self.epoch, self.late, self.present, changed = news
+            acks = {c: settled for c, settled in changed.items() if settled != self._settled[c]}
+            self._settled.update(acks)
+            return Published(due, acks)
+
+    def _snapshot_if_due(self) -> None:
+        journal = self._open()
+        written = self._since + journal.written - self._snapshot_written
+        if written >= self._snapshot_bytes or journal.end - self._snapshot_at >= SNAPSHOT_ENTRIES:
+            try:
+                self.snapshot()
+            except OSError as error:  # it would only have been a shortcut; try again after as much more
+                self.notes.append(f"a snapshot could not be written ({error.strerror}); see to the disk")
+                self._count_from_here()
+
+    def _count_from_here(self) -> None:
+        journal = self._open()
+        self._snapshot_at, self._snapshot_written, self._since = journal.end, journal.written, 0

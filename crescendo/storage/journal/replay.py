@@ -1,0 +1,28 @@
+"""What a server's journal adds up to, without the server: the check that its model is right bit for bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from crescendo.errors import DataError
+from crescendo.storage.journal.journal import read_records
+from crescendo.storage.journal.journal_entries import Opened, Received, Summed, delta_of, from_bytes
+
+
+def replay(folder: str | Path) -> npt.NDArray[np.float64]:
+    """The model that the journal adds up to, from its first entry on, in its order; the folder may be in use."""
+    model: npt.NDArray[np.float64] | None = None
+    for record in read_records(Path(folder)):
+        entry = from_bytes(record.kind, record.body)
+        if isinstance(entry, Opened):
+            model = np.array(entry.model, dtype=np.float64)
+        elif isinstance(entry, Received | Summed):
+            assert model is not None
+            delta = delta_of(entry)
+            model[entry.low : entry.low + len(delta)] -= delta
+    if model is None:
+        raise DataError(f"there is no federation in {folder}; check the folder")
+    return model

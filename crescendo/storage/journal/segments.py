@@ -1,0 +1,195 @@
+"""The segments of a journal: how records lie in a file, and how they are read and checked. See `journal`.
+
+A segment begins with its marker (8 random bytes, so that no peer can put a false record into its floats), the number of its
+first record and the checksum of the record before that. A record is the marker, its length, kind and number, how many records
+were synced when it was written, the checksums of its body, of the record before and of all this; then the body. Headers
+have a CRC-32. A body, which may be long, has an XXH3 of 64 bits: it is five times as fast here, and misses less.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+import xxhash
+
+from crescendo.errors import DataError
+
+MAGIC = b"CRSJRNL2"
+OPENING = struct.Struct(
+    "<8s8sQII"
+)  # magic, marker, number of the first record, checksum of the record before it, of this
+HEAD = struct.Struct("<8sIIQQQII")  # marker, length, kind, number, synced, checksums: body, record before, this header
+LONGEST = (1 << 32) - 1  # bytes of a record
+
+
+class JournalDamaged(DataError):
+    """A journal is damaged before its tail: nothing of it is used."""
+
+
+class Record(NamedTuple):
+    """One record. ``check`` is the checksum of its header, which covers the body and, link by link, all before it."""
+
+    number: int
+    kind: int
+    body: bytes
+    check: int
+
+
+def opening(marker: bytes, number: int, check: int) -> bytes:
+    """The first bytes of a segment."""
+    data = OPENING.pack(MAGIC, marker, number, check, 0)[:-4]
+    return data + zlib.crc32(data).to_bytes(4, "little")
+
+
+def head(marker: bytes, length: int, kind: int, number: int, synced: int, body: int, before: int) -> bytes:
+    """The bytes of a record before its body; the last four are its checksum."""
+    data = HEAD.pack(marker, length, kind, number, synced, body, before, 0)[:-4]
+    return data + zlib.crc32(data).to_bytes(4, "little")
+
+
+def check_of(body: Iterable[bytes | memoryview]) -> int:
+    """The checksum of a record's body, given in pieces."""
+    found = xxhash.xxh3_64()
+    for piece in body:
+        found.update(piece)
+    return found.intdigest()
+
+
+def segments_of(folder: Path) -> list[Path]:
+    """The segments in ``folder``, oldest first, without one whose making was cut short."""
+    unmade = unmade_of(folder)
+    return [path for path in _named(folder) if path not in unmade]
+
+
+def unmade_of(folder: Path) -> list[Path]:
+    """The last segment, if its making was cut short: nothing was ever in it."""
+    last = _named(folder)[-1:]
+    return [
+        path for path in last if path.stat().st_size <= OPENING.size and not _holds(path.read_bytes(), OPENING.size)
+    ]
+
+
+def _named(folder: Path) -> list[Path]:
+    return sorted(folder.glob("journal-" + "[0-9]" * 20))
+
+
+def first_of(segment: Path) -> int:
+    """The number of a segment's first record."""
+    return int(segment.name.removeprefix("journal-"))
+
+
+def read_records(folder: Path, start: int = 0) -> Iterator[Record]:
+    """All whole records from number ``start`` on, up to a torn tail; `JournalDamaged` where they do not add up before it."""
+    segments = segments_of(folder)
+    while len(segments) > 1 and first_of(segments[1]) <= start:
+        segments.pop(0)
+    if not segments or first_of(segments[0]) > start:
+        raise JournalDamaged(f"the journal in {folder} has no record {start}; put the missing segment back")
+    before: Scan | None = None
+    for segment in segments:
+        with segment.open("rb") as file:
+            scan = Scan(segment, file)
+            if before is not None and (scan.number, scan.check) != (before.number, before.check):
+                raise _damaged(segment, "does not follow on the one before it")
+            for record in scan.records():
+                if record.number >= start:
+                    yield record
+            if scan.torn:
+                if segment != segments[-1]:
+                    raise _damaged(segment, f"is damaged at record {scan.number}")
+                scan.check_torn()
+            before = scan
+
+
+class Scan:
+    """Reads one segment. Afterwards ``at`` is where the whole records end, ``number`` how many there are before that.
+
+    ``size`` is how long it was at first. What is longer by the end was written meanwhile, and says nothing about damage.
+    """
+
+    def __init__(self, path: Path, file: BinaryIO) -> None:
+        self._path, self._file, self.size = path, file, os.fstat(file.fileno()).st_size
+        opening = file.read(OPENING.size)
+        if not _holds(opening, OPENING.size):
+            raise _damaged(path, "is damaged at its beginning")
+        if not opening.startswith(MAGIC):
+            raise JournalDamaged(f"{path} was written by another version of Crescendo; use that one")
+        self.marker: bytes
+        self.number: int
+        self.check: int
+        _, self.marker, self.number, self.check, _ = OPENING.unpack(opening)
+        if self.number != first_of(path):
+            raise _damaged(path, f"begins with record {self.number}, which is not what its name says")
+        self.at = OPENING.size
+
+    def records(self, keep_bodies: bool = True) -> Iterator[Record]:
+        """The records that are whole and in their place."""
+        while True:
+            head = self._file.read(HEAD.size)
+            if not _holds(head, HEAD.size):
+                return
+            marker, length, kind, number, _, body_check, before, check = HEAD.unpack(head)
+            if (marker, number, before) != (self.marker, self.number, self.check):
+                return
+            body = self._body(length, body_check, keep_bodies)
+            if body is None:
+                return
+            self.at, self.number, self.check = self.at + HEAD.size + length, number + 1, check
+            yield Record(number, kind, body, check)
+
+    @property
+    def torn(self) -> bool:
+        """There is something after the whole records."""
+        return self.at < self.size
+
+    def check_torn(self) -> None:
+        """Refuse if a record after the one that does not add up says that this one was synced."""
+        for synced in self._later():
+            if synced > self.number:
+                raise _damaged(self._path, f"is damaged at record {self.number}, and later records are there")
+
+    def _body(self, length: int, check: int, keep: bool) -> bytes | None:
+        if keep:
+            body = self._file.read(length) if length <= _left(self._file) else b""
+            return body if len(body) == length and check_of([body]) == check else None
+        found, left = xxhash.xxh3_64(), length
+        while left and (piece := self._file.read(min(left, 1 << 20))):
+            found.update(piece)
+            left -= len(piece)
+        return b"" if not left and found.intdigest() == check else None
+
+    def _later(self) -> Iterator[int]:
+        """What the headers that can be found from here on say about how many were synced."""
+        self._file.seek(self.at + 1)
+        window = b""
+        while piece := self._file.read(min(1 << 20, self.size - self._file.tell())):
+            window += piece
+            at = window.find(self.marker)
+            while 0 <= at <= len(window) - HEAD.size:
+                head = window[at : at + HEAD.size]
+                if _holds(head, HEAD.size):
+                    yield int(HEAD.unpack(head)[4])
+                at = window.find(self.marker, at + 1)
+            window = window[at:] if at >= 0 else window[-len(self.marker) + 1 :]
+
+
+def _holds(data: bytes, size: int) -> bool:
+    """Is this a whole header with its checksum at the end?"""
+    return len(data) == size and zlib.crc32(data[:-4]) == int.from_bytes(data[-4:], "little")
+
+
+def _left(file: BinaryIO) -> int:
+    return os.fstat(file.fileno()).st_size - file.tell()
+
+
+def segment_path(folder: Path, number: int) -> Path:
+    return folder / f"journal-{number:020d}"
+
+
+def _damaged(path: Path, what: str) -> JournalDamaged:
+    return JournalDamaged(f"{path} {what}; put a sound copy of the folder back, nothing of this one is used")

@@ -1,0 +1,152 @@
+"""What the entries of a journal add up to: the core's server, and who is registered. No I/O; the same entries, the same state."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from crescendo.core.messages import Settled, Sum, Update, Vector
+from crescendo.core.server import Server
+from crescendo.core.terms import Terms
+from crescendo.errors import PeerError, UsageError
+from crescendo.storage.journal.journal_entries import (
+    Absent,
+    Back,
+    Entry,
+    Joined,
+    Left,
+    NewEpoch,
+    Opened,
+    Received,
+    Summed,
+    Voided,
+    delta_of,
+)
+
+EPOCHS_AHEAD = 1_000_000  # a client that has seen more epochs than these beyond ours is not believed
+
+
+class OtherInstance(PeerError):
+    """The name is registered to another instance: a copy of the client's folder, or somebody else. Refuse it."""
+
+
+class ServerState:
+    """The state after some entries. `apply` checks first and changes second: a refused entry leaves no trace."""
+
+    def __init__(self, digest: str, server: Server) -> None:
+        self.digest, self.server, self.terms = digest, server, server.terms
+        self.instances: dict[int, str] = {}
+        self._last: dict[int, int] = {}  # client -> last round that it is known to have sent
+
+    @classmethod
+    def opened(cls, entry: Opened, terms: Terms) -> Self:
+        """The state after the first entry."""
+        return cls(entry.digest, Server(terms, entry.model, entry.present))
+
+    def apply(self, entry: Entry, delta: Vector | None = None) -> bool:
+        """What an entry means. False if it changes nothing, so that it need not be kept. ``delta``: its numbers, if known."""
+        match entry:
+            case Received(round, client):
+                self.server.receive(Update(round, client, delta_of(entry) if delta is None else delta))
+                self._sent(round, client)
+            case Summed(pairs):
+                self.server.receive_sum(Sum(pairs, delta_of(entry) if delta is None else delta))
+                for round, client in pairs:
+                    self._sent(round, client)
+            case Voided(round, client):
+                known = round in self.settled(client)
+                self.server.void(round, client)
+                return not known
+            case Absent(client):
+                known = not self._present(client)
+                self.server.absent(client)
+                return not known
+            case Back(client, last):
+                known = self._present(client) and self.last(client) == last
+                self.server.back(client, last)
+                self._last[client] = last
+                return not known
+            case Joined(client, instance):
+                return self._join(client, instance)
+            case Left(client):
+                self.server.leave(client)
+            case NewEpoch(epoch):
+                if epoch <= self.server.epoch:
+                    raise UsageError(f"epoch {epoch} is not after epoch {self.server.epoch}; epochs only grow")
+                self.server.epoch = epoch
+            case Opened():
+                raise UsageError("a federation is opened once")
+        return True
+
+    def low(self, round: int) -> int:
+        """Where the block of a round begins in the model."""
+        return self.terms.block(round, len(self.server.model))[0]
+
+    def settled(self, client: int) -> Settled:
+        """The rounds of a client of which nothing more will come."""
+        return self.server.settled(client)
+
+    def all_settled(self) -> dict[int, Settled]:
+        """The same for every client, those that have left included."""
+        exported = self.server.export()
+        beyond: dict[int, set[int]] = {}
+        for c, i in exported["beyond"]:
+            beyond.setdefault(c, set()).add(i)
+        return {c: Settled(int(b), frozenset(beyond.get(c, ()))) for c, b in enumerate(exported["below"])}
+
+    def last(self, client: int) -> int:
+        """The last round that a client is known to have sent, -1 for none."""
+        return self._last.get(client, -1)
+
+    def epoch_after(self, client: int, epoch: int, k: int, acknowledged: Settled) -> int | None:
+        """The epoch to begin if a client has seen more of this federation than is here; None if all is well."""
+        server = self.server
+        seen = max(k, acknowledged.below, 1 + max(acknowledged.beyond, default=-1))
+        if seen > self.terms.rounds or epoch > server.epoch + EPOCHS_AHEAD:
+            raise PeerError(
+                f"client {client} has seen k={k} in epoch {epoch}, which cannot be in this run; check its terms"
+            )
+        if epoch < server.epoch:
+            return None
+        lacking = epoch > server.epoch or k > server.k or self._lacks(client, acknowledged)
+        return epoch + 1 if lacking else None
+
+    # -- as plain data -------------------------------------------------------------------------------------------------
+
+    def export(self) -> dict[str, Any]:
+        """Everything but the terms, as arrays and plain data."""
+        registered = sorted([c, name] for c, name in self.instances.items())
+        return {**self.server.export(), "digest": self.digest, "instances": registered}
+
+    @classmethod
+    def restore(cls, terms: Terms, exported: dict[str, Any]) -> Self:
+        """The state that was exported, bit for bit."""
+        state = cls(str(exported["digest"]), Server.restore(terms, exported))
+        state.instances = {int(c): str(name) for c, name in exported["instances"]}
+        state._last = {c: int(last) for c, last in enumerate(np.asarray(exported["last"])) if last >= 0}
+        return state
+
+    # -- inside --------------------------------------------------------------------------------------------------------
+
+    def _sent(self, round: int, client: int) -> None:
+        self._last[client] = max(self.last(client), round)
+
+    def _present(self, client: int) -> bool:
+        return 0 <= client < self.terms.clients and bool(self.server.present[client])
+
+    def _join(self, client: int, instance: str) -> bool:
+        self.settled(client)  # refuses a client that is not in the terms, or that has left
+        known = self.instances.get(client)
+        if known is not None and known != instance:
+            raise OtherInstance(
+                f"client {client} is registered as another instance; two copies of one client, or a lost state folder: "
+                f"go on with the folder it began with, or join under another name"
+            )
+        self.instances[client] = instance
+        return known is None
+
+    def _lacks(self, client: int, acknowledged: Settled) -> bool:
+        here = self.settled(client)
+        claimed = [range(here.below, acknowledged.below), sorted(acknowledged.beyond)]
+        return any(i not in here and self.terms.share(i, client) for rounds in claimed for i in rounds)

@@ -1,0 +1,94 @@
+"""The ledger's numbers as plain data, for its file and for people. None stands for an infinite number, as JSON has none."""
+
+from __future__ import annotations
+
+import hmac
+import math
+from dataclasses import asdict, fields
+from typing import Any
+
+from crescendo.privacy.accounting.book import Account, Book, Plan, Price, Promise
+from crescendo.privacy.accounting.budget import Budget, Orders
+from crescendo.privacy.accounting.events import PoissonGaussian
+
+
+def budget_body(budget: Budget, dataset: str, instance: str) -> dict[str, Any]:
+    """A ledger's first entry."""
+    return {**asdict(budget), "epsilon": _plain(budget.epsilon), "dataset": dataset, "instance": instance}
+
+
+def budget_of(body: dict[str, Any]) -> Budget:
+    """What `budget_body` wrote."""
+    return Budget(_number(body["epsilon"]), body["delta"], body["split"])
+
+
+def instance_for(secret: str, federation: str, terms: str) -> str:
+    """What the server of a federation knows this client by: only this ledger can make it, and no two federations can compare.
+
+    >>> len({instance_for("secret", *about) for about in [("f", "9f3c"), ("g", "9f3c"), ("f", "a1b2")]})
+    3
+    """
+    return hmac.new(secret.encode(), f"{federation}\0{terms}".encode(), "sha256").hexdigest()[:32]
+
+
+def promise_body(promise: Promise) -> dict[str, Any]:
+    """A sign-off, with the rate and sigma of every round."""
+    return {
+        "federation": promise.federation,
+        "terms": promise.terms,
+        "client": promise.client,
+        "plan": [None if event is None else [event.rate, event.sigma] for event in promise.plan],
+        "delta": promise.delta,
+        "epsilon": _plain(promise.epsilon),
+        "divergence": _plain(promise.divergence),
+        "orders": None if promise.orders is None else asdict(promise.orders),
+        "failure": promise.failure,
+    }
+
+
+def promise_of(body: dict[str, Any]) -> Promise:
+    """What `promise_body` wrote."""
+    plan: Plan = tuple(None if event is None else PoissonGaussian(*event) for event in body["plan"])
+    orders = None if body["orders"] is None else Orders(**body["orders"])
+    known = {field.name: body[field.name] for field in fields(Promise) if field.name in body}  # older ones have fewer
+    numbers = {name: _number(body[name]) for name in ("epsilon", "divergence")}
+    return Promise(**{**known, **numbers, "plan": plan, "orders": orders})
+
+
+def summary_body(book: Book, price: Price) -> dict[str, Any]:
+    """What was promised, spent and left, and the same for each federation."""
+    promised, spent = book.promised(), book.spent(price)
+    return {
+        **asdict(book.budget),
+        "epsilon": _plain(book.budget.epsilon),
+        "promised": {"epsilon": _plain(promised.epsilon), "delta": promised.delta, "way": promised.way},
+        "spent": {"epsilon": _plain(spent.epsilon), "delta": spent.delta, "way": spent.way},
+        "left": {"epsilon": _plain(promised.left), "delta": promised.delta_left},
+        "orders": None if book.orders is None else asdict(book.orders),
+        "federations": [_account_body(account, book, price) for account in book.accounts.values()],
+    }
+
+
+def _account_body(account: Account, book: Book, price: Price) -> dict[str, Any]:
+    promise = account.promise
+    return {
+        "federation": promise.federation,
+        "client": promise.client,
+        "terms": promise.terms,
+        "rounds": len(promise.plan),
+        "charged": len(account.charged),
+        "last_round": account.last,
+        "closed": account.closed,
+        "returned": account.returned,
+        "delta": promise.delta,
+        "promised": _plain(promise.epsilon),
+        "spent": _plain(book.spent_on(account, price)),
+    }
+
+
+def _plain(value: float) -> float | None:
+    return None if value == math.inf else value
+
+
+def _number(value: float | None) -> float:
+    return math.inf if value is None else value

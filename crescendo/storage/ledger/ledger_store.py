@@ -1,0 +1,309 @@
+"""A client's ledger on disk: what its data set has spent, and the outbox of what was sent and not yet acknowledged.
+
+The order of a release, which no kill can upset: wire bytes are made; charge and bytes go to disk in one transaction; the
+bytes are sent. So what was sent was charged, and what is sent again is what was sent before: `Ledger.release` returns the stored
+bytes of a round that was released earlier, whatever it is given. A charged round whose bytes are gone is void: nothing of it
+can be sent any more, and it is never computed again.
+
+The arithmetic is in `crescendo.privacy.accounting.book`, the file in `crescendo.storage.ledger.ledger_file`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from crescendo.core.messages import Settled
+from crescendo.errors import DataError, Refused, UsageError
+from crescendo.privacy.accounting.book import Account, Book, Price, Promise, tight
+from crescendo.privacy.accounting.budget import Budget
+from crescendo.privacy.accounting.events import Counted, PoissonGaussian, tally
+from crescendo.storage.ledger.ledger_entries import (
+    budget_body,
+    budget_of,
+    instance_for,
+    promise_body,
+    promise_of,
+    summary_body,
+)
+from crescendo.storage.ledger.ledger_file import Entry, LedgerFile
+from crescendo.storage.ledger.offers import Offers
+from crescendo.storage.ledger.outbox import Outbox, Release
+
+
+class VoidRound(UsageError):
+    """The round was charged and its bytes are gone: declare it void, and never compute it again."""
+
+
+class Ledger:
+    """One data set's budget and outbox. May be used from several threads; use it in ``with`` or close it."""
+
+    def __init__(self, file: LedgerFile) -> None:
+        self._file, self._guard = file, threading.RLock()
+        self._outbox, self._offers = Outbox(file), Offers()
+        self._instances: dict[str, str] = {}  # federation -> what its server knows this client by
+        try:
+            self._begin(file.entries[0])
+            for entry in file.entries[1:]:
+                self._apply(entry)
+        except (Refused, IndexError, KeyError, TypeError, ValueError) as error:
+            raise DataError(f"the ledger {file.path} contradicts itself ({error}); put a sound copy back") from error
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with self._guard:
+            self._file.close()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the file was let go of, by itself if a write failed."""
+        return self._file.is_closed
+
+    @property
+    def budget(self) -> Budget:
+        """What the data set may spend."""
+        return self._book.budget
+
+    def correct(self, budget: Budget, dataset: str) -> None:
+        """Take these numbers, if nothing was signed off yet: then nothing rests on the former ones."""
+        with self._guard:
+            dataset = dataset or self.dataset
+            if not self._book.accounts and (budget, dataset) != (self.budget, self.dataset):
+                self._write("budget", budget_body(budget, dataset, self._secret))
+
+    def instance_of(self, federation: str) -> str:
+        """What the server of a federation that was signed off knows this client by: another number for every federation."""
+        with self._guard:
+            self._book.account(federation)
+            return self._instances[federation]
+
+    @property
+    def head(self) -> tuple[int, str]:
+        """How many entries there are and the hash of them all; a ledger whose head once was elsewhere is an older copy."""
+        return self._file.head
+
+    # -- signing off and releasing -------------------------------------------------------------------------------------
+
+    def quote(
+        self,
+        federation: str,
+        terms: str,
+        client: str,
+        plan: Sequence[PoissonGaussian | None],
+        delta: float,
+        price: Price = tight,
+        failure: float = 0.0,
+    ) -> Promise:
+        """What `sign` would promise, or Refused; nothing is written."""
+        with self._guard:
+            return self._book.quote(federation, terms, client, plan, delta, price, failure)
+
+    def sign(
+        self,
+        federation: str,
+        terms: str,
+        client: str,
+        plan: Sequence[PoissonGaussian | None],
+        delta: float,
+        price: Price = tight,
+        failure: float = 0.0,
+    ) -> Promise:
+        """Sign a federation off: the digest of its terms, and the event of every round (None where nothing is sent).
+
+        ``delta`` is the federation's own, and ``failure`` the part of it that rare events take. Refused if it does not fit
+        into the budget, or if other terms were signed off under this id. The same terms again change nothing.
+        """
+        with self._guard:
+            promise = self._book.quote(federation, terms, client, plan, delta, price, failure)
+            if federation not in self._book.accounts:
+                self._write(
+                    "sign", {**promise_body(promise), "instance": instance_for(self._secret, federation, terms)}
+                )
+            return promise
+
+    def consider(self, federation: str, terms: str, most: int, now: float) -> None:
+        """Note on disk that terms are held against this ledger; Refused for more than ``most`` different ones in a day.
+
+        Terms that were signed off are not counted. ``now`` is in seconds since 1970.
+        """
+        with self._guard:
+            signed = self._book.accounts.get(federation)
+            if (signed is None or signed.promise.terms != terms) and self._offers.is_news(federation, terms, most, now):
+                self._write("offer", {"federation": federation, "terms": terms, "at": now})
+
+    def release(self, federation: str, round: int, event: PoissonGaussian, data: bytes) -> bytes:
+        """Charge the round and keep its bytes, on disk; then return what may be sent.
+
+        That is ``data``, or what was stored if the round was released before. Refused if it is not what was signed off;
+        `VoidRound` if it was released before and its bytes are gone.
+        """
+        with self._guard:
+            stored = self.released(federation, round)
+            if stored is not None:
+                return stored
+            self._charge(federation, round, event, hashlib.sha256(data).hexdigest(), bytes(data))
+            return data
+
+    def charge_void(self, federation: str, round: int, event: PoissonGaussian) -> None:
+        """Charge a round whose computation failed, and keep no bytes: it is void from the start, in one transaction.
+
+        Whether a computation fails may depend on the records. A round that failed is therefore never computed again with fresh
+        noise, whoever starts the client anew.
+        """
+        with self._guard:
+            self._charge(federation, round, event, None, None)
+
+    def _charge(
+        self, federation: str, round: int, event: PoissonGaussian, sha256: str | None, data: bytes | None
+    ) -> None:
+        self._book.check(federation, round, event)
+        body = {"federation": federation, "round": round, "rate": event.rate, "sigma": event.sigma, "sha256": sha256}
+        self._write("charge", body, data)
+
+    def released(self, federation: str, round: int) -> bytes | None:
+        """The stored bytes of a round, None if it was never released. Ask this before computing a round."""
+        with self._guard:
+            if not self._outbox.knows(federation, round):
+                return None
+            data = self._outbox.bytes_of(federation, round)
+            if data is None:
+                raise VoidRound(
+                    f"round {round} of federation {federation!r} was released and its bytes are gone; never compute it again"
+                )
+            return data
+
+    def close_federation(self, federation: str, *, withdrawn: bool = False) -> None:
+        """Promise that nothing more will be sent, ever: the promise is free again as far as nothing was charged.
+
+        ``withdrawn`` says that the owner of the records did it, and not the end of the run: then it cannot be joined again.
+        """
+        with self._guard:
+            account = self._book.account(federation)
+            if not account.closed:
+                body = {"federation": federation, "returned": not account.charged, "withdrawn": withdrawn}
+                self._write("close", body)
+
+    @property
+    def path(self) -> Path:
+        return self._file.path
+
+    def account(self, federation: str) -> Account | None:
+        """A copy of what is known about a federation; None if it was never signed off."""
+        with self._guard:
+            return self._book.copy().accounts.get(federation)
+
+    def open_federations(self) -> list[str]:
+        """Those that were signed off and not closed."""
+        with self._guard:
+            return [federation for federation, account in self._book.accounts.items() if not account.closed]
+
+    def is_done(self, federation: str, terms: str, client: str) -> bool:
+        """Was this signed off under these terms and name, and is nothing of it, or of any other federation, left to send?"""
+        with self._guard:
+            account = self._book.accounts.get(federation)
+            signed = account is not None and (account.promise.terms, account.promise.client) == (terms, client)
+            others = (other.closed for id, other in self._book.accounts.items() if id != federation)
+            return signed and all(others) and not self.unacknowledged(federation)
+
+    # -- the outbox ----------------------------------------------------------------------------------------------------
+
+    def last_round(self, federation: str) -> int:
+        """The last round that was charged, -1 for none: a client goes on after it, whatever a server says."""
+        with self._guard:
+            return self._book.account(federation).last
+
+    def rounds(self, federation: str) -> int:
+        """How many rounds were signed off."""
+        with self._guard:
+            return len(self._book.account(federation).promise.plan)
+
+    def unacknowledged(self, federation: str) -> list[Release]:
+        """What is in the outbox and intact, oldest round first: to be sent again, byte for byte."""
+        with self._guard:
+            self._book.account(federation)
+            return self._outbox.releases(federation)
+
+    def void(self, federation: str, settled: Settled) -> list[int]:
+        """Rounds that were charged, that the server lacks and that cannot be sent again: to be declared void."""
+        with self._guard:
+            here = {release.round for release in self.unacknowledged(federation)}
+            return [i for i in self._book.account(federation).charged if i not in settled and i not in here]
+
+    def acknowledge(self, federation: str, settled: Settled) -> None:
+        """The server has these rounds on disk: their bytes are dropped. The charges stay."""
+        with self._guard:
+            self._book.account(federation)
+            self._outbox.drop(federation, settled)
+
+    def check_not_behind(self, federation: str, received: Iterable[int]) -> None:
+        """Refuse to go on if the server received a round that this ledger never released: there is another copy."""
+        with self._guard:
+            charged = set(self._book.account(federation).charged)
+            unknown = sorted(set(received) - charged)
+            if unknown:
+                raise Refused(
+                    f"the server has round {unknown[0]} of federation {federation!r} from this client, and the ledger "
+                    f"{self._file.path} does not: it is an older copy, or another copy is at work; go on with the newest one "
+                    f"alone, or spending would be forgotten"
+                )
+
+    # -- for people ----------------------------------------------------------------------------------------------------
+
+    def summary(self, price: Price = tight) -> dict[str, Any]:
+        """What was promised, spent and left, as plain data; None stands for an infinite epsilon.
+
+        ``promised`` counts whole plans and is what the budget is held against; ``spent`` counts the rounds charged so far.
+        """
+        with self._guard:
+            book = self._book.copy()
+        return {"dataset": self.dataset, **summary_body(book, price)}
+
+    def charged(self) -> Counted:
+        """Every release that was charged, over all federations, for another accountant."""
+        with self._guard:
+            return tally(event for account in self._book.accounts.values() for event in account.events)
+
+    # -- inside --------------------------------------------------------------------------------------------------------
+
+    def _write(self, kind: str, body: dict[str, Any], data: bytes | None = None) -> None:
+        try:
+            self._apply(self._file.append(kind, body, data))
+        except BaseException:  # the disk may be ahead of the book: reading it again is the only way on
+            self._file.close()
+            raise
+
+    def _begin(self, entry: Entry) -> None:
+        """A budget: a ledger's first entry, or its correction before anything was signed off."""
+        if entry.kind != "budget":
+            raise ValueError("it does not begin with a budget")
+        self._book = Book(budget_of(entry.body))
+        self._secret, self.dataset = str(entry.body["instance"]), str(entry.body["dataset"])
+
+    def _apply(self, entry: Entry) -> None:
+        """What an entry means, when it is written and when it is read again."""
+        body = entry.body
+        if entry.kind == "sign":
+            self._book.sign(promise_of(body))
+            self._outbox.open(body["federation"])
+            self._instances[body["federation"]] = body.get("instance", self._secret)  # older ledgers: one for all
+        elif entry.kind == "charge":
+            self._book.charge(body["federation"], body["round"], PoissonGaussian(body["rate"], body["sigma"]))
+            self._outbox.add(body["federation"], body["round"], entry.seq, body["sha256"])
+        elif entry.kind == "close":
+            flags = {name: bool(body.get(name)) for name in ("returned", "withdrawn")}  # older ledgers have none
+            self._book.close(body["federation"], **flags)
+        elif entry.kind == "offer":
+            self._offers.add(body["federation"], body["terms"], body["at"])
+        elif entry.kind == "budget" and not self._book.accounts:
+            self._begin(entry)
+        else:
+            raise ValueError(f"entry {entry.seq} is of the unknown kind {entry.kind!r}, or out of place")

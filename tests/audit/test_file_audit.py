@@ -1,0 +1,100 @@
+"""The audit of how files are read finds the ways in which it was once wrong, and some in which it never was."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from crescendo.audit import Finding
+from crescendo.audit.worst_cases.file_reading import Reader, leaks, read_privately
+from crescendo.config.loading import read
+from crescendo.data import Records, as_records, load
+from crescendo.data.formats import readers
+from crescendo.data.labels import classes_of, encode
+from crescendo.data.records import Label, Raw
+from crescendo.data.sound import sound
+from crescendo.runs import auditing
+from crescendo.runs.auditing import attack
+from tests.config.small import SMALL
+
+
+def raw_of(path: Path, features: int) -> Raw:
+    width = features if readers.kind_of(path) == "libsvm" else None
+    return readers.path(path, None, None, width, leave_out=True, test=False)
+
+
+def counted_labels(path: Path, classes: tuple[Label, ...], features: int) -> Records:
+    raw = raw_of(path, features)
+    return as_records(raw.x, encode(raw.y, classes_of(raw.y.astype(str), "all", None), "all"))
+
+
+def refusing(path: Path, classes: tuple[Label, ...], features: int) -> Records:
+    width = features if readers.kind_of(path) == "libsvm" else None
+    return load(str(path), test=0, classes=classes, features=width).train
+
+
+def scaled(path: Path, classes: tuple[Label, ...], features: int) -> Records:
+    found = sound(raw_of(path, features), classes).records
+    x = found.x if isinstance(found.x, np.ndarray) else found.x.toarray()
+    return as_records(x / np.abs(x).max(initial=1e-9), found.y)
+
+
+def constant_columns_dropped(path: Path, classes: tuple[Label, ...], features: int) -> Records:
+    found = sound(raw_of(path, features), classes).records
+    x = found.x if isinstance(found.x, np.ndarray) else found.x.toarray()
+    return as_records(x[:, np.ptp(x, axis=0) < 1e3], found.y)
+
+
+def gaps_filled(path: Path, classes: tuple[Label, ...], features: int) -> Records:
+    if readers.kind_of(path) == "libsvm":
+        return scaled(path, classes, features)  # LIBSVM text has no gaps
+    raw = raw_of(path, features)
+    gaps = ~np.isfinite(raw.x)
+    means = np.where(gaps, 0.0, raw.x).sum(axis=0) / np.maximum((~gaps).sum(axis=0), 1)
+    return sound(Raw(np.where(gaps, means, raw.x), raw.y), classes).records
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("classes", "features"), [((0, 1), 3), ((1, 2), 1), ((0, 1, 2, 3), 300), (("no", "yes, late"), 2), ((0, "late"), 2)]
+)
+def test_files_are_read_record_by_record(classes: tuple[Label, ...], features: int) -> None:
+    assert leaks(classes, features) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("planted", [counted_labels, refusing, scaled, constant_columns_dropped, gaps_filled])
+def test_a_reader_that_looks_at_other_records_is_found(planted: Reader) -> None:
+    found = leaks((0, 1), 3, read=planted)
+    assert len(found) == 3 and all("a record of a ." in says for says in found), found
+
+
+@pytest.mark.slow
+def test_one_bad_kind_of_file_is_named() -> None:
+    def planted(path: Path, classes: tuple[Label, ...], features: int) -> Records:
+        return (refusing if path.suffix == ".npz" else read_privately)(path, classes, features)
+
+    (says,) = leaks((0, 1), 3, read=planted)
+    assert "a record of a .npz file" in says and says.isprintable()
+
+
+@dataclass(frozen=True)
+class Empty:
+    """What the attacks on releases found: nothing."""
+
+    findings: tuple[Finding, ...] = ()
+    name: str | None = None
+
+
+@pytest.mark.slow
+def test_the_audit_of_a_run_fails_if_files_leak(monkeypatch: pytest.MonkeyPatch) -> None:
+    privacy = {"mechanism": "minibatch", "delta": 1e-5, "sigma": 2.0, "clip": 1.0, "records": 100}
+    run = read({**SMALL, "privacy": privacy})
+    monkeypatch.setattr(auditing, "audit", lambda *attacked, **settings: Empty())
+    assert attack(run, "small", runs=20).findings == ()
+    monkeypatch.setattr(auditing, "leaks", functools.partial(leaks, read=counted_labels))
+    assert {finding.kind for finding in attack(run, "small", runs=20).findings} == {"files"}

@@ -1,0 +1,74 @@
+"""The audit is seen to fail: a run with one bug, and the check that must catch it.
+
+Short audits, with fixed seeds. `python -m tests.audit.planted_bugs` prints the table at the settings that users have.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crescendo.audit import audit
+from crescendo.audit.checks import CHECKS
+from crescendo.audit.findings import DETERMINISTIC
+from crescendo.privacy.mechanisms.noise import SeededSource
+from tests.audit.planted_bugs import BUGS, UNSEEN, Bug, caught_by, subject
+
+pytestmark = pytest.mark.slow
+
+RIGHT: list[dict[str, Any]] = [
+    {},
+    {"blocks": 2},
+    {"mechanism": "local"},
+    {"mechanism": "local", "blocks": 2, "clients": 3},
+    {"mechanism": "local", "l2": 1.2},
+    {"mechanism": "local", "l2": 0.0, "bound": 1.2, "eta": 5.7},
+]
+
+
+def named(bug: Bug) -> str:
+    return f"{bug.name}-{bug.case()[0].mechanism}"
+
+
+@pytest.mark.parametrize("options", RIGHT)
+def test_the_right_code_passes(options: dict[str, Any]) -> None:
+    report = audit(
+        *subject(**options),
+        claimed=1.0,
+        delta=1e-5,
+        runs=40,
+        tries=100,
+        seed=5,
+        cost=lambda e: 0.0,
+        sources=SeededSource,
+    )
+    assert report.passed, report.findings
+
+
+@pytest.mark.parametrize("bug", [*BUGS, *UNSEEN], ids=named)
+def test_a_planted_bug_is_caught(bug: Bug) -> None:
+    report = bug.audited(**({"runs": bug.needs, "tries": 16} | bug.options))
+    caught = caught_by(report)
+    assert caught, f"nothing caught it: {bug.says}"
+    assert not bug.by or bug.by in caught, report.findings
+
+
+def test_every_check_catches_a_planted_bug() -> None:
+    """A check that never fails is no check: each is named by a bug, or by a row of the documented table.
+
+    Those without a bug of their own are named here, so that the list cannot grow unseen.
+    """
+    table = Path("docs/audit.md").read_text()
+    names = [*DETERMINISTIC, *(check.name for check in CHECKS)]
+    unproved = [name for name in names if name not in {bug.by for bug in BUGS} and f" {name}" not in table]
+    assert not unproved
+
+
+def test_the_documented_table_has_every_bug_and_none_that_escaped() -> None:
+    table = Path("docs/audit.md").read_text()
+    for bug in [*BUGS, *UNSEEN]:
+        rows = [line for line in table.splitlines() if line.startswith(f"| {bug.says} ")]
+        assert rows, bug.says
+    assert "**nothing**" not in table

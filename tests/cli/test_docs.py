@@ -1,0 +1,83 @@
+"""Prose that no test reads goes stale."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from crescendo.config.loading import keys
+from crescendo.config.reference import reference
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted(DOCS.glob("*.md"))
+
+
+def test_the_run_file_reference_is_what_the_models_say() -> None:
+    assert (DOCS / "run_file.md").read_text() == reference(), "python -m crescendo.config.reference > docs/run_file.md"
+
+
+@pytest.mark.parametrize("key", keys())
+def test_every_key_of_a_run_file_is_documented(key: str) -> None:
+    field = keys()[key]
+    assert field.title and field.description, f"{key} lacks words"
+    assert f"| `{key}` |" in (DOCS / "run_file.md").read_text()
+
+
+def test_paper_labels_in_the_code_are_the_labels_in_the_map() -> None:
+    code = "".join(path.read_text() for path in (ROOT / "crescendo").rglob("*.py"))
+    table = (DOCS / "paper_map.md").read_text()
+    assert set(re.findall(r"Paper \[([\w:-]+)\]", code)) == set(re.findall(r"^\| \[([\w:-]+)\]", table, re.M))
+
+
+def test_files_named_in_the_paper_map_exist() -> None:
+    for name in re.findall(
+        r"`((?:crescendo|tests|benchmarks|experiments)/[\w/.]+)`", (DOCS / "paper_map.md").read_text()
+    ):
+        assert (ROOT / name).exists(), name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_commands_in_the_documents_exist() -> None:
+    from typer.testing import CliRunner
+
+    from crescendo.cli.main import app
+
+    for page in PAGES:
+        for command in re.findall(r"^(?:\.venv/bin/)?crescendo ((?:data )?[a-z]+)", page.read_text(), re.M):
+            found = CliRunner().invoke(app, [*command.split(), "--help"])
+            assert found.exit_code == 0, f"{page.name}: crescendo {command}"
+
+
+def loaded_by(code: str) -> set[str]:
+    probe = f"import sys; {code}; print(' '.join(sys.modules))"
+    found = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    return {name.partition(".")[0] for name in found.stdout.split()}
+
+
+@pytest.mark.slow
+def test_core_imports_no_heavy_or_waiting_library() -> None:
+    heavy = {"torch", "numba", "grpc", "asyncio", "socket", "scipy", "sklearn", "pydantic", "typer", "plotly", "pandas"}
+    code = "import crescendo.core.server, crescendo.core.client, crescendo.core.terms, crescendo.schedules"
+    assert loaded_by(code) & heavy == set()
+
+
+@pytest.mark.slow
+def test_importing_crescendo_loads_numpy_at_most() -> None:
+    heavy = {"torch", "numba", "scipy", "sklearn", "pydantic", "typer", "rich", "plotly", "pandas", "dp_accounting"}
+    assert loaded_by("import crescendo") & heavy == set()
+
+
+@pytest.mark.slow
+def test_the_command_line_answers_a_wrong_file_without_heavy_libraries() -> None:
+    heavy = {"numba", "scipy", "sklearn", "plotly", "pandas", "dp_accounting"}
+    assert loaded_by("from crescendo.cli.main import app; from crescendo.config.loading import read") & heavy == set()

@@ -1,0 +1,72 @@
+"""A client that behaves badly harms itself: it waits, over all its streams, and is let in again later."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from crescendo.network.protocol.wire_messages import Refusal
+from crescendo.network.transport import rate_limits as conduct
+from crescendo.network.transport.rate_limits import STRUCK_OUT, TOO_OFTEN, Bucket, Conduct
+from tests.conformance.cases import CASES
+from tests.network.stage import stage
+
+
+class Clock:
+    """A clock that stands still unless it is moved."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        patch.setattr(time, "monotonic", lambda: self.now)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+def test_a_bucket_says_how_long_to_wait_and_refills_no_further_than_it_was(clock: Clock) -> None:
+    bucket = Bucket(burst=3.0, rate=2.0)
+    assert [bucket.take() for _ in range(5)] == [0.0, 0.0, 0.0, 0.5, 1.0]
+    clock.now += 0.5
+    assert bucket.take(0) == 0.5
+    clock.now += 1e6
+    assert [bucket.take() for _ in range(4)] == [0.0, 0.0, 0.0, 0.5]
+
+
+def test_who_joins_too_often_may_come_back_later_however_often_it_asked(clock: Clock) -> None:
+    one = Conduct()
+    assert [one.may_join() for _ in range(100)] == [None] * 100
+    assert one.may_join() is None  # the one that is owed
+    assert {one.may_join() for _ in range(10_000)} == {TOO_OFTEN}
+    clock.now += 1.0
+    assert [one.may_join() for _ in range(3)] == [None, TOO_OFTEN, TOO_OFTEN]
+
+
+def test_who_sends_broken_messages_may_not_join_until_it_is_forgiven(clock: Clock) -> None:
+    one = Conduct()
+    one.strikes.take(21)
+    assert one.may_join() == STRUCK_OUT
+    clock.now += 5.0
+    assert one.may_join() is None
+
+
+@pytest.mark.slow
+def test_one_that_joins_again_and_again_is_told_so_and_the_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conduct, "JOINS", 5.0)
+    monkeypatch.setattr(conduct, "JOIN_RATE", 1e-9)
+
+    async def play() -> None:
+        async with stage(tmp_path, CASES["in step"]) as on:
+            for _ in range(6):
+                await on.join(0)
+            _, answer = await on.say_hello(0)
+            assert answer == Refusal(TOO_OFTEN)
+            await on.join(1)
+
+    asyncio.run(play())

@@ -1,0 +1,229 @@
+"""Messages to protobuf and back: a sound message comes back equal, any other is refused with `PeerError` and nothing else."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+from google.protobuf.message import DecodeError
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crescendo.core.messages import Settled
+from crescendo.errors import PeerError, UsageError
+from crescendo.network.protocol import wire_pb2 as pb
+from crescendo.network.protocol.vector_bytes import PART, WIRES, Assembly, Part, encode
+from crescendo.network.protocol.wire_messages import (
+    BEYOND,
+    LARGEST,
+    TERMS,
+    TEXT,
+    Ack,
+    BroadcastPart,
+    FromClient,
+    FromServer,
+    Goodbye,
+    Hello,
+    Ping,
+    Pong,
+    Refusal,
+    UpdatePart,
+    VoidRound,
+    Welcome,
+    broadcast_parts,
+    from_client,
+    from_server,
+    to_client,
+    to_server,
+    update_parts,
+    with_yours,
+)
+
+quick = settings(deadline=None, max_examples=60)
+DIGEST, INSTANCE = "ab" * 32, "cd" * 16
+
+small = st.integers(0, LARGEST - 1)
+names = st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=20)
+hexes = st.text("0123456789abcdef", min_size=64, max_size=64)
+
+
+@st.composite
+def settled(draw: st.DrawFn) -> Settled:
+    below = draw(st.integers(0, 1000))
+    return Settled(below, frozenset(draw(st.sets(st.integers(below + 1, 2000), max_size=5))))
+
+
+@st.composite
+def parts(draw: st.DrawFn) -> Part:
+    of = draw(st.integers(1, 9))
+    place, data = draw(st.integers(0, of - 1)), draw(st.binary(max_size=30))
+    return Part(draw(small), place, of, draw(st.sampled_from(WIRES)), draw(small), data)
+
+
+hellos = st.builds(
+    Hello,
+    names,
+    st.just(INSTANCE),
+    names,
+    st.one_of(hexes, st.just("")),
+    st.integers(-1, 99),
+    small,
+    small,
+    settled(),
+    names,
+)
+client_messages = st.one_of(
+    hellos,
+    st.builds(UpdatePart, names, hexes, parts()),
+    st.builds(VoidRound, small, names, hexes),
+    st.builds(Goodbye, names, st.booleans()),
+    st.builds(Pong, small),
+)
+server_messages = st.one_of(
+    st.builds(Welcome, names, names, small, st.integers(0, 99), small, settled()),
+    st.builds(
+        lambda epoch, yours, part: BroadcastPart(epoch, None if part.part else yours, part), small, settled(), parts()
+    ),
+    st.builds(Ack, settled(), small),
+    st.builds(Refusal, names, st.booleans(), st.one_of(st.none(), small)),
+    st.builds(Ping, small),
+)
+
+
+def plain(message: object) -> Any:
+    """A message as comparable data: vectors do not compare by themselves."""
+    return type(message), dataclasses.asdict(message)  # type: ignore[call-overload]
+
+
+@pytest.mark.slow
+@quick
+@given(client_messages)
+def test_what_a_client_says_arrives(message: FromClient) -> None:
+    assert plain(from_client(pb.ToServer.FromString(to_server(message).SerializeToString()))) == plain(message)
+
+
+@pytest.mark.slow
+@quick
+@given(server_messages)
+def test_what_a_server_says_arrives(message: FromServer) -> None:
+    assert plain(from_server(pb.ToClient.FromString(to_client(message).SerializeToString()))) == plain(message)
+
+
+@pytest.mark.slow
+@quick
+@given(st.one_of(client_messages, server_messages), st.data())
+def test_mutated_bytes_are_read_or_refused_and_nothing_else_happens(message: Any, data: st.DataObject) -> None:
+    for_server = isinstance(message, FromClient)
+    raw = bytearray((to_server(message) if for_server else to_client(message)).SerializeToString())
+    for _ in range(data.draw(st.integers(1, 4))):
+        if raw:
+            raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        if for_server:
+            read: Any = from_client(pb.ToServer.FromString(bytes(raw)))
+            again: Any = from_client(to_server(read))
+        else:
+            read = from_server(pb.ToClient.FromString(bytes(raw)))
+            again = from_server(to_client(read))
+    except (PeerError, DecodeError):
+        return
+    assert plain(again) == plain(read)  # what was let in is a message like any other
+
+
+@pytest.mark.parametrize("numbers", [1, 123, PART // 4, PART // 4 + 1, 3 * PART // 4 - 1])
+def test_an_update_and_a_broadcast_of_any_length_arrive_byte_for_byte(numbers: int) -> None:
+    data = encode(np.arange(numbers, dtype=float), "float32")
+    up, down = Assembly(numbers), Assembly(numbers)
+    got: list[object] = []
+    for sent in update_parts(5, data, "float32", "f", DIGEST):
+        assert sent.ByteSize() < PART + 1000
+        read = from_client(sent)
+        assert isinstance(read, UpdatePart) and (read.federation, read.digest, read.vector.about) == ("f", DIGEST, 5)
+        got.append(up.add(read.vector))
+    first, *others = broadcast_parts(8, 2, data, "float32")
+    for broadcast in [with_yours(first, Settled(3, frozenset({5}))), *others]:
+        heard = from_server(pb.ToClient.FromString(broadcast))
+        assert isinstance(heard, BroadcastPart) and (heard.epoch, heard.vector.about) == (2, 8)
+        assert heard.yours == (None if heard.vector.part else Settled(3, frozenset({5})))
+        got.append(down.add(heard.vector))
+    assert [whole for whole in got if whole is not None] == [data, data]
+
+
+def hello(**changed: Any) -> pb.ToServer:
+    return to_server(dataclasses.replace(Hello("a", INSTANCE), **changed))
+
+
+def part(**changed: Any) -> pb.Part:
+    fields: dict[str, Any] = {"about": 0, "part": 0, "parts": 1, "floats": pb.FLOAT32, "numbers": 1, "data": bytes(4)}
+    fields.update(changed)
+    return pb.Part(**fields)
+
+
+def update(**changed: Any) -> pb.ToServer:
+    return pb.ToServer(update=pb.UpdatePart(federation="f", digest=DIGEST, vector=part(**changed)))
+
+
+REFUSED = {
+    "nothing": pb.ToServer(),
+    "no name": hello(name=""),
+    "a long name": hello(name="x" * 129),
+    "a name with control characters": hello(name="a\nb"),
+    "no instance": hello(instance=""),
+    "an instance that is not hex": hello(instance="g" * 32),
+    "an instance and a line": hello(instance=INSTANCE + "\n"),
+    "a digest of another length": hello(digest="ab"),
+    "a round before the first": hello(last=-2),
+    "a round beyond any": hello(last=LARGEST),
+    "an epoch beyond any": hello(epoch=LARGEST),
+    "a k beyond any": hello(k=LARGEST),
+    "a long token": hello(token="x" * 129),
+    "rounds out of order": pb.ToServer(
+        hello=pb.Hello(name="a", instance=INSTANCE, acknowledged=pb.Settled(beyond=[5, 3]))
+    ),
+    "rounds twice": pb.ToServer(hello=pb.Hello(name="a", instance=INSTANCE, acknowledged=pb.Settled(beyond=[3, 3]))),
+    "a round that is below": pb.ToServer(
+        hello=pb.Hello(name="a", instance=INSTANCE, acknowledged=pb.Settled(below=4, beyond=[4]))
+    ),
+    "too many rounds": pb.ToServer(
+        hello=pb.Hello(name="a", instance=INSTANCE, acknowledged=pb.Settled(beyond=range(1, BEYOND + 2)))
+    ),
+    "floats of no kind": update(floats=pb.UNSTATED),
+    "floats of an unknown kind": update(floats=77),
+    "a part beyond the last": update(part=1),
+    "no parts": update(parts=0),
+    "a part that is too long": update(data=bytes(PART + 1)),
+    "a length beyond any": update(numbers=LARGEST),
+    "a round of an update beyond any": update(about=LARGEST),
+    "no vector": pb.ToServer(update=pb.UpdatePart(federation="f", digest=DIGEST)),
+    "no digest": pb.ToServer(void=pb.Void(round=1, federation="f")),
+    "a long reason": pb.ToServer(leave=pb.Leave(reason="x" * (TEXT + 1))),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_a_client_is_refused_that_sends(what: str) -> None:
+    with pytest.raises(PeerError) as refused:
+        from_client(REFUSED[what])
+    assert len(str(refused.value)) < 250 and "\n" not in str(refused.value)
+
+
+def test_a_server_is_refused_that_sends_a_broadcast_without_the_receivers_rounds_or_no_known_message() -> None:
+    later = part(part=1, parts=2, data=bytes(4))
+    for bad in (
+        pb.ToClient(),
+        pb.ToClient(broadcast=pb.BroadcastPart(vector=part())),
+        pb.ToClient(broadcast=pb.BroadcastPart(vector=later, yours=pb.Settled())),
+        pb.ToClient(welcome=pb.Welcome(terms="x" * (TERMS + 1))),
+        pb.ToClient(refusal=pb.Refusal(round=LARGEST)),
+    ):
+        with pytest.raises(PeerError):
+            from_server(bad)
+
+
+def test_a_token_is_not_in_what_is_printed_and_long_reasons_are_cut() -> None:
+    assert "secret" not in repr(Hello("a", INSTANCE, token="secret"))
+    assert len(to_client(Refusal("x" * 5000)).refusal.reason) == TEXT
+    with pytest.raises(UsageError, match="at most"):
+        to_client(Welcome("x" * (TERMS + 1), "f", 0, 0, 0, Settled(0)))
