@@ -1,0 +1,238 @@
+"""Imports point inward: an allowlist per room, no cycle between packages, one name for one thing, folders that one look takes in.
+
+Every import counts: at the top of a module, inside a function, under ``TYPE_CHECKING``, by name in the lazy table of `crescendo`.
+What a list named KNOWN_.. still allows is to go; a new entry there needs a reason.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import crescendo
+
+ROOT = Path(crescendo.__file__).parent
+MOST_MODULES = 15  # of a folder
+
+DOMAIN = ("errors", "core", "schedules", "data", "objectives", "privacy")
+DRIVEN = (*DOMAIN, "logs", "worker")
+SERVED = (*DRIVEN, "federation", "storage")
+BELOW = (*SERVED, "tables", "simulator", "algorithms", "network", "audit")
+
+ALLOWED: dict[str, tuple[str, ...]] = {
+    "errors": (),
+    "logs": ("errors",),
+    "tables": ("errors",),
+    "core": ("errors",),
+    "schedules": ("errors",),
+    "data": ("errors", "core"),
+    "objectives": ("errors", "core", "data.records"),
+    "privacy": ("errors", "core", "schedules", "objectives.base", "data.records"),
+    "worker": DOMAIN,
+    "simulator": (*DOMAIN, "worker"),
+    "algorithms": (*DOMAIN, "worker", "simulator"),
+    "storage": ("errors", "core", "privacy.accounting"),
+    "federation": (*DRIVEN, "tables"),
+    "network": (*SERVED, "tables"),
+    "audit": (*SERVED, "simulator"),
+    "config": BELOW,
+    "runs": (*BELOW, "config"),
+    "report": (*BELOW, "config", "runs"),
+    "cli": (*BELOW, "config", "runs", "report"),
+    "api": (*BELOW, "config", "runs", "report", "cli"),
+}
+"""What a room may import: rooms, or one module of a room. ``api`` is `crescendo` itself, with ``__main__``."""
+
+LIBRARIES: dict[str, set[str]] = {"errors": set(), "core": {"numpy", "xxhash"}, "schedules": {"numpy"}}
+"""What a room may import from elsewhere, beside the standard library; rooms that are not named, anything."""
+
+KNOWN_IMPORTS: set[str] = {
+    "audit.worst_cases.wires -> network.protocol.vector_bytes",
+    "federation.agreement -> config.loading",
+    "federation.agreement -> config.schema",
+    "federation.agreement -> network.protocol.peer_text",
+    "federation.agreement -> runs.guarantee",
+    "federation.agreement -> runs.make_schedule",
+    "federation.agreement -> runs.prepare",
+    "federation.objective_terms -> config.schema",
+    "federation.own_model -> config.schema",
+    "federation.policy -> config.loading",
+    "federation.policy -> config.sections",
+    "federation.terms_shape -> config.schema",
+    "federation.terms_shape -> network.protocol.peer_text",
+    "federation.terms_shape -> runs.make_schedule",
+    "network.aggregator.aggregate -> cli.addresses",
+    "network.aggregator.aggregate -> cli.common",
+    "network.server.serve -> config.loading",
+    "network.server.serve -> config.schema",
+    "report.from_result -> cli.show_run",
+    "report.from_result -> cli.terminal",
+    "runs.simulate -> report.from_result",
+    "runs.simulate -> report.page",
+    "simulator.simulation -> network.protocol.vector_bytes",
+    "storage.journal.journal_entries -> network.protocol.vector_bytes",
+    "worker -> network.protocol.vector_bytes",
+}
+KNOWN_CYCLES: set[str] = {
+    "cli <-> federation",
+    "cli <-> network.aggregator",
+    "cli <-> network.client",
+    "cli <-> network.server",
+    "cli <-> report",
+    "cli <-> runs",
+    "federation <-> network.aggregator",
+    "federation <-> network.client",
+    "federation <-> network.server",
+    "federation <-> report",
+    "federation <-> runs",
+    "network.aggregator <-> network.client",
+    "network.aggregator <-> network.server",
+    "network.aggregator <-> report",
+    "network.aggregator <-> runs",
+    "network.client <-> network.server",
+    "network.client <-> report",
+    "network.client <-> runs",
+    "network.server <-> report",
+    "network.server <-> runs",
+    "report <-> runs",
+}
+KNOWN_NAMES: set[str] = {
+    "Account",
+    "Certificate",
+    "Closed",
+    "Condition",
+    "Constant",
+    "ConstantGamma",
+    "Cut",
+    "Exponential",
+    "Joined",
+    "Limits",
+    "LogGamma",
+    "LogNormal",
+    "Mechanism",
+    "Member",
+    "Sizes",
+    "Source",
+    "Spending",
+    "Timing",
+    "Uniform",
+    "VoidRound",
+    "Wait",
+    "Work",
+    "_Sums",
+    "scores.py",
+}
+KNOWN_FOLDERS: set[str] = set()
+
+
+def modules() -> Iterator[tuple[str, Path]]:
+    """Every module by its name within the package; the package's own files are ``api.``."""
+    for path in sorted(ROOT.rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        if path.stem.endswith("_pb2"):
+            continue
+        name = ".".join(part for part in parts if part != "__init__")
+        yield ("api" if name in ("", "__main__") else name), path
+
+
+def imported(name: str, path: Path) -> set[str]:
+    """The modules that a module imports, wherever the import stands; of the package without ``crescendo.``, else as written."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0 and node.module is not None, f"{name}: imports are written in full"
+            found.update(_target(node.module, alias.name) for alias in node.names)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and name == "api":
+            found.update({node.value} if _is_module(node.value) else ())
+    return found
+
+
+def _target(module: str, name: str) -> str:
+    """``from a import b``: the module b of the package a, or a itself."""
+    return f"{module}.{name}" if _is_module(f"{module}.{name}") else module
+
+
+def _is_module(dotted: str) -> bool:
+    if not dotted.startswith("crescendo."):
+        return False
+    path = ROOT.joinpath(*dotted.split(".")[1:])
+    return path.with_suffix(".py").exists() or (path / "__init__.py").exists()
+
+
+def ours(names: set[str]) -> set[str]:
+    return {name.removeprefix("crescendo.") for name in names if name.startswith("crescendo.") and _is_module(name)}
+
+
+def room(name: str) -> str:
+    return name.partition(".")[0]
+
+
+def package(name: str) -> str:
+    """The outermost folder with modules of its own that a module stands in: with its inner folders it is one package."""
+    parts = name.split(".")
+    for depth in range(1, len(parts) + 1):
+        folder = ROOT.joinpath(*parts[:depth])
+        if not folder.is_dir() or any(path.name != "__init__.py" for path in folder.glob("*.py")):
+            return ".".join(parts[:depth])
+    return name
+
+
+def _allowed(name: str, target: str) -> bool:
+    lists = (room(name), *ALLOWED[room(name)])
+    return any(target == one or target.startswith(f"{one}.") for one in lists)
+
+
+def test_each_room_imports_what_its_list_names() -> None:
+    found = {
+        f"{name} -> {target}"
+        for name, path in modules()
+        for target in ours(imported(name, path))
+        if not _allowed(name, target)
+    }
+    assert found <= KNOWN_IMPORTS
+
+
+def test_the_inner_rooms_import_few_libraries() -> None:
+    for name, path in modules():
+        if room(name) in LIBRARIES:
+            outside = {target.partition(".")[0] for target in imported(name, path)} - {"crescendo"}
+            assert outside - set(sys.stdlib_module_names) <= LIBRARIES[room(name)], name
+
+
+def test_no_cycle_between_packages() -> None:
+    edges: dict[str, set[str]] = {}
+    for name, path in modules():
+        edges.setdefault(package(name), set()).update(package(target) for target in ours(imported(name, path)))
+    assert {
+        f"{a} <-> {b}" for a in edges for b in edges if a < b and _reach(edges, a, b) and _reach(edges, b, a)
+    } <= KNOWN_CYCLES
+
+
+def _reach(edges: dict[str, set[str]], start: str, end: str) -> bool:
+    seen, waiting = {start}, [start]
+    while waiting:
+        fresh = edges.get(waiting.pop(), set()) - seen
+        seen |= fresh
+        waiting += fresh
+    return end in seen
+
+
+def test_two_modules_or_classes_never_share_a_name() -> None:
+    names: Counter[str] = Counter()
+    for _, path in modules():
+        if path.name != "__init__.py":
+            names[path.name] += 1
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        names.update(node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    assert {name for name, times in names.items() if times > 1} <= KNOWN_NAMES
+
+
+def test_no_folder_has_more_modules_than_one_look_takes_in() -> None:
+    folders = Counter(path.parent for _, path in modules() if path.name != "__init__.py")
+    crowded = {str(folder.relative_to(ROOT)) for folder, many in folders.items() if many > MOST_MODULES}
+    assert crowded <= KNOWN_FOLDERS
