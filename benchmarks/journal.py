@@ -20,7 +20,7 @@ import numpy as np
 from crescendo.core.messages import Update
 from crescendo.core.server import Server
 from crescendo.core.terms import Terms
-from crescendo.network.protocol.vector_bytes import decode, encode
+from crescendo.core.vectors import decode, encode
 from crescendo.schedules.sizes import ConstantSizes
 from crescendo.schedules.steps import ConstantSteps
 from crescendo.storage.journal.durable_server import DurableServer, replay

@@ -22,8 +22,9 @@ import grpc.aio
 import numpy as np
 
 from crescendo.core.messages import Vector
+from crescendo.core.vectors import encode
 from crescendo.network.protocol import wire_pb2 as pb
-from crescendo.network.protocol.vector_bytes import encode, split
+from crescendo.network.protocol.vector_parts import split
 from crescendo.network.protocol.wire_messages import Hello, UpdatePart, to_server
 from crescendo.network.transport.channels import JOIN, LARGEST_MESSAGE, Place, channel_to
 

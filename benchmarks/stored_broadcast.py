@@ -31,13 +31,13 @@ import numpy as np
 
 from crescendo.config.loading import read
 from crescendo.core.messages import Settled
+from crescendo.core.vectors import encode
 from crescendo.federation.agreement import Agreed, build_terms, terms_text
 from crescendo.federation.own_records import Source
 from crescendo.federation.policy import Policy
 from crescendo.network.client.join import join
 from crescendo.network.client.participant import Member
 from crescendo.network.protocol import wire_pb2 as pb
-from crescendo.network.protocol.vector_bytes import encode
 from crescendo.network.protocol.wire_messages import (
     SERVICE,
     Hello,

@@ -8,9 +8,9 @@ import numpy.typing as npt
 from crescendo.core.client import Client, Done, Wait, Work
 from crescendo.core.messages import Broadcast, Update, Vector
 from crescendo.core.terms import Terms
+from crescendo.core.vectors import rounded
 from crescendo.data.records import Records
 from crescendo.errors import UsageError
-from crescendo.network.protocol.vector_bytes import rounded
 from crescendo.objectives.base import Objective, Slots
 from crescendo.privacy.mechanisms.mechanism import Mechanism, Plain
 

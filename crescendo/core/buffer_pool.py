@@ -9,23 +9,23 @@ import numpy as np
 import numpy.typing as npt
 
 
-class Spares:
+class BufferPool:
     """Gives room for an array. What was given and is held by nobody any more, not even by a view, may be given again.
 
     Each array is made over memory of ours. A view of it, of whatever kind, keeps it alive, so the memory is free when the
     array is gone. References are not counted: what Python says about their number differs from version to version. The newest
     ``most`` are remembered. One thread at a time.
 
-    >>> spares = Spares()
-    >>> first, second = spares.room(1000, np.dtype(np.float64)), spares.room(1000, np.dtype(np.float64))
+    >>> buffers = BufferPool()
+    >>> first, second = buffers.room(1000, np.dtype(np.float64)), buffers.room(1000, np.dtype(np.float64))
     >>> where, view = first.ctypes.data, first.data
     >>> where == second.ctypes.data
     False
     >>> del first
-    >>> spares.room(1000, np.dtype(np.float64)).ctypes.data == where  # the view still looks at it
+    >>> buffers.room(1000, np.dtype(np.float64)).ctypes.data == where  # the view still looks at it
     False
     >>> del view
-    >>> spares.room(1000, np.dtype(np.float64)).ctypes.data == where
+    >>> buffers.room(1000, np.dtype(np.float64)).ctypes.data == where
     True
     """
 

@@ -12,12 +12,12 @@ from crescendo.core.messages import Vector
 REMEMBERED_ROUNDS = 64  # after its round, for which an update's fingerprint is kept
 
 
-class Repeats:
+class Duplicates:
     """Fingerprints of the updates of the last rounds.
 
-    >>> repeats = Repeats()
-    >>> repeats.note(0, 7, np.ones(2))
-    >>> repeats.conflict(0, 7, np.ones(2)), repeats.conflict(0, 7, np.zeros(2)), repeats.conflict(0, 8, np.zeros(2))
+    >>> duplicates = Duplicates()
+    >>> duplicates.note(0, 7, np.ones(2))
+    >>> duplicates.conflict(0, 7, np.ones(2)), duplicates.conflict(0, 7, np.zeros(2)), duplicates.conflict(0, 8, np.zeros(2))
     (False, True, False)
     """
 

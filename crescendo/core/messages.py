@@ -109,18 +109,3 @@ class Word:
         """Client c's broadcast."""
         assert self.model is not None
         return Broadcast(self.model, self.k, self.yours[c], self.epoch)
-
-
-@dataclass(frozen=True, slots=True)
-class Void:
-    """The update of ``round`` from ``client`` will never come: it counts as arrived and adds nothing."""
-
-    round: int
-    client: int
-
-
-@dataclass(frozen=True, slots=True)
-class Leave:
-    """``client`` is gone for good and holds up no round from now on."""
-
-    client: int

@@ -31,11 +31,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from crescendo.core.buffer_pool import Spares
-from crescendo.core.duplicates import Repeats
+from crescendo.core.buffer_pool import BufferPool
+from crescendo.core.duplicates import Duplicates
 from crescendo.core.messages import Broadcast, Pair, Settled, Sum, Update, Vector, Word
 from crescendo.core.refusals import ConflictingUpdate, DuplicateUpdate, RefusedSum, SumOverlaps
-from crescendo.core.settled import Settling
+from crescendo.core.settled import SettledRounds
 from crescendo.core.terms import Terms
 from crescendo.errors import PeerError, UsageError
 
@@ -58,13 +58,13 @@ class Server:
     def __init__(self, terms: Terms, model: Vector, present: Iterable[int] | None = None) -> None:
         self.terms, self.k, self.epoch, self.late = terms, 0, 0, 0
         self.model = _frozen(model)
-        self._spares = Spares()
+        self._buffers = BufferPool()
         self._reach = _largest_of(self.model)  # no number in the model is further from 0; often far above
         self.largest = float(np.finfo(np.float64).max)  # the largest number the model may hold; a runtime may lower it
         self._present = np.zeros(terms.clients, dtype=np.bool_)
         self._present[list(range(terms.clients) if present is None else present)] = True
         self._gone = np.zeros(terms.clients, dtype=np.bool_)
-        self._settling, self._repeats = Settling(terms), Repeats()
+        self._rounds, self._duplicates = SettledRounds(terms), Duplicates()
         self._last = np.full(terms.clients, -1, dtype=np.int64)  # the last round each client is known to have sent
         self._open = self._count_open()
         self._advance()  # whoever is here may have no share in the first rounds
@@ -89,7 +89,7 @@ class Server:
             raise self._repeated(i, c, delta)
         self.model = self._moved(i, delta, f"the update of round {i} from client {c}")
         self._last[c] = max(self._last[c], i)
-        self._repeats.note(i, c, delta)
+        self._duplicates.note(i, c, delta)
         self.late += i < self.k
         return self._settle(i, c)
 
@@ -146,9 +146,9 @@ class Server:
         self._last[c] = last
         start = max(self.k, last + 1)
         if not self._present[c]:
-            for i in range(max(last + 1, int(self._settling.below[c])), start):
+            for i in range(max(last + 1, int(self._rounds.below[c])), start):
                 if not self._settled(i, c):
-                    self._settling.mark(i, c)
+                    self._rounds.mark(i, c)
             self._present[c] = True
             self._open = self._count_open()
             self._advance()
@@ -194,16 +194,20 @@ class Server:
     def settled(self, c: int) -> Settled:
         """The rounds of client c of which nothing more will come."""
         self._check_client(c)
-        return self._settling.of(c)
+        return self._rounds.of(c)
+
+    def last(self, c: int) -> int:
+        """The last round that client c is known to have sent, -1 for none."""
+        return int(self._last[c])
 
     def broadcast(self, c: int) -> Broadcast:
         """What to tell client c now."""
-        return Broadcast(self.model, self.k, self.settled(c), self.epoch)
+        self._check_client(c)
+        return self.word([c]).to(c)
 
     def word(self, clients: Iterable[int], model: bool = True) -> Word:
-        """What to tell an aggregator now, for these clients below it; without the model, only what is settled."""
-        yours = {c: self._settling.of(c) for c in clients}
-        return Word(yours, self.k, self.epoch, self.model if model else None)
+        """What to tell all of these clients now; without the model, only what is settled."""
+        return Word({c: self._rounds.of(c) for c in clients}, self.k, self.epoch, self.model if model else None)
 
     # -- state ---------------------------------------------------------------------------------------------------------
 
@@ -217,8 +221,8 @@ class Server:
             "present": self._present.copy(),
             "gone": self._gone.copy(),
             "last": self._last.copy(),
-            **self._settling.export(),
-            "fingerprints": self._repeats.export(),
+            **self._rounds.export(),
+            "fingerprints": self._duplicates.export(),
         }
 
     @classmethod
@@ -234,8 +238,8 @@ class Server:
         server._present = np.array(state["present"], dtype=np.bool_)
         server._gone = np.array(state["gone"], dtype=np.bool_)
         server._last = np.array(state["last"], dtype=np.int64)
-        server._settling.restore(state)
-        server._repeats.restore(state["fingerprints"])
+        server._rounds.restore(state)
+        server._duplicates.restore(state["fingerprints"])
         server._open = server._count_open()
         return server
 
@@ -286,7 +290,7 @@ class Server:
                 f"{what} has shape {delta.shape} of {delta.dtype}, "
                 f"expected {high - low} floats; check that both sides use the same model"
             )
-        moved = self._spares.room(len(self.model), self.model.dtype)
+        moved = self._buffers.room(len(self.model), self.model.dtype)
         moved[:low], moved[high:] = self.model[:low], self.model[high:]
         with np.errstate(over="ignore", invalid="ignore"):
             np.subtract(self.model[low:high], delta, out=moved[low:high])
@@ -309,7 +313,7 @@ class Server:
         raise PeerError(f"{what} is not finite; dropped, check that client's data and step size")
 
     def _repeated(self, i: int, c: int, delta: Vector) -> PeerError:
-        if self._repeats.conflict(i, c, delta):
+        if self._duplicates.conflict(i, c, delta):
             return ConflictingUpdate(
                 f"client {c} sent round {i} before with other bytes; refused, as two instances use this name or somebody forges"
             )
@@ -320,23 +324,23 @@ class Server:
     # -- settling ------------------------------------------------------------------------------------------------------
 
     def _settled(self, i: int, c: int) -> bool:
-        return self._settling.has(i, c)
+        return self._rounds.has(i, c)
 
     def _settle(self, i: int, c: int) -> bool:
-        self._settling.mark(i, c)
+        self._rounds.mark(i, c)
         if i == self.k and self._present[c]:
             self._open -= 1
         return self._advance()
 
     def _count_open(self) -> int:
         """How many present clients round k still waits for."""
-        return 0 if self.finished else self._settling.count_open(self.k, self._present)
+        return 0 if self.finished else self._rounds.count_open(self.k, self._present)
 
     def _advance(self) -> bool:
         before = self.k
         while not self._open and not self.finished and self._present.any():
             self.k += 1
-            self._repeats.forget_before(self.k)
+            self._duplicates.forget_before(self.k)
             self._open = self._count_open()
         return self.k > before
 

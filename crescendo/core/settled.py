@@ -15,17 +15,17 @@ from crescendo.core.messages import Settled
 from crescendo.core.terms import Terms
 
 
-class Settling:
+class SettledRounds:
     """The settled rounds of every client.
 
     >>> from crescendo.schedules.sizes import ConstantSizes
     >>> from crescendo.schedules.steps import ConstantSteps
-    >>> settling = Settling(Terms(ConstantSizes(4), ConstantSteps(0.1), weights=(0.5, 0.5), rounds=3, ahead=1))
-    >>> settling.mark(1, 0)
-    >>> settling.of(0), settling.has(0, 0), settling.has(1, 0)
+    >>> rounds = SettledRounds(Terms(ConstantSizes(4), ConstantSteps(0.1), weights=(0.5, 0.5), rounds=3, ahead=1))
+    >>> rounds.mark(1, 0)
+    >>> rounds.of(0), rounds.has(0, 0), rounds.has(1, 0)
     (Settled(below=0, beyond=frozenset({1})), False, True)
-    >>> settling.mark(0, 0)
-    >>> settling.of(0)
+    >>> rounds.mark(0, 0)
+    >>> rounds.of(0)
     Settled(below=2, beyond=frozenset())
     """
 

@@ -29,7 +29,7 @@ from crescendo.privacy.accounting.accountant import Progress
 from crescendo.privacy.mechanisms.mechanism import Private
 from crescendo.simulator.simulation import Moment, Simulation
 from crescendo.simulator.trace import Trace
-from crescendo.network.protocol.vector_bytes import message_bytes
+from crescendo.core.vectors import message_bytes
 from crescendo.worker import Worker
 
 Row = dict[str, Any]

@@ -28,8 +28,8 @@ from crescendo.core.messages import Broadcast, Update, Vector
 from crescendo.core.random import Purpose, stream
 from crescendo.core.server import DuplicateUpdate, Server
 from crescendo.core.terms import Terms
+from crescendo.core.vectors import message_bytes, rounded
 from crescendo.errors import UsageError
-from crescendo.network.protocol.vector_bytes import message_bytes, rounded
 from crescendo.simulator.timing import Timing
 from crescendo.simulator.trace import Recorder, Trace
 from crescendo.worker import Worker
@@ -107,6 +107,8 @@ class Simulation:
             terms.clients * message_bytes(len(model), wire),
         )  # everybody gets the first model
         self._away: set[int] = set()  # declared absent
+        self._newest: Vector | None = None  # the model broadcast last, and how it travels
+        self._rounded: Vector = np.zeros(0)
 
     def run(self) -> Trace:
         """Simulate until nothing more happens."""
@@ -209,11 +211,11 @@ class Simulation:
         for c in sorted(self._away):
             self._exclude(c, range(before, server.k))
         self._broadcasts += 1
-        index, model, size = self._new_broadcast(), self._rounded_model(), message_bytes(len(server.model), self._wire)
+        index, size = self._new_broadcast(), message_bytes(len(server.model), self._wire)
         for c, runner in enumerate(self._runners):
             if runner.state == "down":
                 continue
-            broadcast = Broadcast(model, server.k, server.settled(c), server.epoch)
+            broadcast = self._on_the_wire(server.broadcast(c))
             for _ in range(self._copies()):
                 time, sendings = self._travel()
                 self._bytes_down += sendings * size
@@ -226,9 +228,11 @@ class Simulation:
         self._record.add("broadcasts", self.server.k, len(self._record.rows["updates"]), self.now)
         return len(self._record.rows["broadcasts"]) - 1
 
-    def _rounded_model(self) -> Vector:
-        """The server's model as it travels."""
-        return rounded(self.server.model, self._wire)
+    def _on_the_wire(self, broadcast: Broadcast) -> Broadcast:
+        """The broadcast as it travels; the model that all clients hear of is rounded once."""
+        if broadcast.model is not self._newest:
+            self._newest, self._rounded = broadcast.model, rounded(broadcast.model, self._wire)
+        return Broadcast(self._rounded, broadcast.k, broadcast.yours, broadcast.epoch)
 
     def _on_broadcast(self, c: int, what: tuple[int, Broadcast]) -> None:
         runner, (index, broadcast) = self._runners[c], what
@@ -295,8 +299,7 @@ class Simulation:
         self._broadcast_if_risen(before)
         if self.server.k > runner.worker.client.k:
             self._bytes_down += message_bytes(len(self.server.model), self._wire)
-            news = Broadcast(self._rounded_model(), self.server.k, self.server.settled(c), self.server.epoch)
-            self._hear(runner, self._new_broadcast(), news)
+            self._hear(runner, self._new_broadcast(), self._on_the_wire(self.server.broadcast(c)))
         for update in runner.worker.client.unacknowledged():
             self._send(update, self.now)
         self._on_begin(c)

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from crescendo.core.messages import Broadcast
+from crescendo.core.vectors import rounded
 from crescendo.data.records import Records
-from crescendo.network.protocol.vector_bytes import rounded
 from crescendo.objectives.base import Slots, Stepper, clipped
 from crescendo.privacy.mechanisms.admission import LABELS, admitted
 from crescendo.privacy.mechanisms.frozen import FrozenStepper

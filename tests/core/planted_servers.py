@@ -218,11 +218,11 @@ class ExportsObjects(Server):
     """The export holds what cannot be written without pickle."""
 
     def export(self) -> dict[str, Any]:
-        return {**super().export(), "below": self._settling.below.astype(object)}
+        return {**super().export(), "below": self._rounds.below.astype(object)}
 
 
 class ExportsItsOwnArrays(Server):
     """The export is the live state, not a copy."""
 
     def export(self) -> dict[str, Any]:
-        return {**super().export(), "below": self._settling.below}
+        return {**super().export(), "below": self._rounds.below}

@@ -37,8 +37,8 @@ class SettlesTheFirstPairOnly(Server):
         open_before = [super(SettlesTheFirstPairOnly, self)._settled(*pair) for pair in total.pairs]
         rose = super().receive_sum(total)
         for (i, c), settled in list(zip(total.pairs, open_before, strict=True))[1:]:
-            if not settled and i >= self.k and i in self._settling._beyond.get(c, ()):
-                self._settling._beyond[c].discard(i)
+            if not settled and i >= self.k and i in self._rounds._beyond.get(c, ()):
+                self._rounds._beyond[c].discard(i)
         return rose
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from crescendo.core.buffer_pool import Spares
+from crescendo.core.buffer_pool import BufferPool
 from crescendo.core.messages import Update
 from crescendo.core.server import Server
 from crescendo.core.terms import Terms
@@ -39,20 +39,20 @@ HOLDERS: dict[str, Callable[[Any], object]] = {
 
 @pytest.mark.parametrize("hold", HOLDERS.values(), ids=HOLDERS.keys())
 def test_memory_that_somebody_looks_at_is_not_given_again(hold: Callable[[Any], object]) -> None:
-    spares = Spares()
-    array = spares.room(100, FLOATS)
+    buffers = BufferPool()
+    array = buffers.room(100, FLOATS)
     where, holder = array.ctypes.data, hold(array)
     del array
-    assert spares.room(100, FLOATS).ctypes.data != where
+    assert buffers.room(100, FLOATS).ctypes.data != where
     del holder
-    assert where in (spares.room(100, FLOATS).ctypes.data, spares.room(100, FLOATS).ctypes.data)
+    assert where in (buffers.room(100, FLOATS).ctypes.data, buffers.room(100, FLOATS).ctypes.data)
 
 
 def test_room_is_of_the_size_and_type_that_was_asked_for_and_can_be_written() -> None:
-    spares = Spares()
-    spares.room(8, FLOATS).flags.writeable = False
+    buffers = BufferPool()
+    buffers.room(8, FLOATS).flags.writeable = False
     for size, dtype in ((8, "<f8"), (16, "<f4"), (4, "<f8"), (0, "<f8"), (64, "u1")):
-        array = spares.room(size, np.dtype(dtype))
+        array = buffers.room(size, np.dtype(dtype))
         array[:] = 1
         assert array.shape == (size,) and array.dtype == dtype and array.flags.aligned
 

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from crescendo.core.vectors import decode
 from crescendo.federation.agreement import Agreed, build_terms, terms_text
-from crescendo.network.protocol.vector_bytes import decode
 from crescendo.storage.journal.durable_server import replay
 from crescendo.storage.journal.journal import read_records
 from crescendo.storage.journal.journal_entries import Entry, Received, Summed, Voided, delta_of, from_bytes

@@ -18,7 +18,7 @@ from crescendo.config.loading import read
 from crescendo.federation.agreement import Agreed, build_terms, terms_text
 from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.network.protocol.tree_messages import SERVICE as TREE
-from crescendo.network.protocol.vector_bytes import PART
+from crescendo.network.protocol.vector_parts import PART
 from crescendo.network.server import service as hall
 from crescendo.network.server.grpc_server import Admit, NetworkServer, everybody
 from crescendo.network.server.service import Hall

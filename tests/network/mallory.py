@@ -10,9 +10,9 @@ import grpc.aio
 import numpy as np
 
 from crescendo.core.messages import Settled
+from crescendo.core.vectors import encode
 from crescendo.federation.agreement import Agreed
 from crescendo.network.protocol import wire_pb2 as pb
-from crescendo.network.protocol.vector_bytes import encode
 from crescendo.network.protocol.wire_messages import LARGEST, Hello, VoidRound, to_server, update_parts
 from tests.network.raw_streams import BROKEN, End, Line, Raw, check_clear, check_end
 

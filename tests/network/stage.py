@@ -14,9 +14,9 @@ import numpy as np
 
 from crescendo.config.loading import read
 from crescendo.core.messages import Settled
+from crescendo.core.vectors import encode
 from crescendo.federation.agreement import Agreed, build_terms, terms_text
 from crescendo.federation.own_model import servers_copy, with_copy
-from crescendo.network.protocol.vector_bytes import encode
 from crescendo.network.protocol.wire_messages import (
     Ack,
     BroadcastPart,

@@ -18,9 +18,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from crescendo.core.vectors import decode
 from crescendo.federation.agreement import Agreed, build_terms
 from crescendo.network.protocol import wire_pb2 as pb
-from crescendo.network.protocol.vector_bytes import decode
 from crescendo.privacy.mechanisms.norm_limits import Limits
 from crescendo.storage.journal.durable_server import replay
 from crescendo.storage.journal.journal import read_records

@@ -17,7 +17,7 @@ from crescendo.core.server import DuplicateUpdate, Server
 from crescendo.network.protocol import tree_pb2 as tree
 from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.network.protocol.tree_messages import NodeHello, to_parent
-from crescendo.network.protocol.vector_bytes import Assembly, Part
+from crescendo.network.protocol.vector_parts import Assembly, Part
 from crescendo.network.server import service as hall
 from crescendo.privacy.mechanisms.norm_limits import Limits
 from crescendo.storage.journal import journal_entries as entries

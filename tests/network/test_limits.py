@@ -13,10 +13,10 @@ from scipy.sparse import csr_array
 from crescendo.config.loading import read
 from crescendo.core.client import Work as Todo
 from crescendo.core.messages import Broadcast, Settled
+from crescendo.core.vectors import encode
 from crescendo.data.records import Records, as_records
 from crescendo.federation.agreement import Agreed, build_terms, terms_text
 from crescendo.network.aggregator.node import Node, Work
-from crescendo.network.protocol.vector_bytes import encode
 from crescendo.network.protocol.wire_messages import Hello, Refusal, Welcome
 from crescendo.network.server.service import Hall, Incoming, Item
 from crescendo.network.transport.channels import Place, channel_to, join_on

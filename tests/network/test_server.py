@@ -15,7 +15,7 @@ import pytest
 
 from crescendo.core.messages import Settled
 from crescendo.network.protocol import wire_pb2 as pb
-from crescendo.network.protocol.vector_bytes import Assembly
+from crescendo.network.protocol.vector_parts import Assembly
 from crescendo.network.protocol.wire_messages import (
     BroadcastPart,
     Goodbye,

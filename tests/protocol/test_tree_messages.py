@@ -30,7 +30,7 @@ from crescendo.network.protocol.tree_messages import (
     to_parent,
     word_parts,
 )
-from crescendo.network.protocol.vector_bytes import PART, Assembly
+from crescendo.network.protocol.vector_parts import PART, Assembly
 from crescendo.network.protocol.wire_messages import Goodbye, Hello, Ping, Refusal, VoidRound, Welcome
 
 ID, DIGEST = "0123456789abcdef" * 2, "ab" * 32

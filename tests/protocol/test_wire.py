@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from crescendo.core.vectors import WIRES, decode, encode, rounded
 from crescendo.errors import PeerError, UsageError
-from crescendo.network.protocol import vector_bytes as wire
-from crescendo.network.protocol.vector_bytes import PART, WIRES, Assembly, Part, decode, encode, rounded, split
+from crescendo.network.protocol import vector_parts as wire
+from crescendo.network.protocol.vector_parts import PART, Assembly, Part, split
 
 LARGEST = {"float64": 1e308, "float32": 3e38, "float16": 6e4, "bfloat16": 3e38}
 quick = settings(deadline=None, max_examples=60)
@@ -180,5 +181,5 @@ def test_whatever_comes_no_more_is_held_than_one_vector(messages: list[tuple[int
 
 @pytest.mark.slow
 def test_a_simulation_needs_none_of_the_network_s_libraries() -> None:
-    code = "import sys, crescendo.simulator.simulation, crescendo.network.protocol.vector_bytes; sys.exit('google.protobuf' in sys.modules)"  # noqa: E501
+    code = "import sys, crescendo.simulator.simulation, crescendo.network.protocol.vector_parts; sys.exit('google.protobuf' in sys.modules)"  # noqa: E501
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crescendo.core.messages import Settled
+from crescendo.core.vectors import WIRES, encode
 from crescendo.errors import PeerError, UsageError
 from crescendo.network.protocol import wire_pb2 as pb
-from crescendo.network.protocol.vector_bytes import PART, WIRES, Assembly, Part, encode
+from crescendo.network.protocol.vector_parts import PART, Assembly, Part
 from crescendo.network.protocol.wire_messages import (
     BEYOND,
     LARGEST,

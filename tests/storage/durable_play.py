@@ -9,7 +9,7 @@ import numpy as np
 
 from crescendo.core.messages import Vector
 from crescendo.core.terms import Terms
-from crescendo.network.protocol.vector_bytes import encode
+from crescendo.core.vectors import encode
 from crescendo.schedules.sizes import ConstantSizes
 from crescendo.schedules.steps import ConstantSteps
 from crescendo.storage.journal.durable_server import DurableServer

@@ -22,7 +22,7 @@ import pytest
 
 from crescendo.core.messages import Settled
 from crescendo.core.server import DuplicateUpdate
-from crescendo.network.protocol.vector_bytes import encode
+from crescendo.core.vectors import encode
 from crescendo.storage.journal.durable_server import DurableServer, JournalFailed, replay
 from crescendo.storage.journal.journal import Journal
 from crescendo.storage.journal.journal_entries import Received

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from crescendo.core.messages import Sum, Update
 from crescendo.core.server import Server
+from crescendo.core.vectors import WIRES, encode
 from crescendo.errors import PeerError
-from crescendo.network.protocol.vector_bytes import WIRES, encode
 from crescendo.storage.journal.durable_server import DurableServer, replay
 from crescendo.storage.journal.journal_entries import (
     Absent,

@@ -9,8 +9,8 @@ import pytest
 
 from crescendo.core.messages import Settled
 from crescendo.core.server import ConflictingUpdate, DuplicateUpdate
+from crescendo.core.vectors import encode
 from crescendo.errors import PeerError
-from crescendo.network.protocol.vector_bytes import encode
 from crescendo.storage.journal.durable_server import OtherInstance, Published
 from crescendo.storage.journal.journal_entries import Absent, Back, Entry, Joined, Left, Received, Summed, Voided
 from tests.storage.durable_play import INSTANCE, ROUNDS, SIZE, opened, state_of, update

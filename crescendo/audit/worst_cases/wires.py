@@ -11,7 +11,7 @@ from crescendo.audit.driving.subject import Draw, Script, Silent, Subject, relea
 from crescendo.audit.driving.tap import Tap
 from crescendo.audit.worst_cases.edges import RECORDS, tail_words
 from crescendo.audit.worst_cases.scenes import plain_records
-from crescendo.network.protocol.vector_bytes import WIRES, rounded
+from crescendo.core.vectors import WIRES, rounded
 
 ROUNDS = 8  # in a row, on each wire
 

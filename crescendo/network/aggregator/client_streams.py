@@ -14,7 +14,7 @@ from crescendo.core.server import ConflictingUpdate
 from crescendo.errors import PeerError
 from crescendo.network.protocol.framing import heard
 from crescendo.network.protocol.tree_messages import Below
-from crescendo.network.protocol.vector_bytes import Assembly, Part
+from crescendo.network.protocol.vector_parts import Assembly, Part
 from crescendo.network.protocol.wire_messages import (
     SERVICE,
     Goodbye,

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from crescendo.core.messages import Update
+from crescendo.core.vectors import Raw, decode
 from crescendo.errors import PeerError
 from crescendo.network.protocol.tree_messages import Below
-from crescendo.network.protocol.vector_bytes import Raw, decode
 from crescendo.network.protocol.wire_messages import Goodbye, Hello, Refusal, VoidRound, Welcome
 from crescendo.network.server.aggregator_session import Link
 from crescendo.network.server.session import Peer

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from crescendo.core.messages import Sum
+from crescendo.core.vectors import decode
 from crescendo.network.protocol.tree_messages import Below, NodeHello
-from crescendo.network.protocol.vector_bytes import decode
 from crescendo.network.protocol.wire_messages import Goodbye, Hello, VoidRound
 from crescendo.network.server.aggregator_session import Link
 from crescendo.network.server.aggregator_stream import admit_aggregator

@@ -10,6 +10,7 @@ import grpc
 import grpc.aio
 
 from crescendo.core.messages import Sum, Word
+from crescendo.core.vectors import decode, encode
 from crescendo.errors import PeerError, Refused
 from crescendo.network.protocol import tree_pb2 as pb
 from crescendo.network.protocol.tree_messages import (
@@ -22,7 +23,7 @@ from crescendo.network.protocol.tree_messages import (
     sum_parts,
     to_parent,
 )
-from crescendo.network.protocol.vector_bytes import Assembly, decode, encode
+from crescendo.network.protocol.vector_parts import Assembly
 from crescendo.network.protocol.wire_messages import Refusal
 from crescendo.network.server.encoded_broadcasts import Edition
 from crescendo.network.transport.channels import Cut, Hopeless, Patience, Place, channel_to

@@ -16,11 +16,12 @@ import grpc
 import grpc.aio
 
 from crescendo.core.messages import Broadcast, Settled
+from crescendo.core.vectors import decode
 from crescendo.errors import Refused
 from crescendo.logs import Log, quiet
 from crescendo.network.client.participant import Member
 from crescendo.network.client.terms_request import check_refusal, facts_of, read, stopped
-from crescendo.network.protocol.vector_bytes import Assembly, decode
+from crescendo.network.protocol.vector_parts import Assembly
 from crescendo.network.protocol.wire_messages import (
     Ack,
     BroadcastPart,

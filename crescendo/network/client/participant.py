@@ -30,9 +30,9 @@ from pathlib import Path
 from crescendo.core.client import Client, Work
 from crescendo.core.messages import Broadcast, Settled, Vector
 from crescendo.core.terms import Terms
+from crescendo.core.vectors import decode, encode
 from crescendo.errors import CrescendoError, PeerError, UsageError
 from crescendo.logs import Log, quiet
-from crescendo.network.protocol.vector_bytes import decode, encode
 from crescendo.network.transport.wording import named
 from crescendo.privacy.accounting.events import PoissonGaussian
 from crescendo.storage.ledger.open_ledger import Ledger, Lost, Release

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from google.protobuf.message import DecodeError
 
+from crescendo.core.vectors import Raw
 from crescendo.network.protocol import wire_pb2 as pb
-from crescendo.network.protocol.vector_bytes import Raw
 
 MESSAGE, VECTOR, DATA = 0x12, 0x1A, 0x32  # field 2, 3 and 6, each with its length before it
 SMALL = 1 << 14  # bytes of a message that is left to protobuf

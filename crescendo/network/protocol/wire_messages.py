@@ -2,7 +2,7 @@
 
 `to_server` and `to_client` make the protobuf message; `from_client` and `from_server` read one, and raise `PeerError` for
 whatever a sound peer would not send. Nothing is kept between calls. Vectors travel as `UpdatePart` and `BroadcastPart`:
-`update_parts` and `broadcast_parts` make them, `crescendo.network.protocol.vector_bytes.Assembly` puts them together again.
+`update_parts` and `broadcast_parts` make them, `crescendo.network.protocol.vector_parts.Assembly` puts them together again.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from crescendo.core.messages import Settled
+from crescendo.core.vectors import WIRES, Raw
 from crescendo.errors import PeerError, UsageError
 from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.network.protocol.framing import Framed, framed
 from crescendo.network.protocol.peer_text import cleaned
-from crescendo.network.protocol.vector_bytes import PART, WIRES, Part, Raw, split
+from crescendo.network.protocol.vector_parts import PART, Part, split
 
 SERVICE = "crescendo.v1.Federation"
 LARGEST = 2**53  # rounds, k, epochs, lengths: exact in every language's numbers

@@ -26,7 +26,7 @@ from crescendo.network.protocol.tree_messages import (
     from_node,
     to_node,
 )
-from crescendo.network.protocol.vector_bytes import Assembly
+from crescendo.network.protocol.vector_parts import Assembly
 from crescendo.network.protocol.wire_messages import Goodbye, Hello, Refusal, VoidRound
 from crescendo.network.server.aggregator_session import Link
 from crescendo.network.server.service import IncomingSum

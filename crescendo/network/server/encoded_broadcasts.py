@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from crescendo.core.messages import Settled
-from crescendo.network.protocol.vector_bytes import Raw
+from crescendo.core.vectors import Raw
 from crescendo.network.protocol.wire_messages import broadcast_parts, with_yours
 
 

@@ -17,12 +17,12 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from crescendo.core.buffer_pool import Spares
+from crescendo.core.buffer_pool import BufferPool
 from crescendo.errors import PeerError
 from crescendo.logs import Log, quiet
 from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.network.protocol.framing import heard
-from crescendo.network.protocol.vector_bytes import Assembly, Part
+from crescendo.network.protocol.vector_parts import Assembly, Part
 from crescendo.network.protocol.wire_messages import (
     SERVICE,
     Goodbye,
@@ -63,7 +63,7 @@ class NetworkServer:
         self.heard_at: dict[int, float] = {}
         self._traffic: dict[int, Traffic] = {}
         self._desk = Desk(hall, self.peers, self.heard_at, self._traffic)
-        self._spares = Spares(4)  # one for all streams: what each of many kept for itself would add up
+        self._buffers = BufferPool(4)  # one for all streams: what each of many kept for itself would add up
         self.conduct: defaultdict[int, Conduct] = defaultdict(Conduct)
         self._porch, self._questions = Porch(len(hall.names)), Questions()
         self._arriving: set[int] = set()  # clients whose hello is in line
@@ -247,7 +247,7 @@ class NetworkServer:
     async def _read_all(self, peer: Peer, context: Any) -> None:
         """Read until the client has nothing more to say. What breaks the protocol is raised."""
         hall, c = self.hall, peer.client
-        assembly = Assembly(len(hall.durable.model), (hall.wire,), self._spares)
+        assembly = Assembly(len(hall.durable.model), (hall.wire,), self._buffers)
         while (raw := await context.read()) is not grpc.aio.EOF:
             peer.heard = self.heard_at[c] = time.monotonic()
             message = from_client(raw)

@@ -18,14 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from crescendo.core.buffer_pool import Spares
+from crescendo.core.buffer_pool import BufferPool
 from crescendo.core.messages import Pair, Settled, Vector
 from crescendo.core.server import ConflictingUpdate, DuplicateUpdate, RefusedSum
 from crescendo.core.terms import Terms
+from crescendo.core.vectors import Raw, decode, encoded, largest
 from crescendo.errors import PeerError, UsageError
 from crescendo.logs import Log, quiet
 from crescendo.network.protocol.tree_messages import SumRefusal
-from crescendo.network.protocol.vector_bytes import Raw, decode, encoded, largest
 from crescendo.network.protocol.wire_messages import Goodbye, Hello, Refusal, VoidRound, Welcome
 from crescendo.network.server.encoded_broadcasts import Edition, News
 from crescendo.network.transport.wording import named, ranges
@@ -111,7 +111,7 @@ class Hall:
         self._index, self._named = {name: c for c, name in enumerate(names)}, dict(enumerate(names))
         self._void: dict[int, list[int]] = {}  # declared void by their clients and not yet logged: a line for many
         self._edition: Edition | None = None  # the newest, unless the model has moved since
-        self._spares = Spares()
+        self._buffers = BufferPool()
         self._long = False
         self._log_notes()
         durable.refuse_beyond(largest(wire) / 2)  # a model that the wire cannot carry could be told to nobody
@@ -304,7 +304,7 @@ class Hall:
 
     def _on_the_wire(self, model: Vector) -> Raw:
         try:
-            return encoded(model, self.wire, self._spares)
+            return encoded(model, self.wire, self._buffers)
         except UsageError:  # only a journal of an older version can hold more; such a run is lost, the server is not
             most = largest(self.wire)
             return encoded(np.clip(model, -most, most), self.wire)

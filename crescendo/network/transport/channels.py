@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError
 
 from crescendo.errors import UsageError
 from crescendo.network.protocol import wire_pb2 as pb
-from crescendo.network.protocol.vector_bytes import PART
+from crescendo.network.protocol.vector_parts import PART
 from crescendo.network.protocol.wire_messages import SERVICE, TERMS
 from crescendo.network.transport.error_translation import reason_of
 

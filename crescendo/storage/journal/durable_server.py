@@ -33,12 +33,15 @@ from crescendo.core.terms import Terms
 from crescendo.errors import CrescendoError, DataError, Refused, UsageError
 from crescendo.storage.journal.journal import SEGMENT_BYTES, Journal, JournalFailed, lock_folder
 from crescendo.storage.journal.journal_entries import (
+    Absent,
+    Back,
     Entry,
-    Left,
+    Joined,
     NewEpoch,
     Opened,
     Received,
     Summed,
+    Voided,
     from_bytes,
     to_bytes,
 )
@@ -60,12 +63,9 @@ class Published(NamedTuple):
 
 
 class _News(NamedTuple):
-    model: npt.NDArray[np.float64]
-    k: int
-    epoch: int
+    word: Word  # to the clients of which something changed
     late: int
     present: npt.NDArray[np.bool_]
-    changed: dict[int, Settled]
 
 
 def digest_of(terms: str) -> str:
@@ -97,7 +97,7 @@ class DurableServer:
         self.model: npt.NDArray[np.float64] = np.zeros(0)
         self.k = self.epoch = self.late = 0  # late: updates applied after their round was complete without them
         self.present: npt.NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)  # whom rounds wait for
-        self._changed: dict[int, Settled] = {}
+        self._changed: set[int] = set()  # clients of which something was submitted since the last commit
         self._settled: dict[int, Settled] = {}
         self._snapshot_at = self._snapshot_written = 0  # of the newest: entries, bytes of this process
         self._since = 0  # bytes of journal after it that were there already
@@ -114,7 +114,7 @@ class DurableServer:
             else:
                 self._state = self._resume(agreed)
             self._snapshot_bytes = snapshot_bytes or max(SNAPSHOT_BYTES, 16 * self._state.server.model.nbytes)
-            self._settled = self._state.all_settled()
+            self._settled.update(self._state.server.word(range(agreed.clients), model=False).yours)
             self._publish(self._news())
         except BaseException:
             self.close()
@@ -204,11 +204,10 @@ class DurableServer:
 
     def broadcast(self, client: int) -> Broadcast:
         """What to tell a client now."""
-        with self._publishing:
-            return Broadcast(self.model, self.k, self._settled[client], self.epoch)
+        return self.word([client]).to(client)
 
     def word(self, clients: Iterable[int], model: bool = True) -> Word:
-        """What to tell an aggregator now about the clients below it."""
+        """What to tell these clients now; without the model, only what is settled."""
         with self._publishing:
             yours = {c: self._settled[c] for c in clients}
             return Word(yours, self.k, self.epoch, self.model if model else None)
@@ -219,7 +218,7 @@ class DurableServer:
 
     def start_of(self, client: int) -> int:
         """The round that a client has to go on with, once its `Back` is committed."""
-        return max(self.k, self._state.last(client) + 1)
+        return max(self.k, self._state.server.last(client) + 1)
 
     @property
     def finished(self) -> bool:
@@ -305,21 +304,23 @@ class DurableServer:
             )
 
     def _note_changed(self, entry: Entry) -> None:
-        clients = [c for _, c in entry.pairs] if isinstance(entry, Summed) else [getattr(entry, "client", None)]
-        for client in clients:
-            if client is not None and not isinstance(entry, Left):  # nothing of a client that left changes any more
-                self._changed[client] = self._state.settled(client)
+        match entry:
+            case Summed(pairs):
+                self._changed.update(c for _, c in pairs)
+            case Received() | Voided() | Absent() | Back() | Joined():
+                self._changed.add(entry.client)
 
     def _news(self) -> _News:
         """The state as it is now in memory, to be published once it is on disk."""
-        server, changed, self._changed = self._state.server, self._changed, {}
-        return _News(server.model, server.k, server.epoch, server.late, server.present, changed)
+        server, changed, self._changed = self._state.server, self._changed, set()
+        return _News(server.word(changed), server.late, server.present)
 
     def _publish(self, news: _News) -> Published:
         with self._publishing:
-            due = (self.k, self.epoch) != (news.k, news.epoch)
-            self.model, self.k, self.epoch, self.late, self.present, changed = news
-            acks = {c: settled for c, settled in changed.items() if settled != self._settled[c]}
+            word, self.late, self.present = news
+            due = (self.k, self.epoch) != (word.k, word.epoch)
+            self.model, self.k, self.epoch = np.asarray(word.model, np.float64), word.k, word.epoch
+            acks = {c: settled for c, settled in word.yours.items() if settled != self._settled[c]}
             self._settled.update(acks)
             return Published(due, acks)
 

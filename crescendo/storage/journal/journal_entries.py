@@ -13,11 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from crescendo.core.messages import Vector
+from crescendo.core.messages import Pair, Vector
+from crescendo.core.vectors import WIRES, Raw, decode, item_bytes
 from crescendo.errors import DataError
-from crescendo.network.protocol.vector_bytes import WIRES, Raw, decode, item_bytes
-
-Pair = tuple[int, int]  # (round, client)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

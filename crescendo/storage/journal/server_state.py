@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-import numpy as np
-
 from crescendo.core.messages import Settled, Sum, Update, Vector
 from crescendo.core.server import Server
 from crescendo.core.terms import Terms
@@ -37,7 +35,6 @@ class ServerState:
     def __init__(self, digest: str, server: Server) -> None:
         self.digest, self.server, self.terms = digest, server, server.terms
         self.instances: dict[int, str] = {}
-        self._last: dict[int, int] = {}  # client -> last round that it is known to have sent
 
     @classmethod
     def opened(cls, entry: Opened, terms: Terms) -> Self:
@@ -49,13 +46,10 @@ class ServerState:
         match entry:
             case Received(round, client):
                 self.server.receive(Update(round, client, delta_of(entry) if delta is None else delta))
-                self._sent(round, client)
             case Summed(pairs):
                 self.server.receive_sum(Sum(pairs, delta_of(entry) if delta is None else delta))
-                for round, client in pairs:
-                    self._sent(round, client)
             case Voided(round, client):
-                known = round in self.settled(client)
+                known = round in self.server.settled(client)
                 self.server.void(round, client)
                 return not known
             case Absent(client):
@@ -63,9 +57,8 @@ class ServerState:
                 self.server.absent(client)
                 return not known
             case Back(client, last):
-                known = self._present(client) and self.last(client) == last
+                known = self._present(client) and self.server.last(client) == last
                 self.server.back(client, last)
-                self._last[client] = last
                 return not known
             case Joined(client, instance):
                 return self._join(client, instance)
@@ -82,22 +75,6 @@ class ServerState:
     def low(self, round: int) -> int:
         """Where the block of a round begins in the model."""
         return self.terms.block(round, len(self.server.model))[0]
-
-    def settled(self, client: int) -> Settled:
-        """The rounds of a client of which nothing more will come."""
-        return self.server.settled(client)
-
-    def all_settled(self) -> dict[int, Settled]:
-        """The same for every client, those that have left included."""
-        exported = self.server.export()
-        beyond: dict[int, set[int]] = {}
-        for c, i in exported["beyond"]:
-            beyond.setdefault(c, set()).add(i)
-        return {c: Settled(int(b), frozenset(beyond.get(c, ()))) for c, b in enumerate(exported["below"])}
-
-    def last(self, client: int) -> int:
-        """The last round that a client is known to have sent, -1 for none."""
-        return self._last.get(client, -1)
 
     def epoch_after(self, client: int, epoch: int, k: int, acknowledged: Settled) -> int | None:
         """The epoch to begin if a client has seen more of this federation than is here; None if all is well."""
@@ -124,19 +101,15 @@ class ServerState:
         """The state that was exported, bit for bit."""
         state = cls(str(exported["digest"]), Server.restore(terms, exported))
         state.instances = {int(c): str(name) for c, name in exported["instances"]}
-        state._last = {c: int(last) for c, last in enumerate(np.asarray(exported["last"])) if last >= 0}
         return state
 
     # -- inside --------------------------------------------------------------------------------------------------------
-
-    def _sent(self, round: int, client: int) -> None:
-        self._last[client] = max(self.last(client), round)
 
     def _present(self, client: int) -> bool:
         return 0 <= client < self.terms.clients and bool(self.server.present[client])
 
     def _join(self, client: int, instance: str) -> bool:
-        self.settled(client)  # refuses a client that is not in the terms, or that has left
+        self.server.settled(client)  # refuses a client that is not in the terms, or that has left
         known = self.instances.get(client)
         if known is not None and known != instance:
             raise OtherInstance(
@@ -147,6 +120,6 @@ class ServerState:
         return known is None
 
     def _lacks(self, client: int, acknowledged: Settled) -> bool:
-        here = self.settled(client)
+        here = self.server.settled(client)
         claimed = [range(here.below, acknowledged.below), sorted(acknowledged.beyond)]
         return any(i not in here and self.terms.share(i, client) for rounds in claimed for i in rounds)
