@@ -50,7 +50,6 @@ LIBRARIES: dict[str, set[str]] = {"errors": set(), "core": {"numpy", "xxhash"}, 
 """What a room may import from elsewhere, beside the standard library; rooms that are not named, anything."""
 
 KNOWN_IMPORTS: set[str] = {
-    "audit.worst_cases.wires -> network.protocol.vector_bytes",
     "federation.agreement -> config.loading",
     "federation.agreement -> config.schema",
     "federation.agreement -> network.protocol.peer_text",
@@ -72,9 +71,6 @@ KNOWN_IMPORTS: set[str] = {
     "report.from_result -> cli.terminal",
     "runs.simulate -> report.from_result",
     "runs.simulate -> report.page",
-    "simulator.simulation -> network.protocol.vector_bytes",
-    "storage.journal.journal_entries -> network.protocol.vector_bytes",
-    "worker -> network.protocol.vector_bytes",
 }
 KNOWN_CYCLES: set[str] = {
     "cli <-> federation",
