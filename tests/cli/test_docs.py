@@ -41,6 +41,13 @@ def test_files_named_in_the_paper_map_exist() -> None:
         assert (ROOT / name).exists(), name
 
 
+def test_tests_named_in_the_departures_exist() -> None:
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", (DOCS / "departures.md").read_text())
+    assert len(named) > 20
+    for file, test in named:
+        assert f"def {test}(" in (ROOT / file).read_text(), f"{file}::{test}"
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
