@@ -26,7 +26,7 @@ def without_version(text: str) -> str:
 def test_the_generated_files_are_those_of_the_proto_file(name: str, tmp_path: Path) -> None:
     outputs = [f"--python_out={tmp_path}", f"--pyi_out={tmp_path}", f"crescendo/network/protocol/{name}.proto"]
     subprocess.run([sys.executable, "-m", "grpc_tools.protoc", "-I", ".", *outputs], cwd=ROOT, check=True)
-    for file in (f"crescendo/network/protocol/{name}_pb2.py", f"crescendo/runtimes/{name}_pb2.pyi"):
+    for file in (f"crescendo/network/protocol/{name}_pb2.py", f"crescendo/network/protocol/{name}_pb2.pyi"):
         kept = [line for line in (ROOT / file).read_text().splitlines(keepends=True) if not line.startswith(OURS)]
         assert without_version("".join(kept)) == without_version((tmp_path / file).read_text()), file
 
