@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from crescendo.core.client import Client, Done, Wait, Work
 from crescendo.core.messages import Broadcast, Update, Vector
+from crescendo.core.sides import ClientSide
 from crescendo.core.terms import Terms
 from crescendo.core.vectors import rounded
 from crescendo.data.records import Records
@@ -24,7 +25,7 @@ class Worker:
     replacement and the displacement is sent as it is. A round that is restarted draws the same records, from the stream
     of (seed, client, round). ``wire`` is the type of the floats that are sent: the client moves by what it sent,
     rounded as the server will see it. A private release that does not fit is cut to the largest float there is: whether a
-    round is sent must not depend on what is in it.
+    round is sent must not depend on what is in it. ``client`` is given if it is another algorithm's than the core's.
     """
 
     def __init__(
@@ -38,10 +39,11 @@ class Worker:
         seed: int,
         wire: str = "float32",
         mechanism: Mechanism | None = None,
+        client: ClientSide | None = None,
     ) -> None:
         if mechanism is None and not len(rows):  # a private client without records sends noise like any other
             raise UsageError(f"client {me} has no records; give every client at least one")
-        self.client = Client(terms, me, model)
+        self.client = Client(terms, me, model) if client is None else client
         self._size, self._wire = objective.size, wire
         self._mechanism = Plain(terms, me, rows, seed) if mechanism is None else mechanism
         self._mechanism.check(terms, objective)

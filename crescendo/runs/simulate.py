@@ -22,6 +22,7 @@ from crescendo.runs.clocks import make_timing
 from crescendo.runs.evaluation import Meter
 from crescendo.config.loading import read, write
 from crescendo.core.random import Purpose, stream
+from crescendo.core.server import Server
 from crescendo.data import Dataset
 from crescendo.data.records import IntArray
 from crescendo.errors import PeerError, UsageError
@@ -132,7 +133,7 @@ def run_prepared(prepared: Prepared, out: str | None = None, watch: Watch | None
 
     timing = make_timing(config, terms)
     try:
-        trace = Simulation(terms, workers, model, timing, seed, wire=wire, observe=observe).run()
+        trace = Simulation(terms, workers, Server(terms, model), timing, seed, wire=wire, observe=observe).run()
     except PeerError as error:
         raise UsageError(f"the run broke off: {error}; a smaller step size often helps") from error
     metrics, guarantee = meter.finish(), prepared.privacy

@@ -26,13 +26,13 @@ import numpy.typing as npt
 from crescendo.core.client import Done, Work
 from crescendo.core.messages import Broadcast, Update, Vector
 from crescendo.core.random import Purpose, stream
-from crescendo.core.server import DuplicateUpdate, Server
+from crescendo.core.refusals import DuplicateUpdate
+from crescendo.core.sides import ServerSide, WorkerSide
 from crescendo.core.terms import Terms
 from crescendo.core.vectors import message_bytes, rounded
 from crescendo.errors import UsageError
 from crescendo.simulator.timing import Timing
 from crescendo.simulator.trace import Recorder, Trace
-from crescendo.worker import Worker
 
 MOST_RESENDS = 10_000  # of one message: a bound that no sensible loss rate reaches
 MOST_CRASHES = 1_000  # of one client in one round
@@ -55,7 +55,7 @@ class Moment:
 class _Runner:
     """One client on the clock. Slot h begins at ``began + (h - first) / speed``; undisturbed it will reach slot ``goal``."""
 
-    worker: Worker
+    worker: WorkerSide
     speed: float
     state: Literal["idle", "busy", "waiting", "done", "down"] = "idle"
     began: float = 0.0
@@ -76,13 +76,13 @@ class _Runner:
 
 
 class Simulation:
-    """Drives workers and a server through one run."""
+    """Drives workers and a server, of whatever algorithm, through one run."""
 
     def __init__(
         self,
         terms: Terms,
-        workers: Sequence[Worker],
-        model: Vector,
+        workers: Sequence[WorkerSide],
+        server: ServerSide,
         timing: Timing,
         seed: int,
         wire: str = "float32",
@@ -92,7 +92,7 @@ class Simulation:
             raise UsageError(
                 f"{terms.clients} clients need as many workers and speeds; got {len(workers)} and {len(timing.speeds)}"
             )
-        self.terms, self.timing, self.server = terms, timing, Server(terms, model)
+        self.terms, self.timing, self.server = terms, timing, server
         self.now = 0.0
         self._runners = [_Runner(worker, speed) for worker, speed in zip(workers, timing.speeds, strict=True)]
         self._queue: list[tuple[float, int, Callable[[int, Any], None], int, Any]] = []
@@ -104,7 +104,7 @@ class Simulation:
         self._finished_at = 0.0
         self._bytes_up, self._bytes_down = (
             0,
-            terms.clients * message_bytes(len(model), wire),
+            terms.clients * message_bytes(len(server.model), wire),
         )  # everybody gets the first model
         self._away: set[int] = set()  # declared absent
         self._newest: Vector | None = None  # the model broadcast last, and how it travels
@@ -247,10 +247,11 @@ class Simulation:
         if runner.state == "waiting":
             self._record.add("waits", c, runner.since, self.now)
             self._on_begin(c)
-        elif runner.state == "busy" and runner.goal < (
-            goal := self.terms.allowed(runner.worker.client.round, broadcast.k, c)
-        ):
-            self._plan(runner, c, goal)
+        elif runner.state == "busy":
+            todo = runner.worker.next()
+            goal = todo.first + todo.slots if isinstance(todo, Work) else 0
+            if goal > runner.goal:
+                self._plan(runner, c, goal)
 
     def _hear(self, runner: _Runner, index: int, broadcast: Broadcast) -> None:
         runner.heard.setdefault(broadcast.k, index)
@@ -307,7 +308,7 @@ class Simulation:
 
     def _exclude(self, c: int, rounds: range) -> None:
         """k has passed these rounds of an absent client; those that are open are excluded from what is promised."""
-        settled = self.server.settled(c)
+        settled = self.server.broadcast(c).yours
         for i in rounds:
             if i not in settled and self.terms.share(i, c):
                 self._record.add("excluded", i, c)

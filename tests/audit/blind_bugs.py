@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from crescendo.core.client import Client
 from crescendo.core.messages import Broadcast
 from crescendo.core.vectors import rounded
 from crescendo.data.records import Records
@@ -177,6 +178,7 @@ class EarlyRefresh(Worker):
     def receive(self, broadcast: Broadcast) -> None:
         super().receive(broadcast)
         client, slots = self.client, self._slots
+        assert isinstance(client, Client)
         if slots is None or len(slots.rows) or client._put_aside is None:
             return
         aside, client._put_aside = client._put_aside, None

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
+from crescendo.core.server import Server
 from crescendo.core.terms import Terms
 from crescendo.errors import CrescendoError, Refused, UsageError
 from crescendo.schedules import ConstantDelay, ListedSizes, PowerDelay, certify
@@ -20,8 +21,8 @@ from tests import paper
 from tests.core.play import plain_assignment, plain_shares
 from tests.core.properties import for_all
 from tests.core.strategies import Coded, make_terms
-from tests.storage import federations as f
-from tests.storage.federations import Case, Parts, simulate
+from tests.simulator import federations as f
+from tests.simulator.federations import Case, Parts, simulate
 
 PARTS = Parts()
 TWO = make_terms((4, 4, 6), (0.5, 0.5), {"ahead": 1})
@@ -252,4 +253,4 @@ def test_times_whose_sum_would_overflow_are_refused(make: Callable[[], object]) 
 
 def test_as_many_workers_as_clients() -> None:
     with pytest.raises(UsageError):
-        PARTS.simulation(TWO, [], np.zeros(2), Timing((1.0, 1.0), (0.0, 0.0)), 0)
+        PARTS.simulation(TWO, [], Server(TWO, np.zeros(2)), Timing((1.0, 1.0), (0.0, 0.0)), 0)

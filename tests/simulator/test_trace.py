@@ -14,8 +14,8 @@ from crescendo.simulator.timing import Constant, LogNormal, Timing
 from crescendo.simulator.trace import Inconsistent, Trace
 from tests.core.properties import for_all, same
 from tests.core.strategies import make_terms
-from tests.storage import federations as f
-from tests.storage.federations import Case, Parts, simulate
+from tests.simulator import federations as f
+from tests.simulator.federations import Case, Parts, simulate
 
 PARTS = Parts()
 TWO = make_terms((4, 6, 8, 8), (0.5, 0.5), {"ahead": 1})

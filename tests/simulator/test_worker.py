@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from crescendo.core.server import Server
 from crescendo.core.terms import Terms
 from crescendo.data.records import Records
 from crescendo.errors import CrescendoError
@@ -96,7 +97,7 @@ def run(
     model = np.full(objective.size, 0.1)
     rows = np.arange(len(records)) if rows is None else rows
     worker = worker_class(terms, 0, model, objective, records, rows, seed=seed, wire=wire)
-    trace = Simulation(terms, [worker], model, Timing((3.0,), (0.0,), Constant(0.1)), 0, wire=wire).run()
+    trace = Simulation(terms, [worker], Server(terms, model), Timing((3.0,), (0.0,), Constant(0.1)), 0, wire=wire).run()
     assert trace.gradients == terms.before(terms.rounds)
     return trace.model
 

@@ -113,13 +113,19 @@ class Member:
 
     def _go_on(self) -> None:
         """Put the client where its ledger says it is. Any broadcast is newer than what it knows now, so epoch -1."""
-        contract, fresh = self.contract, self._worker.client.export()
+        contract, fresh = self.contract, self._client.export()
         releases = self._ledger.unacknowledged(contract.federation)
         sent = [decode(data, contract.wire, self._numbers(i)) for i, data in releases]
         state = {**fresh, "round": self.last + 1, "epoch": -1}
         state |= {"sent_rounds": [release.round for release in releases], "sent": sent}
         self._worker.client = Client.restore(contract.terms, state)
-        self._worker.client.resume(self.last + 1)  # passes rounds without a share
+        self._client.resume(self.last + 1)  # passes rounds without a share
+
+    @property
+    def _client(self) -> Client:
+        client = self._worker.client
+        assert isinstance(client, Client)  # a ledger and an outbox go with the core's own algorithm
+        return client
 
     def _numbers(self, i: int) -> int:
         low, high = self.contract.terms.block(i, self.contract.size)
@@ -177,7 +183,7 @@ class Member:
 
     @property
     def round(self) -> int:
-        return self._worker.client.round
+        return self._client.round
 
     @property
     def final(self) -> Vector | None:
@@ -218,7 +224,7 @@ class Member:
             start, news, acked = self._start, self._news, self._acked
             self._news = self._acked = None
             self._noted = False
-        client = self._worker.client
+        client = self._client
         if start > client.round:
             self._log("rounds_void", first=client.round, next=start)
             self._worker.restart_round()
@@ -253,7 +259,7 @@ class Member:
     def _give_up(self, round: int, event: PoissonGaussian, error: BaseException) -> Lost:
         """Charge the round as void and go on with the next. The log does not say what was raised: that may be about a record."""
         self._ledger.charge_void(self.contract.federation, round, event)
-        self._worker.client.give_up(round)
+        self._client.give_up(round)
         self._worker.restart_round()
         self.last = round
         self._failed += 1

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from crescendo.core.client import Client
 from crescendo.core.messages import Broadcast, Update
 from crescendo.core.terms import Terms
 from crescendo.simulator.simulation import Simulation
 from crescendo.simulator.timing import Exponential
 from crescendo.simulator.trace import Trace
 from crescendo.worker import Worker
-from tests.core import planted_clients, planted_servers
+from tests.core import planted_clients
 
 
 def with_client(bug: Any) -> type[Worker]:
@@ -21,8 +22,7 @@ def with_client(bug: Any) -> type[Worker]:
 
     class Planted(Worker):
         def __init__(self, terms: Terms, me: int, model: Any, *rest: Any, **more: Any) -> None:
-            super().__init__(terms, me, model, *rest, **more)
-            self.client = bug(terms, me, model)
+            super().__init__(terms, me, model, *rest, **{**more, "client": bug(terms, me, model)})
 
     Planted.__name__ = bug.__name__
     return Planted
@@ -74,6 +74,7 @@ class RoundsTwice(Worker):
     def finish(self) -> Update:
         update = super().finish()
         rounded = Update(update.round, update.client, update.delta.astype(np.float32).astype(np.float64))
+        assert isinstance(self.client, Client)
         self.client._sent[update.round] = rounded.delta
         return rounded
 
@@ -127,14 +128,6 @@ class CountsRoundsAheadFromOne(Simulation):
     def _trace(self) -> Trace:
         self._ahead += 1
         return super()._trace()
-
-
-class BelievesAnyRound(Simulation):
-    """The server takes rounds that nobody can be in, so that a hasty client is not stopped there."""
-
-    def __init__(self, terms: Terms, workers: Any, model: Any, *rest: Any, **more: Any) -> None:
-        super().__init__(terms, workers, model, *rest, **more)
-        self.server = planted_servers.BelievesAnyRound(terms, model)
 
 
 # -- checks of [thmalg]

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from crescendo.core.server import Server
 from crescendo.core.terms import Terms
 from crescendo.data.records import Records
 from crescendo.errors import CrescendoError
@@ -33,6 +34,7 @@ NOTHING = Records(np.zeros((1, 1)), np.zeros(1))
 @dataclass(frozen=True)
 class Parts:
     worker: Any = Worker
+    server: Any = Server
     simulation: Any = Simulation
     trace: Any = Trace
 
@@ -62,7 +64,8 @@ def simulate(parts: Parts, case: Case, wire: str = "float64") -> Run:
         parts.worker(terms, c, model, Tally(terms, c, assignment, book), NOTHING, rows, seed=case.seed, wire=wire)
         for c in range(terms.clients)
     ]
-    simulation = parts.simulation(terms, workers, model, case.timing, case.seed, wire=wire, observe=moments.append)
+    server = parts.server(terms, model)
+    simulation = parts.simulation(terms, workers, server, case.timing, case.seed, wire=wire, observe=moments.append)
     try:
         trace = simulation.run()
     except CrescendoError as error:

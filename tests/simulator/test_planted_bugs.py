@@ -9,12 +9,13 @@ import pytest
 
 from crescendo.simulator.timing import Constant, Crashes, Timing
 from crescendo.simulator.trace import Inconsistent
+from tests.core.planted_servers import BelievesAnyRound
 from tests.core.properties import for_all, name_of_bug
 from tests.core.strategies import make_terms
+from tests.simulator import federations as f
+from tests.simulator import planted
 from tests.simulator import test_worker as sgd
-from tests.storage import federations as f
-from tests.storage import planted
-from tests.storage.federations import Case, Parts
+from tests.simulator.federations import Case, Parts
 
 pytestmark = pytest.mark.slow
 any_case, plain_case = f.cases(), f.plain_cases()
@@ -24,8 +25,8 @@ CHURN = Case(
     seed=0,
 )
 
-GULLIBLE_AND_HASTY = Parts(worker=planted.RunsASlotTooFar, simulation=planted.BelievesAnyRound)
-GULLIBLE_AND_WILD = Parts(worker=planted.WorksWhileItShouldWait, simulation=planted.BelievesAnyRound)
+GULLIBLE_AND_HASTY = Parts(worker=planted.RunsASlotTooFar, server=BelievesAnyRound)
+GULLIBLE_AND_WILD = Parts(worker=planted.WorksWhileItShouldWait, server=BelievesAnyRound)
 TWICE = "in a model more than once"
 OTHER = f"Not equal|computed on other models|{TWICE}"
 BUGS: list[Any] = [

@@ -1,0 +1,1 @@
+"""Rival algorithms, one file each: a server and a client for the simulator, beside the core's own (`crescendo.core.sides`)."""
