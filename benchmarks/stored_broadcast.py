@@ -30,9 +30,10 @@ import grpc.aio
 import numpy as np
 
 from crescendo.config.loading import read
+from crescendo.config.to_terms import terms_text
 from crescendo.core.messages import Settled
 from crescendo.core.vectors import encode
-from crescendo.federation.agreement import Agreed, build_terms, terms_text
+from crescendo.federation.agreement import Agreement, build_terms
 from crescendo.federation.own_records import Source
 from crescendo.federation.policy import Policy
 from crescendo.network.client.join import join
@@ -64,7 +65,7 @@ class Case:
     def __str__(self) -> str:
         return f"{self.mechanism}, {self.records:,} records of {self.features:,} features"
 
-    def agreed(self) -> Agreed:
+    def agreed(self) -> Agreement:
         rounds = 400
         raw: dict[str, Any] = {
             "run": {"wire": "float32"},
@@ -99,7 +100,7 @@ CASES = (Case("minibatch", 1_000_000, 30), Case("local", 100_000, 30), Case("min
 class Sender:
     """Answers the client as a server would, and tells it something new all the time."""
 
-    agreed: Agreed
+    agreed: Agreement
     sent: list[int] = field(default_factory=list)  # nanoseconds
     rounds: int = 0
     done: asyncio.Event = field(default_factory=asyncio.Event)

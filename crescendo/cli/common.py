@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from crescendo.errors import CrescendoError
-from crescendo.network.protocol.peer_text import cleaned
+from crescendo.federation.peer_text import cleaned
 
 if TYPE_CHECKING:
     from crescendo.logs import Log

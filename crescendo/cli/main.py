@@ -81,17 +81,18 @@ def run(
 def schedule(file: RunFile, overrides: Overrides = None, as_json: AsJson = False) -> None:
     """Show what a run file asks for before running or serving it: the certificate and the first rounds."""
     with one_sentence():
-        from crescendo.runs.certified import certified, read_either
+        from crescendo.config.loading import read_either
 
         config = read_either(file, overrides or ())
 
         from crescendo.cli import show_run as show
         from crescendo.cli.terminal import progress_bar
+        from crescendo.runs.certified import certified
 
         with progress_bar() as bar:
             bar.add_task("Certifying", total=None)
             found = certified(config)
-        print_json(show.schedule_as_json(found)) if as_json else show.schedule(found)
+        print_json(show.schedule_as_json(*found)) if as_json else show.schedule(*found)
 
 
 @data.command("list", epilog="Example: crescendo data list --json")

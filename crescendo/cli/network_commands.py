@@ -28,7 +28,7 @@ def serve(
 ) -> None:
     """Serve a federation until its last round; stopped or killed, it goes on where it was."""
     with on_the_network():
-        from crescendo.federation.agreement import read_served
+        from crescendo.config.loading import read_served
 
         config = read_served(file, overrides or [])
 

@@ -14,8 +14,8 @@ from crescendo.cli.terminal import new_table, printer, progress_bar, say, size
 from crescendo.config.schema import Config
 from crescendo.core.terms import Terms
 from crescendo.data import SourceInfo
-from crescendo.runs.certified import Certified
-from crescendo.runs.guarantee import Guarantee
+from crescendo.federation.agreement import Agreement
+from crescendo.privacy.planning.guarantee import Guarantee
 from crescendo.runs.prepare import Prepared
 from crescendo.runs.simulate import Result, Row, Watch
 from crescendo.simulator.simulation import Moment
@@ -143,9 +143,9 @@ def _savings(console: Console, found: Result) -> None:
     console.print(table)
 
 
-def schedule(made: Certified) -> None:
+def schedule(agreement: Agreement, privacy: Guarantee | None) -> None:
     """The certificate, with both sides of every condition, what privacy costs, and the first rounds."""
-    console, found, terms = printer(), made.certificate, made.terms
+    console, found, terms = printer(), agreement.schedule, agreement.terms
     console.print(
         f"{found.rounds:,} rounds, {found.gradients:,} gradients, {terms.clients} clients, "
         f"waiting by {'rounds' if found.rule == 'd' else 'tau'}",
@@ -162,8 +162,8 @@ def schedule(made: Certified) -> None:
         console.print(table)
     for note in found.notes:
         console.print(note, highlight=False, soft_wrap=True)
-    if made.privacy is not None:
-        _costs(console, made.privacy, made.names)
+    if privacy is not None:
+        _costs(console, privacy, agreement.names)
     table = new_table("First rounds", "round", "gradients", "before it", "step size", left=0)
     table.add_column("per client", justify="right")
     for row in first_rounds(terms):
@@ -202,8 +202,8 @@ def first_rounds(terms: Terms, most: int = FIRST_ROUNDS) -> list[Row]:
     ]
 
 
-def schedule_as_json(made: Certified) -> Row:
-    found, terms, privacy = made.certificate, made.terms, made.privacy
+def schedule_as_json(agreement: Agreement, privacy: Guarantee | None) -> Row:
+    found, terms = agreement.schedule, agreement.terms
     return {
         "rounds": found.rounds,
         "gradients": found.gradients,
@@ -224,7 +224,9 @@ def schedule_as_json(made: Certified) -> Row:
             "stated_epsilon": privacy.stated,
             "clients": [
                 {"name": name, "records": records, "epsilon": spent.epsilon}
-                for name, records, spent in zip(made.names, privacy.certificate.records, privacy.spent, strict=True)
+                for name, records, spent in zip(
+                    agreement.names, privacy.certificate.records, privacy.spent, strict=True
+                )
             ],
         },
     }

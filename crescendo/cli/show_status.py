@@ -17,7 +17,7 @@ from rich.text import Text
 
 from crescendo.cli.terminal import new_table, printer, size, span
 from crescendo.errors import UsageError
-from crescendo.network.protocol.peer_text import all_cleaned
+from crescendo.federation.peer_text import all_cleaned
 from crescendo.network.transport.channels import Place
 from crescendo.network.transport.channels import status_of as asked
 from crescendo.network.transport.error_translation import is_hopeless, reason_of

@@ -1,8 +1,8 @@
 """One TOML file per run: the keys, what each may be, and what it is when left out.
 
 A section is a frozen pydantic model; ``title`` says in words what a value must be (errors quote it) and
-``description`` what it does (`docs/run_file.md` holds both, and a test compares). The keys of ``[schedule]`` are in
-`crescendo.config.schedule_keys`; reading, overriding and the one-sentence errors in `crescendo.config.loading`.
+``description`` what it does (`docs/run_file.md` holds both, and a test compares). What stands in terms too, ``[run]``,
+``[schedule]`` and ``[privacy]``, is in `crescendo.federation`; reading and overriding in `crescendo.config.loading`.
 """
 
 from __future__ import annotations
@@ -11,17 +11,11 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from crescendo.config.schedule_keys import Schedule
-from crescendo.config.sections import COUNT, FLAG, NOT_NEGATIVE, POSITIVE, Section, as_tuple, key, number_as, one_of
+from crescendo.federation.schedule_terms import Schedule
+from crescendo.federation.terms_tables import Counts, Privacy, Run
+from crescendo.tables import COUNT, FLAG, NOT_NEGATIVE, POSITIVE, Section, as_tuple, key, number_as, one_of
 
 Numbers = Annotated[tuple[Annotated[float, Field(gt=0)], ...], BeforeValidator(as_tuple)]
-
-
-class Run(Section):
-    seed: int = key(0, "a whole number from 0 to 2^63 - 1", "the one source of all randomness", ge=0, lt=2**63)
-    wire: Literal["float64", "float32", "float16", "bfloat16"] = key(
-        "float32", one_of("float64", "float32", "float16", "bfloat16"), "how a vector's numbers travel"
-    )
 
 
 class Data(Section):
@@ -156,56 +150,6 @@ class Timing(Section):
     absent_after: float | None = key(
         None, POSITIVE, "virtual seconds of silence after which nobody waits for a client", gt=0
     )
-
-
-SigmaSteps = Annotated[
-    tuple[Annotated[tuple[Annotated[int, Field(ge=1)], Annotated[float, Field(gt=0)]], BeforeValidator(as_tuple)], ...],
-    BeforeValidator(as_tuple),
-    Field(min_length=1),
-]
-Counts = Annotated[tuple[Annotated[int, Field(ge=1)], ...], BeforeValidator(as_tuple)]
-
-
-class Privacy(Section):
-    mechanism: Literal["none", "minibatch", "local"] = key(
-        "none",
-        one_of("none", "minibatch", "local"),
-        "how a client's releases are made private; with none nothing is claimed",
-    )
-    epsilon: float | None = key(
-        None, POSITIVE, "what every client may spend over the run; a run that spends more is refused", gt=0
-    )
-    delta: float | None = key(None, "a number between 0 and 1", "the delta of that epsilon", gt=0, lt=1)
-    sigma: Annotated[float, Field(gt=0)] | SigmaSteps | None = key(
-        None,
-        "a number above 0, or a list of [rounds, sigma]",
-        "noise of a round over what one record can change; left out, the least that keeps epsilon",
-    )
-    clip: float | None = key(None, POSITIVE, "C, the length that each record's gradient is cut to", gt=0)
-    norm_bound: float | None = key(
-        None, POSITIVE, "R, the length that each record (x, 1) is scaled down to; local needs it", gt=0
-    )
-    records: Annotated[int, Field(ge=1)] | Counts | None = key(
-        None,
-        "a whole number of at least 1, or a list of one per client",
-        "how many records each client declares; typed in, never counted",
-    )
-
-    @model_validator(mode="after")
-    def _all_or_nothing(self) -> Self:
-        given = [name for name in Privacy.model_fields if name != "mechanism" and getattr(self, name) is not None]
-        if self.mechanism == "none":
-            if given:
-                raise ValueError(
-                    f'privacy.{given[0]} does nothing with privacy.mechanism = "none"; leave it out or choose one'
-                )
-            return self
-        for name in ("delta", "clip", "records"):
-            if name not in given:
-                raise ValueError(f'privacy.{name} is missing; privacy.mechanism = "{self.mechanism}" needs it')
-        if self.epsilon is None and self.sigma is None:
-            raise ValueError("privacy.epsilon or privacy.sigma is missing; state what may be spent, the noise, or both")
-        return self
 
 
 class Evaluate(Section):

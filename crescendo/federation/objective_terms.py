@@ -7,23 +7,19 @@ client that computes need a copy, each its own (`crescendo.federation.own_model`
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from crescendo.config.schema import Config
 from crescendo.core.random import Purpose, stream
-from crescendo.data.labels import MOST as MOST_CLASSES
 from crescendo.data.labels import stated, values_of
-from crescendo.data.public import stated_classes
 from crescendo.data.records import Label, Records
 from crescendo.errors import ConfigError, CrescendoError, UsageError
-from crescendo.objectives import Logistic, ModelFile, OwnModel, read_model
+from crescendo.objectives import Logistic, ModelFile, OwnModel
 
 Floats = npt.NDArray[np.float64]
 Raw = dict[str, Any]
@@ -57,24 +53,6 @@ class Described:
 
     def initial(self, rng: np.random.Generator) -> Floats:
         raise UsageError(f"{self.kind} is only described here; a copy of its file is needed to begin with it")
-
-
-def said(config: Config, features: int, counts: Sequence[int] | None) -> Raw:
-    """The objective of a run file, for terms. A server loads its own copy of an own model here, and tries it."""
-    asked = config.objective
-    if asked.kind != "logistic":
-        return _said_of_own(config, features)
-    classes = _classes(config)
-    if classes is not None and len(classes) != 2:
-        raise ConfigError(f"data.classes has {len(classes)} labels, and logistic regression tells two apart; name two")
-    return {
-        "kind": "logistic",
-        "features": features,
-        "l2": _l2(config, counts),
-        "intercept": asked.intercept,
-        "dtype": asked.dtype,
-        "classes": None if classes is None else list(classes),
-    }
 
 
 def understood(raw: Mapping[str, Any]) -> Logistic | Described:
@@ -130,67 +108,3 @@ def made_up(features: int, classes: int) -> Records:
     """Three records with features between 0 and 1."""
     labels = np.resize(np.array(values_of(classes)), 3)
     return Records(stream(0, Purpose.SPLIT).random((3, features)), labels)
-
-
-def check_own_keys(config: Config) -> None:
-    asked = config.objective
-    if (asked.l2, asked.intercept, asked.dtype) != (0.0, True, "float64"):
-        raise ConfigError("objective.l2, intercept and dtype are for logistic; give your model objective.options")
-
-
-def _classes(config: Config) -> tuple[Label, ...] | None:
-    """The classes that terms state. Private terms always do: a client's records must not say what its labels mean."""
-    if config.data.classes is not None:
-        return stated(config.data.classes)
-    return None if config.privacy.mechanism == "none" else stated_classes(config.data.source, None)
-
-
-def _said_of_own(config: Config, features: int) -> Raw:
-    check_own_keys(config)
-    asked, classes = config.objective, _classes(config)
-    if classes is None:
-        raise ConfigError(
-            "data.classes is missing; a client may have some of the labels only, so to serve a model of your own name them all"
-        )
-    if len(classes) > MOST_CLASSES or features > MOST_FEATURES:
-        raise ConfigError(
-            f"a served model of your own may have {MOST_CLASSES} classes and {MOST_FEATURES} features at most, "
-            f"not {len(classes)} and {features}"
-        )
-    _check_options(asked.options)
-    copy = read_model(asked.kind)
-    if not KIND.fullmatch(copy.kind):
-        raise ConfigError(f'"{copy.kind}" cannot be a name in terms; give the file a short and simple name')
-    made = tried(copy, features, len(classes), asked.options)
-    return {
-        "kind": copy.kind,
-        "sha256": copy.sha256,
-        "features": features,
-        "options": asked.options,
-        "size": made.size,
-        "l2": made.l2,
-        "dtype": made.dtype.name,
-        "classes": list(classes),
-        "start": float(np.linalg.norm(first_model(made, config.run.seed))),
-    }
-
-
-def _check_options(options: Raw) -> None:
-    """Both sides must make the same of them, so only what survives being written down."""
-    for name, value in options.items():
-        try:
-            same = json.loads(json.dumps(value, allow_nan=False)) == value
-        except (TypeError, ValueError):
-            same = False
-        if not same:
-            raise ConfigError(
-                f"objective.options.{name} cannot be part of terms; finite numbers, texts, true, false, lists and tables can"
-            )
-
-
-def _l2(config: Config, counts: Sequence[int] | None) -> float:
-    if config.objective.l2 != "1/N":
-        return float(config.objective.l2)
-    if counts is None:
-        raise ConfigError('objective.l2 = "1/N" needs serve.records, how many records each client declares')
-    return 1.0 / sum(counts)

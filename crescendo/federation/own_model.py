@@ -9,10 +9,9 @@ import math
 
 import numpy as np
 
-from crescendo.config.schema import Config
 from crescendo.data.records import Records
 from crescendo.errors import CrescendoError, Refused
-from crescendo.federation.agreement import Agreed
+from crescendo.federation.agreement import Agreement
 from crescendo.federation.objective_terms import Described, Floats, first_model, made_up, tried
 from crescendo.logs import Log
 from crescendo.objectives import ModelFile, OwnModel, read_model
@@ -21,12 +20,12 @@ from crescendo.privacy.mechanisms.frozen import FIRST
 VERSIONS = "install the same versions of what it imports"
 
 
-def servers_copy(config: Config) -> ModelFile | None:
-    """The file that a run file names; None where the objective is one of ours."""
-    return None if config.objective.kind == "logistic" else read_model(config.objective.kind)
+def servers_copy(kind: str) -> ModelFile | None:
+    """The file of an objective of one's own; None where it is one of ours."""
+    return None if kind == "logistic" else read_model(kind)
 
 
-def clients_copy(agreed: Agreed, copy: ModelFile | None, log: Log) -> Agreed:
+def clients_copy(agreed: Agreement, copy: ModelFile | None, log: Log) -> Agreement:
     """The same as `with_copy`, for a client. What its own code says stays in its own log: a refusal is sent to the server."""
     try:
         return with_copy(agreed, copy)
@@ -40,7 +39,7 @@ def clients_copy(agreed: Agreed, copy: ModelFile | None, log: Log) -> Agreed:
         ) from error
 
 
-def with_copy(agreed: Agreed, copy: ModelFile | None) -> Agreed:
+def with_copy(agreed: Agreement, copy: ModelFile | None) -> Agreement:
     """Terms whose objective can be computed, or Refused: with this copy of the described model, or None for one of ours."""
     goal = agreed.objective
     if not isinstance(goal, Described):

@@ -14,7 +14,7 @@ from crescendo.data.partition import RULES
 from crescendo.data.registry import check_here, columns_of, file_of
 from crescendo.data.sound import sound
 from crescendo.errors import CrescendoError, DataError, UsageError
-from crescendo.federation.agreement import Agreed
+from crescendo.federation.agreement import Agreement
 from crescendo.logs import Log
 from crescendo.privacy.mechanisms.admission import admitted, enough_declared, most_records
 
@@ -97,7 +97,7 @@ class Unfit(DataError):
     """The records are not what the terms are about. What it says is for the client's own log, and never sent."""
 
 
-def own_records(source: Source, agreed: Agreed, me: int) -> Own:
+def own_records(source: Source, agreed: Agreement, me: int) -> Own:
     """The records that client ``me`` works on: of the agreed classes, and under privacy shortened to the norm bound.
 
     `join` calls this before it signs, so that a file of another shape costs nothing. Under privacy the shape of a file (that it
@@ -110,7 +110,7 @@ def own_records(source: Source, agreed: Agreed, me: int) -> Own:
         raise Unfit(str(error)) from error
 
 
-def _private_records(source: Source, agreed: Agreed, me: int) -> Own:
+def _private_records(source: Source, agreed: Agreement, me: int) -> Own:
     assert agreed.certificate is not None and agreed.classes is not None, "private terms name their classes"
     path, declared = file_of(source.name, source.folder), agreed.certificate.records[me]
     if path is None:
@@ -137,7 +137,7 @@ def _private_records(source: Source, agreed: Agreed, me: int) -> Own:
     return replace(found, records=shortened.take(np.flatnonzero(fits)))
 
 
-def _records(source: Source, agreed: Agreed, me: int) -> Own:
+def _records(source: Source, agreed: Agreement, me: int) -> Own:
     """Without privacy: a file that has a fault is refused with its line."""
     path = file_of(source.name, source.folder)
     if path is None or agreed.classes is None or source.part is not None:
@@ -155,19 +155,19 @@ def _records(source: Source, agreed: Agreed, me: int) -> Own:
     return found
 
 
-def _width(path: Path, agreed: Agreed) -> int | None:
+def _width(path: Path, agreed: Agreement) -> int | None:
     """What a reader has to be told; files of other kinds say themselves how wide they are."""
     return agreed.features if readers.kind_of(path) == "libsvm" else None
 
 
-def _check_features(records: Records, source: Source, agreed: Agreed) -> None:
+def _check_features(records: Records, source: Source, agreed: Agreement) -> None:
     if records.features != agreed.features:
         raise DataError(
             f"{source.name} has {records.features} features and the terms say {agreed.features}; use the agreed ones"
         )
 
 
-def _part(source: Source, agreed: Agreed, me: int) -> Own:
+def _part(source: Source, agreed: Agreement, me: int) -> Own:
     """A source by its name, or, for trials, a part of the records that have one of the agreed classes."""
     by = source.part or ""
     dataset = load(

@@ -6,20 +6,18 @@ so both sides may log it.
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import math
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
-from crescendo.config.loading import show
-from crescendo.config.sections import COUNT, POSITIVE, Section, as_tuple, key
 from crescendo.errors import ConfigError, Refused
-from crescendo.federation.agreement import Agreed
+from crescendo.federation.agreement import Agreement
 from crescendo.privacy.accounting.budget import Budget
+from crescendo.tables import COUNT, POSITIVE, Section, as_tuple, explain, key
 
 Words = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(as_tuple)]
 Kinds = Annotated[tuple[Literal["none", "minibatch", "local"], ...], BeforeValidator(as_tuple)]
@@ -97,14 +95,14 @@ def read_policy(path: Path) -> Policy:
     try:
         policy = Policy.model_validate(raw)
     except ValidationError as error:
-        raise ConfigError(f"the policy {path} is wrong: {_mistake(error, raw)}") from None
+        raise ConfigError(f"the policy {path} is wrong: {explain(error, raw, Policy, 'a policy has')}") from None
     if policy.ledger is None:
         return policy
     beside = path.resolve().parent / Path(policy.ledger).expanduser()  # from wherever it is used, the same budget
     return policy.model_copy(update={"ledger": str(beside)})
 
 
-def check_policy(policy: Policy, agreed: Agreed, me: int) -> None:
+def check_policy(policy: Policy, agreed: Agreement, me: int) -> None:
     """Refused if the terms ask for what the policy does not allow. What the run costs is the ledger's to say."""
     terms, made = agreed.terms, agreed.certificate
     if policy.federations is not None and agreed.federation not in policy.federations:
@@ -125,7 +123,7 @@ def check_policy(policy: Policy, agreed: Agreed, me: int) -> None:
         raise _refused(f"delta = {agreed.delta:g}", f"delta of at most {most:g}")
 
 
-def check_epsilon(policy: Policy, agreed: Agreed, epsilon: float) -> None:
+def check_epsilon(policy: Policy, agreed: Agreement, epsilon: float) -> None:
     """Refused if the whole plan, as this client's own accountant counts it, costs more than one federation may."""
     if policy.max_epsilon is not None and epsilon > policy.max_epsilon:
         raise _refused(f"epsilon {epsilon:.4g} at delta {agreed.delta:g}", f"max_epsilon = {policy.max_epsilon:g}")
@@ -138,19 +136,6 @@ def check_certificate(policy: Policy, certificate: bytes | None) -> None:
     shown = "none" if certificate is None else hashlib.sha256(certificate).hexdigest()
     if shown != policy.server.lower().replace(":", ""):
         raise _refused(f"a server whose certificate has the SHA-256 {shown}", f"server = {policy.server}")
-
-
-def _mistake(error: ValidationError, raw: dict[str, Any]) -> str:
-    """One sentence for the first mistake; a key we do not know goes first, as it often explains a missing one."""
-    first = min(error.errors(include_url=False), key=lambda item: item["type"] != "extra_forbidden")
-    if first["type"] == "value_error":
-        return str(first["ctx"]["error"])
-    name = str(first["loc"][0])
-    field = Policy.model_fields.get(name)
-    if field is None:
-        close = difflib.get_close_matches(name, list(Policy.model_fields), 1)
-        return f"there is no key {name}; " + (f"did you mean {close[0]}?" if close else ", ".join(Policy.model_fields))
-    return f"{name} must be {field.title}, not {show(raw.get(name))}"
 
 
 def _refused(asked: str, allowed: str) -> Refused:

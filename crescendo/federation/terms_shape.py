@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from crescendo.config.schema import Config
 from crescendo.errors import Refused
 from crescendo.federation.objective_terms import OWN
-from crescendo.network.protocol.peer_text import cleaned
-from crescendo.runs.make_schedule import make_sizes, run_sizes
-from crescendo.schedules import CutSizes, PerClient
+from crescendo.federation.peer_text import cleaned
+from crescendo.federation.schedule_terms import Unfolded
 
 MOST_ROUNDS = 1_000_000
 MOST_PAIRS = 100_000_000  # rounds times clients: each is looked at by the certificate
@@ -48,6 +46,8 @@ def check_shape(raw: Any) -> None:
     if len(set(names)) != len(names):
         raise ValueError("two clients have one name")
     _each(clients["weights"], "clients.weights", len(names), _is_number, "numbers")
+    if clients["shares"] not in ("expected", "coin"):
+        raise ValueError('clients.shares is "expected" or "coin"')
     if not isinstance(goal, dict):
         raise ValueError("the objective is a table")
     _check_goal(goal)
@@ -67,8 +67,8 @@ def _check_goal(goal: dict[str, Any]) -> None:
         raise ValueError("objective.intercept is true or false")
     if not _is_whole(goal["features"]) or not 1 <= goal["features"] <= MOST_FEATURES:
         raise ValueError(f"records have 1 to {MOST_FEATURES} features")
-    if not _is_number(goal["l2"]) or not isinstance(goal["dtype"], str):
-        raise ValueError("objective.l2 is a number and objective.dtype a word")
+    if not _is_number(goal["l2"]) or not goal["l2"] >= 0 or goal["dtype"] not in ("float64", "float32"):
+        raise ValueError('objective.l2 is a number of at least 0, and objective.dtype "float64" or "float32"')
     if not ours:
         if not _is_count(goal["size"]) or goal["size"] > MOST_NUMBERS or not _is_number(goal["start"]):
             raise ValueError(f"a model has 1 to {MOST_NUMBERS} numbers, and its first one a length")
@@ -76,12 +76,12 @@ def _check_goal(goal: dict[str, Any]) -> None:
             raise ValueError("a model has a kind and a SHA-256")
 
 
-def check_extent(config: Config, weights: tuple[float, ...]) -> CutSizes:
-    """The sizes of the run, or Refused for more than this side looks at."""
-    clients, most = len(weights), max(weights)
-    _check_rounds(config, clients)
-    sizes = run_sizes(config, clients)
-    pairs = MOST_PAIRS if config.clients.shares == "expected" else MOST_COINS
+def check_extent(schedule: Unfolded, weights: tuple[float, ...], shares: str) -> None:
+    """Refused for a run that is longer than this side looks at."""
+    clients, most = schedule.clients, max(weights)
+    _check_rounds(schedule)
+    sizes = schedule.sizes
+    pairs = MOST_PAIRS if shares == "expected" else MOST_COINS
     if sizes.rounds * clients > pairs:
         raise Refused(
             f"the terms have {sizes.rounds} rounds for {clients} clients, and rounds times clients may be {pairs}; "
@@ -92,26 +92,21 @@ def check_extent(config: Config, weights: tuple[float, ...]) -> CutSizes:
     if not largest <= MOST_SLOTS:
         raise Refused(f"a client has about {largest:.3g} gradients in a round, and {MOST_SLOTS} are allowed")
     asked = (sizes.rounds, largest, most * sizes.gradients)
-    by_slot = getattr(config.schedule.steps, "per", "round") == "slot"
+    by_slot = schedule.steps.per == "slot"
     if by_slot and any(many > allowed for many, allowed in zip(asked, SLOT_BY_SLOT, strict=True)):
         raise Refused(
             "the step size changes at every gradient, so a client may have {:,} rounds, {:,} gradients in one and {:,} in all; "
             'schedule.steps.per = "round" would pass'.format(*SLOT_BY_SLOT)
         )
-    return sizes
 
 
-def _check_rounds(config: Config, clients: int) -> None:
+def _check_rounds(schedule: Unfolded) -> None:
     """Before the sizes are cut to the run: that lists its rounds."""
-    asked = config.schedule
-    base = make_sizes(asked.sizes)
-    base = PerClient(base, clients) if asked.sizes.per_client else base
-    per_client = asked.gradients_per_client * clients if asked.gradients_per_client is not None else None
-    gradients = asked.gradients if asked.gradients is not None else per_client
+    rounds, gradients = schedule.asked.rounds, schedule.gradients
     too_many = (
-        asked.rounds > MOST_ROUNDS
-        if asked.rounds is not None
-        else gradients is not None and base.before(MOST_ROUNDS) < gradients
+        rounds > MOST_ROUNDS
+        if rounds is not None
+        else gradients is not None and schedule.rule.before(MOST_ROUNDS) < gradients
     )
     if too_many:
         raise Refused(f"a federation has at most {MOST_ROUNDS} rounds, and this one asks for more; make rounds larger")

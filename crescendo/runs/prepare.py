@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from crescendo.config.schema import Config
-from crescendo.federation.objective_terms import check_own_keys, made_up
-from crescendo.runs.guarantee import Guarantee, admit, check_counts, declared, guarantee
-from crescendo.runs.make_schedule import Theorem, at, certificate_of, make_delay, make_steps, needs_data, run_sizes
+from crescendo.config.to_terms import check_own_keys, declared, guarantee_of
 from crescendo.core.terms import Terms
 from crescendo.data import Dataset, Records, client_names, load, split, weights
+from crescendo.data.labels import values_of
 from crescendo.data.public import stated_classes
 from crescendo.data.records import FloatArray, IntArray
 from crescendo.errors import ConfigError
+from crescendo.federation.agreement import Agreement, agree, curvature
+from crescendo.federation.objective_terms import made_up
+from crescendo.federation.schedule_terms import Unfolded
 from crescendo.objectives import Logistic, OwnModel, load_objective, weights_of_rows
 from crescendo.privacy.accounting.accountant import Progress
+from crescendo.privacy.mechanisms.admission import admitted, enough_declared, most_records
+from crescendo.privacy.planning.guarantee import Guarantee
 from crescendo.schedules import Certificate, CutSizes
 
 
@@ -28,15 +34,31 @@ class Prepared:
     config: Config
     dataset: Dataset
     parts: list[IntArray]
-    names: tuple[str, ...]
-    weights: FloatArray
-    objective: Any
-    terms: Terms
+    agreement: Agreement
     sizes: CutSizes
-    certificate: Certificate
     smoothness: float | None
     convexity: float | None
     privacy: Guarantee | None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.agreement.names
+
+    @property
+    def weights(self) -> FloatArray:
+        return np.array(self.agreement.terms.weights)
+
+    @property
+    def objective(self) -> Any:
+        return self.agreement.objective
+
+    @property
+    def terms(self) -> Terms:
+        return self.agreement.terms
+
+    @property
+    def certificate(self) -> Certificate:
+        return self.agreement.schedule
 
 
 def prepare(
@@ -44,8 +66,9 @@ def prepare(
 ) -> Prepared:
     """Load, split and certify. What the run file alone can decide is decided before any data are read."""
     count, private = config.clients.count, config.privacy.mechanism != "none"
-    if count is not None and not needs_data(config):
-        certificate_of(config, run_sizes(config, count), None)
+    wait = config.schedule.wait
+    if count is not None and not (wait.is_theorem and wait.m1 is None):  # which depends on L and mu, and so on the data
+        _ = Unfolded(config.schedule, count).certificate
     if private and data is None:
         stated_classes(config.data.source, config.data.classes)
     dataset = data if data is not None else load_data(config)
@@ -62,44 +85,49 @@ def prepare(
         else given_objective(objective, sample)
     )
     if private:
-        check_counts(counts, [len(part) for part in parts])
-        dataset, parts = admit(dataset, parts, config, goal)
+        _check_counts(counts, [len(part) for part in parts])
+        dataset, parts = _admit(dataset, parts, config.privacy.norm_bound, goal)
     smooth, convex = curvature(goal, None if private else dataset.train, config.privacy.norm_bound)
-    sizes = run_sizes(config, clients)
-    theorem = Theorem(config, sizes(0), smooth, convex)
+    schedule = Unfolded(config.schedule, clients, smooth, convex)
     shares = weights(config.clients.weights, [range(records) for records in counts])
-    with at("schedule"):
-        terms = Terms(
-            sizes=sizes,
-            steps=make_steps(config, theorem),
-            weights=tuple(float(share) for share in shares),
-            rounds=sizes.rounds,
-            ahead=config.schedule.wait.rounds,
-            tau=make_delay(config, theorem),
-            shares_by=config.clients.shares,
-            seed=config.run.seed,
-            blocks=config.schedule.blocks,
-            whole_rounds=private,
-        )
-    certificate = certificate_of(config, sizes, theorem)
-    if config.schedule.blocks > goal.size:
-        raise ConfigError(
-            f"schedule.blocks must be at most the model's {goal.size} numbers, not {config.schedule.blocks}"
-        )
-    return Prepared(
-        config=config,
-        dataset=dataset,
-        parts=parts,
+    agreement = agree(
+        schedule,
+        goal,
+        tuple(float(share) for share in shares),
         names=client_names(dataset, clients, config.clients.split),
-        weights=shares,
-        objective=goal,
-        terms=terms,
-        sizes=sizes,
-        certificate=certificate,
-        smoothness=smooth,
-        convexity=convex,
-        privacy=guarantee(config, terms, goal, progress) if private else None,
+        run=config.run,
+        shares=config.clients.shares,
+        private=private,
+        features=dataset.features,
+        classes=dataset.classes,
     )
+    found = guarantee_of(config, agreement.terms, goal, progress) if private else None
+    if found is not None:
+        agreement = replace(agreement, certificate=found.certificate, delta=found.delta)
+    return Prepared(config, dataset, parts, agreement, schedule.sizes, smooth, convex, found)
+
+
+def _check_counts(counts: tuple[int, ...], found: Sequence[int]) -> None:
+    """ConfigError if a client of a simulation has more records than its certificate is about."""
+    for client, (declared, records) in enumerate(zip(counts, found, strict=True)):
+        if records > most_records(declared):
+            raise ConfigError(
+                f"client {client} has {records} records, and with privacy.records = {declared} its certificate is about "
+                f"{most_records(declared)} at most; declare at least {enough_declared(records)}"
+            )
+
+
+def _admit(
+    dataset: Dataset, parts: list[IntArray], norm_bound: float | None, objective: Any
+) -> tuple[Dataset, list[IntArray]]:
+    """The training records as a private mechanism may see them: shortened to the norm bound, unsound ones left out."""
+    intercept = bool(getattr(objective, "intercept", False))
+    train, sound = admitted(dataset.train, norm_bound, intercept, values_of(len(dataset.classes)))
+    place = np.cumsum(sound) - 1  # of a record among the sound ones
+    columns = {name: column[sound] for name, column in dataset.columns.items()}
+    kept = [place[part[sound[part]]] for part in parts]
+    records, left_out = train.take(np.flatnonzero(sound)), dataset.left_out + int(np.count_nonzero(~sound))
+    return dataclasses.replace(dataset, train=records, columns=columns, left_out=left_out), kept
 
 
 def load_data(config: Config) -> Dataset:
@@ -140,17 +168,6 @@ def make_objective(config: Config, dataset: Dataset, records: int, sample: Recor
 def given_objective(objective: Any, sample: Records) -> Any:
     """An objective passed in by a program: one of ours as it is, any other checked on ``sample`` and completed."""
     return objective if isinstance(objective, Logistic | OwnModel) else OwnModel(objective, sample)
-
-
-def curvature(objective: Any, data: Records | None, norm_bound: float | None) -> tuple[float | None, float | None]:
-    """L and mu where the objective knows them; mu = 0 is none. Without data to look at, L follows from the norm bound."""
-    smooth = None
-    if data is not None and hasattr(objective, "smoothness"):
-        smooth = float(objective.smoothness(data))
-    elif norm_bound is not None and isinstance(objective, Logistic):
-        smooth = norm_bound * norm_bound / 4 + objective.l2
-    convex = float(getattr(objective, "strong_convexity", 0.0))
-    return smooth, convex if convex > 0 else None
 
 
 def row_weights(prepared: Prepared) -> FloatArray | None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from crescendo.config.schema import Config
-from crescendo.runs.guarantee import REMINDER
+from crescendo.privacy.planning.guarantee import REMINDER
 from crescendo.errors import DataError, UsageError
 from crescendo.privacy.accounting.accountant import Progress, Spent, account, check_delta
 from crescendo.privacy.accounting.budget import down

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from crescendo.errors import Refused
-from crescendo.schedules.checks import FloatArray, IntArray
 from crescendo.schedules.delay import Delay
+from crescendo.schedules.parameters import FloatArray, IntArray
 
 EVERY_LABEL_TO = 2**22  # a named delay is checked label by label up to here, and by calculus beyond
 MOST_LABELS = 2**26

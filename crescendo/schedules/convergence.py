@@ -7,8 +7,8 @@ from typing import Any, overload
 import numpy as np
 
 from crescendo.errors import UsageError
-from crescendo.schedules.checks import FloatArray, real
 from crescendo.schedules.delay import StronglyConvexDelay
+from crescendo.schedules.parameters import FloatArray, real
 
 
 @overload

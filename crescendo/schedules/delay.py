@@ -10,19 +10,22 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, overload
+from typing import Annotated, Any, overload
 
 import numpy as np
 
 from crescendo.errors import UsageError
-from crescendo.schedules.checks import FloatArray, kind, real, settle, whole
-from crescendo.schedules.gamma import Gamma
+from crescendo.schedules.gamma import GAMMA, Gamma
+from crescendo.schedules.parameters import NOT_NEGATIVE, POSITIVE, WHOLE, Declared, FloatArray, Range, real, whole
 from crescendo.schedules.recipe import least_m
 
 
 @dataclass(frozen=True)
-class Delay(ABC):
-    """tau(t) for a label t, or an array of labels. A new kind is a frozen dataclass with ``_tau``."""
+class Delay(Declared, ABC):
+    """tau(t) for a label t, or an array of labels.
+
+    A new kind is a frozen dataclass with declared parameters and ``_tau``, and a line in the registry.
+    """
 
     @abstractmethod
     def _tau(self, t: FloatArray) -> FloatArray:
@@ -56,10 +59,7 @@ class ConstantDelay(Delay):
     (100.0, [100.0, 100.0])
     """
 
-    tau: float
-
-    def __post_init__(self) -> None:
-        settle(self, tau=real("tau", self.tau, above=0))
+    tau: Annotated[float, POSITIVE, "tau(t) = tau"]
 
     def _tau(self, t: FloatArray) -> FloatArray:
         return np.full(t.shape, self.tau, np.float64)
@@ -79,14 +79,10 @@ class PowerDelay(Delay):
     20.0
     """
 
-    scale: float
-    power: float
-    offset: float = 0.0
-    shift: float = 0.0
-
-    def __post_init__(self) -> None:
-        settle(self, scale=real("scale", self.scale, least=0), power=real("power", self.power, least=0))
-        settle(self, offset=real("offset", self.offset, least=0), shift=real("shift", self.shift, least=0))
+    scale: Annotated[float, NOT_NEGATIVE, "tau(t) = scale (t + shift)^power + offset"]
+    power: Annotated[float, NOT_NEGATIVE, "how fast the allowed delay grows"] = 0.5
+    offset: Annotated[float, NOT_NEGATIVE, "added to every delay"] = 0.0
+    shift: Annotated[float, NOT_NEGATIVE, "added to every label"] = 0.0
 
     def _tau(self, t: FloatArray) -> FloatArray:
         with np.errstate(over="ignore"):
@@ -115,14 +111,12 @@ class RecipeDelay(Delay):
     3.33
     """
 
-    g: float
-    gamma: Gamma
-    m0: float
-    m1: float
+    g: Annotated[float, Range(above=1), "tau(t) = m1 + ((t + m0) / gamma(t + m0))^(1/g)"]
+    gamma: Annotated[Gamma, GAMMA, "the recipe's slowly growing function"]
+    m0: Annotated[float, NOT_NEGATIVE, "added to every label"]
+    m1: Annotated[float, NOT_NEGATIVE, "added to every delay"]
 
-    def __post_init__(self) -> None:
-        kind("gamma", self.gamma, Gamma)
-        settle(self, g=real("g", self.g, above=1), m0=real("m0", self.m0, least=0), m1=real("m1", self.m1, least=0))
+    def check(self) -> None:
         if self.m0 < (least := self.gamma.holds_from(self.g)):
             raise UsageError(f"m0 must be {least:.6g} or more, where {self.gamma} meets its conditions, got {self.m0}")
 
@@ -150,11 +144,10 @@ class StronglyConvexDelay(Delay):
     1113.821
     """
 
-    m: int
-    m1: float
+    m: Annotated[int, WHOLE]
+    m1: Annotated[float, NOT_NEGATIVE]
 
-    def __post_init__(self) -> None:
-        settle(self, m=whole("m", self.m), m1=real("m1", self.m1, least=0))
+    def check(self) -> None:
         if self.m < (least := least_m(0)):
             raise UsageError(f"m must be {least} or more, where (m+1)^2/4 >= e^2, got {self.m}")
 
@@ -183,7 +176,7 @@ class OwnDelay(Delay):
 
     function: Callable[[int], float]
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
         if not callable(self.function):
             raise UsageError(f"a delay of your own must be a function of t, got {self.function!r}")
 
@@ -200,11 +193,7 @@ class LiftedDelay(Delay):
     """
 
     base: Delay
-    by: float
-
-    def __post_init__(self) -> None:
-        kind("base", self.base, Delay)
-        settle(self, by=real("by", self.by, least=0))
+    by: Annotated[float, NOT_NEGATIVE]
 
     def _tau(self, t: FloatArray) -> FloatArray:
         return self.base._tau(t) + self.by

@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
-from crescendo.schedules.checks import FloatArray, real, settle
+from crescendo.schedules.parameters import POSITIVE, Declared, FloatArray, Range
+
+GAMMA = Range(words='a number of at least 1, "log" or a table with a kind')
 
 
 @dataclass(frozen=True)
-class Gamma(ABC):
+class Gamma(Declared, ABC):
     """Paper [lemsample] asks of gamma, for every z that is met::
 
         gamma(z) >= 1,    gamma'(z) >= 0,    gamma(z) >= z gamma'(z) g / (g-1)
@@ -37,10 +40,7 @@ class ConstantGamma(Gamma):
     0.0
     """
 
-    value: float = 1.0
-
-    def __post_init__(self) -> None:
-        settle(self, value=real("value", self.value, least=1))
+    value: Annotated[float, Range(least=1), "gamma(z) = value"] = 1.0
 
     def __call__(self, z: FloatArray) -> FloatArray:
         return np.full_like(z, self.value)
@@ -59,10 +59,7 @@ class LogGamma(Gamma):
     True
     """
 
-    scale: float = 4.0
-
-    def __post_init__(self) -> None:
-        settle(self, scale=real("scale", self.scale, above=0))
+    scale: Annotated[float, POSITIVE, "gamma(z) = scale ln z"] = 4.0
 
     def __call__(self, z: FloatArray) -> FloatArray:
         return self.scale * np.log(z)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
 from crescendo.errors import UsageError
-from crescendo.schedules.checks import LIMIT, FloatArray, IntArray, kind, real, settle, whole
-from crescendo.schedules.gamma import Gamma
+from crescendo.schedules.gamma import GAMMA, Gamma
+from crescendo.schedules.parameters import LIMIT, WHOLE, FloatArray, IntArray, Range, whole
 from crescendo.schedules.sequence import Sizes, round_up
 
 
@@ -41,20 +42,18 @@ class RecipeSizes(Sizes):
     50
     """
 
-    g: float
-    gamma: Gamma
-    d: int
-    m: int
+    g: Annotated[float, Range(above=1), "exponent of the recipe: delays grow like t^(1/g)"]
+    gamma: Annotated[Gamma, GAMMA, "the recipe's slowly growing function"]
+    d: Annotated[int, WHOLE, "rounds a client may run ahead"]
+    m: Annotated[int, WHOLE, "where the sequence starts"]
 
-    def __post_init__(self) -> None:
-        kind("gamma", self.gamma, Gamma)
-        settle(self, g=real("g", self.g, above=1), d=whole("d", self.d), m=whole("m", self.m))
+    def check(self) -> None:
         if (first := float(self._z(self._x(0, 1))[0])) < (least := self.gamma.holds_from(self.g)):
             raise UsageError(
                 f"{self.gamma} meets the recipe's conditions from z = {least:.6g} on, but round 0 has z = {first:.6g}; "
                 "raise m or lower d"
             )
-        self.before(1)
+        super().check()
 
     def _x(self, lo: int, hi: int) -> FloatArray:
         return (np.arange(lo, hi) + (self.m + 1.0)) / (self.d + 1)
@@ -82,16 +81,15 @@ class StronglyConvexSizes(Sizes):
     (50, 56, 4791)
     """
 
-    d: int
-    m: int
+    d: Annotated[int, WHOLE, "rounds a client may run ahead in the theorem"]
+    m: Annotated[int, WHOLE, "where the sequence starts; m + 1 >= 2e(d + 1)"]
 
-    def __post_init__(self) -> None:
-        settle(self, d=whole("d", self.d), m=whole("m", self.m))
+    def check(self) -> None:
         if self.m < (least := least_m(self.d)):
             raise UsageError(
                 f"the recipe needs m + 1 >= 2e(d+1): with d={self.d}, m must be {least} or more, got {self.m}"
             )
-        self.before(1)
+        super().check()
 
     def _between(self, lo: int, hi: int) -> IntArray | FloatArray:
         x = (np.arange(lo, hi) + (self.m + 1.0)) / (self.d + 1)

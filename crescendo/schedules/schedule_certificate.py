@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from crescendo.errors import Refused, UsageError
-from crescendo.schedules.checks import IntArray, kind, whole
 from crescendo.schedules.conditions import Condition, Sides, liveness, rounds_ahead, show, steadiness, windows
 from crescendo.schedules.delay import ConstantDelay, Delay
+from crescendo.schedules.parameters import IntArray, kind, whole
 from crescendo.schedules.sequence import Sizes
 
 __all__ = ["Certificate", "Condition", "ScheduleRefused", "certify"]

@@ -16,7 +16,7 @@ from typing import NoReturn
 import numpy as np
 
 from crescendo.errors import UsageError
-from crescendo.schedules.checks import LIMIT, FloatArray, IntArray, whole
+from crescendo.schedules.parameters import LIMIT, Declared, FloatArray, IntArray, whole
 
 MOST_ROUNDS = 2**24  # a schedule that wants more has made its rounds too small
 FIRST_BLOCK = 1024
@@ -69,11 +69,14 @@ class _Sums:
 
 
 @dataclass(frozen=True)
-class Sizes(ABC):
+class Sizes(Declared, ABC):
     """The number of gradients s_i of every round i >= 0, over all clients.
 
-    A new kind is a frozen dataclass with one method, ``_between``.
+    A new kind is a frozen dataclass with declared parameters and one method, ``_between``, and a line in the registry.
     """
+
+    def check(self) -> None:
+        self.before(1)
 
     @abstractmethod
     def _between(self, lo: int, hi: int) -> IntArray | FloatArray:

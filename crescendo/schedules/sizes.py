@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from crescendo.errors import UsageError
-from crescendo.schedules.checks import LIMIT, FloatArray, IntArray, kind, real, settle, whole
+from crescendo.schedules.parameters import (
+    COUNT,
+    LIMIT,
+    NOT_NEGATIVE,
+    NUMBER,
+    POSITIVE,
+    FloatArray,
+    IntArray,
+    Range,
+    settle,
+    whole,
+)
 from crescendo.schedules.recipe import RecipeSizes, StronglyConvexSizes, m_for_first_size
 from crescendo.schedules.sequence import Sizes, round_up
 
@@ -38,11 +49,7 @@ class ConstantSizes(Sizes):
     (ConstantSizes(size=100), 100, 100000000)
     """
 
-    size: int
-
-    def __post_init__(self) -> None:
-        settle(self, size=whole("size", self.size, least=1))
-        self.before(1)
+    size: Annotated[int, COUNT, "s_i = size"]
 
     def _between(self, lo: int, hi: int) -> IntArray | FloatArray:
         return np.full(hi - lo, self.size, np.int64)
@@ -61,15 +68,10 @@ class PowerSizes(Sizes):
     PowerSizes(scale=2, power=0.5, shift=1.0, offset=0.0)
     """
 
-    scale: float
-    power: float = 1.0
-    shift: float = 1.0
-    offset: float = 0.0
-
-    def __post_init__(self) -> None:
-        settle(self, scale=real("scale", self.scale, above=0), power=real("power", self.power, least=0))
-        settle(self, shift=real("shift", self.shift, least=0), offset=real("offset", self.offset))
-        self.before(1)
+    scale: Annotated[float, POSITIVE, "s_i = ceil(scale (i + shift)^power + offset)"]
+    power: Annotated[float, NOT_NEGATIVE, "how fast the rounds grow: 0 constant, 1 linear"] = 1.0
+    shift: Annotated[float, NOT_NEGATIVE, "where the sequence starts"] = 1.0
+    offset: Annotated[float, NUMBER, "added to every round"] = 0.0
 
     def _between(self, lo: int, hi: int) -> IntArray | FloatArray:
         with np.errstate(over="ignore"):
@@ -86,14 +88,9 @@ class LogSizes(Sizes):
     [145, 137, 145, 156]
     """
 
-    scale: float
-    shift: float = 2
-    offset: float = 0
-
-    def __post_init__(self) -> None:
-        settle(self, scale=real("scale", self.scale, above=0), shift=real("shift", self.shift, least=2))
-        settle(self, offset=real("offset", self.offset))
-        self.before(1)
+    scale: Annotated[float, POSITIVE, "s_i = ceil(scale (i + shift) / ln(i + shift) + offset)"]
+    shift: Annotated[float, Range(least=2), "where the sequence starts"] = 2.0
+    offset: Annotated[float, NUMBER, "added to every round"] = 0.0
 
     def _between(self, lo: int, hi: int) -> IntArray | FloatArray:
         x = np.arange(lo, hi, dtype=np.float64) + self.shift
@@ -109,15 +106,19 @@ class ListedSizes(Sizes):
     ([3, 1, 4, 4, 4], [16, 20, 20, 20, 25, 25])
     """
 
-    values: tuple[int | tuple[int, int], ...]
+    values: Annotated[
+        tuple[int | tuple[int, int], ...],
+        Range(least=1, words="a list of whole numbers of at least 1, or of pairs of them"),
+        "s_0, s_1, ..; a pair [size, rounds] is that many rounds of one size; the last size repeats",
+    ]
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
         if isinstance(self.values, str | bytes) or not hasattr(self.values, "__iter__"):
             raise UsageError(f"values must be a list of whole numbers, got {self.values!r}")
         settle(self, values=tuple(_listed(value) for value in self.values))
         if not self.values:
             raise UsageError("a list of sizes needs at least one; its last value repeats")
-        self.before(1)
+        super().check()
 
     @cached_property
     def _steps(self) -> tuple[IntArray, IntArray]:
@@ -147,12 +148,7 @@ class PerClient(Sizes):
     """
 
     each: Sizes
-    clients: int
-
-    def __post_init__(self) -> None:
-        kind("each", self.each, Sizes)
-        settle(self, clients=whole("clients", self.clients, least=1))
-        self.before(1)
+    clients: Annotated[int, COUNT]
 
     def _between(self, lo: int, hi: int) -> IntArray | FloatArray:
         each = np.diff(self.each._sums.grow(hi)[lo : hi + 1])
@@ -169,11 +165,9 @@ class CutSizes(Sizes):
     """
 
     base: Sizes
-    gradients: int
+    gradients: Annotated[int, COUNT]
 
-    def __post_init__(self) -> None:
-        kind("base", self.base, Sizes)
-        settle(self, gradients=whole("gradients", self.gradients, least=1))
+    def check(self) -> None:
         assert self.rounds >= 1
 
     @classmethod

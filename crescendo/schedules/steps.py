@@ -9,20 +9,35 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Literal, overload
+from typing import Annotated, Any, Literal, overload
 
 import numpy as np
 
 from crescendo.errors import UsageError
-from crescendo.schedules.checks import FloatArray, real, settle, whole
 from crescendo.schedules.delay import StronglyConvexDelay
+from crescendo.schedules.parameters import (
+    NOT_NEGATIVE,
+    NUMBER,
+    POSITIVE,
+    UNIT,
+    WHOLE,
+    Declared,
+    FloatArray,
+    real,
+    whole,
+)
 
 Per = Literal["slot", "round"]
+PerKey = Annotated[Per, NUMBER, "whether the step falls at every gradient or once a round"]
 
 
 @dataclass(frozen=True)
-class Steps(ABC):
-    """eta at label t >= 0. A new kind is a frozen dataclass with ``_eta`` and, if it steps per slot, ``per``."""
+class Steps(Declared, ABC):
+    """eta at label t >= 0.
+
+    A new kind is a frozen dataclass with declared parameters, ``_eta`` and, if it steps per slot, ``per``, and a line in the
+    registry.
+    """
 
     @abstractmethod
     def _eta(self, t: FloatArray) -> FloatArray:
@@ -54,10 +69,7 @@ class ConstantSteps(Steps):
     0.0025
     """
 
-    eta: float
-
-    def __post_init__(self) -> None:
-        settle(self, eta=real("eta", self.eta, above=0))
+    eta: Annotated[float, POSITIVE, "eta"]
 
     def _eta(self, t: FloatArray) -> FloatArray:
         return np.full(t.shape, self.eta, np.float64)
@@ -71,16 +83,10 @@ class DiminishingSteps(Steps):
     (0.05, 0.05)
     """
 
-    eta0: float
-    beta: float
-    root: bool = False
-    per: Per = "round"
-
-    def __post_init__(self) -> None:
-        settle(self, eta0=real("eta0", self.eta0, above=0), beta=real("beta", self.beta, least=0))
-        _check_per(self.per)
-        if not isinstance(self.root, bool):
-            raise UsageError(f"root must be true or false, got {self.root!r}")
+    eta0: Annotated[float, POSITIVE, "eta0 / (1 + beta t), t counting gradients over all clients"]
+    beta: Annotated[float, NOT_NEGATIVE, "how fast it falls"]
+    root: Annotated[bool, NUMBER, "with the square root of t in place of t"] = False
+    per: PerKey = "round"
 
     def _eta(self, t: FloatArray) -> FloatArray:
         return np.asarray(self.eta0 / (1 + self.beta * (np.sqrt(t) if self.root else t)))
@@ -96,13 +102,9 @@ class CurvatureSteps(Steps):
     (0.1, 0.01)
     """
 
-    eta0: float
-    h: float
-    per: Per = "round"
-
-    def __post_init__(self) -> None:
-        settle(self, eta0=real("eta0", self.eta0, above=0), h=real("h", self.h, least=0, most=1))
-        _check_per(self.per)
+    eta0: Annotated[float, POSITIVE, "eta0 (t + 1)^(-1 / (2 - h))"]
+    h: Annotated[float, UNIT, "curvature of the objective: 0 convex, 1 strongly convex"]
+    per: PerKey = "round"
 
     def _eta(self, t: FloatArray) -> FloatArray:
         return np.asarray(self.eta0 * (t + 1) ** (-1 / (2 - self.h)))
@@ -120,14 +122,12 @@ class TheoremSteps(Steps):
     0.053887
     """
 
-    mu: float
-    m: int
-    m1: float
+    mu: Annotated[float, POSITIVE, "strong convexity; left out, the objective's l2"]
+    m: Annotated[int, WHOLE, "left out, the m of theorem sizes"]
+    m1: Annotated[float, NOT_NEGATIVE, "left out, the theorem's M1 for this objective and data"]
     per: Per = "round"
 
-    def __post_init__(self) -> None:
-        settle(self, mu=real("mu", self.mu, above=0), m=whole("m", self.m), m1=real("m1", self.m1, least=0))
-        _check_per(self.per)
+    def check(self) -> None:
         StronglyConvexDelay(self.m, self.m1)  # refuses an m that is too small
 
     def _eta(self, t: FloatArray) -> FloatArray:
@@ -170,8 +170,3 @@ def largest_constant_size(eta: float, mu: float, d: int) -> int:
             f"no size is within 1/(eta mu (d+1)) = {bound:.3g}; lower eta to {1 / (mu * (d + 1)):.3g} or d"
         )
     return size
-
-
-def _check_per(per: object) -> None:
-    if per not in ("slot", "round"):
-        raise UsageError(f'per must be "slot" or "round", got {per!r}')

@@ -14,9 +14,10 @@ import typer
 from typer.testing import CliRunner
 
 from crescendo.cli.main import app
-from crescendo.config.loading import read
+from crescendo.config.loading import read, read_served
+from crescendo.config.to_terms import terms_text
 from crescendo.data import Records
-from crescendo.federation.agreement import build_terms, read_served, terms_text
+from crescendo.federation.agreement import build_terms
 from crescendo.federation.policy import Policy, read_policy
 from crescendo.network.client.join import save_model
 from tests.cli.test_serve import ONE

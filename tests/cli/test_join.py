@@ -17,8 +17,9 @@ from crescendo.cli.addresses import place
 from crescendo.cli.certs import make_certificates
 from crescendo.cli.main import app
 from crescendo.config.loading import read
+from crescendo.config.to_terms import terms_text
 from crescendo.errors import Refused, UsageError
-from crescendo.federation.agreement import build_terms, terms_text
+from crescendo.federation.agreement import build_terms
 from crescendo.federation.own_records import Source
 from crescendo.federation.policy import Policy
 from crescendo.network.client.join import Joined, join

@@ -16,8 +16,9 @@ from crescendo.cli.addresses import listening
 from crescendo.cli.certs import make_certificates
 from crescendo.cli.show_status import show_status, watch_status
 from crescendo.config.loading import read
+from crescendo.config.to_terms import terms_text
 from crescendo.errors import UsageError
-from crescendo.federation.agreement import build_terms, terms_text
+from crescendo.federation.agreement import build_terms
 from crescendo.network.server.grpc_server import NetworkServer
 from crescendo.network.server.service import Hall
 from crescendo.network.transport.channels import Place

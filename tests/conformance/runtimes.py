@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from crescendo.config.to_terms import terms_text
 from crescendo.core.terms import Terms
-from crescendo.federation.agreement import build_terms, terms_text
+from crescendo.federation.agreement import build_terms
 from crescendo.runs.simulate import simulate
 from tests.network.aftermath import check, entries_of, pairs_in
 from tests.network.grove import DEEP, FLAT, Grove, Shape

@@ -27,7 +27,7 @@ import numpy as np
 
 from crescendo.data.records import Records
 from crescendo.errors import CrescendoError
-from crescendo.federation.agreement import LONGEST, Agreed, built
+from crescendo.federation.agreement import LONGEST, Agreement, built
 from crescendo.federation.objective_terms import Described
 from crescendo.federation.policy import Policy, check_policy
 from crescendo.privacy.mechanisms.certificate import Certificate
@@ -131,7 +131,7 @@ def _look_at(text: str, rng: Random, found: Found) -> bool:
     return True
 
 
-def pairs(agreed: Agreed, rng: Random) -> Iterator[tuple[int, int]]:
+def pairs(agreed: Agreement, rng: Random) -> Iterator[tuple[int, int]]:
     """Rounds and clients at the ends and in between."""
     rounds, clients = agreed.terms.rounds, agreed.terms.clients
     for i in {0, rounds - 1, rng.randrange(rounds)}:

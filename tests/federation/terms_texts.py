@@ -14,7 +14,7 @@ from random import Random
 from typing import Any
 
 from crescendo.config.loading import read
-from crescendo.federation.agreement import terms_text
+from crescendo.config.to_terms import terms_text
 from tests.conformance.cases import PRIVATE, case
 
 Raw = Any

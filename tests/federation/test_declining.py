@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 import crescendo.network.client.join as join_module
-import crescendo.runs.guarantee as guarantee_module
+import crescendo.privacy.planning.guarantee as guarantee_module
 from crescendo.cli.main import app
 from crescendo.errors import DataError, Refused
 from crescendo.federation.policy import Policy

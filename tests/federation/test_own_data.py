@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from crescendo.config.loading import read
+from crescendo.config.to_terms import terms_text
 from crescendo.errors import DataError, UsageError
-from crescendo.federation.agreement import Agreed, build_terms, terms_text
+from crescendo.federation.agreement import Agreement, build_terms
 from crescendo.federation.own_records import Own, Source, check_source, own_records
 from crescendo.federation.policy import Policy
 from crescendo.network.client.join import join
@@ -24,7 +25,7 @@ AGREED_CLASSES: dict[str, Any] = {**ONE, "data": {"source": "with the clients", 
 MINIBATCH: dict[str, Any] = {"mechanism": "minibatch", **PRIVATE, "records": 200}
 
 
-def agreed(**changes: Any) -> Agreed:
+def agreed(**changes: Any) -> Agreement:
     return build_terms(terms_text(read({**AGREED_CLASSES, **changes})))
 
 

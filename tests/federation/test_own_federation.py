@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crescendo.config.loading import read
+from crescendo.config.to_terms import terms_text
 from crescendo.errors import ConfigError, CrescendoError, Refused
-from crescendo.federation.agreement import build_terms, terms_text
+from crescendo.federation.agreement import build_terms
 from crescendo.federation.own_model import servers_copy, with_copy
 from crescendo.federation.own_records import Source, own_records
 from crescendo.federation.policy import Policy
@@ -216,9 +217,9 @@ def test_code_that_keeps_something_between_calls_gets_no_epsilon(tmp_path: Path)
         agreed = build_terms(terms_text(config))
         if refused:
             with pytest.raises(Refused, match="once it has seen others"):
-                with_copy(agreed, servers_copy(config))
+                with_copy(agreed, servers_copy(config.objective.kind))
         else:
-            assert isinstance(with_copy(agreed, servers_copy(config)).objective, OwnModel)
+            assert isinstance(with_copy(agreed, servers_copy(config.objective.kind)).objective, OwnModel)
 
 
 def test_the_local_mechanism_is_refused_with_its_reason(tmp_path: Path) -> None:
@@ -232,14 +233,14 @@ def test_a_server_whose_file_changed_does_not_go_on(tmp_path: Path) -> None:
     agreed = build_terms(terms_text(config))
     written(tmp_path, more="* 1.0")
     with pytest.raises(Refused, match="the file that the terms were made with"):
-        with_copy(agreed, servers_copy(config))
+        with_copy(agreed, servers_copy(config.objective.kind))
 
 
 def test_terms_are_understood_without_the_code(tmp_path: Path) -> None:
     """As an aggregator does."""
     config = read(federation(written(tmp_path), privacy=MINIBATCH))
     text = terms_text(config)
-    complete = with_copy(build_terms(text), servers_copy(config))
+    complete = with_copy(build_terms(text), servers_copy(config.objective.kind))
     (tmp_path / "mean.py").unlink()
     agreed = build_terms(text)
     assert agreed.objective.size == complete.objective.size == 4

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crescendo.config.loading import read
+from crescendo.config.to_terms import terms_text
 from crescendo.errors import ConfigError, CrescendoError, Refused
-from crescendo.federation.agreement import build_terms, terms_text
+from crescendo.federation.agreement import build_terms
 from crescendo.federation.policy import Policy, check_certificate, check_policy, read_policy
 from crescendo.runs.simulate import simulate
 from tests.conformance.cases import PRIVATE, case

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from crescendo.config.to_terms import terms_text
 from crescendo.core.vectors import decode
-from crescendo.federation.agreement import Agreed, build_terms, terms_text
+from crescendo.federation.agreement import Agreement, build_terms
 from crescendo.storage.journal.durable_server import replay
 from crescendo.storage.journal.journal import read_records
 from crescendo.storage.journal.journal_entries import Entry, Received, Summed, Voided, delta_of, from_bytes
@@ -48,7 +49,7 @@ def check(made: Federation) -> None:
     assert not alarms, alarms
 
 
-def check_applied_once(agreed: Agreed, entries: Iterable[Entry]) -> None:
+def check_applied_once(agreed: Agreement, entries: Iterable[Entry]) -> None:
     """Each pair that the terms have, in one entry: an update, or one sum. Nobody was absent, so none is void."""
     terms, applied = agreed.terms, Counter[Pair]()
     for entry in entries:
@@ -105,7 +106,7 @@ def charges_of(made: Federation, c: int) -> dict[int, str]:
     return found
 
 
-def check_ledger(made: Federation, agreed: Agreed, c: int) -> None:
+def check_ledger(made: Federation, agreed: Agreement, c: int) -> None:
     """Every round of the plan was charged and no other, within the budget, and the outbox is empty."""
     with open_ledger(made.folder / f"client{c}" / "ledger.sqlite", read_only=True) as ledger:
         if agreed.certificate is not None:

@@ -15,7 +15,8 @@ import grpc
 import pytest
 
 from crescendo.config.loading import read
-from crescendo.federation.agreement import Agreed, build_terms, terms_text
+from crescendo.config.to_terms import terms_text
+from crescendo.federation.agreement import Agreement, build_terms
 from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.network.protocol.tree_messages import SERVICE as TREE
 from crescendo.network.protocol.vector_parts import PART
@@ -57,7 +58,7 @@ class House:
 
     folder: Path
     port: int
-    agreed: Agreed
+    agreed: Agreement
     served: NetworkServer
     channel: grpc.aio.Channel
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from crescendo.core.messages import Settled
 from crescendo.core.vectors import encode
-from crescendo.federation.agreement import Agreed
+from crescendo.federation.agreement import Agreement
 from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.network.protocol.wire_messages import LARGEST, Hello, VoidRound, to_server, update_parts
 from tests.network.raw_streams import BROKEN, End, Line, Raw, check_clear, check_end
@@ -22,7 +22,7 @@ class Mallory:
     """A named client that knows the protocol, joins again after every refusal, and says what it likes."""
 
     channel: grpc.aio.Channel
-    agreed: Agreed
+    agreed: Agreement
     me: int
     token: str = ""
     line: Line | None = None

@@ -52,8 +52,8 @@ class Client:
 
 def run_server(run_file: str, port: int, state: str, log: str, linger: float) -> None:
     """The body of a server process."""
+    from crescendo.config.loading import read_served
     from crescendo.errors import CrescendoError
-    from crescendo.federation.agreement import read_served
     from crescendo.logs import JsonLog
     from crescendo.network.server.serve import Listening, serve
 

@@ -13,9 +13,10 @@ import grpc.aio
 import numpy as np
 
 from crescendo.config.loading import read
+from crescendo.config.to_terms import terms_text
 from crescendo.core.messages import Settled
 from crescendo.core.vectors import encode
-from crescendo.federation.agreement import Agreed, build_terms, terms_text
+from crescendo.federation.agreement import Agreement, build_terms
 from crescendo.federation.own_model import servers_copy, with_copy
 from crescendo.network.protocol.wire_messages import (
     Ack,
@@ -46,7 +47,7 @@ ONES = np.ones(5)
 class Fake:
     """One stream to the server. Several tasks may speak at once: gRPC takes one write on a call at a time, so they queue."""
 
-    def __init__(self, call: Any, agreed: Agreed) -> None:
+    def __init__(self, call: Any, agreed: Agreement) -> None:
         self.call, self.agreed = call, agreed
         self._writing = asyncio.Lock()
 
@@ -94,7 +95,9 @@ class Fake:
 class Stage:
     """A server and the fakes that talk to it."""
 
-    def __init__(self, agreed: Agreed, hall: Hall, server: NetworkServer, port: int, log: list[dict[str, Any]]) -> None:
+    def __init__(
+        self, agreed: Agreement, hall: Hall, server: NetworkServer, port: int, log: list[dict[str, Any]]
+    ) -> None:
         self.agreed, self.hall, self.server, self.port, self.log = agreed, hall, server, port, log
         self._open: list[Any] = []
 
@@ -141,7 +144,7 @@ async def stage(
 ) -> AsyncIterator[Stage]:
     """A server over ``folder``; opened again with the same folder it goes on."""
     config = read(raw)
-    agreed = with_copy(build_terms(terms_text(config)), servers_copy(config))
+    agreed = with_copy(build_terms(terms_text(config)), servers_copy(config.objective.kind))
     log: list[dict[str, Any]] = []
 
     def note(event: str, **facts: Any) -> None:

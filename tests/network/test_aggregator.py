@@ -44,7 +44,7 @@ def test_narrow_floats_go_through_a_tree(wire: str, tmp_path: Path) -> None:
 def run_secured(what: str, folder: Path, port: int, certs: Path, log: Path) -> None:
     """The body of a server's or client's process that proves who it is."""
     from crescendo.cli.addresses import listening, place
-    from crescendo.federation.agreement import read_served
+    from crescendo.config.loading import read_served
     from crescendo.federation.own_records import Source
     from crescendo.federation.policy import Policy
     from crescendo.logs import JsonLog

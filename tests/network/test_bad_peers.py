@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from crescendo.core.vectors import decode
-from crescendo.federation.agreement import Agreed, build_terms
+from crescendo.federation.agreement import Agreement, build_terms
 from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.privacy.mechanisms.norm_limits import Limits
 from crescendo.storage.journal.durable_server import replay
@@ -89,7 +89,7 @@ async def be_silent(port: int, streams: int) -> None:
         one.close()
 
 
-async def attack(port: int, agreed: Agreed, pid: int, rng: random.Random, count: int) -> Counter[str]:
+async def attack(port: int, agreed: Agreement, pid: int, rng: random.Random, count: int) -> Counter[str]:
     """All of it, with a sound round in between: that one can only be completed if the good clients train on."""
     seen: Counter[str] = Counter()
     async with channel_to(port) as channel:
@@ -113,7 +113,7 @@ async def attack(port: int, agreed: Agreed, pid: int, rng: random.Random, count:
     return seen
 
 
-def check_after(made: Federation, agreed: Agreed) -> None:
+def check_after(made: Federation, agreed: Agreement) -> None:
     """The model is what the journal adds up to; of the good clients it has what they charged, of the bad one nothing unsound."""
     assert made.model().tobytes() == replay(made.journal).tobytes()
     entries = [from_bytes(record.kind, record.body) for record in read_records(made.journal)]

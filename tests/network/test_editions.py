@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from crescendo.config.loading import read
+from crescendo.config.to_terms import terms_text
 from crescendo.core.vectors import encode
-from crescendo.federation.agreement import build_terms, terms_text
+from crescendo.federation.agreement import build_terms
 from crescendo.network.protocol.wire_messages import Hello, VoidRound
 from crescendo.network.server.service import Hall, Incoming, IncomingSum, Item, Message, Said, Silence
 from crescendo.privacy.mechanisms.norm_limits import Limits

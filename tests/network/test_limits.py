@@ -11,11 +11,12 @@ import pytest
 from scipy.sparse import csr_array
 
 from crescendo.config.loading import read
+from crescendo.config.to_terms import terms_text
 from crescendo.core.client import Work as Todo
 from crescendo.core.messages import Broadcast, Settled
 from crescendo.core.vectors import encode
 from crescendo.data.records import Records, as_records
-from crescendo.federation.agreement import Agreed, build_terms, terms_text
+from crescendo.federation.agreement import Agreement, build_terms
 from crescendo.network.aggregator.node import Node, Work
 from crescendo.network.protocol.wire_messages import Hello, Refusal, Welcome
 from crescendo.network.server.service import Hall, Incoming, Item
@@ -33,7 +34,7 @@ RECORDS = 1000
 SLOTS = {"minibatch": 20, "local": 10}
 
 
-def agreed_on(mechanism: str, features: int, l2: float = 0.1, eta: float = 1.0, wire: str = "float32") -> Agreed:
+def agreed_on(mechanism: str, features: int, l2: float = 0.1, eta: float = 1.0, wire: str = "float32") -> Agreement:
     """Much noise, a strong shrink, and clients that may be five rounds ahead."""
     raw = case(
         run={"wire": wire},
@@ -51,7 +52,7 @@ def agreed_on(mechanism: str, features: int, l2: float = 0.1, eta: float = 1.0, 
     return build_terms(terms_text(read(raw)))
 
 
-def limits_of(agreed: Agreed) -> Limits:
+def limits_of(agreed: Agreement) -> Limits:
     return Limits(agreed.certificate, agreed.objective.size, agreed.objective.l2)
 
 
@@ -64,7 +65,7 @@ def records(features: int) -> Records:
     return as_records(wide, np.where(rng.random(RECORDS) < 0.5, 1.0, -1.0))
 
 
-def worker_of(agreed: Agreed, c: int, data: Records, seed: int = 1) -> Worker:
+def worker_of(agreed: Agreement, c: int, data: Records, seed: int = 1) -> Worker:
     assert agreed.certificate is not None
     rows = np.arange(RECORDS)
     private = Private(agreed.certificate, c, rows, SeededSource(seed, c))
@@ -74,7 +75,7 @@ def worker_of(agreed: Agreed, c: int, data: Records, seed: int = 1) -> Worker:
 class Room:
     """A hall over a folder, which can be left and entered again."""
 
-    def __init__(self, folder: Path, agreed: Agreed) -> None:
+    def __init__(self, folder: Path, agreed: Agreement) -> None:
         self._folder, self.agreed = folder, agreed
         self.enter()
 

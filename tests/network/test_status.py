@@ -15,8 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crescendo.config.loading import read
+from crescendo.config.to_terms import terms_text
 from crescendo.core.messages import Settled
-from crescendo.federation.agreement import build_terms, terms_text
+from crescendo.federation.agreement import build_terms
 from crescendo.network.server import status
 from crescendo.network.server.spending import Price, Spending, by_pld, mark
 from crescendo.network.transport.channels import Place, status_of

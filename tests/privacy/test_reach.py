@@ -10,11 +10,12 @@ import pytest
 
 from crescendo.audit.driving.subject import Draw, Script, Subject, build, releases
 from crescendo.config.loading import read
+from crescendo.config.to_terms import terms_text
 from crescendo.core.messages import Broadcast, Settled
 from crescendo.core.terms import Terms
 from crescendo.data.records import as_records
 from crescendo.errors import Refused, UsageError
-from crescendo.federation.agreement import Agreed, build_terms, terms_text
+from crescendo.federation.agreement import Agreement, build_terms
 from crescendo.objectives.logistic.objective import Logistic
 from crescendo.privacy.mechanisms.certificate import Certificate, certify
 from crescendo.privacy.mechanisms.frozen import FrozenStepper
@@ -125,7 +126,7 @@ def test_a_release_from_beyond_the_bound_is_refused() -> None:
 # -- a federation whose noise carries the model far ----------------------------------------------------------------------
 
 
-def _agreed() -> Agreed:
+def _agreed() -> Agreement:
     raw = case(
         run={"wire": "float32"},
         objective={"l2": 1e-4},

@@ -18,7 +18,8 @@ from crescendo.federation.policy import Policy
 from crescendo.runs.simulate import simulate
 from crescendo.config.loading import read
 from crescendo.cli.show_run import result
-from crescendo.federation.agreement import build_terms, terms_text
+from crescendo.config.to_terms import terms_text
+from crescendo.federation.agreement import build_terms
 from crescendo.errors import ConfigError, Refused
 from crescendo.privacy.mechanisms.admission import enough_declared, most_records
 from crescendo.network.transport.channels import Patience, Place

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from crescendo.federation.own_records import Own, Source, own_records
 from crescendo.config.loading import read
-from crescendo.federation.agreement import Agreed, build_terms, terms_text
+from crescendo.config.to_terms import terms_text
+from crescendo.federation.agreement import Agreement, build_terms
 from crescendo.data import load
 from tests.conformance.cases import PRIVATE, case
 
@@ -24,7 +25,7 @@ Rows = list[tuple[bytes, float]]  # of each record its features and its label, b
 
 
 @functools.cache
-def agreed(mechanism: str = "minibatch") -> Agreed:
+def agreed(mechanism: str = "minibatch") -> Agreement:
     """Terms that shorten records to length 3, for two classes and three features."""
     raw = case(
         clients={"count": 1},

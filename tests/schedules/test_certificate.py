@@ -33,7 +33,7 @@ from crescendo.schedules import (
     least_m,
     theorem_m1,
 )
-from crescendo.schedules.checks import FloatArray
+from crescendo.schedules.parameters import FloatArray
 
 quick = settings(deadline=None, max_examples=40)
 listed = st.lists(st.integers(1, 60), min_size=1, max_size=12).map(lambda values: ListedSizes(tuple(values)))

@@ -33,7 +33,7 @@ from crescendo.schedules import (
     least_m,
     m_for_first_size,
 )
-from crescendo.schedules.checks import FloatArray
+from crescendo.schedules.parameters import FloatArray
 from crescendo.schedules.sequence import MOST_ROUNDS, round_up
 
 quick = settings(deadline=None, max_examples=40)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from crescendo.errors import CrescendoError, Refused, UsageError
-from crescendo.federation.agreement import Agreed, build_terms
+from crescendo.federation.agreement import Agreement, build_terms
 from crescendo.federation.own_model import clients_copy
 from crescendo.federation.own_records import Own, Source, check_source, own_records
 from crescendo.federation.policy import Policy, check_epsilon, check_policy
@@ -115,7 +115,7 @@ class _Joining:
             self.log("finished", federation=kept.federation, rounds=kept.rounds, why=why)
             return kept
 
-    async def _take_part(self, agreed: Agreed, stop: asyncio.Event, patience: Patience) -> Joined:
+    async def _take_part(self, agreed: Agreement, stop: asyncio.Event, patience: Patience) -> Joined:
         member = await asyncio.to_thread(self._member, agreed)
         instance = self.ledger.instance_of(agreed.federation)
         await take_part(self.place, member, instance, stop, patience, self.log)
@@ -140,7 +140,7 @@ class _Joining:
         last, rounds = self.ledger.last_round(found.federation), self.ledger.rounds(found.federation)
         return Joined(found.model, found.federation, rounds, last)
 
-    async def _agree(self, stop: asyncio.Event, patience: Patience) -> Agreed | None:
+    async def _agree(self, stop: asyncio.Event, patience: Patience) -> Agreement | None:
         """The server's terms, checked and signed off; both sides log why if they are not."""
         async with ask(self.place, self.name, stop, patience, self.log) as question:
             if question is None:
@@ -152,7 +152,7 @@ class _Joining:
                 await question.decline(getattr(error, "public", None) or CANNOT)
                 raise
 
-    def _accepted(self, text: str, me: int) -> Agreed:
+    def _accepted(self, text: str, me: int) -> Agreement:
         """What both sides may log comes from terms and policy; the ledger and this machine are asked in silence."""
         with _told():
             agreed = _understood(text)
@@ -167,7 +167,7 @@ class _Joining:
         self.log("signed", federation=agreed.federation, terms=agreed.digest, epsilon=epsilon, delta=agreed.delta)
         return agreed
 
-    def _promised(self, agreed: Agreed, me: int) -> Promise:
+    def _promised(self, agreed: Agreement, me: int) -> Promise:
         """The sign-off in the ledger, or Refused.
 
         What the plan costs rests on the terms alone, so the policy has its say first. Then the ledger is asked: each answer tells
@@ -202,7 +202,7 @@ class _Joining:
                 f"`crescendo account --ledger {self.ledger.path} --close FEDERATION`, or raise max_open_federations"
             )
 
-    def _member(self, agreed: Agreed) -> Member:
+    def _member(self, agreed: Agreement) -> Member:
         assert self.own is not None, "the records were read before the terms were signed"
         self.own.tell(self.source, self.log)
         me, records = agreed.names.index(self.name), self.own.records
@@ -246,7 +246,7 @@ def _told(public: str | None = None) -> Iterator[None]:
         raise
 
 
-def _understood(text: str) -> Agreed:
+def _understood(text: str) -> Agreement:
     """Terms, or Refused: whatever is wrong with them, the server has sent it."""
     try:
         return build_terms(text)
@@ -277,7 +277,7 @@ def load_model(path: Path) -> Kept | None:
         return None
 
 
-def save_model(path: Path, model: Any, agreed: Agreed) -> None:
+def save_model(path: Path, model: Any, agreed: Agreement) -> None:
     """The model as an npz, there whole or not at all."""
     draft = path.with_suffix(".draft")
     try:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from crescendo.core.messages import Pair, Settled
 from crescendo.core.vectors import Raw
 from crescendo.errors import PeerError
+from crescendo.federation.peer_text import cleaned
 from crescendo.network.protocol import tree_pb2 as pb
 from crescendo.network.protocol import wire_pb2 as wire_pb
-from crescendo.network.protocol.peer_text import cleaned
 from crescendo.network.protocol.vector_parts import Part, split
 from crescendo.network.protocol.wire_messages import (
     LARGEST,

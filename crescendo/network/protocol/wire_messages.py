@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from crescendo.core.messages import Settled
 from crescendo.core.vectors import WIRES, Raw
 from crescendo.errors import PeerError, UsageError
+from crescendo.federation.peer_text import cleaned
 from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.network.protocol.framing import Framed, framed
-from crescendo.network.protocol.peer_text import cleaned
 from crescendo.network.protocol.vector_parts import PART, Part, split
 
 SERVICE = "crescendo.v1.Federation"

@@ -17,8 +17,9 @@ import numpy.typing as npt
 
 from crescendo.config.loading import plain
 from crescendo.config.schema import Config
+from crescendo.config.to_terms import terms_text
 from crescendo.errors import UsageError
-from crescendo.federation.agreement import Agreed, build_terms, terms_text
+from crescendo.federation.agreement import Agreement, build_terms
 from crescendo.federation.own_model import servers_copy, with_copy
 from crescendo.logs import Log, quiet
 from crescendo.network.client.join import save_model
@@ -65,7 +66,7 @@ def serve(config: Config, listening: Listening, state: Path, *, linger: float = 
     _check_folder(state)
     _check_free(listening)  # before the accounting, which may take a minute
     asked, text = remembered_text(config, state, log)
-    agreed = with_copy(build_terms(text), servers_copy(config))
+    agreed = with_copy(build_terms(text), servers_copy(config.objective.kind))
     state.mkdir(parents=True, exist_ok=True)
     present = [c for c, name in enumerate(agreed.names) if name not in config.serve.late]
     journal = state / "journal"
@@ -96,7 +97,14 @@ def serve(config: Config, listening: Listening, state: Path, *, linger: float = 
 
 
 async def _serve(
-    hall: Hall, agreed: Agreed, listening: Listening, manners: Manners, state: Path, linger: float, log: Log, wish: Wish
+    hall: Hall,
+    agreed: Agreement,
+    listening: Listening,
+    manners: Manners,
+    state: Path,
+    linger: float,
+    log: Log,
+    wish: Wish,
 ) -> None:
     stop = wish.event()
     server = NetworkServer(hall, manners, listening.admit, log)

@@ -7,7 +7,7 @@ import asyncio
 import grpc
 import grpc.aio
 
-from crescendo.network.protocol.peer_text import cleaned
+from crescendo.federation.peer_text import cleaned
 
 LONGEST = 300  # of what somebody else wrote
 

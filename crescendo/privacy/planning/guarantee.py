@@ -1,6 +1,6 @@
-"""The privacy of a run: from the run file's [privacy] to a certified mechanism and an epsilon that the accountant confirms.
+"""The privacy of a run: a certified mechanism and an epsilon that the accountant confirms.
 
-Everything here is decided from the run file; no record is looked at. A run whose stated (epsilon, delta) the accountant does
+Everything here is decided from what was typed in; no record is looked at. A run whose stated (epsilon, delta) the accountant does
 not confirm for every client is refused.
 """
 
@@ -8,28 +8,24 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from crescendo.config.schema import Config
 from crescendo.core.terms import Terms
-from crescendo.data import Dataset
-from crescendo.data.labels import values_of
 from crescendo.data.records import IntArray
 from crescendo.errors import ConfigError
 from crescendo.privacy.accounting import renyi
 from crescendo.privacy.accounting.accountant import Progress, Spent, account
-from crescendo.privacy.mechanisms.admission import admitted, enough_declared, most_records
-from crescendo.privacy.planning.calibration import least_sigma
-from crescendo.privacy.mechanisms.certificate import RARE, Certificate, certify, rate_of, usual_delta
-from crescendo.privacy.planning.comparison import compared
 from crescendo.privacy.accounting.events import Counted, PoissonGaussian, tally, to_json
+from crescendo.privacy.mechanisms.certificate import RARE, Certificate, certify, rate_of, usual_delta
 from crescendo.privacy.mechanisms.mechanism import Private
 from crescendo.privacy.mechanisms.noise import SeededSource
 from crescendo.privacy.mechanisms.sigmas import Sigmas
+from crescendo.privacy.planning.calibration import least_sigma
+from crescendo.privacy.planning.comparison import compared
 
 MOST_TIGHT = 8  # clients with a plan of their own that all get the tight accountant; of more, those that need it
 
@@ -126,71 +122,36 @@ class Guarantee:
         }
 
 
-def declared(config: Config, clients: int) -> tuple[int, ...]:
-    """N_c of every client, as typed in."""
-    asked = config.privacy.records
-    assert asked is not None
-    counts = (asked,) * clients if isinstance(asked, int) else asked
-    if len(counts) != clients:
-        raise ConfigError(
-            f"privacy.records has {len(counts)} numbers for {clients} clients; give one per client, or one for all"
-        )
-    return counts
-
-
-def check_counts(counts: tuple[int, ...], found: Sequence[int]) -> None:
-    """ConfigError if a client of a simulation has more records than its certificate is about."""
-    for client, (declared, records) in enumerate(zip(counts, found, strict=True)):
-        if records > most_records(declared):
-            raise ConfigError(
-                f"client {client} has {records} records, and with privacy.records = {declared} its certificate is about "
-                f"{most_records(declared)} at most; declare at least {enough_declared(records)}"
-            )
-
-
-def guarantee(config: Config, terms: Terms, objective: Any, progress: Progress | None = None) -> Guarantee:
-    """Certify the mechanism, settle the noise and confirm the stated epsilon, or refuse."""
-    asked = config.privacy
-    assert asked.delta is not None and asked.clip is not None
-    records = declared(config, terms.clients)
-    made = Maker(asked.mechanism, terms, objective, asked.clip, records, asked.norm_bound)
-    usual = asked.delta * (1 - RARE)  # what rare events leave of it, at least
+def guarantee(
+    terms: Terms,
+    objective: Any,
+    *,
+    mechanism: str,
+    delta: float,
+    epsilon: float | None,
+    sigma: Any,
+    clip: float,
+    records: tuple[int, ...],
+    norm_bound: float | None,
+    progress: Progress | None = None,
+) -> Guarantee:
+    """Certify the mechanism, settle the noise (the least that keeps ``epsilon`` where ``sigma`` is None) and confirm ``epsilon``,
+    or refuse.
+    """
+    usual = delta * (1 - RARE)  # what rare events leave of it, at least
     plans = sorted({_plan(terms, records, c) for c in range(terms.clients)})
-    sigma = Sigmas.of(asked.sigma if asked.sigma is not None else _planned(plans, asked.epsilon, usual))
-    certificate = made.certificate(sigma)
-    left = usual_delta(certificate, asked.delta)
-    spent = _spent([tally(certificate.events(c)) for c in range(terms.clients)], left, asked.epsilon, progress)
-    found = Guarantee(certificate, asked.delta, asked.epsilon, spent)
-    if asked.epsilon is not None and found.epsilon > asked.epsilon:
-        enough = _planned(plans, asked.epsilon, usual)
+    noise = Sigmas.of(sigma if sigma is not None else _planned(plans, epsilon, usual))
+    certificate = certify(mechanism, terms, objective, clip=clip, sigma=noise, records=records, norm_bound=norm_bound)
+    left = usual_delta(certificate, delta)
+    spent = _spent([tally(certificate.events(c)) for c in range(terms.clients)], left, epsilon, progress)
+    found = Guarantee(certificate, delta, epsilon, spent)
+    if epsilon is not None and found.epsilon > epsilon:
+        enough = _planned(plans, epsilon, usual)
         raise ConfigError(
-            f"privacy.epsilon = {asked.epsilon:g} is not what this run costs: with sigma = {sigma:g} it is {found.epsilon:.4g} "
-            f"at delta {asked.delta:g}; sigma = {math.ceil(enough * 1000) / 1000:g} would pass"
+            f"privacy.epsilon = {epsilon:g} is not what this run costs: with sigma = {noise:g} it is {found.epsilon:.4g} "
+            f"at delta {delta:g}; sigma = {math.ceil(enough * 1000) / 1000:g} would pass"
         )
     return found
-
-
-@dataclass(frozen=True, eq=False)
-class Maker:
-    """Everything of a certificate but its noise."""
-
-    mechanism: str
-    terms: Terms
-    objective: Any
-    clip: float
-    records: tuple[int, ...]
-    norm_bound: float | None
-
-    def certificate(self, sigma: Sigmas) -> Certificate:
-        return certify(
-            self.mechanism,
-            self.terms,
-            self.objective,
-            clip=self.clip,
-            sigma=sigma,
-            records=self.records,
-            norm_bound=self.norm_bound,
-        )
 
 
 def _plan(terms: Terms, records: tuple[int, ...], c: int) -> Counted:
@@ -230,14 +191,3 @@ def _spent(plans: list[Counted], delta: float, stated: float | None, progress: P
         needs = few or plan == costliest or (stated is not None and bound.epsilon > stated)
         found[plan] = account(plan, delta, progress=progress) if needs else bound
     return tuple(found[plan] for plan in plans)
-
-
-def admit(dataset: Dataset, parts: list[IntArray], config: Config, objective: Any) -> tuple[Dataset, list[IntArray]]:
-    """The training records as a private mechanism may see them: shortened to the norm bound, unsound ones left out."""
-    intercept = bool(getattr(objective, "intercept", False))
-    train, sound = admitted(dataset.train, config.privacy.norm_bound, intercept, values_of(len(dataset.classes)))
-    place = np.cumsum(sound) - 1  # of a record among the sound ones
-    columns = {name: column[sound] for name, column in dataset.columns.items()}
-    kept = [place[part[sound[part]]] for part in parts]
-    records, left_out = train.take(np.flatnonzero(sound)), dataset.left_out + int(np.count_nonzero(~sound))
-    return dataclasses.replace(dataset, train=records, columns=columns, left_out=left_out), kept

@@ -1,0 +1,228 @@
+"""From a run file to the terms of a federation.
+
+What a simulation would count (records, features, 1/N, weights by size) is typed in, and resolved to numbers before the text is
+made. Nothing in it was computed from a client's records.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from crescendo.config.schema import Config
+from crescendo.core.terms import Terms
+from crescendo.data import weights
+from crescendo.data.labels import MOST as MOST_CLASSES
+from crescendo.data.labels import stated
+from crescendo.data.public import stated_classes
+from crescendo.data.records import Label
+from crescendo.errors import ConfigError
+from crescendo.federation.agreement import build_terms, canonical
+from crescendo.federation.objective_terms import KIND, MOST_FEATURES, first_model, tried
+from crescendo.objectives import read_model
+from crescendo.privacy.accounting.accountant import Progress
+from crescendo.privacy.planning.guarantee import Guarantee, guarantee
+
+Raw = dict[str, Any]
+
+
+def terms_text(config: Config) -> str:
+    """The terms of a run file, or ConfigError for what cannot be served."""
+    return terms_and_cost(config)[0]
+
+
+def terms_and_cost(config: Config) -> tuple[str, Guarantee | None]:
+    """The terms of a run file and, of a private one, what they cost each client."""
+    asked, clients = config.serve, config.clients.count
+    if asked.federation is None:
+        raise ConfigError("serve.federation is missing; name the federation, so that ledgers can tell it from others")
+    if asked.features is None:
+        raise ConfigError("serve.features is missing; the server sees no records and has to be told how many they have")
+    if clients is None:
+        clients = len(asked.names) if asked.names is not None else None
+    if clients is None:
+        raise ConfigError("clients.count is missing; a server cannot count the clients by a column of their data")
+    names = asked.names if asked.names is not None else tuple(f"client {c}" for c in range(clients))
+    if len(names) != clients:
+        raise ConfigError(f"serve.names has {len(names)} names for {clients} clients; give one per client")
+    strange = [name for name in asked.late if name not in names]
+    if strange:
+        raise ConfigError(f'serve.late has "{strange[0]}", which is not among the clients; name one of serve.names')
+    counts = _counts(config, clients)
+    text = canonical(
+        {
+            "federation": asked.federation,
+            "run": {"seed": config.run.seed, "wire": config.run.wire},
+            "clients": {
+                "names": names,
+                "weights": _weights(config, clients, counts),
+                "shares": config.clients.shares,
+            },
+            "objective": _objective(config, asked.features, counts),
+            "schedule": config.schedule.model_dump(mode="json", exclude_none=True),
+            "privacy": None,
+        }
+    )
+    if config.privacy.mechanism == "none":
+        build_terms(text)
+        return text, None
+    return _with_privacy(text, config, clients)
+
+
+def declared(config: Config, clients: int) -> tuple[int, ...]:
+    """N_c of every client of a private run, as typed in."""
+    counts = _each("privacy.records", config.privacy.records, clients)
+    assert counts is not None
+    return counts
+
+
+def guarantee_of(config: Config, terms: Terms, objective: Any, progress: Progress | None = None) -> Guarantee:
+    """What the [privacy] of a run file guarantees under these terms, or ConfigError."""
+    asked = config.privacy
+    assert asked.delta is not None and asked.clip is not None
+    return guarantee(
+        terms,
+        objective,
+        mechanism=asked.mechanism,
+        delta=asked.delta,
+        epsilon=asked.epsilon,
+        sigma=asked.sigma,
+        clip=asked.clip,
+        records=declared(config, terms.clients),
+        norm_bound=asked.norm_bound,
+        progress=progress,
+    )
+
+
+def _counts(config: Config, clients: int) -> tuple[int, ...] | None:
+    """The declared records of every client, None where they were not declared."""
+    if config.privacy.mechanism != "none":
+        return declared(config, clients)
+    return _each("serve.records", config.serve.records, clients)
+
+
+def _each(name: str, asked: int | tuple[int, ...] | None, clients: int) -> tuple[int, ...] | None:
+    """One number per client, from one for all or a list."""
+    if asked is None:
+        return None
+    counts = (asked,) * clients if isinstance(asked, int) else asked
+    if len(counts) != clients:
+        raise ConfigError(
+            f"{name} has {len(counts)} numbers for {clients} clients; give one per client, or one for all"
+        )
+    return counts
+
+
+def _weights(config: Config, clients: int, counts: tuple[int, ...] | None) -> list[float]:
+    rule = config.clients.weights
+    if rule == "size" and counts is None:
+        raise ConfigError(
+            'clients.weights = "size" needs serve.records, how many records each client declares; or write "uniform"'
+        )
+    return [float(weight) for weight in weights(rule, [range(many) for many in counts or (1,) * clients])]
+
+
+def _with_privacy(text: str, config: Config, clients: int) -> tuple[str, Guarantee]:
+    """Certify, settle the noise, confirm the stated epsilon, and write the numbers down."""
+    asked, raw = config.privacy, json.loads(text)
+    raw["privacy"] = {
+        "mechanism": asked.mechanism,
+        "delta": asked.delta,
+        "sigma": asked.sigma if asked.sigma is not None else 1.0,
+        "clip": asked.clip,
+        "norm_bound": asked.norm_bound,
+        "records": declared(config, clients),
+        "epsilon": asked.epsilon,
+    }
+    made = build_terms(canonical(raw))
+    found = guarantee_of(config, made.terms, made.objective)
+    raw["privacy"]["sigma"] = found.certificate.sigma.to_json()
+    return canonical(raw), found
+
+
+# -- the objective ----------------------------------------------------------------------------------------------------
+
+
+def _objective(config: Config, features: int, counts: Sequence[int] | None) -> Raw:
+    """The objective of a run file, for terms. A server loads its own copy of an own model here, and tries it."""
+    asked = config.objective
+    if asked.kind != "logistic":
+        return _own_model(config, features)
+    classes = _classes(config)
+    if classes is not None and len(classes) != 2:
+        raise ConfigError(f"data.classes has {len(classes)} labels, and logistic regression tells two apart; name two")
+    return {
+        "kind": "logistic",
+        "features": features,
+        "l2": _l2(config, counts),
+        "intercept": asked.intercept,
+        "dtype": asked.dtype,
+        "classes": None if classes is None else list(classes),
+    }
+
+
+def check_own_keys(config: Config) -> None:
+    asked = config.objective
+    if (asked.l2, asked.intercept, asked.dtype) != (0.0, True, "float64"):
+        raise ConfigError("objective.l2, intercept and dtype are for logistic; give your model objective.options")
+
+
+def _classes(config: Config) -> tuple[Label, ...] | None:
+    """The classes that terms state. Private terms always do: a client's records must not say what its labels mean."""
+    if config.data.classes is not None:
+        return stated(config.data.classes)
+    return None if config.privacy.mechanism == "none" else stated_classes(config.data.source, None)
+
+
+def _own_model(config: Config, features: int) -> Raw:
+    check_own_keys(config)
+    asked, classes = config.objective, _classes(config)
+    if classes is None:
+        raise ConfigError(
+            "data.classes is missing; a client may have some of the labels only, so to serve a model of your own name them all"
+        )
+    if len(classes) > MOST_CLASSES or features > MOST_FEATURES:
+        raise ConfigError(
+            f"a served model of your own may have {MOST_CLASSES} classes and {MOST_FEATURES} features at most, "
+            f"not {len(classes)} and {features}"
+        )
+    _check_options(asked.options)
+    copy = read_model(asked.kind)
+    if not KIND.fullmatch(copy.kind):
+        raise ConfigError(f'"{copy.kind}" cannot be a name in terms; give the file a short and simple name')
+    made = tried(copy, features, len(classes), asked.options)
+    return {
+        "kind": copy.kind,
+        "sha256": copy.sha256,
+        "features": features,
+        "options": asked.options,
+        "size": made.size,
+        "l2": made.l2,
+        "dtype": made.dtype.name,
+        "classes": list(classes),
+        "start": float(np.linalg.norm(first_model(made, config.run.seed))),
+    }
+
+
+def _check_options(options: Raw) -> None:
+    """Both sides must make the same of them, so only what survives being written down."""
+    for name, value in options.items():
+        try:
+            same = json.loads(json.dumps(value, allow_nan=False)) == value
+        except (TypeError, ValueError):
+            same = False
+        if not same:
+            raise ConfigError(
+                f"objective.options.{name} cannot be part of terms; finite numbers, texts, true, false, lists and tables can"
+            )
+
+
+def _l2(config: Config, counts: Sequence[int] | None) -> float:
+    if config.objective.l2 != "1/N":
+        return float(config.objective.l2)
+    if counts is None:
+        raise ConfigError('objective.l2 = "1/N" needs serve.records, how many records each client declares')
+    return 1.0 / sum(counts)

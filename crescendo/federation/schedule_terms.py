@@ -1,0 +1,261 @@
+"""The schedule of terms: its table, as run files and terms have it, and the sizes, steps and delay that it unfolds into.
+
+The keys of each kind come from `crescendo.schedules.kinds`; how long the run is and how clients wait is declared here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Iterator
+from dataclasses import MISSING, dataclass
+from functools import cached_property
+from types import UnionType
+from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin
+
+from pydantic import BeforeValidator, Field, create_model, model_validator
+
+from crescendo.errors import ConfigError, UsageError
+from crescendo.schedules import (
+    Certificate,
+    CutSizes,
+    Delay,
+    PerClient,
+    Sizes,
+    Steps,
+    StronglyConvexDelay,
+    certify,
+    theorem_m1,
+)
+from crescendo.schedules.gamma import Gamma
+from crescendo.schedules.kinds import DELAYS, GAMMAS, SIZES, STEPS, Kind, Registry
+from crescendo.schedules.parameters import Parameter, Range
+from crescendo.tables import COUNT, FLAG, POSITIVE, WHOLE, KindOf, Section, as_tuple, key, number_as
+
+# -- tables of registered kinds ----------------------------------------------------------------------------------------
+
+
+def _tables(registry: Registry[Any], **common: Any) -> KindOf:
+    """A table of one of the registry's kinds, with keys that all kinds have in common."""
+    return KindOf(lambda: tuple(_table(kind, tuple(common.items())) for kind in registry))
+
+
+@functools.cache
+def _table(kind: Kind[Any], common: tuple[tuple[str, Any], ...]) -> type[Section]:
+    keys: dict[str, Any] = {"kind": (Literal[kind.name], ...)}
+    keys |= {one.name: (_type(one), _key(one)) for one in kind.keys}
+    return create_model(kind.rule.__name__, __base__=Section, **keys, **dict(common))
+
+
+def _key(one: Parameter) -> Any:
+    default = ... if one.default is MISSING else one.default
+    return key(default, one.range.right(one.hint), one.says or "")
+
+
+def _type(one: Parameter) -> Any:
+    if one.hint is Gamma:
+        return GammaTable
+    found = _limited(one.hint, one.range)
+    return found | None if one.default is None else found
+
+
+def _limited(hint: Any, limits: Range) -> Any:
+    """The type with its limits on every number in it; TOML has lists for tuples."""
+    if get_origin(hint) is tuple:
+        parts = tuple(part if part is ... else _limited(part, limits) for part in get_args(hint))
+        return Annotated[tuple[parts], BeforeValidator(as_tuple), Field(min_length=1)]  # type: ignore[valid-type]
+    if get_origin(hint) in (Union, UnionType):
+        return Union[tuple(_limited(part, limits) for part in get_args(hint))]  # noqa: UP007
+    return Annotated[hint, Field(ge=limits.least, gt=limits.above, le=limits.most)] if hint in (int, float) else hint
+
+
+def _word_as_kind(value: object) -> object:
+    return {"kind": value} if isinstance(value, str) else value
+
+
+PER_CLIENT = (bool, key(False, FLAG, "the sizes are for each client, not for all together"))
+GammaTable = Annotated[Section, _tables(GAMMAS), number_as("value"), BeforeValidator(_word_as_kind)]
+SizesTable = Annotated[Section, _tables(SIZES, per_client=PER_CLIENT)]
+StepsTable = Annotated[Section, _tables(STEPS)]
+DelayTable = Annotated[Section, _tables(DELAYS)]
+
+
+def _made(registry: Registry[Any], table: Any, given_by_run: Any = None) -> Any:
+    kind = registry[table.kind]
+    values = {one.name: getattr(table, one.name) for one in kind.keys}
+    values |= {name: _made(GAMMAS, value) for name, value in values.items() if isinstance(value, Section)}
+    return kind.make(values, given_by_run)
+
+
+# -- the table ---------------------------------------------------------------------------------------------------------
+
+
+class WaitRule(Section):
+    rounds: int | None = key(None, WHOLE, "a client may work on round i while i <= k + rounds; 0 is synchronous", ge=0)
+    tau: Annotated[DelayTable | None, number_as("tau"), BeforeValidator(_word_as_kind)] = key(
+        None, 'a number, "theorem" or a table with a kind', "the delay bound tau(t), in place of `rounds`"
+    )
+    d: int | None = key(None, WHOLE, "rounds ahead that tau must leave room for, checked", ge=0)
+    m: int | None = key(None, WHOLE, 'for tau = "theorem"; left out, the m of theorem sizes', ge=0)
+    m1: float | None = key(
+        None, POSITIVE, 'for tau = "theorem"; left out, the theorem\'s M1 for this objective and data', gt=0
+    )
+
+    @model_validator(mode="after")
+    def _one_rule(self) -> Self:
+        if (self.rounds is None) == (self.tau is None):
+            raise ValueError("schedule.wait must have exactly one of rounds and tau; rounds = 1 suits most runs")
+        if self.rounds is not None and self.d is not None:
+            raise ValueError("schedule.wait.d goes with tau only; with the rule by rounds, d is schedule.wait.rounds")
+        if (self.m, self.m1) != (None, None) and not self.is_theorem:
+            raise ValueError('schedule.wait.m and schedule.wait.m1 go with tau = "theorem" only; leave them out')
+        return self
+
+    @property
+    def is_theorem(self) -> bool:
+        return getattr(self.tau, "kind", None) == "theorem"
+
+
+LENGTHS = ("gradients", "gradients_per_client", "rounds")
+
+
+class Schedule(Section):
+    gradients: int | None = key(None, COUNT, "gradients over all clients; the last round is cut to fit", ge=1)
+    gradients_per_client: int | None = key(None, COUNT, "the same, given for each client", ge=1)
+    rounds: int | None = key(None, COUNT, "or the number of rounds", ge=1)
+    sizes: SizesTable = key(..., "a table with a kind", "gradients of round i, rounds counted from 0")
+    steps: StepsTable = key(..., "a table with a kind", "the step size")
+    wait: WaitRule = key(WaitRule(rounds=1), "a table with rounds or tau", "how far a client may run ahead")
+    blocks: int = key(1, COUNT, "D: one of D blocks of coordinates per round moves and is sent, 1/D of the bytes", ge=1)
+
+    @model_validator(mode="after")
+    def _one_length(self) -> Self:
+        given = [name for name in LENGTHS if getattr(self, name) is not None]
+        if len(given) != 1:
+            found = " and ".join(given) if given else "none"
+            raise ValueError(
+                f"schedule must have exactly one of gradients, gradients_per_client and rounds, and has {found}; "
+                "it says how long the run is"
+            )
+        return self
+
+
+# -- what it unfolds into ----------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def at(where: str) -> Iterator[None]:
+    """A schedule names its own parameter; say where in the run file it stands."""
+    try:
+        yield
+    except ConfigError:
+        raise
+    except UsageError as error:
+        if type(error) is not UsageError:
+            raise
+        raise ConfigError(f"{where}: {error}") from None
+
+
+@dataclass(frozen=True)
+class Unfolded:
+    """A schedule for so many clients. ``smooth`` (L) and ``convex`` (mu) are the objective's, None where they are not known.
+
+    Theorems have parameters m, M1 and mu, which are typed in or follow from sizes and objective.
+    """
+
+    asked: Schedule
+    clients: int
+    smooth: float | None = None
+    convex: float | None = None
+
+    @cached_property
+    def rule(self) -> Sizes:
+        """The sizes over all clients, without an end."""
+        with at("schedule.sizes"):
+            base: Sizes = _made(SIZES, self.asked.sizes)
+            return PerClient(base, self.clients) if getattr(self.asked.sizes, "per_client", False) else base
+
+    @property
+    def gradients(self) -> int | None:
+        """Over all clients, None where the number of rounds was asked for."""
+        each = self.asked.gradients_per_client
+        return self.asked.gradients if each is None else each * self.clients
+
+    @cached_property
+    def sizes(self) -> CutSizes:
+        """The sizes over all clients, cut so that the run has exactly as many gradients as were asked for."""
+        rule = self.rule
+        with at("schedule.sizes"):
+            if self.asked.rounds is not None:
+                return CutSizes.of_rounds(rule, self.asked.rounds)
+            assert self.gradients is not None
+            return CutSizes(rule, self.gradients)
+
+    @cached_property
+    def steps(self) -> Steps:
+        with at("schedule.steps"):
+            made: Steps = _made(STEPS, self.asked.steps, lambda name: self._given(name, None, "schedule.steps"))
+            return made
+
+    @cached_property
+    def delay(self) -> Delay | None:
+        wait = self.asked.wait
+        if wait.tau is None:
+            return None
+        places = {"m": "schedule.wait", "m1": 'schedule.wait.tau = "theorem"'}
+        with at("schedule.wait"):
+            made: Delay = _made(
+                DELAYS,
+                wait.tau,
+                lambda name: self._given(name, getattr(wait, name, None), places.get(name, "schedule.wait")),
+            )
+            return made
+
+    @cached_property
+    def certificate(self) -> Certificate:
+        """The certificate over the whole run, or Refused."""
+        wait = self.asked.wait
+        d = wait.rounds if wait.rounds is not None else wait.d
+        return certify(self.sizes, self.sizes.rounds, d=d, tau=self.delay, theorem=self._theorem)
+
+    @property
+    def _theorem(self) -> Delay | None:
+        """The theorem's own tau, to hold the run against; known when the sizes or steps are the theorem's."""
+        steps = self.asked.steps
+        m = getattr(self.asked.sizes, "m", None) or getattr(steps, "m", None)
+        if m is None or self.convex is None or self.smooth is None:
+            return None
+        return StronglyConvexDelay(m, self._given("m1", getattr(steps, "m1", None), "schedule.steps"))
+
+    def _given(self, name: str, typed: Any, where: str) -> Any:
+        """A theorem's parameter: as it was typed in, else as the run gives it."""
+        if typed is not None:
+            return typed
+        match name:
+            case "m":
+                return self._m(where)
+            case "mu":
+                return self._mu(where)
+            case "m1":
+                mu = self._mu(where)
+                if self.smooth is None:
+                    raise ConfigError(f"{where}.m1 is missing; this objective does not say how smooth it is")
+                return theorem_m1(self._d, self.smooth, mu, self.sizes(0))
+        raise UsageError(f"{name} is not given by a run; give it a default")
+
+    @property
+    def _d(self) -> int:
+        wait = self.asked.wait
+        given = (wait.rounds, wait.d, getattr(self.asked.sizes, "d", None))
+        return next((d for d in given if d is not None), 1)
+
+    def _m(self, where: str) -> int:
+        found = getattr(self.asked.sizes, "m", None)
+        if found is None:
+            raise ConfigError(f'{where}.m is missing; sizes of kind "theorem" would give it, these do not')
+        return int(found)
+
+    def _mu(self, where: str) -> float:
+        if self.convex is None:
+            raise ConfigError(f"{where} needs a strongly convex objective; set objective.l2 above 0, such as 1/N")
+        return self.convex

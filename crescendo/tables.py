@@ -1,0 +1,207 @@
+"""Tables of a TOML file, checked: their keys in words, and one sentence for what is wrong with one.
+
+Run files, policies and the schedule of terms are made of them. A mistake is named by the key's dotted path, what it is now and
+what would be right.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import core_schema
+
+COUNT = "a whole number of at least 1"
+WHOLE = "a whole number of at least 0"
+POSITIVE = "a number above 0"
+NOT_NEGATIVE = "a number of at least 0"
+FLAG = "true or false"
+NUMBER = "a number"
+
+
+def key(default: Any, right: str, says: str, **limits: Any) -> Any:
+    """One key of the run file: ``right`` completes "must be ..", ``says`` is its line in the reference."""
+    return Field(default, title=right, description=says, **limits)
+
+
+def one_of(*words: str) -> str:
+    """
+    >>> one_of("slot", "round")
+    '"slot" or "round"'
+    """
+    quoted = [f'"{word}"' for word in words]
+    return " or ".join([", ".join(quoted[:-1]), quoted[-1]]) if len(quoted) > 1 else quoted[0]
+
+
+def as_tuple(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def number_as(name: str) -> BeforeValidator:
+    """A bare number is short for ``{kind = "constant", <name> = number}``, a list for ``{kind = "list", ..}``."""
+
+    def spell_out(value: object) -> object:
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return {"kind": "constant", name: value}
+        return {"kind": "list", "values": value} if isinstance(value, list) else value
+
+    return BeforeValidator(spell_out)
+
+
+class Section(BaseModel):
+    """Strict: "3" is no number and 1 no truth value, since TOML can say what it means."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+@dataclass(frozen=True)
+class KindOf:
+    """A note on a key: its value is one of several tables, told apart by ``kind`` and known when a file is read, not before."""
+
+    models: Callable[[], tuple[type[Section], ...]]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> core_schema.CoreSchema:
+        return core_schema.no_info_plain_validator_function(self._chosen)
+
+    def _chosen(self, value: object) -> Any:
+        return _choice(self.models()).validate_python(value)
+
+
+@functools.cache
+def _choice(models: tuple[type[Section], ...]) -> TypeAdapter[Any]:
+    one: Any = Annotated[Union[models], Field(discriminator="kind")]  # noqa: UP007
+    return TypeAdapter(one)
+
+
+def show(value: Any) -> str:
+    """A value as the user's file has it, short enough for a sentence.
+
+    >>> print(show(True), show("a"), show([1, 2]), show({"a": 1}), show("x" * 99))
+    true "a" [1, 2] a table "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx..."
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dict):
+        return "a table"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(show(inner) for inner in value[:5]) + (", ..]" if len(value) > 5 else "]")
+    if isinstance(value, str):
+        return f'"{value}"' if len(value) <= 40 else f'"{value[:36]}..."'
+    return str(value)
+
+
+def explain(error: ValidationError, raw: Any, whole: type[Section], what: str) -> str:
+    """One sentence for the first mistake; a key we do not know goes first, as it often explains a missing one."""
+    found = error.errors(include_url=False)
+    first = min(found, key=lambda item: item["type"] != "extra_forbidden")
+    path, field, model, value = _locate(first["loc"], raw, whole)
+    dotted = ".".join(path)
+    match first["type"]:
+        case "extra_forbidden":
+            return _unknown(path, model, whole, what)
+        case "value_error":
+            return str(first["ctx"]["error"])
+        case "missing":
+            right = field.title if field is not None and field.title else f"a table, [{dotted}]"
+            return f"{dotted} is missing; add {right}"
+        case "union_tag_not_found":
+            return f"{dotted}.kind is missing; add {_kinds(field)}"
+        case "union_tag_invalid" if isinstance(value, dict):
+            kind, kinds = value["kind"], _kinds(field)
+            return f"{dotted}.kind must be {kinds}, not {show(kind)}{_nearest(str(kind), _split(kinds))}"
+    right = field.title if field is not None and field.title else "a table"
+    hint = _nearest(value, _split(right)) if isinstance(value, str) else ""
+    return f"{dotted} must be {right}, not {show(value)}{hint}"
+
+
+def _kinds(field: FieldInfo | None) -> str:
+    return one_of(*[kind for kind in map(_kind, _models(field)) if kind])
+
+
+def _split(words: str) -> list[str]:
+    return words.split('"')[1::2]
+
+
+def _nearest(word: str, words: Sequence[str]) -> str:
+    close = difflib.get_close_matches(word, words, 1)
+    return f'; did you mean "{close[0]}"?' if close else ""
+
+
+def _unknown(path: Sequence[str], model: type[Section], whole: type[Section], what: str) -> str:
+    *parents, name = path
+    dotted, known = ".".join(path), list(model.model_fields)
+    elsewhere = [place for place in keys(whole) if place.rpartition(".")[2] == name and place.count(".") == 1]
+    close = difflib.get_close_matches(name, known, 1)
+    if close and not (elsewhere and not parents):  # a key without its section is likelier than a misspelt section
+        return f"there is no key {dotted}; did you mean {'.'.join([*parents, close[0]])}?"
+    if elsewhere:
+        return f"there is no key {dotted}; did you mean {elsewhere[0]}?"
+    where = f"[{'.'.join(parents)}] has" if parents else what
+    return f"there is no key {dotted}; {where} {', '.join(known)}"
+
+
+def _locate(
+    loc: Sequence[int | str], raw: Any, whole: type[Section]
+) -> tuple[list[str], FieldInfo | None, type[Section], Any]:
+    """Follow pydantic's location through the user's own values: it also names unions and spelled-out tables."""
+    path: list[str] = []
+    model = whole
+    field: FieldInfo | None = None
+    choices: list[type[Section]] = []  # after a key that may hold one of several tables, pydantic names the kind
+    for step in loc:
+        chosen = next((choice for choice in choices if _kind(choice) == step), None)
+        choices = []
+        if not isinstance(raw, dict):
+            break  # a number in a list, or the spelled-out form of a short one: the key itself is to blame
+        if chosen is not None:
+            model = chosen
+            continue
+        path.append(str(step))
+        raw = raw.get(str(step))
+        field = model.model_fields.get(str(step))
+        choices = [choice for choice in _models(field) if _kind(choice)]
+        model = next(iter(_models(field)), model)
+    return path, field, model, raw
+
+
+def _kind(model: type[Section]) -> str | None:
+    tag = model.model_fields.get("kind")
+    return next(iter(get_args(tag.annotation)), None) if tag is not None else None
+
+
+def _models(field: FieldInfo | None) -> list[type[Section]]:
+    if field is None:
+        return []
+    late = [note for note in field.metadata if isinstance(note, KindOf)]
+    return list(late[0].models()) if late else list(_sections(field.annotation))
+
+
+def _sections(annotation: Any) -> Iterator[type[Section]]:
+    if get_origin(annotation) is Annotated and isinstance(late := annotation.__metadata__[0], KindOf):
+        yield from late.models()
+    elif get_origin(annotation) in (Union, UnionType, Annotated):
+        for part in get_args(annotation):
+            yield from _sections(part)
+    elif isinstance(annotation, type) and issubclass(annotation, Section) and annotation is not Section:
+        yield annotation
+
+
+def keys(model: type[Section], before: str = "") -> dict[str, FieldInfo]:
+    """Every key of a file by its dotted path; the tables of a kind as ``schedule.sizes.power.scale``."""
+    found: dict[str, FieldInfo] = {}
+    for name, field in model.model_fields.items():
+        if name == "kind" and field.title is None:
+            continue
+        inner = _models(field)
+        if not inner or before:
+            found[before + name] = field
+        for part in inner:
+            tagged = f"{_kind(part)}." if _kind(part) else ""
+            found.update(keys(part, f"{before}{name}.{tagged}"))
+    return found
