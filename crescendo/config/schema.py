@@ -7,13 +7,16 @@ A section is a frozen pydantic model; ``title`` says in words what a value must 
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from crescendo.federation.kind_tables import tables
 from crescendo.federation.schedule_terms import Schedule
 from crescendo.federation.terms_tables import Counts, Privacy, Run
-from crescendo.tables import COUNT, FLAG, NOT_NEGATIVE, POSITIVE, Section, as_tuple, key, number_as, one_of
+from crescendo.simulator.timing import TIMES
+from crescendo.tables import COUNT, FLAG, POSITIVE, Section, as_tuple, key, number_as, one_of
 
 Numbers = Annotated[tuple[Annotated[float, Field(gt=0)], ...], BeforeValidator(as_tuple)]
 
@@ -91,35 +94,9 @@ class Goal(Section):
     options: dict[str, Any] = key({}, "a table", "keyword arguments for an objective of your own")
 
 
-class Constant(Section):
-    kind: Literal["constant"]
-    value: float = key(..., NOT_NEGATIVE, "always this", ge=0)
-
-
-class Uniform(Section):
-    kind: Literal["uniform"]
-    low: float = key(..., NOT_NEGATIVE, "the least", ge=0)
-    high: float = key(..., POSITIVE, "the most", gt=0)
-
-
-class Exponential(Section):
-    kind: Literal["exponential"]
-    mean: float = key(..., POSITIVE, "the mean", gt=0)
-
-
-class LogNormal(Section):
-    kind: Literal["lognormal"]
-    median: float = key(..., POSITIVE, "the median", gt=0)
-    sigma: float = key(..., NOT_NEGATIVE, "the spread of the logarithm", ge=0)
-
-
 class Listed(Section):
     kind: Literal["list"]
     values: Numbers = key(..., "a list of numbers above 0, one per client", "one value per client", min_length=1)
-
-
-Latency = Annotated[Constant | Uniform | Exponential | LogNormal, Field(discriminator="kind")]
-Speed = Annotated[Constant | Uniform | Exponential | LogNormal | Listed, Field(discriminator="kind")]
 
 
 class Crash(Section):
@@ -127,16 +104,16 @@ class Crash(Section):
     down: float = key(..., POSITIVE, "mean virtual seconds it stays away", gt=0)
 
 
-class Timing(Section):
+class TimingKeys(Section):
     preset: Literal["lock-step", "staggered", "heterogeneous"] = key(
         "lock-step", one_of("lock-step", "staggered", "heterogeneous"), "speeds and latencies to start from"
     )
-    speed: Annotated[Speed | None, number_as("value")] = key(
+    speed: Annotated[Annotated[Section, tables(TIMES, Listed)] | None, number_as("value")] = key(
         None,
         "a number above 0, a list of them or a table with a kind",
         "gradients per virtual second; a table draws one per client",
     )
-    latency: Annotated[Latency | None, number_as("value")] = key(
+    latency: Annotated[Annotated[Section, tables(TIMES)] | None, number_as("value")] = key(
         None, "a number of at least 0 or a table with a kind", "virtual seconds a message is on the way, drawn for each"
     )
     duplicate: float = key(
@@ -219,7 +196,7 @@ class Config(Section):
     clients: Clients
     objective: Goal = Goal()
     schedule: Schedule
-    timing: Timing = Timing()
+    timing: TimingKeys = TimingKeys()
     privacy: Privacy = Privacy()
     evaluate: Evaluate = Evaluate()
     serve: Serve = Serve()
@@ -227,6 +204,7 @@ class Config(Section):
     @model_validator(mode="after")
     def _sections_agree(self) -> Self:
         count, speed = self.clients.count, self.timing.speed
+        drawn = {"speed": speed, "latency": self.timing.latency}
         lists: dict[str, tuple[object, ...] | None] = {
             "clients.weights": self.clients.weights if isinstance(self.clients.weights, tuple) else None,
             "clients.sizes": self.clients.sizes,
@@ -245,13 +223,12 @@ class Config(Section):
             raise ValueError(
                 f'clients.sizes goes with split = "iid" only, not "{self.clients.split}"; leave one of them out'
             )
-        if isinstance(speed, Constant) and speed.value == 0:
+        if getattr(speed, "value", None) == 0:
             raise ValueError("timing.speed must be a number above 0, a list of them or a table with a kind, not 0")
-        for name, drawn in (("speed", speed), ("latency", self.timing.latency)):
-            if isinstance(drawn, Uniform) and drawn.low > drawn.high:
-                raise ValueError(
-                    f"timing.{name}.low = {drawn.low} lies above timing.{name}.high = {drawn.high}; swap them"
-                )
+        for name, table in drawn.items():
+            low, high = getattr(table, "low", 0.0), getattr(table, "high", math.inf)
+            if low > high:
+                raise ValueError(f"timing.{name}.low = {low} lies above timing.{name}.high = {high}; swap them")
         if self.evaluate.without_noise and self.privacy.mechanism == "none":
             raise ValueError("evaluate.without_noise is for a private run; leave it out")
         if self.objective.options and self.objective.kind == "logistic":

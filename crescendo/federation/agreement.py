@@ -20,9 +20,10 @@ import numpy as np
 from crescendo.core.terms import Terms
 from crescendo.data.records import Records
 from crescendo.errors import ConfigError, CrescendoError, Refused, UsageError
+from crescendo.federation.kind_tables import at
 from crescendo.federation.objective_terms import first_model, names_of, understood
 from crescendo.federation.peer_text import cleaned
-from crescendo.federation.schedule_terms import Unfolded, at
+from crescendo.federation.schedule_terms import Unfolded
 from crescendo.federation.terms_shape import check_extent, check_shape
 from crescendo.federation.terms_tables import Run, tables_of
 from crescendo.objectives import Logistic

@@ -5,17 +5,14 @@ The keys of each kind come from `crescendo.schedules.kinds`; how long the run is
 
 from __future__ import annotations
 
-import contextlib
-import functools
-from collections.abc import Iterator
-from dataclasses import MISSING, dataclass
+from dataclasses import dataclass
 from functools import cached_property
-from types import UnionType
-from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin
+from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, Field, create_model, model_validator
+from pydantic import BeforeValidator, model_validator
 
 from crescendo.errors import ConfigError, UsageError
+from crescendo.federation.kind_tables import at, made, tables, word_as_kind
 from crescendo.schedules import (
     Certificate,
     CutSizes,
@@ -27,72 +24,15 @@ from crescendo.schedules import (
     certify,
     theorem_m1,
 )
-from crescendo.schedules.gamma import Gamma
-from crescendo.schedules.kinds import DELAYS, GAMMAS, SIZES, STEPS, Kind, Registry
-from crescendo.schedules.parameters import Parameter, Range
-from crescendo.tables import COUNT, FLAG, POSITIVE, WHOLE, KindOf, Section, as_tuple, key, number_as
+from crescendo.schedules.kinds import DELAYS, SIZES, STEPS
+from crescendo.tables import COUNT, FLAG, POSITIVE, WHOLE, Section, key, number_as
 
-# -- tables of registered kinds ----------------------------------------------------------------------------------------
-
-
-def _tables(registry: Registry[Any], **common: Any) -> KindOf:
-    """A table of one of the registry's kinds, with keys that all kinds have in common."""
-    return KindOf(lambda: tuple(_table(kind, tuple(common.items())) for kind in registry))
-
-
-@functools.cache
-def _table(kind: Kind[Any], common: tuple[tuple[str, Any], ...]) -> type[Section]:
-    keys: dict[str, Any] = {"kind": (Literal[kind.name], ...)}
-    keys |= {one.name: (_type(one), _key(one)) for one in kind.keys}
-    return create_model(kind.rule.__name__, __base__=Section, **keys, **dict(common))
-
-
-def _key(one: Parameter) -> Any:
-    default = ... if one.default is MISSING else one.default
-    return key(default, one.range.right(one.hint), one.says or "")
-
-
-def _type(one: Parameter) -> Any:
-    if one.hint is Gamma:
-        return GammaTable
-    found = _limited(one.hint, one.range)
-    return found | None if one.default is None else found
-
-
-def _limited(hint: Any, limits: Range) -> Any:
-    """The type with its limits on every number in it; TOML has lists for tuples."""
-    if get_origin(hint) is tuple:
-        parts = tuple(part if part is ... else _limited(part, limits) for part in get_args(hint))
-        return Annotated[tuple[parts], BeforeValidator(as_tuple), Field(min_length=1)]  # type: ignore[valid-type]
-    if get_origin(hint) in (Union, UnionType):
-        return Union[tuple(_limited(part, limits) for part in get_args(hint))]  # noqa: UP007
-    return Annotated[hint, Field(ge=limits.least, gt=limits.above, le=limits.most)] if hint in (int, float) else hint
-
-
-def _word_as_kind(value: object) -> object:
-    return {"kind": value} if isinstance(value, str) else value
-
-
-PER_CLIENT = (bool, key(False, FLAG, "the sizes are for each client, not for all together"))
-GammaTable = Annotated[Section, _tables(GAMMAS), number_as("value"), BeforeValidator(_word_as_kind)]
-SizesTable = Annotated[Section, _tables(SIZES, per_client=PER_CLIENT)]
-StepsTable = Annotated[Section, _tables(STEPS)]
-DelayTable = Annotated[Section, _tables(DELAYS)]
-
-
-def _made(registry: Registry[Any], table: Any, given_by_run: Any = None) -> Any:
-    kind = registry[table.kind]
-    values = {one.name: getattr(table, one.name) for one in kind.keys}
-    values |= {name: _made(GAMMAS, value) for name, value in values.items() if isinstance(value, Section)}
-    return kind.make(values, given_by_run)
-
-
-# -- the table ---------------------------------------------------------------------------------------------------------
+_SIZES = tables(SIZES, per_client=(bool, key(False, FLAG, "the sizes are for each client, not for all together")))
 
 
 class WaitRule(Section):
     rounds: int | None = key(None, WHOLE, "a client may work on round i while i <= k + rounds; 0 is synchronous", ge=0)
-    tau: Annotated[DelayTable | None, number_as("tau"), BeforeValidator(_word_as_kind)] = key(
+    tau: Annotated[Annotated[Section, tables(DELAYS)] | None, number_as("tau"), BeforeValidator(word_as_kind)] = key(
         None, 'a number, "theorem" or a table with a kind', "the delay bound tau(t), in place of `rounds`"
     )
     d: int | None = key(None, WHOLE, "rounds ahead that tau must leave room for, checked", ge=0)
@@ -116,21 +56,21 @@ class WaitRule(Section):
         return getattr(self.tau, "kind", None) == "theorem"
 
 
-LENGTHS = ("gradients", "gradients_per_client", "rounds")
+_LENGTHS = ("gradients", "gradients_per_client", "rounds")
 
 
 class Schedule(Section):
     gradients: int | None = key(None, COUNT, "gradients over all clients; the last round is cut to fit", ge=1)
     gradients_per_client: int | None = key(None, COUNT, "the same, given for each client", ge=1)
     rounds: int | None = key(None, COUNT, "or the number of rounds", ge=1)
-    sizes: SizesTable = key(..., "a table with a kind", "gradients of round i, rounds counted from 0")
-    steps: StepsTable = key(..., "a table with a kind", "the step size")
+    sizes: Annotated[Section, _SIZES] = key(..., "a table with a kind", "gradients of round i, rounds counted from 0")
+    steps: Annotated[Section, tables(STEPS)] = key(..., "a table with a kind", "the step size")
     wait: WaitRule = key(WaitRule(rounds=1), "a table with rounds or tau", "how far a client may run ahead")
     blocks: int = key(1, COUNT, "D: one of D blocks of coordinates per round moves and is sent, 1/D of the bytes", ge=1)
 
     @model_validator(mode="after")
     def _one_length(self) -> Self:
-        given = [name for name in LENGTHS if getattr(self, name) is not None]
+        given = [name for name in _LENGTHS if getattr(self, name) is not None]
         if len(given) != 1:
             found = " and ".join(given) if given else "none"
             raise ValueError(
@@ -138,22 +78,6 @@ class Schedule(Section):
                 "it says how long the run is"
             )
         return self
-
-
-# -- what it unfolds into ----------------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def at(where: str) -> Iterator[None]:
-    """A schedule names its own parameter; say where in the run file it stands."""
-    try:
-        yield
-    except ConfigError:
-        raise
-    except UsageError as error:
-        if type(error) is not UsageError:
-            raise
-        raise ConfigError(f"{where}: {error}") from None
 
 
 @dataclass(frozen=True)
@@ -171,8 +95,8 @@ class Unfolded:
     @cached_property
     def rule(self) -> Sizes:
         """The sizes over all clients, without an end."""
+        base: Sizes = made(SIZES, self.asked.sizes, "schedule.sizes")
         with at("schedule.sizes"):
-            base: Sizes = _made(SIZES, self.asked.sizes)
             return PerClient(base, self.clients) if getattr(self.asked.sizes, "per_client", False) else base
 
     @property
@@ -193,23 +117,22 @@ class Unfolded:
 
     @cached_property
     def steps(self) -> Steps:
-        with at("schedule.steps"):
-            made: Steps = _made(STEPS, self.asked.steps, lambda name: self._given(name, None, "schedule.steps"))
-            return made
+        where = "schedule.steps"
+        steps: Steps = made(STEPS, self.asked.steps, where, lambda name: self._given(name, None, where))
+        return steps
 
     @cached_property
     def delay(self) -> Delay | None:
-        wait = self.asked.wait
+        wait, where = self.asked.wait, {"m": "schedule.wait", "m1": 'schedule.wait.tau = "theorem"'}
         if wait.tau is None:
             return None
-        places = {"m": "schedule.wait", "m1": 'schedule.wait.tau = "theorem"'}
-        with at("schedule.wait"):
-            made: Delay = _made(
-                DELAYS,
-                wait.tau,
-                lambda name: self._given(name, getattr(wait, name, None), places.get(name, "schedule.wait")),
-            )
-            return made
+        delay: Delay = made(
+            DELAYS,
+            wait.tau,
+            "schedule.wait",
+            lambda name: self._given(name, getattr(wait, name, None), where.get(name, "")),
+        )
+        return delay
 
     @cached_property
     def certificate(self) -> Certificate:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from crescendo.config.schema import Config, Constant, Listed
+from crescendo.config.schema import Config, Listed
 from crescendo.core.random import Purpose, stream
 from crescendo.core.terms import Terms
 from crescendo.errors import ConfigError
+from crescendo.federation.kind_tables import made
 from crescendo.simulator import timing as clocks
+
+_SPEED_ROUND = 2**62  # a counter no round reaches: a client's speed has a stream of its own
 
 
 def make_timing(config: Config, terms: Terms) -> clocks.Timing:
@@ -18,7 +21,7 @@ def make_timing(config: Config, terms: Terms) -> clocks.Timing:
     return clocks.Timing(
         speeds=_speeds(asked.speed, config.run.seed, terms.clients) or base.speeds,
         starts=base.starts,
-        latency=_distribution(asked.latency) if asked.latency is not None else base.latency,
+        latency=made(clocks.TIMES, asked.latency, "timing.latency") if asked.latency is not None else base.latency,
         duplicate=asked.duplicate,
         lose=asked.lose,
         resend=asked.resend,
@@ -34,22 +37,8 @@ def _speeds(asked: Any, seed: int, clients: int) -> tuple[float, ...] | None:
         if len(asked.values) != clients:
             raise ConfigError(f"timing.speed has {len(asked.values)} values for {clients} clients; give one per client")
         return asked.values
-    if isinstance(asked, Constant):
-        return (asked.value,) * clients
-    drawn = _distribution(asked)
-    draws = (drawn.draw(stream(seed, Purpose.TIMING, c, SPEED_ROUND)) for c in range(clients))
+    drawn = made(clocks.TIMES, asked, "timing.speed")
+    if isinstance(drawn, clocks.Constant):
+        return (drawn.value,) * clients
+    draws = (drawn.draw(stream(seed, Purpose.TIMING, c, _SPEED_ROUND)) for c in range(clients))
     return tuple(min(max(draw, clocks.SLOWEST), clocks.FASTEST) for draw in draws)  # a speed of 0 would never end
-
-
-SPEED_ROUND = 2**62  # a counter no round reaches: a client's speed has a stream of its own
-
-
-def _distribution(asked: Any) -> clocks.Distribution:
-    values = {name: value for name, value in asked.model_dump().items() if name != "kind"}
-    made: clocks.Distribution = {
-        "constant": clocks.Constant,
-        "uniform": clocks.Uniform,
-        "exponential": clocks.Exponential,
-        "lognormal": clocks.LogNormal,
-    }[asked.kind](**values)
-    return made

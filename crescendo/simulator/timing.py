@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Annotated, Any, Protocol
 
 import numpy as np
 
 from crescendo.core.terms import Terms
 from crescendo.errors import UsageError
+from crescendo.schedules.parameters import NOT_NEGATIVE, POSITIVE, Declared, Range
+from crescendo.schedules.rules import Registry
 
 SLOWEST, FASTEST = 1e-9, 1e9  # slots per second
 LONGEST = 1e12  # seconds; with these bounds no sum of times of a run overflows
 WIDEST = 20.0  # sigma of a log-normal time: its most extreme draws stay far below the largest float
+TIME = Range(least=0, most=LONGEST)
 
 
 class Distribution(Protocol):
@@ -31,23 +34,19 @@ def _at_least_zero(what: str, *values: float) -> None:
 
 
 @dataclass(frozen=True)
-class Constant:
-    value: float
-
-    def __post_init__(self) -> None:
-        _at_least_zero("a constant time", self.value)
+class Constant(Declared):
+    value: Annotated[float, TIME, "always this"]
 
     def draw(self, rng: np.random.Generator) -> float:
         return self.value
 
 
 @dataclass(frozen=True)
-class Uniform:
-    low: float
-    high: float
+class Uniform(Declared):
+    low: Annotated[float, TIME, "the least"]
+    high: Annotated[float, TIME, "the most"]
 
-    def __post_init__(self) -> None:
-        _at_least_zero("the bounds of a uniform time", self.low, self.high)
+    def check(self) -> None:
         if self.low > self.high:
             raise UsageError(f"a uniform time needs low <= high; got {self.low} and {self.high}")
 
@@ -56,32 +55,30 @@ class Uniform:
 
 
 @dataclass(frozen=True)
-class Exponential:
-    mean: float
-
-    def __post_init__(self) -> None:
-        _at_least_zero("the mean of an exponential time", self.mean)
+class Exponential(Declared):
+    mean: Annotated[float, TIME, "the mean"]
 
     def draw(self, rng: np.random.Generator) -> float:
         return float(rng.exponential(self.mean))
 
 
 @dataclass(frozen=True)
-class LogNormal:
+class LogNormal(Declared):
     """exp(N(ln median, sigma^2)): most are near the median, a few are very late."""
 
-    median: float
-    sigma: float
-
-    def __post_init__(self) -> None:
-        _at_least_zero("the median and sigma of a log-normal time", self.median, self.sigma)
-        if self.median == 0:
-            raise UsageError("the median of a log-normal time must be above zero; use a constant 0 for no delay")
-        if self.sigma > WIDEST:
-            raise UsageError(f"the sigma of a log-normal time must be at most {WIDEST:g}; got {self.sigma:g}")
+    median: Annotated[float, Range(above=0, most=LONGEST), "the median"]
+    sigma: Annotated[float, Range(least=0, most=WIDEST), "the spread of the logarithm"]
 
     def draw(self, rng: np.random.Generator) -> float:
         return float(rng.lognormal(math.log(self.median), self.sigma))
+
+
+TIMES: Registry[Any] = Registry(Declared)
+"""Random times by the name that run files call them; the class has the outermost limits, the run file its own words for them."""
+TIMES.register("constant", Constant, within={"value": NOT_NEGATIVE})
+TIMES.register("uniform", Uniform, within={"low": NOT_NEGATIVE, "high": POSITIVE})
+TIMES.register("exponential", Exponential, within={"mean": POSITIVE})
+TIMES.register("lognormal", LogNormal, within={"median": POSITIVE, "sigma": NOT_NEGATIVE})
 
 
 @dataclass(frozen=True)

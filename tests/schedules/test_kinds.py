@@ -126,4 +126,4 @@ def test_a_name_is_registered_once_and_for_its_own_family() -> None:
     with pytest.raises(UsageError, match="name of its own"):
         STEPS.register("constant", HalvingSteps)
     with pytest.raises(UsageError, match="must be a Sizes"):
-        SIZES.register("steps", ConstantSteps)  # type: ignore[type-var]
+        SIZES.register("steps", ConstantSteps)  # type: ignore[arg-type]
