@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from crescendo.data.records import Records, as_records
-from crescendo.objectives import Logistic, Slots, stepper_for
+from crescendo.objectives import Logistic, Slots
 from crescendo.objectives.base import FloatArray
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -67,7 +67,7 @@ def main() -> None:
     rng = np.random.default_rng(1)
     etas: FloatArray = 0.1 / (1 + 0.001 * np.arange(STEPS, dtype=np.float64))
     slots = Slots(rng.integers(0, len(train), STEPS), etas)
-    stepper, start = stepper_for(objective, train), np.zeros(objective.size)
+    stepper, start = objective.stepper(train), np.zeros(objective.size)
 
     def compiled() -> FloatArray:
         stepper.load(start)

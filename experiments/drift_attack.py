@@ -36,7 +36,7 @@ from crescendo.core.messages import Broadcast, Settled
 from crescendo.core.random import Purpose, stream
 from crescendo.core.terms import Terms
 from crescendo.data.records import Records, as_records
-from crescendo.objectives.base import IntArray, Vector
+from crescendo.objectives.base import ClippingObjective, IntArray, Traits, Vector
 from crescendo.objectives.logistic.objective import Logistic
 from crescendo.privacy.accounting.accountant import account
 from crescendo.privacy.mechanisms.certificate import certify
@@ -69,10 +69,10 @@ def schedule(rounds: int) -> Terms:
     return Terms(sizes, ConstantSteps(ETA), (1.0,), rounds, ahead=1, whole_rounds=True)
 
 
-class Unit:
+class Unit(ClippingObjective):
     """One ReLU unit, loss (relu(w . x) - y)^2 / 2."""
 
-    size, features, dtype, clips = 2, 2, np.dtype(np.float64), True
+    size, dtype, traits = 2, np.dtype(np.float64), Traits(features=2, clips=True)
 
     def initial(self, rng: np.random.Generator) -> Vector:
         return EDGE.copy()
@@ -85,11 +85,11 @@ class Unit:
         clip: float | None = None,
         block: Any = None,
         unit: float | None = None,
-    ) -> Vector:
+    ) -> Floats:
         found = unit_gradients(w, np.asarray(data.x)[rows], data.y[rows], clip)
         return np.asarray((found if unit is None else np.rint(found / unit) * unit).sum(axis=0))
 
-    def evaluate(self, w: Vector, data: Records) -> dict[str, float]:
+    def evaluate(self, w: Vector, data: Records, *how: Any, **more: Any) -> dict[str, float]:
         return {"loss": float(np.mean((np.maximum(np.asarray(data.x) @ w, 0) - data.y) ** 2) / 2)}
 
 

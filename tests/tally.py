@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from crescendo.core.terms import Terms
+from tests.objectives.bare import Bare
 from tests.paper import Gradient, Vector, rho
 
 REAL = 3
@@ -62,10 +63,8 @@ class TallyStepper:
         return self.w.copy()
 
 
-class Tally:
+class Tally(Bare):
     """The tally as an objective of one client."""
-
-    dtype = np.dtype(np.float64)
 
     def __init__(self, terms: Terms, client: int, assignment: Any, book: list[Gradient]) -> None:
         self.size = sum(map(len, assignment)) + REAL
@@ -73,12 +72,6 @@ class Tally:
 
     def initial(self, rng: np.random.Generator) -> Vector:
         return first_model(self.size - REAL)
-
-    def gradient(self, w: Any, data: Any, rows: Any, clip: Any = None, block: Any = None) -> Any:
-        raise NotImplementedError("the tally steps by itself")
-
-    def evaluate(self, w: Any, data: Any) -> dict[str, Any]:
-        return {}
 
     def stepper(self, data: Any) -> TallyStepper:
         return self._stepper

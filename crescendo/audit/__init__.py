@@ -25,7 +25,6 @@ A planted bug for each thing that may go wrong is in the tests; the audit must f
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -34,6 +33,7 @@ from crescendo.audit.driving.subject import Maker, Sources, Subject, build
 from crescendo.audit.findings import Finding, Report, Row
 from crescendo.audit.shift import Cost
 from crescendo.audit.worst_cases.sent_again import Opener, open_outbox
+from crescendo.objectives.base import Objective
 from crescendo.privacy.accounting.events import PoissonGaussian
 from crescendo.privacy.mechanisms.certificate import Certificate
 from crescendo.privacy.mechanisms.noise import SeededSource, SystemSource
@@ -43,7 +43,7 @@ __all__ = ["Finding", "Report", "Row", "audit"]
 
 def audit(
     certificate: Certificate,
-    objective: Any,
+    objective: Objective,
     *,
     claimed: float,
     delta: float,
@@ -70,7 +70,7 @@ def audit(
     and the operating system's are attacked if there are none.
     """
     me = _dearest(certificate) if me is None else me
-    features = int(getattr(objective, "features", 0)) if features is None else features
+    features = objective.traits.features if features is None else features
     named: Mapping[str, Sources]
     if sources is None:
         named = {"seeded": SeededSource, "system": lambda seed, client: SystemSource()}

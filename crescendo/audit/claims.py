@@ -29,8 +29,7 @@ def _step(subject: Subject, i: int) -> float:
 def denied(subject: Subject, rounds: tuple[int, ...]) -> str | None:
     """The first thing that the certificate says of one of ``rounds`` and the terms deny."""
     certificate, me = subject.certificate, subject.me
-    l2 = float(getattr(subject.objective, "l2", 0.0))
-    bend = getattr(subject.objective, "clipped_smoothness", None)
+    l2, bend = subject.objective.traits.l2, subject.objective.traits.margin
     limit = math.inf
     if certificate.mechanism == "local" and bend is not None and certificate.norm_bound is not None:
         limit = 2.0 / bend(certificate.norm_bound, certificate.clip)

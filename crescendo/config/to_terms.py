@@ -22,7 +22,7 @@ from crescendo.data.records import Label
 from crescendo.errors import ConfigError
 from crescendo.federation.agreement import build_terms, canonical
 from crescendo.federation.objective_terms import KIND, MOST_FEATURES, first_model, tried
-from crescendo.objectives import read_model
+from crescendo.objectives import Objective, read_model
 from crescendo.privacy.accounting.accountant import Progress
 from crescendo.privacy.planning.guarantee import Guarantee, guarantee
 
@@ -79,7 +79,7 @@ def declared(config: Config, clients: int) -> tuple[int, ...]:
     return counts
 
 
-def guarantee_of(config: Config, terms: Terms, objective: Any, progress: Progress | None = None) -> Guarantee:
+def guarantee_of(config: Config, terms: Terms, objective: Objective, progress: Progress | None = None) -> Guarantee:
     """What the [privacy] of a run file guarantees under these terms, or ConfigError."""
     asked = config.privacy
     assert asked.delta is not None and asked.clip is not None

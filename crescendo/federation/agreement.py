@@ -26,7 +26,7 @@ from crescendo.federation.peer_text import cleaned
 from crescendo.federation.schedule_terms import Unfolded
 from crescendo.federation.terms_shape import check_extent, check_shape
 from crescendo.federation.terms_tables import Run, tables_of
-from crescendo.objectives import Logistic
+from crescendo.objectives.base import Objective, squared_lengths
 from crescendo.privacy.accounting.events import PoissonGaussian
 from crescendo.privacy.mechanisms.certificate import Certificate, certify, usual_delta
 from crescendo.privacy.mechanisms.norm_limits import Limits
@@ -46,7 +46,7 @@ class Agreement:
     seed: int
     wire: str
     terms: Terms
-    objective: Any
+    objective: Objective
     features: int
     classes: tuple[int | float | str, ...] | None
     schedule: ScheduleCertificate
@@ -69,7 +69,7 @@ class Agreement:
     @cached_property
     def limits(self) -> Limits:
         """How long an update can be."""
-        return Limits(self.certificate, self.size, self.objective.l2)
+        return Limits(self.certificate, self.size, self.objective.traits.l2)
 
     @property
     def mechanism(self) -> str:
@@ -117,7 +117,7 @@ def built(text: str) -> Agreement:
 
 def agree(
     schedule: Unfolded,
-    objective: Any,
+    objective: Objective,
     weights: tuple[float, ...],
     *,
     names: tuple[str, ...],
@@ -147,15 +147,16 @@ def agree(
     return Agreement(names, run.seed, run.wire, terms, objective, features, classes, certificate)
 
 
-def curvature(objective: Any, data: Records | None, norm_bound: float | None) -> tuple[float | None, float | None]:
+def curvature(
+    objective: Objective, data: Records | None, norm_bound: float | None
+) -> tuple[float | None, float | None]:
     """L and mu where the objective knows them; mu = 0 is none. Without data to look at, L follows from the norm bound."""
-    smooth = None
-    if data is not None and hasattr(objective, "smoothness"):
-        smooth = float(objective.smoothness(data))
-    elif norm_bound is not None and isinstance(objective, Logistic):
-        smooth = norm_bound * norm_bound / 4 + objective.l2
-    convex = float(getattr(objective, "strong_convexity", 0.0))
-    return smooth, convex if convex > 0 else None
+    traits, smooth = objective.traits, None
+    if traits.smoothness is not None and data is not None:
+        smooth = traits.smoothness(float(squared_lengths(data, traits.intercept).max(initial=0.0)))
+    elif traits.smoothness is not None and norm_bound is not None:
+        smooth = traits.smoothness(norm_bound * norm_bound)
+    return smooth, traits.convexity or None
 
 
 def canonical(raw: Any) -> str:

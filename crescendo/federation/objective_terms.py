@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from crescendo.core.random import Purpose, stream
 from crescendo.data.labels import stated, values_of
 from crescendo.data.records import Label, Records
 from crescendo.errors import ConfigError, CrescendoError, UsageError
-from crescendo.objectives import Logistic, ModelFile, OwnModel
+from crescendo.objectives import Logistic, ModelFile, Objective, OwnModel, Traits
 
 Floats = npt.NDArray[np.float64]
 Raw = dict[str, Any]
@@ -47,12 +47,14 @@ class Described:
         return self.kind.rpartition(":")[2]
 
     @property
-    def first_length(self) -> float:
+    def traits(self) -> Traits:
         """A certificate rests on how long the first model is, and needs no more of it."""
-        return self.start
+        return Traits(name=self.name, l2=self.l2, features=self.features, first_length=self.start)
 
-    def initial(self, rng: np.random.Generator) -> Floats:
+    def _missing(self, *asked: Any, **more: Any) -> NoReturn:
         raise UsageError(f"{self.kind} is only described here; a copy of its file is needed to begin with it")
+
+    initial = gradient = evaluate = stepper = _missing
 
 
 def understood(raw: Mapping[str, Any]) -> Logistic | Described:
@@ -88,7 +90,7 @@ def names_of(objective: Logistic | Described) -> tuple[str, ...]:
     return (objective.kind, objective.sha256) if isinstance(objective, Described) else ("logistic",)
 
 
-def first_model(objective: Any, seed: int) -> Floats:
+def first_model(objective: Objective, seed: int) -> Floats:
     """The model that a federation begins with."""
     model: Floats = np.asarray(objective.initial(stream(seed, Purpose.INIT)), dtype=np.float64)
     if model.shape != (objective.size,) or not np.isfinite(model).all():

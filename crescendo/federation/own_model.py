@@ -33,7 +33,7 @@ def clients_copy(agreed: Agreement, copy: ModelFile | None, log: Log) -> Agreeme
         raise
     except (CrescendoError, MemoryError) as error:
         log("model_failed", reason=str(error) or type(error).__name__)
-        kind = agreed.objective.kind
+        kind = agreed.learns[0]
         raise Refused(
             f"this client's copy of {kind} does not run on its machine; the client's own log says why"
         ) from error

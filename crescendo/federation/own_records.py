@@ -132,7 +132,7 @@ def _private_records(source: Source, agreed: Agreement, me: int) -> Own:
             f"{source.name} has {total} records, and terms that declare {declared} for this client are about "
             f"{most_records(declared)} at most; ask the server's operator to declare {enough_declared(total)} or more"
         )
-    intercept = bool(getattr(agreed.objective, "intercept", False))
+    intercept = agreed.objective.traits.intercept
     shortened, fits = admitted(found.records, agreed.certificate.norm_bound, intercept, values_of(len(agreed.classes)))
     return replace(found, records=shortened.take(np.flatnonzero(fits)))
 

@@ -1,11 +1,12 @@
 """What is learned. Import from here; numba and scipy load when a model first moves or is scored.
 
-base.py      the protocols, Slots, and the loop that steps any objective          own.py   a user's own model from a file
-logistic.py  logistic regression          logistic_steps.py, logistic_scores.py   its compiled loops
-optimum.py   w*, F* and G to full precision, cached
+base.py     the protocols, traits, Slots, and the loop that steps any objective
+own.py      a user's own model from a file
+logistic/   logistic regression and its compiled loops
+optimum.py  w*, F* and G to full precision, cached
 """
 
-from crescendo.objectives.base import LoopStepper, Objective, Slots, Stepper, clipped, stepper_for, weights_of_rows
+from crescendo.objectives.base import LoopStepper, Objective, Slots, Stepper, Traits, clipped, weights_of_rows
 from crescendo.objectives.logistic.objective import Logistic
 from crescendo.objectives.optimum import Optimum, optimum
 from crescendo.objectives.own import ModelFile, OwnModel, load_objective, read_model
@@ -19,10 +20,10 @@ __all__ = [
     "OwnModel",
     "Slots",
     "Stepper",
+    "Traits",
     "clipped",
     "load_objective",
     "optimum",
     "read_model",
-    "stepper_for",
     "weights_of_rows",
 ]

@@ -15,7 +15,7 @@ other. Both follow the same rules:
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -75,31 +75,68 @@ class Slots:
         return slice(int(self.ends[h - 1]) if h else 0, int(self.ends[h]))
 
 
-class Objective(Protocol):
-    """A model and its loss. A user's own needs ``initial``, ``gradient`` and ``evaluate``: see `load_objective`.
+@dataclass(frozen=True)
+class Traits:
+    """What is known of an objective beside its numbers. Certificates and schedules rest on it: what is not known is left out."""
 
-    Optional: ``l2``, a strength that steppers apply as a shrink per slot (then ``gradient`` leaves it out and ``evaluate``
-    puts it in); ``stepper(data)``, a fast path; ``stacked = True`` where ``evaluate`` takes many models at once.
+    name: str = "this model"
+    l2: float = 0.0  # steppers apply it as a shrink per slot: ``gradient`` leaves it out and ``evaluate`` puts it in
+    convexity: float = 0.0  # mu: F minus mu/2 |w|^2 is convex
+    smoothness: Callable[[float], float] | None = (
+        None  # L of every record's loss, if no |(x, 1)|^2 is above that number
+    )
+    margin: Callable[[float, float], float] | None = None  # a convex loss of w . (x, 1): L by norm bound and clip
+    intercept: bool = False  # the model has one more coordinate than a record: a record is (x, 1)
+    features: int | None = None  # of a record
+    clips: bool = False  # it is a `ClippingObjective`
+    first_length: float | None = None  # of the first model, where only that is known of it
+
+
+class Objective(Protocol):
+    """A model and its loss. A class that names this one as its base has no traits, and steps by a loop over its gradient.
+
+    A user's own class needs ``initial``, ``gradient`` and ``evaluate`` alone, and `OwnModel` makes an objective of it.
     """
 
     @property
     def size(self) -> int: ...
     @property
     def dtype(self) -> np.dtype[Any]: ...
+    @property
+    def traits(self) -> Traits:
+        return Traits()
 
     def initial(self, rng: np.random.Generator) -> Vector:
         """The model to start from."""
         ...
 
-    def gradient(
-        self, w: Vector, data: Records, rows: IntArray, clip: float | None = None, block: Block | None = None
-    ) -> Vector:
-        """The sum over ``rows`` of each record's gradient, clipped if asked, in float64; of the block only if given one."""
+    def gradient(self, w: Vector, data: Records, rows: IntArray) -> Vector:
+        """The sum over ``rows`` of each record's gradient, in float64."""
         ...
 
-    def evaluate(self, w: Vector, data: Records) -> dict[str, Any]:
-        """Means over the records: "loss" (with L2), and "accuracy" where that makes sense."""
+    def evaluate(
+        self, w: Vector, data: Records, weighted: npt.ArrayLike | None = None, metrics: Sequence[str] = ()
+    ) -> dict[str, Any]:
+        """Means over the records: "loss" (with L2), and "accuracy" where that makes sense. Arrays for a stack of models."""
         ...
+
+    def stepper(self, data: Records) -> Stepper:
+        """What moves a local model on these records."""
+        return LoopStepper(self, data)
+
+
+class ClippingObjective(Objective, Protocol):
+    """An objective that clips each record's gradient by itself, and rounds it to multiples of a unit."""
+
+    def gradient(
+        self,
+        w: Vector,
+        data: Records,
+        rows: IntArray,
+        clip: float | None = None,
+        block: Block | None = None,
+        unit: float | None = None,
+    ) -> FloatArray: ...
 
 
 class Stepper(Protocol):
@@ -137,7 +174,7 @@ def clipped(gradient: Vector, limit: float) -> Vector:
 class LoopStepper:
     """Runs slots by calling ``objective.gradient(w, data, rows)`` once per record; clips and masks by itself.
 
-    >>> class Mean:                                     # the loss |w - y|^2 / 2
+    >>> class Mean(Objective):                          # the loss |w - y|^2 / 2
     ...     def gradient(self, w, data, rows):
     ...         return w - data[rows]
     >>> stepper = LoopStepper(Mean(), np.array([1.0, 3.0]))
@@ -145,8 +182,8 @@ class LoopStepper:
     array([2.])
     """
 
-    def __init__(self, objective: Any, data: Any) -> None:
-        self._objective, self._data, self._l2 = objective, data, float(getattr(objective, "l2", 0.0))
+    def __init__(self, objective: Objective, data: Records) -> None:
+        self._objective, self._data, self._l2 = objective, data, objective.traits.l2
         self._w: FloatArray = np.zeros(0)
 
     def load(self, w: Vector) -> None:
@@ -189,11 +226,14 @@ def check_segment(slots: Slots, h0: int, h1: int, size: int) -> None:
         raise UsageError(f"block {slots.block} reaches beyond a model of {size} coordinates")
 
 
-def stepper_for(objective: Any, data: Records) -> Stepper:
-    """The objective's own stepper where it has one, else the loop over its gradient."""
-    make = getattr(objective, "stepper", None)
-    stepper: Stepper = LoopStepper(objective, data) if make is None else make(data)
-    return stepper
+def squared_lengths(data: Records, intercept: bool) -> FloatArray:
+    """|(x, 1)|^2 of every record; |x|^2 without an intercept."""
+    x: Any = data.x
+    if isinstance(x, np.ndarray):
+        return np.asarray(np.einsum("ij,ij->i", x, x, dtype=np.float64)) + float(intercept)
+    squares = np.zeros(x.shape[0])
+    np.add.at(squares, np.repeat(np.arange(x.shape[0]), np.diff(x.indptr)), x.data.astype(np.float64) ** 2)
+    return squares + float(intercept)
 
 
 def weights_of_rows(parts: Sequence[IntArray], weights: Sequence[float] | FloatArray, count: int) -> FloatArray:

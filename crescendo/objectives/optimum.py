@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from crescendo.errors import ConfigError, UsageError
-from crescendo.objectives.base import FloatArray, shares
+from crescendo.objectives.base import FloatArray, Objective, shares, squared_lengths
 from crescendo.objectives.logistic.objective import Logistic
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Optimum:
 
 
 def optimum(
-    objective: Any, data: Records, row_weights: npt.ArrayLike | None = None, folder: Path | None = None
+    objective: Objective, data: Records, row_weights: npt.ArrayLike | None = None, folder: Path | None = None
 ) -> Optimum:
     """w*, F* and G of logistic regression on these records, from ``folder`` where it is known already.
 
@@ -68,7 +68,9 @@ def optimum(
 def _at(objective: Logistic, data: Records, weights: FloatArray | None, w: FloatArray) -> Optimum:
     """|g (x, 1) + l2 w|^2 = g^2 |(x, 1)|^2 + 2 g l2 z + l2^2 |w|^2, z the margin: no gradient is written out."""
     z, g = objective.margins_and_slopes(w, data)
-    squares = g * g * objective.squares(data) + 2 * objective.l2 * g * z + objective.l2**2 * float(w @ w)
+    squares = (
+        g * g * squared_lengths(data, objective.intercept) + 2 * objective.l2 * g * z + objective.l2**2 * float(w @ w)
+    )
     loss = objective.evaluate(w, data, weights, metrics=("loss",))["loss"]
     mean = float(np.average(squares, weights=weights))
     return Optimum(w, loss, 2 * mean, objective.gradient_norm(w, data, weights))
@@ -76,7 +78,7 @@ def _at(objective: Logistic, data: Records, weights: FloatArray | None, w: Float
 
 def _minimiser(objective: Logistic, data: Records, weights: FloatArray | None) -> FloatArray:
     """Newton's method with step halving until the gradient no longer falls."""
-    enough = ENOUGH * max(1.0, float(np.sqrt(objective.squares(data).max())))
+    enough = ENOUGH * max(1.0, float(np.sqrt(squared_lengths(data, objective.intercept).max())))
     w = best = np.zeros(objective.size)
     least, length, stalled = np.inf, 0.0, 0
     for _ in range(200):

@@ -15,6 +15,7 @@ import difflib
 import hashlib
 import inspect
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -24,16 +25,17 @@ import numpy as np
 import numpy.typing as npt
 
 from crescendo.errors import ConfigError, CrescendoError
-from crescendo.objectives.base import Block, IntArray, LoopStepper, Stepper, Vector, clipped, shares
+from crescendo.objectives.base import Block, IntArray, LoopStepper, Stepper, Traits, Vector, clipped, shares
 
 if TYPE_CHECKING:
     from crescendo.data.records import Records
 
 
 class OwnModel:
-    """Makes a full `Objective` of an object with ``initial``, ``gradient`` and ``evaluate``, checking what they return."""
+    """Makes a full `Objective` of an object with ``initial``, ``gradient`` and ``evaluate``, checking what they return.
 
-    stacked = False
+    The object may have ``l2``, ``dtype`` and a fast path ``stepper(data)`` too.
+    """
 
     def __init__(self, model: Any, data: Records) -> None:
         """``data`` is tried on: one gradient and one evaluation of a few records, so that a slip shows at set-up."""
@@ -47,6 +49,10 @@ class OwnModel:
         start = self.initial(np.random.Generator(np.random.Philox(0)))
         self.gradient(start, data, rows)
         self.evaluate(start, data.take(rows))
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(name=self.name, l2=self.l2)
 
     def _call(self, method: str, *arguments: Any) -> Any:
         try:
@@ -76,8 +82,13 @@ class OwnModel:
             )
         return gradient[slice(*(block or (0, self.size)))]
 
-    def evaluate(self, w: Vector, data: Records, weighted: npt.ArrayLike | None = None) -> dict[str, float]:
-        """The model's own means; with row weights, the means over records of equal weight, put together."""
+    def evaluate(
+        self, w: Vector, data: Records, weighted: npt.ArrayLike | None = None, metrics: Sequence[str] = ()
+    ) -> dict[str, Any]:
+        """The model's own means, all of them; with row weights, the means over records of equal weight, put together."""
+        if np.ndim(w) == 2:
+            each = [self.evaluate(model, data, weighted) for model in w]
+            return {name: np.array([scores[name] for scores in each]) for name in each[0]}
         weights = shares(weighted, len(data))
         if weights is None:
             return self._means(w, data)

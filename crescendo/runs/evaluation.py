@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from crescendo.runs.prepare import Prepared, row_weights
 from crescendo.data import Records, cache
-from crescendo.objectives import Optimum, optimum
+from crescendo.objectives import Logistic, Optimum, optimum
 from crescendo.simulator.simulation import Moment
 from crescendo.schedules import TheoremSteps, lower_bound, upper_bound
 
@@ -86,6 +86,7 @@ class Meter:
         """How far from w*: |w - w*|^2, F - F*, |grad F|, and what the strongly convex theory says of the first."""
         prepared = self._prepared
         train, goal = prepared.dataset.train, prepared.objective
+        assert isinstance(goal, Logistic)  # no other has an optimum
         row: Row = {
             "distance": _finite(np.sum((moment.model - best.model) ** 2)),
             "excess_loss": None if loss is None else loss - best.loss,
@@ -99,12 +100,7 @@ class Meter:
         return row
 
     def _scores(self, models: Floats, data: Records, *metrics: str, weights: Floats | None = None) -> dict[str, Floats]:
-        """`evaluate` for each model; an objective that is ``stacked`` takes them all at once."""
-        goal = self._prepared.objective
-        if goal.stacked:
-            return dict(goal.evaluate(models, data, weights, metrics=metrics))
-        each = [goal.evaluate(model, data, weights) for model in models]
-        return {name: np.array([scores[name] for scores in each], dtype=np.float64) for name in each[0]}
+        return self._prepared.objective.evaluate(models, data, weights, metrics=metrics)
 
 
 def _average(rows: list[Row]) -> None:

@@ -20,7 +20,7 @@ from crescendo.errors import ConfigError
 from crescendo.federation.agreement import Agreement, agree, curvature
 from crescendo.federation.objective_terms import made_up
 from crescendo.federation.schedule_terms import Unfolded
-from crescendo.objectives import Logistic, OwnModel, load_objective, weights_of_rows
+from crescendo.objectives import Logistic, Objective, OwnModel, load_objective, weights_of_rows
 from crescendo.privacy.accounting.accountant import Progress
 from crescendo.privacy.mechanisms.admission import admitted, enough_declared, most_records
 from crescendo.privacy.planning.guarantee import Guarantee
@@ -49,7 +49,7 @@ class Prepared:
         return np.array(self.agreement.terms.weights)
 
     @property
-    def objective(self) -> Any:
+    def objective(self) -> Objective:
         return self.agreement.objective
 
     @property
@@ -118,11 +118,11 @@ def _check_counts(counts: tuple[int, ...], found: Sequence[int]) -> None:
 
 
 def _admit(
-    dataset: Dataset, parts: list[IntArray], norm_bound: float | None, objective: Any
+    dataset: Dataset, parts: list[IntArray], norm_bound: float | None, objective: Objective
 ) -> tuple[Dataset, list[IntArray]]:
     """The training records as a private mechanism may see them: shortened to the norm bound, unsound ones left out."""
-    intercept = bool(getattr(objective, "intercept", False))
-    train, sound = admitted(dataset.train, norm_bound, intercept, values_of(len(dataset.classes)))
+    labels = values_of(len(dataset.classes))
+    train, sound = admitted(dataset.train, norm_bound, objective.traits.intercept, labels)
     place = np.cumsum(sound) - 1  # of a record among the sound ones
     columns = {name: column[sound] for name, column in dataset.columns.items()}
     kept = [place[part[sound[part]]] for part in parts]
@@ -150,7 +150,7 @@ def split_data(config: Config, dataset: Dataset) -> list[IntArray]:
     return split(dataset, asked.count, asked.split, seed=config.run.seed, alpha=asked.alpha, sizes=asked.sizes)
 
 
-def make_objective(config: Config, dataset: Dataset, records: int, sample: Records) -> Any:
+def make_objective(config: Config, dataset: Dataset, records: int, sample: Records) -> Objective:
     """The objective of a run file; a model of the user's own is tried on the first records of ``sample``."""
     asked = config.objective
     if asked.kind != "logistic":
@@ -165,7 +165,7 @@ def make_objective(config: Config, dataset: Dataset, records: int, sample: Recor
     return Logistic(dataset.features, l2=l2, intercept=asked.intercept, dtype=np.dtype(asked.dtype))
 
 
-def given_objective(objective: Any, sample: Records) -> Any:
+def given_objective(objective: Any, sample: Records) -> Objective:
     """An objective passed in by a program: one of ours as it is, any other checked on ``sample`` and completed."""
     return objective if isinstance(objective, Logistic | OwnModel) else OwnModel(objective, sample)
 

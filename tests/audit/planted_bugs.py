@@ -114,7 +114,7 @@ def blind(bug: Blind) -> Maker:
 
     def make(subject: Subject, data: Records, rows: Any, source: Source, model: Any) -> Worker:
         certificate, terms = subject.certificate, subject.certificate.terms
-        data, sound = bug.admission(data, certificate.norm_bound, subject.objective.intercept, subject.labels)
+        data, sound = bug.admission(data, certificate.norm_bound, subject.objective.traits.intercept, subject.labels)
         kept = rows[sound[rows]]
         data, rows = data.take(kept), np.arange(len(kept))
         made = bug.mechanism(certificate, subject.me, rows, source)

@@ -34,7 +34,7 @@ def planted(mechanism: type[Private] = Private, worker: type[Worker] = Worker, a
 
     def make(subject: Subject, data: Records, rows: Ints, source: Source, model: Floats) -> Worker:
         if admission:
-            data, sound = admitted(data, subject.certificate.norm_bound, subject.objective.intercept)
+            data, sound = admitted(data, subject.certificate.norm_bound, subject.objective.traits.intercept)
             kept = rows[sound[rows]]
             data, rows = data.take(kept), np.arange(len(kept))
         made = mechanism(subject.certificate, subject.me, rows, source)
@@ -53,7 +53,7 @@ def bound_on_x_only(subject: Subject, data: Records, rows: Ints, source: Source,
 
 def scaled_by_the_longest(subject: Subject, data: Records, rows: Ints, source: Source, model: Floats) -> Worker:
     """Features are divided by the length of the longest record, which is a record's own affair."""
-    data, sound = admitted(data, subject.certificate.norm_bound, subject.objective.intercept)
+    data, sound = admitted(data, subject.certificate.norm_bound, subject.objective.traits.intercept)
     kept = rows[sound[rows]]
     data = data.take(kept)
     longest = float(np.linalg.norm(data.x, axis=1).max(initial=0.0)) if isinstance(data.x, np.ndarray) else 1.0

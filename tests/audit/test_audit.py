@@ -16,6 +16,7 @@ from crescendo.audit.statistics import clopper_pearson, scale_bounds
 from crescendo.audit.threshold import best_bound
 from crescendo.core.terms import Terms
 from crescendo.data.records import Records
+from crescendo.objectives import Traits
 from crescendo.objectives.base import IntArray, Vector
 from crescendo.objectives.logistic.objective import Logistic
 from crescendo.privacy.accounting.accountant import account
@@ -25,6 +26,7 @@ from crescendo.privacy.mechanisms.sigmas import Sigmas
 from crescendo.schedules.delay import ConstantDelay
 from crescendo.schedules.sizes import PowerSizes
 from crescendo.schedules.steps import ConstantSteps, DiminishingSteps
+from tests.objectives.bare import Bare
 
 
 def growing(**changes: Any) -> Terms:
@@ -40,19 +42,13 @@ def attacked(certificate: Certificate, objective: Any, **options: Any) -> Report
     return audit(certificate, objective, claimed=claimed, delta=1e-5, **(usual | options))
 
 
-class Distance:
+class Distance(Bare):
     """A model of one's own: |w - x|^2 / 2, which clips nothing by itself."""
 
-    size, dtype, features = 3, np.dtype(np.float64), 3
-
-    def initial(self, rng: np.random.Generator) -> Vector:
-        return np.zeros(3)
+    size, traits = 3, Traits(features=3)
 
     def gradient(self, w: Vector, data: Records, rows: IntArray) -> Vector:
         return np.asarray((w - data.x[rows]).sum(axis=0))
-
-    def evaluate(self, w: Vector, data: Records) -> dict[str, float]:
-        return {"loss": 0.0}
 
 
 @pytest.mark.slow

@@ -106,7 +106,7 @@ def test_the_model_is_used_as_the_page_says(
     assert agreed.objective.evaluate(model, Records(x, says_one))["accuracy"] == 1.0
     for one in (0, 1):  # -log of the probability of the label is its loss, L2 aside
         loss = agreed.objective.evaluate(model, Records(x[one : one + 1], np.ones(1)))["loss"]
-        rest = agreed.objective.l2 / 2 * float(model @ model)
+        rest = agreed.objective.traits.l2 / 2 * float(model @ model)
         assert loss - rest == pytest.approx(-np.log(found["probability"][one]))
 
 

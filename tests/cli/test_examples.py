@@ -66,6 +66,7 @@ def test_the_federation_of_a_model_of_ones_own_runs_as_its_commands_say(tmp_path
     models = {name: np.load(tmp_path / name / "model.npz")["model"] for name in ("served", "alice", "bob")}
     simulated = simulate(EXAMPLES / "own_federation.toml")
     prepared = simulated.prepared
+    assert prepared.dataset.test is not None
     for model in models.values():
         scores = prepared.objective.evaluate(model, prepared.dataset.test)
         assert scores["accuracy"] > 0.85 and simulated.accuracy is not None and simulated.accuracy > 0.85

@@ -243,7 +243,7 @@ def test_a_connection_that_fails_is_explained(served: str | None, shown: str | N
     async def play() -> None:
         agreed = build_terms(terms_text(read(ONE)))
         with DurableServer(Path("served"), agreed.text, lambda text: agreed.terms, agreed.initial()) as durable:
-            limits = Limits(agreed.certificate, agreed.objective.size, agreed.objective.l2)
+            limits = Limits(agreed.certificate, agreed.objective.size, agreed.objective.traits.l2)
             names = agreed.text, agreed.federation, agreed.digest, agreed.names, agreed.wire
             where = listening("127.0.0.1:0", None if served is None else Path(served))
             server = NetworkServer(Hall(durable, agreed.terms, *names, limits), admit=where.admit)

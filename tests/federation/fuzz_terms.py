@@ -30,12 +30,14 @@ from crescendo.errors import CrescendoError
 from crescendo.federation.agreement import LONGEST, Agreement, built
 from crescendo.federation.objective_terms import Described
 from crescendo.federation.policy import Policy, check_policy
+from crescendo.objectives import Traits
 from crescendo.privacy.mechanisms.certificate import Certificate
 from crescendo.privacy.mechanisms.gaussian import grid, noised, word_of
 from crescendo.privacy.mechanisms.mechanism import Private
 from crescendo.privacy.mechanisms.noise import SeededSource
 from crescendo.privacy.mechanisms.rounding import most_drawn
 from tests.federation.terms_texts import at, canonical, changed, paths, put, sound
+from tests.objectives.bare import Bare
 
 POLICY = Policy(mechanisms=("none", "minibatch", "local"), epsilon=1e9, delta=0.999)
 MOST_SECONDS = 60.0  # of processor time for one text
@@ -146,7 +148,7 @@ def check_round(made: Certificate, i: int, c: int, found: Found) -> None:
     rate, share = Fraction(made.rate(i, c)), terms.share(i, c)
     assert 0 < rate <= 1 and rate >= Fraction(share, records) and (rate * 2**53).denominator == 1
     step = float(np.abs(terms.etas(i, c)).max()) * terms.blocks
-    assert 0 <= step * float(made.objective.l2) <= 1.0
+    assert 0 <= step * made.objective.traits.l2 <= 1.0
     scale = made.noise_scale(i, c)
     exact = Fraction(made.sigma(i)) * Fraction(step) * Fraction(made.clip)
     assert sys.float_info.min * 2**100 < scale < sys.float_info.max / 2**100 and Fraction(scale) >= exact
@@ -171,15 +173,17 @@ class Chosen(SeededSource):
         return word_of(np.full(size, self._z))
 
 
-@dataclass(frozen=True)
-class Standin:
+class Standin(Bare):
     """A model in place of one that is only described: steep, and in the direction of its records."""
 
-    size: int
-    l2: float
-    dtype: Any
+    def __init__(self, described: Described) -> None:
+        self.size, self.dtype, self._l2 = described.size, described.dtype, described.l2
 
-    def gradient(self, w: Any, data: Records, rows: Any, clip: Any = None, block: Any = None) -> Any:
+    @property
+    def traits(self) -> Traits:
+        return Traits(l2=self._l2)
+
+    def gradient(self, w: Any, data: Records, rows: Any) -> Any:
         return np.full(self.size, 1e30 * float(data.y[0]))
 
 
@@ -189,9 +193,9 @@ def check_release(made: Certificate, i: int, c: int, found: Found) -> None:
         return
     goal = made.objective
     if isinstance(goal, Described):
-        goal = Standin(goal.size, goal.l2, goal.dtype)
+        goal = Standin(goal)
         made = replace(made, objective=goal)
-    width = getattr(goal, "features", 3)
+    width = goal.traits.features or 3
     x = np.ones((len(ROWS), width)) * min(1.0, (made.norm_bound or 1.0) / 4 / math.sqrt(width))
     data = Records(x, np.resize([1.0, -1.0, 1.0], len(ROWS)))
     start = np.zeros(goal.size)

@@ -104,7 +104,7 @@ class House:
 async def house(folder: Path, raw: dict[str, Any] = SMALL, admit: Admit = everybody) -> AsyncIterator[House]:
     """A server over ``folder``, and a connection to it."""
     agreed = build_terms(terms_text(read(raw)))
-    limits = Limits(agreed.certificate, agreed.objective.size, agreed.objective.l2)
+    limits = Limits(agreed.certificate, agreed.objective.size, agreed.objective.traits.l2)
     with DurableServer(folder / "journal", agreed.text, lambda text: agreed.terms, agreed.initial()) as durable:
         about = agreed.terms, agreed.text, agreed.federation, agreed.digest, agreed.names, agreed.wire
         served = NetworkServer(Hall(durable, *about, limits), admit=admit)

@@ -151,7 +151,7 @@ async def stage(
         log.append({"event": event, **facts})
 
     with DurableServer(folder, agreed.text, lambda text: agreed.terms, agreed.initial()) as durable:
-        limits = Limits(agreed.certificate, agreed.objective.size, agreed.objective.l2)
+        limits = Limits(agreed.certificate, agreed.objective.size, agreed.objective.traits.l2)
         hall = Hall(
             durable,
             agreed.terms,

@@ -15,6 +15,7 @@ from crescendo.core.terms import Terms
 from crescendo.data.records import as_records
 from crescendo.errors import UsageError
 from crescendo.network.client.participant import MOST_FAILED, Contract, Member
+from crescendo.objectives import Traits
 from crescendo.privacy.accounting.budget import Budget
 from crescendo.privacy.mechanisms.certificate import certify
 from crescendo.privacy.mechanisms.mechanism import Private
@@ -23,31 +24,26 @@ from crescendo.schedules.sizes import ConstantSizes, CutSizes
 from crescendo.schedules.steps import ConstantSteps
 from crescendo.storage.ledger.open_ledger import Ledger, Lost, Release, open_ledger
 from crescendo.worker import Worker
+from tests.objectives.bare import Bare
 from tests.storage.ledger_play import cheap
 
 ROUNDS, RECORDS = 6, 8
 ROWS = np.arange(RECORDS, dtype=np.int64)
 
 
-class Fragile:
+class Fragile(Bare):
     """A model that clips by itself, so that nothing stands between what it raises and the worker."""
 
-    size, dtype, clips, l2, name = 2, np.dtype("float64"), True, 0.0, "fragile"
+    size, traits = 2, Traits(name="fragile", clips=True)
 
     def __init__(self, raises: BaseException | None = None, at: int = 1) -> None:
         self.raises, self._at, self.calls = raises, at, 0
-
-    def initial(self, rng: Any) -> Any:
-        return np.zeros(2)
 
     def gradient(self, w: Any, data: Any, rows: Any, clip: Any = None, block: Any = None, unit: Any = None) -> Any:
         self.calls += 1
         if self.raises is not None and self.calls > self._at:
             raise self.raises
         return np.ones(2) * clip / 2
-
-    def evaluate(self, w: Any, data: Any) -> dict[str, float]:
-        return {}
 
 
 class Scene:

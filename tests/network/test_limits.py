@@ -53,7 +53,7 @@ def agreed_on(mechanism: str, features: int, l2: float = 0.1, eta: float = 1.0, 
 
 
 def limits_of(agreed: Agreement) -> Limits:
-    return Limits(agreed.certificate, agreed.objective.size, agreed.objective.l2)
+    return Limits(agreed.certificate, agreed.objective.size, agreed.objective.traits.l2)
 
 
 def records(features: int) -> Records:

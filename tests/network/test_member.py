@@ -21,33 +21,28 @@ from crescendo.schedules.sizes import ConstantSizes, CutSizes
 from crescendo.schedules.steps import ConstantSteps
 from crescendo.storage.ledger.open_ledger import Ledger, Lost, Release, open_ledger
 from crescendo.worker import Worker
+from tests.objectives.bare import Bare
 
 SOON = 60.0
 EVENT = PoissonGaussian(1.0, 0.0)
 NEWS = Broadcast(np.full(2, 5.0), 1, Settled(0))
 
 
-class Steady:
+class Steady(Bare):
     """An objective whose gradient is always one; it may be held in the middle of a round."""
 
-    size, dtype = 2, np.dtype("float64")
+    size = 2
 
     def __init__(self) -> None:
         self.may_go, self.is_in = threading.Event(), threading.Event()
         self.may_go.set()
         self.models: list[Any] = []
 
-    def initial(self, rng: Any) -> Any:
-        return np.zeros(2)
-
     def gradient(self, w: Any, data: Any, rows: Any, clip: Any = None, block: Any = None) -> Any:
         self.models.append(w.copy())
         self.is_in.set()
         assert self.may_go.wait(SOON)
         return np.ones(2)
-
-    def evaluate(self, w: Any, data: Any) -> dict[str, float]:
-        return {}
 
 
 def terms(rounds: int = 4, ahead: int = 1, whole: bool = False) -> Terms:

@@ -9,6 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from crescendo.data.records import Records
 from crescendo.errors import ConfigError, UsageError
 from crescendo.objectives import Logistic, optimum
+from tests.objectives.bare import Bare
 from tests.objectives.textbook import drawn, extended, record_gradient
 
 
@@ -65,7 +66,7 @@ def test_records_that_a_plane_separates_have_no_minimum_without_l2(rows: list[li
 
 def test_only_logistic_regression_has_a_known_optimum() -> None:
     with pytest.raises(ConfigError, match=r"evaluate\.optimum needs"):
-        optimum(object(), drawn())
+        optimum(Bare(), drawn())
 
 
 def test_the_optimum_is_found_once_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from crescendo.data.records import Records
 from crescendo.errors import ConfigError
-from crescendo.objectives import Slots, load_objective, stepper_for
+from crescendo.objectives import Slots, Traits, load_objective
 
 DATA = Records(np.array([[1.0, 0.0], [0.0, 1.0], [3.0, 4.0]]), np.array([1.0, -1.0, 2.0]))
 SQUARES = """
@@ -38,12 +38,12 @@ def written(folder: Path, **change: str) -> str:
 
 def test_a_class_with_three_methods_is_a_whole_objective(tmp_path: Path) -> None:
     model = load_objective(written(tmp_path), DATA, tmp_path, scale=2.0)
-    assert (model.size, model.dtype.name, model.l2, model.stacked) == (2, "float64", 0.0, False)
+    assert (model.size, model.dtype.name, model.traits) == (2, "float64", Traits(name="Squares"))
     w = np.array([1.0, 2.0])
     np.testing.assert_array_equal(model.gradient(w, DATA, np.array([0, 1])), [0.0, 3.0])
     np.testing.assert_array_equal(model.gradient(w, DATA, np.array([0, 1]), block=(1, 2)), [3.0])
     np.testing.assert_allclose(model.gradient(w, DATA, np.array([2, 1]), clip=1.0), [0.6, 1.8])
-    stepper = stepper_for(model, DATA)
+    stepper = model.stepper(DATA)
     stepper.load(w)
     stepper.advance(Slots(np.array([1]), np.array([0.5])), 0, 1)
     np.testing.assert_array_equal(stepper.read(), [1.0, 0.5])
@@ -54,6 +54,8 @@ def test_weighted_scores_of_an_own_model_are_weighted_means(tmp_path: Path) -> N
     each = np.array([0.0, 9.0, 81.0]) / 2
     assert model.evaluate(w, DATA)["loss"] == pytest.approx(each.mean())
     assert model.evaluate(w, DATA, [1, 3, 1])["loss"] == pytest.approx(each @ [0.2, 0.6, 0.2])
+    stack = model.evaluate(np.stack([w, 2 * w]), DATA, [1, 3, 1])["loss"]
+    assert stack.tolist() == [model.evaluate(one, DATA, [1, 3, 1])["loss"] for one in (w, 2 * w)]
 
 
 def test_the_example_may_be_an_object_or_take_no_argument(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 
 from crescendo.data.records import Records, as_records
 from crescendo.errors import UsageError
-from crescendo.objectives import Logistic, LoopStepper, Slots, stepper_for
+from crescendo.objectives import Logistic, LoopStepper, Slots
 from crescendo.objectives.base import FloatArray, clipped
 from tests.objectives.textbook import Case, run, sigmoid
 
@@ -34,7 +34,7 @@ cases = st.builds(
 
 def after(case: Case, cuts: list[int] | None = None) -> FloatArray:
     objective, data, w, slots = case.build()
-    stepper = stepper_for(objective, data)
+    stepper = objective.stepper(data)
     stepper.load(w)
     edges = [0, *sorted(cuts or []), len(slots)]
     for h0, h1 in pairwise(edges):
@@ -104,7 +104,7 @@ def test_without_l2_the_bits_are_those_of_a_python_loop(dtype: str, sparse: bool
 @pytest.mark.parametrize("sparse", [True, False])
 def test_coordinates_outside_the_block_keep_their_bits(sparse: bool) -> None:
     objective, data, w, slots = Case(seed=1, sparse=sparse, shrink=0.5).build()
-    stepper = stepper_for(objective, data)
+    stepper = objective.stepper(data)
     stepper.load(w)
     stepper.advance(replace(slots, block=(2, 5), factor=2.0), 0, 30)
     moved = np.flatnonzero(stepper.read() != w)
@@ -114,7 +114,7 @@ def test_coordinates_outside_the_block_keep_their_bits(sparse: bool) -> None:
 @pytest.mark.parametrize("sparse", [True, False])
 def test_rounds_with_other_blocks_follow_each_other_as_in_the_textbook(sparse: bool) -> None:
     objective, data, w, slots = Case(seed=2, sparse=sparse, shrink=0.9).build()
-    stepper = stepper_for(objective, data)
+    stepper = objective.stepper(data)
     stepper.load(w)
     for block in [(0, 4), (4, 8), (0, 8), (7, 8), (0, 4)]:
         masked = replace(slots, block=block, factor=2.0)
@@ -126,7 +126,7 @@ def test_rounds_with_other_blocks_follow_each_other_as_in_the_textbook(sparse: b
 @pytest.mark.parametrize("kind", ["compiled", "loop"])
 def test_a_translation_adds_to_the_model_and_the_work_goes_on(kind: str) -> None:
     objective, data, w, slots = Case(seed=5, shrink=0.9).build()
-    stepper = stepper_for(objective, data) if kind == "compiled" else LoopStepper(objective, data)
+    stepper = objective.stepper(data) if kind == "compiled" else LoopStepper(objective, data)
     by = np.linspace(-1, 1, 8)
     stepper.load(w)
     stepper.advance(slots, 0, 10)
@@ -141,7 +141,7 @@ def test_a_translation_adds_to_the_model_and_the_work_goes_on(kind: str) -> None
 
 def test_what_is_read_is_a_copy_and_what_is_loaded_is_copied() -> None:
     objective, data, w, _ = Case().build()
-    stepper, start = stepper_for(objective, data), w.copy()
+    stepper, start = objective.stepper(data), w.copy()
     stepper.load(w)
     w[:] = 7
     stepper.read()[:] = 9
@@ -174,7 +174,7 @@ def test_with_a_clip_a_gradient_that_is_not_finite_counts_as_nothing(value: floa
             objective.gradient(w, data, rows, clip=1.0), objective.gradient(w, data, rows[1:], clip=1.0)
         )
         return
-    stepper = stepper_for(objective, data) if kind == "compiled" else LoopStepper(objective, data)
+    stepper = objective.stepper(data) if kind == "compiled" else LoopStepper(objective, data)
     stepper.load(w)
     with np.errstate(invalid="ignore"):
         stepper.advance(Slots(rows, np.ones(2), clip=1.0), 0, 1)
@@ -186,7 +186,7 @@ def test_with_a_clip_a_gradient_that_is_not_finite_counts_as_nothing(value: floa
 @pytest.mark.parametrize("sparse", [True, False])
 def test_without_a_clip_nothing_is_repaired(sparse: bool) -> None:
     data = spoilt(math.nan, sparse)
-    stepper = stepper_for(Logistic(3), data)
+    stepper = Logistic(3).stepper(data)
     stepper.advance(Slots(np.array([1]), np.ones(1)), 0, 1)
     assert np.isnan(stepper.read()).any()
 
@@ -199,7 +199,7 @@ def test_a_gradient_whose_square_overflows_is_clipped_and_not_lost(sparse: bool,
     if kind == "gradient":
         moved = objective.gradient(np.zeros(4), data, slots.rows, clip=0.25)
     else:
-        stepper = stepper_for(objective, data) if kind == "compiled" else LoopStepper(objective, data)
+        stepper = objective.stepper(data) if kind == "compiled" else LoopStepper(objective, data)
         stepper.load(np.zeros(4))
         stepper.advance(slots, 0, 1)
         moved = stepper.read()
@@ -217,7 +217,7 @@ def test_a_short_gradient_of_a_huge_record_is_left_as_it_is(sparse: bool, kind: 
     if kind == "gradient":
         moved = -objective.gradient(w, data, slots.rows, clip=0.25)
     else:
-        stepper = stepper_for(objective, data) if kind == "compiled" else LoopStepper(objective, data)
+        stepper = objective.stepper(data) if kind == "compiled" else LoopStepper(objective, data)
         stepper.load(w)
         stepper.advance(slots, 0, 1)
         moved = stepper.read()
@@ -228,7 +228,7 @@ def test_a_short_gradient_of_a_huge_record_is_left_as_it_is(sparse: bool, kind: 
 @given(cases.map(lambda case: replace(case, clip=0.3, masked=False, shrink=1.0, dtype="float64", grouped=False)))
 def test_no_record_moves_a_model_by_more_than_its_clip(case: Case) -> None:
     objective, data, w, slots = case.build()
-    stepper = stepper_for(objective, data)
+    stepper = objective.stepper(data)
     for h in range(len(slots)):
         stepper.load(w)
         stepper.advance(slots, h, h + 1)
@@ -247,7 +247,7 @@ def test_clipping_keeps_direction_and_bounds_the_norm(values: list[float], limit
 
 def test_an_empty_slot_shrinks_the_model_and_an_empty_segment_does_nothing() -> None:
     objective, data, w, _ = Case(shrink=0.5).build()
-    stepper = stepper_for(objective, data)
+    stepper = objective.stepper(data)
     stepper.load(w)
     slots = Slots(np.empty(0, dtype=np.int64), np.array([0.5, 0.5]), ends=np.array([0, 0]))
     stepper.advance(slots, 0, 0)
@@ -285,7 +285,7 @@ def test_compiled_code_never_sees_a_row_or_coordinate_that_is_not_there(
     slots: Slots, h0: int, h1: int, says: str
 ) -> None:
     objective, data, w, _ = Case().build()
-    stepper = stepper_for(objective, data)
+    stepper = objective.stepper(data)
     stepper.load(w)
     with pytest.raises(UsageError, match=says):
         stepper.advance(slots, h0, h1)
@@ -295,4 +295,4 @@ def test_compiled_code_never_sees_a_row_or_coordinate_that_is_not_there(
 def test_a_model_of_another_length_is_refused() -> None:
     objective, data, _, _ = Case().build()
     with pytest.raises(UsageError, match="8 coordinates was due"):
-        stepper_for(objective, data).load(np.zeros(7))
+        objective.stepper(data).load(np.zeros(7))

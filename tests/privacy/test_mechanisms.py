@@ -17,7 +17,7 @@ from crescendo.core.messages import Broadcast, Settled
 from crescendo.core.terms import Terms
 from crescendo.data.records import Records, as_records
 from crescendo.errors import Refused, UsageError
-from crescendo.objectives.base import Slots
+from crescendo.objectives.base import Slots, squared_lengths
 from crescendo.objectives.logistic.objective import Logistic
 from crescendo.privacy.mechanisms.admission import admitted
 from crescendo.privacy.mechanisms.certificate import Certificate, certify
@@ -27,6 +27,7 @@ from crescendo.privacy.mechanisms.noise import SeededSource, SystemSource
 from crescendo.schedules.sizes import ConstantSizes
 from crescendo.schedules.steps import ConstantSteps, DiminishingSteps
 from crescendo.worker import Worker
+from tests.objectives.bare import Bare
 
 FEATURES = 3
 
@@ -53,7 +54,9 @@ def test_adding_one_record_moves_a_noise_free_release_by_no_more_than_the_sensit
 ) -> None:
     objective = Logistic(FEATURES, l2=data.draw(st.sampled_from([0.0, 0.1, 1.0])))
     clip, bound = data.draw(st.sampled_from([(0.5, 3.0), (2.0, 3.0), (0.1, 1.5)]))
-    limit = 2 / objective.clipped_smoothness(bound, clip) / blocks
+    smooth = objective.traits.margin
+    assert smooth is not None
+    limit = 2 / smooth(bound, clip) / blocks
     eta = min(limit, 1 / blocks) * data.draw(st.sampled_from([1.0, 0.3]))
     certified = certify(
         mechanism, terms(eta, blocks=blocks), objective, clip=clip, sigma=1.0, records=(20,), norm_bound=bound
@@ -127,8 +130,8 @@ def test_what_makes_no_sense_is_refused_in_a_sentence(changes: dict[str, Any], s
 
 
 def test_local_needs_a_bound_on_records_a_scalar_margin_and_double_precision() -> None:
-    class Other:
-        size, dtype = 4, np.dtype(np.float64)
+    class Other(Bare):
+        size = 4
 
         def initial(self, rng: np.random.Generator) -> np.ndarray[Any, np.dtype[np.float64]]:
             return np.zeros(4)
@@ -144,10 +147,10 @@ def test_local_needs_a_bound_on_records_a_scalar_margin_and_double_precision() -
     certificate("minibatch", objective=Other(), norm_bound=None)
 
 
-class Curious:
+class Curious(Bare):
     """Somebody's model: it looks at all that it is shown, and writes into it."""
 
-    size, dtype = FEATURES, np.dtype(np.float64)
+    size = FEATURES
 
     def gradient(self, w: Any, data: Any, rows: Any) -> Any:
         found = data.x.sum(axis=0) + w
@@ -217,7 +220,7 @@ def test_records_are_bounded_over_x_and_the_one() -> None:
     x = np.array([[30.0, 40.0, 0.0], [0.1, 0.0, 0.0], [1e200, 0.0, 0.0]])
     for matrix in (x, x[:2].astype(np.float32)):
         bounded, sound = admitted(as_records(matrix, np.ones(len(matrix))), norm_bound=3.0, intercept=True)
-        assert sound.all() and (Logistic(3).squares(bounded) <= 9.0).all()
+        assert sound.all() and (squared_lengths(bounded, intercept=True) <= 9.0).all()
         np.testing.assert_allclose(np.asarray(bounded.x)[1], x[1], rtol=1e-6)
         np.testing.assert_allclose(np.asarray(bounded.x)[0] / np.linalg.norm(bounded.x[0]), [0.6, 0.8, 0], rtol=1e-6)
 

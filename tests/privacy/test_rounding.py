@@ -23,6 +23,7 @@ from crescendo.privacy.mechanisms.frozen import FrozenStepper
 from crescendo.privacy.mechanisms.rounding import UNDECLARED, most_drawn, unit
 from crescendo.privacy.mechanisms.sigmas import Sigmas
 from crescendo.schedules import ConstantSizes, ConstantSteps, DiminishingSteps
+from tests.objectives.bare import Bare
 
 FEATURES = 5
 
@@ -60,8 +61,8 @@ def test_the_sum_of_clipped_gradients_is_exact_and_has_no_order(sparse: bool, cl
 
 
 def test_a_model_of_ones_own_is_added_exactly_too() -> None:
-    class Own:
-        size, dtype = 3, np.dtype(np.float64)
+    class Own(Bare):
+        size = 3
 
         def gradient(self, w: Any, data: Any, rows: Any) -> Any:
             return np.resize(data.x[0], 3) * 1.1
@@ -234,8 +235,8 @@ def test_a_suggested_step_passes(eta: float, mechanism: str, l2: float, blocks: 
 
 
 def test_a_model_that_sets_numpy_to_raise_stops_nothing() -> None:
-    class Strict:
-        size, dtype = 3, np.dtype(np.float64)
+    class Strict(Bare):
+        size = 3
 
         def gradient(self, w: Any, data: Any, rows: Any) -> Any:
             np.seterr(all="raise")

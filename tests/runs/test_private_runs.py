@@ -151,7 +151,7 @@ def test_nothing_public_is_counted_from_the_records() -> None:
     """Shares and L2 follow from the declared numbers, not from how the records happen to fall."""
     found = simulate(small(PRIVACY.replace("records = 150", "records = [300, 100]"), "objective.l2='1/N'"))
     assert found.prepared.terms.weights == (0.75, 0.25)
-    assert found.prepared.objective.l2 == 1 / 400
+    assert found.prepared.objective.traits.l2 == 1 / 400
 
 
 def test_the_noise_free_twin_draws_the_same_and_gets_no_epsilon() -> None:

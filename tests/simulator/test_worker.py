@@ -19,6 +19,7 @@ from crescendo.schedules.sizes import CutSizes
 from crescendo.simulator.simulation import Simulation
 from crescendo.simulator.timing import Constant, Timing
 from crescendo.worker import Worker
+from tests.objectives.bare import Bare
 from tests.paper import Vector, logistic_gradient, textbook_sgd
 
 FEATURES = 5
@@ -61,22 +62,16 @@ class Facade:
         return getattr(self.inner, name)
 
 
-class Plainly:
+class Plainly(Bare):
     """Logistic regression as a user would write it: no stepper, no cleverness."""
 
-    size, dtype = FEATURES + 1, np.dtype(np.float64)
+    size = FEATURES + 1
 
-    def initial(self, rng: np.random.Generator) -> Vector:
-        return np.zeros(self.size)
-
-    def gradient(self, w: Any, records: Any, rows: Any, clip: Any = None, block: Any = None) -> Any:
+    def gradient(self, w: Any, records: Any, rows: Any) -> Any:
         total = np.zeros(self.size)
         for row in np.atleast_1d(rows):
             total += logistic_gradient(w, records.x[row], records.y[row], 0.0, True)
-        return total if block is None else total[block[0] : block[1]]
-
-    def evaluate(self, w: Any, records: Any) -> dict[str, float]:
-        return {}
+        return total
 
 
 def one_client(steps: Any = None, gradients: int = 200, **more: Any) -> Terms:

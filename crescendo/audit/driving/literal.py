@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from crescendo.data.records import Records, as_records
+from crescendo.objectives.base import Objective
 from crescendo.privacy.mechanisms.certificate import Certificate
 
 Floats = npt.NDArray[np.float64]
@@ -35,7 +36,7 @@ def displacement(
     """Round i of client ``me`` from ``start``, with these records drawn and these tags; of the coordinates that move."""
     terms, objective = certificate.terms, certificate.objective
     low, high = terms.block(i, len(start))
-    etas, l2 = terms.etas(i, me) * terms.blocks, float(getattr(objective, "l2", 0.0))
+    etas, l2 = terms.etas(i, me) * terms.blocks, objective.traits.l2
     order = np.argsort(tags, kind="stable")
     slot = np.minimum(np.floor(tags[order] * len(etas)), len(etas) - 1).astype(np.int64)
     nothing = np.zeros(high - low)
@@ -53,7 +54,7 @@ def displacement(
     return Displacement(start[low:high] - w[low:high], nothing)
 
 
-def _clipped(objective: Any, w: Floats, data: Records, k: int, limit: float) -> Floats:
+def _clipped(objective: Objective, w: Floats, data: Records, k: int, limit: float) -> Floats:
     """One record's gradient, no longer than ``limit``; 0 if it cannot be computed or is not finite."""
     try:
         gradient = np.array(objective.gradient(w.copy(), data.take(np.array([k])), ONE), dtype=np.float64)
@@ -73,7 +74,7 @@ def bounded(certificate: Certificate, data: Records) -> Records:
     """Records whose (x, 1) is longer than the bound keep their direction and get shorter; x alone, without an intercept."""
     if certificate.norm_bound is None:
         return data
-    one = float(bool(getattr(certificate.objective, "intercept", False)))
+    one = float(certificate.objective.traits.intercept)
     longest = math.sqrt(max(certificate.norm_bound**2 - one, 0.0))
     x = np.array(data.x, dtype=np.float64)
     for row in x:

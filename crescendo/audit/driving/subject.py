@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +13,7 @@ from crescendo.core.client import Work
 from crescendo.core.messages import Broadcast, Settled, Update
 from crescendo.data.records import Records
 from crescendo.errors import UsageError
+from crescendo.objectives.base import Objective
 from crescendo.privacy.mechanisms.admission import admitted
 from crescendo.privacy.mechanisms.certificate import Certificate
 from crescendo.privacy.mechanisms.gaussian import word_of
@@ -31,7 +31,7 @@ Sources = Callable[[int, int], Source]  # (seed, client): a source is made anew 
 
 def build(subject: Subject, data: Records, rows: Ints, source: Source, model: Floats) -> Worker:
     """A client as a private run makes it: records are looked at one by one before anything else touches them."""
-    intercept = bool(getattr(subject.objective, "intercept", False))
+    intercept = subject.objective.traits.intercept
     data, sound = admitted(data, subject.certificate.norm_bound, intercept, subject.labels)
     kept = rows[sound[rows]]
     data, rows = data.take(kept), np.arange(len(kept))  # the rest of the run never sees the others
@@ -45,7 +45,7 @@ class Subject:
     """One client of a configured run. ``make`` builds its workers, so that another implementation can be audited."""
 
     certificate: Certificate
-    objective: Any
+    objective: Objective
     me: int
     features: int
     labels: tuple[float, ...]

@@ -51,7 +51,7 @@ def variants(subject: Subject) -> Iterator[tuple[str, Subject]]:
         "step": (float(subject.certificate.terms.steps.at(0)), "eta"),
         "clip": (subject.certificate.clip, "clip"),
         "sigma": (subject.certificate.sigma(0), "sigma"),
-        "l2": (float(getattr(subject.objective, "l2", 0.0)), "l2"),
+        "l2": (subject.objective.traits.l2, "l2"),
     }
     for name, (value, key) in numbers.items():
         for which, factor in (("largest", STEP), ("smallest", 1 / STEP)):

@@ -72,7 +72,7 @@ def _length(subject: Subject, rng: np.random.Generator) -> float:
 
 
 def _ones(subject: Subject) -> float:
-    return float(bool(getattr(subject.objective, "intercept", False)))
+    return float(subject.objective.traits.intercept)
 
 
 def _unit(rng: np.random.Generator, size: int) -> Floats:
@@ -106,7 +106,7 @@ def random_scene(subject: Subject, rng: np.random.Generator, others: int | None 
     start = np.zeros(size)
     start[columns] = axes[0] * _margin(subject, rng, length) / max(length, 1e-9)
     start[columns] += rng.normal(size=active) * rng.choice([0.0, 0.0, 0.3, 3.0])
-    l2 = float(getattr(subject.objective, "l2", 0.0))
+    l2 = subject.objective.traits.l2
     if l2 > 0 and rng.random() < 0.3:  # where an L2 part inside the clip would weigh as much as the clip
         away = _unit(rng, active)
         away -= axes[0] * float(axes[0] @ away)

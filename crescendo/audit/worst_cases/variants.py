@@ -23,7 +23,7 @@ def widened(subject: Subject, features: int) -> Subject | None:
         return None
     if "features" not in (f.name for f in fields(objective)):
         return None
-    wide = replace(objective, features=features)
+    wide: Any = replace(objective, features=features)
     return replace(subject, objective=wide, features=features, certificate=replace(subject.certificate, objective=wide))
 
 
@@ -52,7 +52,9 @@ def changed(
     if wide is None:
         return None
     try:
-        objective = wide.objective if l2 is None else replace(wide.objective, l2=l2)
+        objective: Any = wide.objective
+        if l2 is not None:
+            objective = replace(objective, l2=l2)
         terms, records, me = replace(old.terms, rounds=min(old.terms.rounds, FEW)), old.records, subject.me
         first = float(old.terms.steps.at(0))
         if eta is not None or diminishing is not None:

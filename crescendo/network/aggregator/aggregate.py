@@ -52,7 +52,7 @@ async def _aggregate(tree: Tree, wish: Wish, log: Log, patience: Patience | None
             tuple(agreed.names),
             agreed.wire,
             agreed.objective.size,
-            Limits(agreed.certificate, agreed.objective.size, agreed.objective.l2),
+            Limits(agreed.certificate, agreed.objective.size, agreed.objective.traits.l2),
         )
 
     there, here = place(tree.parent, tree.certs), listening(tree.listen, tree.certs)

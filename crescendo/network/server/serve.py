@@ -83,7 +83,7 @@ def serve(config: Config, listening: Listening, state: Path, *, linger: float = 
             agreed.digest,
             agreed.names,
             agreed.wire,
-            Limits(agreed.certificate, agreed.objective.size, agreed.objective.l2),
+            Limits(agreed.certificate, agreed.objective.size, agreed.objective.traits.l2),
             agreed.delta,
             log,
         )

@@ -13,14 +13,14 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
 from crescendo.errors import DataError, UsageError
-from crescendo.objectives.base import Block, FloatArray, IntArray, Stepper, Vector, shares
+from crescendo.objectives.base import Block, FloatArray, IntArray, Stepper, Traits, Vector, shares
 
 if TYPE_CHECKING:
     from crescendo.data.records import Records
@@ -42,8 +42,6 @@ class Logistic:
     l2: float = 0.0
     intercept: bool = True
     dtype: Any = "float64"  # of the local model while it moves; models come and go as float64
-    stacked: ClassVar[bool] = True
-    clips: ClassVar[bool] = True  # ``gradient`` clips record by record, and rounds each to a unit
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dtype", np.dtype(self.dtype))
@@ -59,24 +57,17 @@ class Logistic:
         return self.features + self.intercept
 
     @property
-    def strong_convexity(self) -> float:
-        """mu: F minus mu/2 |w|^2 is convex."""
-        return self.l2
-
-    def smoothness(self, data: Records) -> float:
-        """L, such that every record's loss has an L-Lipschitz gradient: the largest |(x, 1)|^2 / 4 + l2."""
-        return float(self.squares(data).max(initial=0.0)) / 4 + self.l2
-
-    def clipped_smoothness(self, norm_bound: float, clip: float) -> float:
-        """How smooth one record's clipped loss is: the largest slope' r^2 over records of length r <= R that are not clipped.
-
-        With p the sigmoid, slope' = p (1 - p), and a record is not clipped while p r <= C: at r = R that is C (R - C)
-        for R >= 2C, and R^2/4 below, where nothing is clipped at the steepest point.
-
-        >>> Logistic(3).clipped_smoothness(norm_bound=5.0, clip=0.5), Logistic(3).clipped_smoothness(norm_bound=1.0, clip=2.0)
-        (2.25, 0.25)
-        """
-        return clip * (norm_bound - clip) if norm_bound >= 2 * clip else norm_bound**2 / 4
+    def traits(self) -> Traits:
+        return Traits(
+            name="logistic",
+            l2=self.l2,
+            convexity=self.l2,
+            smoothness=lambda square: square / 4 + self.l2,
+            margin=_clipped_smoothness,
+            intercept=self.intercept,
+            features=self.features,
+            clips=True,
+        )
 
     def initial(self, rng: np.random.Generator) -> FloatArray:
         return np.zeros(self.size)
@@ -177,10 +168,6 @@ class Logistic:
                 raise DataError("the sparse data have unsorted or repeated columns; call x.sum_duplicates() first")
         _admitted[data] = self.features
 
-    def squares(self, data: Records) -> FloatArray:
-        """|(x, 1)|^2 of every record (|x|^2 without an intercept)."""
-        return _squares(data.x) + float(self.intercept)
-
     def margins_and_slopes(self, w: Vector, data: Records) -> tuple[FloatArray, FloatArray]:
         """z and d/dz log(1 + exp(-y z)) of every record."""
         z = self.margins(w, data.x)
@@ -204,12 +191,16 @@ def _slopes(margins: FloatArray, y: FloatArray) -> FloatArray:
     return np.asarray(-y * expit(-y * margins))
 
 
-def _squares(x: Any) -> FloatArray:
-    if isinstance(x, np.ndarray):
-        return np.asarray(np.einsum("ij,ij->i", x, x, dtype=np.float64))
-    squares = np.zeros(x.shape[0])
-    np.add.at(squares, np.repeat(np.arange(x.shape[0]), np.diff(x.indptr)), x.data.astype(np.float64) ** 2)
-    return squares
+def _clipped_smoothness(norm_bound: float, clip: float) -> float:
+    """How smooth one record's clipped loss is: the largest slope' r^2 over records of length r <= R that are not clipped.
+
+    With p the sigmoid, slope' = p (1 - p), and a record is not clipped while p r <= C: at r = R that is C (R - C)
+    for R >= 2C, and R^2/4 below, where nothing is clipped at the steepest point.
+
+    >>> _clipped_smoothness(norm_bound=5.0, clip=0.5), _clipped_smoothness(norm_bound=1.0, clip=2.0)
+    (2.25, 0.25)
+    """
+    return clip * (norm_bound - clip) if norm_bound >= 2 * clip else norm_bound**2 / 4
 
 
 def _auc(margins: FloatArray, y: FloatArray, weights: FloatArray | None) -> float:

@@ -21,12 +21,13 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from crescendo.core.terms import Terms
 from crescendo.errors import Refused, UsageError
+from crescendo.objectives.base import Objective
 from crescendo.privacy.accounting.budget import down
 from crescendo.privacy.accounting.events import PoissonGaussian
 from crescendo.privacy.mechanisms.extremes import extremes
@@ -57,7 +58,7 @@ class Certificate:
 
     mechanism: Literal["minibatch", "local"]
     terms: Terms
-    objective: Any
+    objective: Objective
     clip: float
     sigma: Sigmas
     records: tuple[int, ...]
@@ -130,7 +131,7 @@ def largest_step(terms: Terms, i: int, c: int) -> float:
 def certify(
     mechanism: str,
     terms: Terms,
-    objective: Any,
+    objective: Objective,
     *,
     clip: float,
     sigma: float | Sigmas,
@@ -143,9 +144,9 @@ def certify(
     kind: Literal["minibatch", "local"] = "minibatch" if mechanism == "minibatch" else "local"
     noise, clip = Sigmas.of(sigma), float(clip)  # numpy's float32 would make the noise's scale one, too
     norm_bound, records = None if norm_bound is None else float(norm_bound), tuple(map(operator.index, records))
-    check_numbers(terms, objective.size, clip, noise, records, norm_bound, bool(getattr(objective, "intercept", False)))
+    check_numbers(terms, objective.size, clip, noise, records, norm_bound, objective.traits.intercept)
     reached = extremes(terms, records)
-    l2 = float(getattr(objective, "l2", 0.0))
+    l2 = objective.traits.l2
     found = [rates(terms, records, reached), step_sizes(terms, reached)]
     require(kind, found)  # what follows computes with them
     if kind == "minibatch":

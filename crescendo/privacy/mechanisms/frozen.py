@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from crescendo.errors import UsageError
-from crescendo.objectives.base import Slots, check_segment, clipped
+from crescendo.objectives.base import ClippingObjective, Objective, Slots, check_segment, clipped
 
 if TYPE_CHECKING:
     from crescendo.data.records import Records
@@ -28,8 +28,8 @@ class FrozenStepper:
     sum: it is added after the release.
     """
 
-    def __init__(self, objective: Any, data: Records) -> None:
-        self._objective, self._data, self._l2 = objective, data, float(getattr(objective, "l2", 0.0))
+    def __init__(self, objective: Objective, data: Records) -> None:
+        self._objective, self._data, self._l2 = objective, data, objective.traits.l2
         self._start: Floats = np.zeros(0)
         self._sum: Floats = np.zeros(0)
         self._step, self._slots, self._block = 0.0, 0, slice(0)
@@ -74,9 +74,9 @@ class FrozenStepper:
         A model that cannot clip by itself may be anybody's code. It is shown one record at a time, alone, and on copies, so
         that what it says of a record cannot depend on another, nor move the start model.
         """
-        if getattr(self._objective, "clips", False):
-            found = self._objective.gradient(self._start, self._data, rows, slots.clip, unit=slots.unit)
-            return np.asarray(found, dtype=np.float64)
+        if self._objective.traits.clips:
+            able = cast(ClippingObjective, self._objective)
+            return able.gradient(self._start, self._data, rows, slots.clip, unit=slots.unit)
         total = np.zeros_like(self._start)
         for r in range(len(rows)):
             total += self._alone(slots, rows[r : r + 1])

@@ -10,7 +10,7 @@ Both are per client, and are all that a `Worker` knows about privacy.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ import numpy.typing as npt
 from crescendo.core.random import Purpose, aim, stream
 from crescendo.core.terms import Terms
 from crescendo.errors import UsageError
-from crescendo.objectives.base import Slots, Stepper, stepper_for
+from crescendo.objectives.base import Objective, Slots, Stepper
 from crescendo.privacy.mechanisms.frozen import FrozenStepper
 from crescendo.privacy.mechanisms.gaussian import noised
 from crescendo.privacy.mechanisms.noise import Source, poisson_slots
@@ -35,11 +35,11 @@ Ints = npt.NDArray[np.int64]
 class Mechanism(Protocol):
     """One client's way from records to releases."""
 
-    def check(self, terms: Terms, objective: Any) -> None:
+    def check(self, terms: Terms, objective: Objective) -> None:
         """Refuse terms and an objective that this mechanism was not made for."""
         ...
 
-    def stepper(self, objective: Any, data: Records) -> Stepper:
+    def stepper(self, objective: Objective, data: Records) -> Stepper:
         """What computes a round."""
         ...
 
@@ -68,11 +68,11 @@ class Plain:
         self._terms, self._me, self._rows, self._seed = terms, me, rows, seed
         self._generator = stream(seed, Purpose.SAMPLE)
 
-    def check(self, terms: Terms, objective: Any) -> None:
+    def check(self, terms: Terms, objective: Objective) -> None:
         pass
 
-    def stepper(self, objective: Any, data: Records) -> Stepper:
-        return stepper_for(objective, data)
+    def stepper(self, objective: Objective, data: Records) -> Stepper:
+        return objective.stepper(data)
 
     def start(self, model: Floats) -> Floats:
         return model
@@ -95,17 +95,17 @@ class Private:
         self._certificate, self._terms, self._me = certificate, certificate.terms, me
         self._rows, self._source = rows, source
 
-    def check(self, terms: Terms, objective: Any) -> None:
+    def check(self, terms: Terms, objective: Objective) -> None:
         """What was certified is what runs, or the epsilon would be about something else."""
         if terms != self._terms or objective != self._certificate.objective:
             raise UsageError(
                 "these are not the terms and the objective that the mechanism was certified for; certify again"
             )
 
-    def stepper(self, objective: Any, data: Records) -> Stepper:
+    def stepper(self, objective: Objective, data: Records) -> Stepper:
         if self._certificate.mechanism == "minibatch":
             return FrozenStepper(objective, data)
-        return stepper_for(objective, data)
+        return objective.stepper(data)
 
     def start(self, model: Floats) -> Floats:
         """The model, shortened to the length that the certificate is about: whatever a server sends, the round is certified.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from crescendo.core.terms import Terms
 from crescendo.errors import Refused, UsageError
+from crescendo.objectives.base import Objective
 from crescendo.privacy.mechanisms.extremes import Extremes
 from crescendo.privacy.mechanisms.sigmas import Sigmas
 
@@ -146,15 +146,14 @@ def one_step_a_round(terms: Terms) -> Condition:
 
 
 def non_expansive(
-    terms: Terms, objective: Any, clip: float, norm_bound: float | None, found: Extremes, l2: float
+    terms: Terms, objective: Objective, clip: float, norm_bound: float | None, found: Extremes, l2: float
 ) -> Condition:
     """The condition of `local`: no step brings two models further apart."""
-    bend = getattr(objective, "clipped_smoothness", None)
+    bend = objective.traits.margin
     if bend is None:
-        name = getattr(objective, "name", type(objective).__name__)
         raise Refused(
-            f"the local mechanism needs a convex loss of a scalar margin, such as logistic, and {name} does not say that it is "
-            f"one; minibatch is certified for any model"
+            f"the local mechanism needs a convex loss of a scalar margin, such as logistic, and {objective.traits.name} does not "
+            f"say that it is one; minibatch is certified for any model"
         )
     if norm_bound is None:
         raise Refused(

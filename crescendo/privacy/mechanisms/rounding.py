@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +29,7 @@ import numpy.typing as npt
 from crescendo.core.random import Purpose, stream
 from crescendo.core.terms import Terms
 from crescendo.errors import Refused
+from crescendo.objectives.base import Objective
 from crescendo.privacy.mechanisms.extremes import Extremes
 from crescendo.privacy.mechanisms.gaussian import GRID_BITS, MOST_MULTIPLES, STOPPED
 from crescendo.privacy.mechanisms.reach import SHORTENED, reach, rounded_up
@@ -95,7 +95,7 @@ class Rounding:
 
     mechanism: str
     terms: Terms
-    objective: Any
+    objective: Objective
     clip: float
     sigma: Sigmas
     records: tuple[int, ...]
@@ -162,7 +162,9 @@ class Rounding:
         return SHORTENED * bound / (self.found.least * self.terms.blocks * self.clip)
 
     def _local_slack(self, bound: float) -> float:
-        bend = self.found.step * self.terms.blocks * self.objective.clipped_smoothness(self.norm_bound, self.clip)
+        margin = self.objective.traits.margin
+        assert margin is not None and self.norm_bound is not None  # required before
+        bend = self.found.step * self.terms.blocks * margin(self.norm_bound, self.clip)
         slots = self.found.slots.astype(np.float64)
         return local_slack(self.objective.size, min(bend, 2.0), self._units(bound), self.drawn, slots)
 
@@ -181,10 +183,10 @@ class Rounding:
         return low
 
 
-def _first_length(objective: Any, seed: int) -> float:
+def _first_length(objective: Objective, seed: int) -> float:
     """The length of the first model; of a model that is only described, what the description says."""
-    said = getattr(objective, "first_length", None)
-    length = float(np.linalg.norm(objective.initial(stream(seed, Purpose.INIT)))) if said is None else float(said)
+    said = objective.traits.first_length
+    length = float(np.linalg.norm(objective.initial(stream(seed, Purpose.INIT)))) if said is None else said
     if not 0 <= length <= MOST:
         raise Refused(f"the first model has length {length:g}; one between 0 and {MOST:g} would pass")
     return length

@@ -17,6 +17,7 @@ import numpy as np
 from crescendo.core.terms import Terms
 from crescendo.data.records import IntArray
 from crescendo.errors import ConfigError
+from crescendo.objectives.base import Objective
 from crescendo.privacy.accounting import renyi
 from crescendo.privacy.accounting.accountant import Progress, Spent, account
 from crescendo.privacy.accounting.events import Counted, PoissonGaussian, tally, to_json
@@ -124,7 +125,7 @@ class Guarantee:
 
 def guarantee(
     terms: Terms,
-    objective: Any,
+    objective: Objective,
     *,
     mechanism: str,
     delta: float,
