@@ -26,7 +26,7 @@ from crescendo.core.vectors import encode
 from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.network.protocol.vector_parts import split
 from crescendo.network.protocol.wire_messages import Hello, UpdatePart, to_server
-from crescendo.network.transport.channels import JOIN, LARGEST_MESSAGE, Place, channel_to
+from crescendo.network.transport.channels import JOIN, LARGEST_MESSAGE, Endpoint, channel_to
 
 ECHO = "/benchmark.Echo/Echo"
 
@@ -132,8 +132,8 @@ async def send(job: Job) -> None:
         await _line()
 
 
-def _place(job: Job) -> Place:
-    return Place(f"127.0.0.1:{job.port}")
+def _place(job: Job) -> Endpoint:
+    return Endpoint(f"127.0.0.1:{job.port}")
 
 
 async def echo() -> None:

@@ -3,7 +3,7 @@
 The client is the real one, in a process of its own: `join`, with its ledger on disk, at work without a pause on rounds of
 half of its records each. Here is a server that does nothing but send a broadcast every 20 ms or so. Time runs from the
 moment before the last part of a broadcast is handed to gRPC here, to the moment the client has noted the model for its worker to
-take up (`Member.hear`): both processes read one clock, and what is measured contains the way over loopback. Every model
+take up (`Participant.hear`): both processes read one clock, and what is measured contains the way over loopback. Every model
 carries its number at both ends; before a time is printed it is checked that each was stored, whole and in order.
 
 Two cores, load 2, Python 3.11, November 2026: 0.5 to 0.7 ms in the median, 2 to 6 ms at the 99th percentile, 4 to 8 ms at worst,
@@ -37,7 +37,7 @@ from crescendo.federation.agreement import Agreement, build_terms
 from crescendo.federation.own_records import Source
 from crescendo.federation.policy import Policy
 from crescendo.network.client.join import join
-from crescendo.network.client.participant import Member
+from crescendo.network.client.participant import Participant
 from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.network.protocol.wire_messages import (
     SERVICE,
@@ -49,8 +49,8 @@ from crescendo.network.protocol.wire_messages import (
     to_client,
     with_yours,
 )
-from crescendo.network.server.session import serialized
-from crescendo.network.transport.channels import LARGEST_MESSAGE, OPTIONS, Place
+from crescendo.network.server.session import serialize
+from crescendo.network.transport.channels import LARGEST_MESSAGE, OPTIONS, Endpoint
 
 BROADCASTS, EVERY, GOAL = 600, 0.02, 0.05
 STEP = 1024.0  # numbers are sent as multiples of 1 / STEP: exact in float32, and no model grows long
@@ -150,7 +150,7 @@ async def serve(case: Case, folder: Path) -> tuple[Sender, float]:
     sender = Sender(case.agreed())
     server = grpc.aio.server(options=[*OPTIONS, ("grpc.max_receive_message_length", LARGEST_MESSAGE)])
     handler = grpc.stream_stream_rpc_method_handler(
-        sender.join, request_deserializer=pb.ToServer.FromString, response_serializer=serialized
+        sender.join, request_deserializer=pb.ToServer.FromString, response_serializer=serialize
     )
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {"Join": handler}),))
     port = server.add_insecure_port("127.0.0.1:0")
@@ -179,16 +179,16 @@ async def serve(case: Case, folder: Path) -> tuple[Sender, float]:
 def take_part(port: str, folder: Path) -> None:
     """The client's process: the real `join`, and a note of when each broadcast was stored."""
     stored: list[tuple[float, float, int, bool]] = []
-    hear = Member.hear
+    hear = Participant.hear
 
-    def noted(member: Member, broadcast: Any) -> None:
-        hear(member, broadcast)
+    def noted(participant: Participant, broadcast: Any) -> None:
+        hear(participant, broadcast)
         now, model = time.monotonic_ns(), broadcast.model
-        stored.append((float(model[0]), float(model[-1]), now, member._worker._slots is not None))
+        stored.append((float(model[0]), float(model[-1]), now, participant._worker._slots is not None))
 
     policy = Policy(epsilon=1e6, delta=1e-3)
-    with patch.object(Member, "hear", noted):
-        join(Place(f"127.0.0.1:{port}"), "client 0", Source(str(folder / "records.npz")), folder / "state", policy)
+    with patch.object(Participant, "hear", noted):
+        join(Endpoint(f"127.0.0.1:{port}"), "client 0", Source(str(folder / "records.npz")), folder / "state", policy)
     (folder / "stored.json").write_text(json.dumps(stored))
 
 

@@ -11,9 +11,9 @@ from crescendo.federation.policy import Policy, check_certificate
 from crescendo.network.server.grpc_server import everybody
 from crescendo.network.server.health import check_health
 from crescendo.network.server.serve import Listening
-from crescendo.network.transport.channels import Place
+from crescendo.network.transport.channels import Endpoint
 from crescendo.network.transport.security import (
-    Doorkeeper,
+    Authenticator,
     check_address,
     check_folder,
     client_credentials,
@@ -31,10 +31,10 @@ def listening(address: str, certs: Path | None, health: str | None = None) -> Li
     if certs is None:
         return Listening(address, None, everybody, health)
     check_folder(certs, "serve")
-    return Listening(address, server_credentials(certs), Doorkeeper.of(certs), health)
+    return Listening(address, server_credentials(certs), Authenticator.of(certs), health)
 
 
-def place(address: str, certs: Path | None, policy: Policy | None = None) -> Place:
+def place(address: str, certs: Path | None, policy: Policy | None = None) -> Endpoint:
     """Where the server is. If the policy names its certificate, it is looked at once the server is there; no other will do."""
     check_address(address, certs)
     if certs is not None:
@@ -43,11 +43,11 @@ def place(address: str, certs: Path | None, policy: Policy | None = None) -> Pla
     if certs is None:
         if pins:
             raise UsageError("the policy names the server's certificate, so TLS is needed; give --certs")
-        return Place(address)
+        return Endpoint(address)
     credentials, token = client_credentials(certs), client_token(certs)
     if policy is None or not pins:
-        return Place(address, credentials, token)
-    return Place(address, None, token, _pinning(address, certs, policy))
+        return Endpoint(address, credentials, token)
+    return Endpoint(address, None, token, _pinning(address, certs, policy))
 
 
 def _pinning(address: str, certs: Path, policy: Policy) -> Callable[[], Any]:

@@ -97,7 +97,7 @@ def join(
         from crescendo.federation.own_records import Source, check_source
         from crescendo.network.client.join import check_name
         from crescendo.network.client.join import join as run
-        from crescendo.network.transport.channels import Patience
+        from crescendo.network.transport.channels import Backoff
         from crescendo.network.transport.security import check_address
         from crescendo.objectives import read_model
 
@@ -105,11 +105,11 @@ def join(
         source = Source(data, folder, label, part, test)
         check_name(name)
         check_source(source)
-        patience = Patience() if give_up_after is None else Patience(give_up=give_up_after)
+        backoff = Backoff() if give_up_after is None else Backoff(give_up=give_up_after)
         copy = read_model(model, asked="--model") if model is not None else None
         there = place(address, certs, allowed)
         with structured_log() as log:
-            joined = run(there, name, source, state, allowed, model=copy, log=log, patience=patience)
+            joined = run(there, name, source, state, allowed, model=copy, log=log, backoff=backoff)
         finished = joined.model is not None
         model = str(state / "model.npz") if finished else None
         if as_json:

@@ -18,20 +18,20 @@ from rich.text import Text
 from crescendo.cli.terminal import new_table, printer, size, span
 from crescendo.errors import UsageError
 from crescendo.federation.peer_text import all_cleaned
-from crescendo.network.transport.channels import Place
+from crescendo.network.transport.channels import Endpoint
 from crescendo.network.transport.channels import status_of as asked
-from crescendo.network.transport.error_translation import is_hopeless, reason_of
+from crescendo.network.transport.error_translation import is_unrecoverable, reason_of
 
 
-def ask_status(place: Place, timeout: float = 15.0) -> dict[str, Any]:
+def ask_status(endpoint: Endpoint, timeout: float = 15.0) -> dict[str, Any]:
     """What the server says about itself, or UsageError in one sentence."""
     try:
-        found: dict[str, Any] = all_cleaned(json.loads(asyncio.run(asked(place, timeout))))
+        found: dict[str, Any] = all_cleaned(json.loads(asyncio.run(asked(endpoint, timeout))))
         return found
     except grpc.aio.AioRpcError as error:
-        raise _trouble(place.address, error) from None
+        raise _trouble(endpoint.address, error) from None
     except ValueError:
-        raise UsageError(f"what answers at {place.address} is not a Crescendo server of this version") from None
+        raise UsageError(f"what answers at {endpoint.address} is not a Crescendo server of this version") from None
 
 
 class NotThere(UsageError):
@@ -44,27 +44,27 @@ def _trouble(address: str, error: grpc.aio.AioRpcError) -> UsageError:
     if error.code() is grpc.StatusCode.UNIMPLEMENTED:
         return UsageError(f"what answers at {address} has no status; is it an aggregator? ask the server itself")
     sentence = f"the server at {address} does not answer: {reason_of(error)}"
-    return UsageError(sentence) if is_hopeless(error) else NotThere(sentence)
+    return UsageError(sentence) if is_unrecoverable(error) else NotThere(sentence)
 
 
 def show_status(found: dict[str, Any]) -> None:
     printer().print(picture(found))
 
 
-def watch_status(place: Place) -> None:
+def watch_status(endpoint: Endpoint) -> None:
     """Until interrupted. A server that is not there, at the start or later, is waited for; other mistakes end it at the start."""
     console, found = printer(), None
     with suppress(KeyboardInterrupt), Live(console=console, auto_refresh=False) as live:  # how one ends it
         while True:
-            found, shown = _look(place, found)
+            found, shown = _look(endpoint, found)
             _update(live, console, shown)
             time.sleep(1.0)
 
 
-def _look(place: Place, before: dict[str, Any] | None) -> tuple[dict[str, Any] | None, RenderableType]:
+def _look(endpoint: Endpoint, before: dict[str, Any] | None) -> tuple[dict[str, Any] | None, RenderableType]:
     """The newest that is known, and how to show it."""
     try:
-        found = ask_status(place)
+        found = ask_status(endpoint)
         return found, picture(found)
     except UsageError as error:
         if before is not None:

@@ -23,18 +23,18 @@ from crescendo.federation.agreement import build_terms
 from crescendo.federation.own_records import Source
 from crescendo.federation.policy import Policy
 from crescendo.network.client.join import Joined, join
-from crescendo.network.transport.channels import Patience, Place, Unreachable
-from crescendo.network.transport.security import Doorkeeper, server_credentials
+from crescendo.network.transport.channels import Backoff, Endpoint, Unreachable
+from crescendo.network.transport.security import Authenticator, server_credentials
 from crescendo.storage.ledger.open_ledger import open_ledger
 from tests.cli.test_serve import ONE, OPEN, begun, joined, played, records
 from tests.network.processes import free_port
 from tests.network.stage import SOON, stage
 
-QUICK = Patience(0.01, 0.05, give_up=20.0)
+QUICK = Backoff(0.01, 0.05, give_up=20.0)
 
 
-def nowhere() -> Place:
-    return Place(f"127.0.0.1:{free_port()}")
+def nowhere() -> Endpoint:
+    return Endpoint(f"127.0.0.1:{free_port()}")
 
 
 class Told:
@@ -59,13 +59,13 @@ class Told:
 
 
 def joins(
-    where: Place, folder: Path, log: Any, patience: Patience = QUICK, name: str = "client 0", **policy: Any
+    where: Endpoint, folder: Path, log: Any, backoff: Backoff = QUICK, name: str = "client 0", **policy: Any
 ) -> asyncio.Task[Joined]:
     """A client in a thread of its own."""
     allowed = Policy.model_validate({**OPEN, **policy})
     source = Source(str(records(folder)))
     return asyncio.create_task(
-        asyncio.to_thread(join, where, name, source, folder / "client", allowed, log=log, patience=patience)
+        asyncio.to_thread(join, where, name, source, folder / "client", allowed, log=log, backoff=backoff)
     )
 
 
@@ -118,7 +118,7 @@ def test_a_folder_that_may_have_more_to_do_waits_for_the_server(what: str, tmp_p
         source, allowed = Source(str(records(tmp_path))), Policy.model_validate(OPEN)
         with pytest.raises(Unreachable):
             await asyncio.to_thread(
-                join, nowhere(), name, source, tmp_path / "client", allowed, patience=Patience(0.01, 0.01, 0.05)
+                join, nowhere(), name, source, tmp_path / "client", allowed, backoff=Backoff(0.01, 0.01, 0.05)
             )
 
     played(play)
@@ -132,7 +132,7 @@ def test_a_complete_folder_takes_part_in_the_next_federation(tmp_path: Path) -> 
         following = {**ONE, "serve": {**ONE["serve"], "federation": "next"}}
         async with stage(tmp_path / "next", following) as on:
             result = await joined(on, tmp_path, OPEN)
-            assert result.federation == "next" and on.hall.finished
+            assert result.federation == "next" and on.service.finished
 
     played(play)
 
@@ -145,7 +145,7 @@ def test_a_client_gives_up_when_it_is_told_to_and_goes_on_later(tmp_path: Path) 
         async with stage(tmp_path / "served", ONE) as on:
             await begun(on, tmp_path)
             with pytest.raises(Unreachable, match="the same command goes on"):
-                await joins(nowhere(), tmp_path, Told(), Patience(0.01, 0.01, 0.05))
+                await joins(nowhere(), tmp_path, Told(), Backoff(0.01, 0.01, 0.05))
             assert (await joined(on, tmp_path, OPEN)).last == 3
 
     played(play)
@@ -160,7 +160,7 @@ def test_a_client_gives_up_in_the_middle_too(tmp_path: Path) -> None:
     async def play() -> None:
         log = Told()
         async with stage(tmp_path / "served", two) as on:
-            client = joins(Place(f"127.0.0.1:{on.port}"), tmp_path, log, Patience(0.01, 0.01, 0.05))
+            client = joins(Endpoint(f"127.0.0.1:{on.port}"), tmp_path, log, Backoff(0.01, 0.01, 0.05))
             await log.until("joined")
         with pytest.raises(Unreachable):
             await client
@@ -171,7 +171,7 @@ def test_a_client_gives_up_in_the_middle_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize("seconds", ["nan", "-1"])
 def test_giving_up_takes_a_number_of_seconds(seconds: str) -> None:
     with pytest.raises(UsageError, match="--give-up-after must be a number of seconds"):
-        Patience(give_up=float(seconds))
+        Backoff(give_up=float(seconds))
 
 
 @pytest.mark.slow
@@ -187,7 +187,7 @@ def test_a_pinned_server_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> 
         allowed, log = Policy.model_validate({**OPEN, "server": pin}), Told()
         client = joins(place(address, certs, allowed), tmp_path, log, server=pin)
         await log.until("unreachable")
-        how = {"credentials": server_credentials(keys / "server"), "admit": Doorkeeper.of(keys / "server")}
+        how = {"credentials": server_credentials(keys / "server"), "admit": Authenticator.of(keys / "server")}
         async with stage(tmp_path / "served", ONE, port=port, **how):
             assert (await client).last == 3
             wrong = Policy.model_validate({**OPEN, "server": "0" * 64})

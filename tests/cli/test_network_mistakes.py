@@ -218,14 +218,14 @@ def test_a_client_whose_ledger_is_behind_the_server_refuses_to_go_on(tmp_path: P
     async def play() -> None:
         async with stage(tmp_path / "served", ONE) as on:
             await begun(on, tmp_path)
-            on.hall._join = lambda c, hello: False  # type: ignore[method-assign]
-            real = on.hall._welcome
+            on.service._join = lambda c, hello: False  # type: ignore[method-assign]
+            real = on.service._welcome
 
             def welcome(c: int) -> Any:
                 object.__setattr__(found := real(c), "received", Settled(0, frozenset({2})))
                 return found
 
-            on.hall._welcome = welcome  # type: ignore[method-assign]
+            on.service._welcome = welcome  # type: ignore[method-assign]
             with pytest.raises(Refused, match=r"has round 2 .* older copy"):
                 await joined(on, tmp_path, OPEN)
 

@@ -20,8 +20,8 @@ from crescendo.config.to_terms import terms_text
 from crescendo.errors import UsageError
 from crescendo.federation.agreement import build_terms
 from crescendo.network.server.grpc_server import NetworkServer
-from crescendo.network.server.service import Hall
-from crescendo.network.transport.channels import Place
+from crescendo.network.server.service import Service
+from crescendo.network.transport.channels import Endpoint
 from crescendo.privacy.mechanisms.norm_limits import Limits
 from crescendo.storage.journal.durable_server import DurableServer
 from tests.cli.test_network_mistakes import here, refused, serve
@@ -117,7 +117,7 @@ def test_watching_goes_on_while_the_server_is_started_again(
         [federation(), UsageError("it does not answer"), federation(epsilon=0.456), KeyboardInterrupt()]
     )
 
-    def ask(place: Place) -> dict[str, Any]:
+    def ask(endpoint: Endpoint) -> dict[str, Any]:
         answer = next(answers)
         if isinstance(answer, BaseException):
             raise answer
@@ -125,7 +125,7 @@ def test_watching_goes_on_while_the_server_is_started_again(
 
     monkeypatch.setattr("crescendo.cli.show_status.ask_status", ask)
     monkeypatch.setattr("time.sleep", lambda seconds: None)
-    watch_status(Place("127.0.0.1:1"))  # and an interrupt is how one ends it
+    watch_status(Endpoint("127.0.0.1:1"))  # and an interrupt is how one ends it
     shown = capsys.readouterr().out
     words = "Not up to date: it does not answer. A server ends with its run. Asking again."
     assert shown.index(words) < shown.index("0.456")
@@ -134,7 +134,7 @@ def test_watching_goes_on_while_the_server_is_started_again(
 def test_watching_waits_for_a_server_that_is_not_there_yet(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    where, naps = Place("127.0.0.1:1"), iter([None, KeyboardInterrupt()])
+    where, naps = Endpoint("127.0.0.1:1"), iter([None, KeyboardInterrupt()])
 
     def nap(seconds: float) -> None:
         if (interrupt := next(naps)) is not None:
@@ -147,12 +147,12 @@ def test_watching_waits_for_a_server_that_is_not_there_yet(
 
 
 def test_watching_ends_at_once_where_waiting_cannot_help(monkeypatch: pytest.MonkeyPatch) -> None:
-    def ask(place: Place) -> dict[str, Any]:
+    def ask(endpoint: Endpoint) -> dict[str, Any]:
         raise UsageError("it has no status")
 
     monkeypatch.setattr("crescendo.cli.show_status.ask_status", ask)
     with pytest.raises(UsageError, match="no status"):
-        watch_status(Place("127.0.0.1:1"))
+        watch_status(Endpoint("127.0.0.1:1"))
 
 
 def test_watching_is_not_one_json_object() -> None:
@@ -246,7 +246,7 @@ def test_a_connection_that_fails_is_explained(served: str | None, shown: str | N
             limits = Limits(agreed.certificate, agreed.objective.size, agreed.objective.traits.l2)
             names = agreed.text, agreed.federation, agreed.digest, agreed.names, agreed.wire
             where = listening("127.0.0.1:0", None if served is None else Path(served))
-            server = NetworkServer(Hall(durable, agreed.terms, *names, limits), admit=where.admit)
+            server = NetworkServer(Service(durable, agreed.terms, *names, limits), admit=where.admit)
             port = await server.start(where.address, where.credentials)
             words = ["status", f"127.0.0.1:{port}", *(() if shown is None else ("--certs", shown))]
             try:

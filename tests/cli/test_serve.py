@@ -23,8 +23,8 @@ from crescendo.errors import CrescendoError, Refused
 from crescendo.federation.own_records import Source
 from crescendo.federation.policy import Policy
 from crescendo.network.client.join import LEDGER, Joined, join
-from crescendo.network.server.liveness import Manners
-from crescendo.network.transport.channels import Patience, Place
+from crescendo.network.server.liveness import LivenessLimits
+from crescendo.network.transport.channels import Backoff, Endpoint
 from tests.conformance.cases import PRIVATE, case
 from tests.network.processes import free_port
 from tests.network.stage import Stage, stage
@@ -42,13 +42,13 @@ async def joined(on: Stage, folder: Path, policy: dict[str, Any], name: str = "c
     noted: list[dict[str, Any]] = log if log is not None else []
     return await asyncio.to_thread(
         join,
-        Place(f"127.0.0.1:{on.port}"),
+        Endpoint(f"127.0.0.1:{on.port}"),
         name,
         Source(str(records(folder))),
         folder / "client",
         Policy.model_validate(policy),
         log=lambda event, **facts: noted.append({"event": event, **facts}),
-        patience=Patience(0.02, 0.2),
+        backoff=Backoff(0.02, 0.2),
     )
 
 
@@ -65,8 +65,8 @@ def test_a_client_takes_part_to_the_end_and_keeps_the_last_model(tmp_path: Path)
     async def play() -> None:
         async with stage(tmp_path / "served", ONE) as on:
             result = await joined(on, tmp_path, OPEN)
-            assert result.last == 3 and on.hall.finished
-            np.testing.assert_allclose(result.model, on.hall.durable.model)
+            assert result.last == 3 and on.service.finished
+            np.testing.assert_allclose(result.model, on.service.durable.model)
             with np.load(tmp_path / "client" / "model.npz", allow_pickle=False) as saved:
                 assert saved["model"].tobytes() == np.asarray(result.model).tobytes()
             again = await joined(on, tmp_path, OPEN)  # it is over: nothing is computed any more
@@ -101,7 +101,7 @@ def test_a_federation_that_would_overspend_the_data_set_is_declined_without_tell
                 await joined(on, tmp_path, {"epsilon": 0.01, "delta": 1e-5}, log=log)
             assert "spent or promised and 0.01 left" in log[0]["reason"]
             assert [facts["reason"] for facts in on.events("declined")] == [LEDGER]
-            assert not on.hall.durable.instances
+            assert not on.service.durable.instances
 
     played(play)
 
@@ -169,7 +169,7 @@ def test_a_round_whose_bytes_are_gone_is_void_and_never_computed_again(tmp_path:
             db.close()
             log: list[dict[str, Any]] = []
             result = await joined(on, tmp_path, OPEN, log=log)
-            assert result.last == 3 and on.hall.finished
+            assert result.last == 3 and on.service.finished
             assert [facts["rounds"] for facts in on.events("void")] == ["0"]
 
     played(play)
@@ -197,7 +197,7 @@ def test_a_private_round_that_fails_is_void_for_the_server_and_the_run_goes_on(
         async with stage(tmp_path / "served", private) as on:
             log: list[dict[str, Any]] = []
             result = await joined(on, tmp_path, {"epsilon": 10.0, "delta": 1e-5}, log=log)
-            assert result.last == 3 and on.hall.finished and failed == [1]
+            assert result.last == 3 and on.service.finished and failed == [1]
             assert [facts["rounds"] for facts in on.events("void")] == ["1"]
             assert [facts["round"] for facts in log if facts["event"] == "round_failed"] == [1]
 
@@ -228,7 +228,7 @@ def test_what_was_charged_and_not_sent_is_sent_byte_for_byte(tmp_path: Path) -> 
 def test_a_client_that_lost_its_folder_cannot_take_its_name_again(tmp_path: Path) -> None:
     async def play() -> None:
         two = case(clients={"count": 2}, schedule=ONE["schedule"])
-        async with stage(tmp_path / "served", two, Manners(600.0)) as on:
+        async with stage(tmp_path / "served", two, LivenessLimits(600.0)) as on:
             fake = await on.join(0)
             await fake.send(0, np.ones(5))
             with pytest.raises(Refused, match="another instance"):

@@ -11,9 +11,9 @@ import pytest
 from crescendo.cli.addresses import place
 from crescendo.cli.certs import make_certificates
 from crescendo.network.aggregator.aggregate import Tree, aggregate
-from crescendo.network.transport.channels import Hopeless, Patience, Place, Unreachable
-from crescendo.network.transport.error_translation import CONNECTING, HOPELESS
-from crescendo.network.transport.security import Doorkeeper, server_credentials
+from crescendo.network.transport.channels import Backoff, Endpoint, Unreachable, Unrecoverable
+from crescendo.network.transport.error_translation import CONNECTING, UNRECOVERABLE
+from crescendo.network.transport.security import Authenticator, server_credentials
 from tests.cli.test_join import Told, joins, nowhere
 from tests.cli.test_serve import ONE, played
 from tests.conformance.cases import case
@@ -24,7 +24,7 @@ TWO = case(clients={"count": 2}, schedule=ONE["schedule"])
 
 
 def secured(keys: Path) -> dict[str, Any]:
-    return {"credentials": server_credentials(keys / "server"), "admit": Doorkeeper.of(keys / "server")}
+    return {"credentials": server_credentials(keys / "server"), "admit": Authenticator.of(keys / "server")}
 
 
 def made(folder: Path, **how: Any) -> Path:
@@ -61,12 +61,12 @@ def test_what_no_attempt_can_mend_ends_the_first_contact(
         how = {} if served is None else secured(tmp_path / served)
         async with stage(tmp_path / "served", ONE, **how) as on:
             address, log = f"127.0.0.1:{on.port}", Told()
-            with pytest.raises(Hopeless, match=reason):
-                await joins(place(address, mine(tmp_path / shown)), tmp_path, log, Patience(0.01, 0.05, give_up=SOON))
+            with pytest.raises(Unrecoverable, match=reason):
+                await joins(place(address, mine(tmp_path / shown)), tmp_path, log, Backoff(0.01, 0.05, give_up=SOON))
             assert [line["event"] for line in log.lines] == []
             tree = Tree(address, "127.0.0.1:0", "edge", tmp_path / shown / "aggregators" / "edge")
-            with pytest.raises(Hopeless, match=reason):
-                await asyncio.to_thread(aggregate, tree, log=no_second_attempt, patience=Patience(0.01, 0.05))
+            with pytest.raises(Unrecoverable, match=reason):
+                await asyncio.to_thread(aggregate, tree, log=no_second_attempt, backoff=Backoff(0.01, 0.05))
 
     played(play)
 
@@ -80,7 +80,7 @@ def test_after_the_first_success_another_certificate_is_waited_out(tmp_path: Pat
         log = Told()
         async with stage(tmp_path / "served", TWO, port=port, **secured(keys)):
             there = place(f"127.0.0.1:{port}", mine(keys))
-            client = joins(there, tmp_path, log, Patience(0.01, 0.05))
+            client = joins(there, tmp_path, log, Backoff(0.01, 0.05))
             await log.until("joined")
         log.lines.clear()
         async with stage(tmp_path / "served", TWO, port=port, **secured(others)):
@@ -90,7 +90,7 @@ def test_after_the_first_success_another_certificate_is_waited_out(tmp_path: Pat
         async with stage(tmp_path / "served", TWO, port=port, **secured(keys)):
             there = place(f"127.0.0.1:{port}", keys / "clients" / "client 1")
             (tmp_path / "other").mkdir()
-            other = joins(there, tmp_path / "other", log, Patience(0.01, 0.05), name="client 1")
+            other = joins(there, tmp_path / "other", log, Backoff(0.01, 0.05), name="client 1")
             assert [(await one).last for one in (client, other)] == [3, 3]
 
     played(play)
@@ -102,7 +102,7 @@ def test_a_server_that_is_not_there_is_described_in_words(tmp_path: Path) -> Non
         with pytest.raises(
             Unreachable, match=r"gave up after \d+ s .* \(nobody listens there; .*; what is done is kept"
         ) as e:
-            await joins(nowhere(), tmp_path, log, Patience(0.01, 0.01, 0.05))
+            await joins(nowhere(), tmp_path, log, Backoff(0.01, 0.01, 0.05))
         assert "ipv4:" not in str(e.value) + str(log.lines)
 
     played(play)
@@ -112,7 +112,7 @@ def test_a_server_that_stops_sends_its_clients_away_and_refuses_nothing(tmp_path
     async def play() -> None:
         log = Told()
         async with stage(tmp_path / "served", TWO) as on:
-            client = joins(Place(f"127.0.0.1:{on.port}"), tmp_path, log, Patience(0.01, 0.01, 0.05))
+            client = joins(Endpoint(f"127.0.0.1:{on.port}"), tmp_path, log, Backoff(0.01, 0.01, 0.05))
             await log.until("joined")
         with pytest.raises(Unreachable):
             await client
@@ -123,4 +123,4 @@ def test_a_server_that_stops_sends_its_clients_away_and_refuses_nothing(tmp_path
 
 
 def test_every_hopeless_word_has_a_meaning() -> None:
-    assert set(HOPELESS) <= set(CONNECTING)
+    assert set(UNRECOVERABLE) <= set(CONNECTING)

@@ -21,7 +21,7 @@ from crescendo.federation.policy import Policy
 from crescendo.network.aggregator.node import Node, Work
 from crescendo.network.client.join import CANNOT, LEDGER
 from crescendo.network.protocol.wire_messages import Goodbye, Refusal, from_client, from_server, to_client, to_server
-from crescendo.network.transport.channels import Place
+from crescendo.network.transport.channels import Endpoint
 from crescendo.privacy.accounting.accountant import account
 from crescendo.privacy.accounting.budget import Budget
 from crescendo.privacy.accounting.events import PoissonGaussian
@@ -200,11 +200,11 @@ def test_servers_cannot_tell_by_the_instance_that_two_names_are_one_client(tmp_p
             async with stage(tmp_path / federation, raw) as on:
                 async with aggregator(on) as port:
                     await joined(SimpleNamespace(port=port), tmp_path, OPEN)  # type: ignore[arg-type]
-                known.append(on.hall.durable.instances[0])
+                known.append(on.service.durable.instances[0])
                 await joined(on, tmp_path, OPEN)
             async with stage(tmp_path / federation, raw) as on:
                 await joined(on, tmp_path, OPEN)
-                assert on.hall.durable.instances == {0: known[-1]} and not on.events("alarm")
+                assert on.service.durable.instances == {0: known[-1]} and not on.events("alarm")
         assert known[0] != known[1]
 
     played(play)
@@ -216,14 +216,14 @@ async def aggregator(on: Stage) -> AsyncIterator[int]:
     agreed, joined_above, stop = on.agreed, asyncio.Event(), asyncio.Event()
 
     def build(text: str) -> Work:
-        about = agreed.federation, agreed.digest, agreed.names, agreed.wire, agreed.objective.size, on.hall.limits
+        about = agreed.federation, agreed.digest, agreed.names, agreed.wire, agreed.objective.size, on.service.limits
         return Work(agreed.terms, text, *about)
 
     def log(event: str, **facts: Any) -> None:
         if event == "joined":
             joined_above.set()
 
-    node = Node("node", Place(f"127.0.0.1:{on.port}"), build, log=log)
+    node = Node("node", Endpoint(f"127.0.0.1:{on.port}"), build, log=log)
     running = asyncio.create_task(node.run("127.0.0.1:0", stop))
     await asyncio.wait_for(joined_above.wait(), SOON)
     try:

@@ -16,7 +16,7 @@ from crescendo.federation.agreement import Agreement, build_terms
 from crescendo.federation.own_records import Own, Source, check_source, own_records
 from crescendo.federation.policy import Policy
 from crescendo.network.client.join import join
-from crescendo.network.transport.channels import Patience, Place
+from crescendo.network.transport.channels import Backoff, Endpoint
 from tests.cli.test_serve import ONE, OPEN, played
 from tests.conformance.cases import PRIVATE
 from tests.network.stage import stage
@@ -99,13 +99,13 @@ def test_a_client_counts_its_records_in_its_own_log_and_nowhere_else(tmp_path: P
         async with stage(tmp_path / "served", AGREED_CLASSES) as on:
             await asyncio.to_thread(
                 join,
-                Place(f"127.0.0.1:{on.port}"),
+                Endpoint(f"127.0.0.1:{on.port}"),
                 "client 0",
                 Source(str(table(tmp_path, 60)), label="late"),
                 tmp_path / "client",
                 Policy.model_validate(OPEN),
                 log=lambda event, **facts: log.append({"event": event, **facts}),
-                patience=Patience(0.02, 0.2),
+                backoff=Backoff(0.02, 0.2),
             )
             assert [line["event"] for line in log][:3] == ["signed", "records", "joined"]
             assert log[1]["used"] == 60 and "60" not in str(on.log)
@@ -116,7 +116,7 @@ def test_a_client_counts_its_records_in_its_own_log_and_nowhere_else(tmp_path: P
 def test_a_mistyped_label_leaves_no_state_folder(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--label asks for"):
         join(
-            Place("127.0.0.1:1"),
+            Endpoint("127.0.0.1:1"),
             "client 0",
             Source(str(table(tmp_path)), label="lat"),
             tmp_path / "client",

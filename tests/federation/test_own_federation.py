@@ -21,7 +21,7 @@ from crescendo.federation.own_model import servers_copy, with_copy
 from crescendo.federation.own_records import Source, own_records
 from crescendo.federation.policy import Policy
 from crescendo.network.client.join import COPY, Joined, join
-from crescendo.network.transport.channels import Patience, Place
+from crescendo.network.transport.channels import Backoff, Endpoint
 from crescendo.objectives import OwnModel, read_model
 from crescendo.storage.ledger.open_ledger import open_ledger
 from tests.conformance.cases import OWN_MODEL, PRIVATE, case, own
@@ -74,14 +74,14 @@ async def joined(on: Stage, folder: Path, kind: str | None, policy: dict[str, An
     np.savez(folder / "mine.npz", x=x, y=np.resize([1, 2, 3], 200))
     return await asyncio.to_thread(
         join,
-        Place(f"127.0.0.1:{on.port}"),
+        Endpoint(f"127.0.0.1:{on.port}"),
         "client 0",
         Source(str(folder / "mine.npz")),
         folder / "client",
         Policy.model_validate(policy),
         model=None if kind is None else read_model(kind),
         log=lambda event, **facts: log.append({"event": event, **facts}),
-        patience=Patience(0.02, 0.2),
+        backoff=Backoff(0.02, 0.2),
     )
 
 
@@ -99,7 +99,7 @@ def declined(folder: Path, raw: dict[str, Any], kind: str | None, policy: dict[s
             assert [facts["reason"] for facts in log if facts["event"] == "declined"] == [str(refused.value)]
             told = [facts["reason"] for facts in on.events("declined")]
             assert told == [refused.value.public] and (told == [str(refused.value)] or told == [COPY])
-            assert not on.hall.durable.instances
+            assert not on.service.durable.instances
             path = folder / "client" / "ledger.sqlite"
             with open_ledger(path) as ledger, pytest.raises(Refused, match="not signed off"):
                 ledger.last_round("conformance")
@@ -121,8 +121,8 @@ def test_a_client_with_its_own_copy_takes_part_to_the_end(tmp_path: Path) -> Non
         async with stage(tmp_path / "served", federation(kind)) as on:
             for allowed in ("mean.py:Mean", read_model(copy).sha256):
                 result = await joined(on, tmp_path, copy, {**OPEN, "objectives": ["logistic", allowed]}, [])
-            assert result.last == 3 and on.hall.finished
-            np.testing.assert_allclose(result.model, on.hall.durable.model)
+            assert result.last == 3 and on.service.finished
+            np.testing.assert_allclose(result.model, on.service.durable.model)
 
     played(play)
 
@@ -136,7 +136,7 @@ def test_a_private_federation_of_an_own_model_runs_and_is_charged(tmp_path: Path
         log: list[Any] = []
         async with stage(tmp_path / "served", raw) as on:
             result = await joined(on, tmp_path, kind, {"epsilon": 50.0, "delta": 1e-5}, log)
-            assert result.last == 3 and on.hall.finished
+            assert result.last == 3 and on.service.finished
         signed = next(facts for facts in log if facts["event"] == "signed")
         assert 0 < signed["epsilon"] < 50
 

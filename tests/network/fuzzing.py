@@ -8,7 +8,7 @@ from collections import Counter
 from crescendo.network.protocol import wire_pb2 as pb
 from tests.network.mallory import Mallory
 from tests.network.mutations import MUST_BE_REFUSED, mutant, strange_hello, too_long_a_vector
-from tests.network.raw_streams import End, Line, check_clear, check_end
+from tests.network.raw_streams import End, RawStream, check_clear, check_end
 
 
 async def fuzz(bad: Mallory, rng: random.Random, count: int, below: int) -> Counter[str]:
@@ -36,7 +36,7 @@ async def fuzz_the_door(bad: Mallory, rng: random.Random, count: int) -> Counter
     seen: Counter[str] = Counter()
     await bad.fire()  # its name is taken by its own instance
     for _ in range(count):
-        line, message = Line(bad.channel), strange_hello(rng, bad)
+        line, message = RawStream(bad.channel), strange_hello(rng, bad)
         await line.say(message)
         answer = await line.hear()
         seen["messages"] += 1

@@ -15,12 +15,12 @@ def run_aggregator(parent: int, port: int, name: str, log: str, certs: Path | No
     from crescendo.errors import CrescendoError
     from crescendo.logs import JsonLog
     from crescendo.network.aggregator.aggregate import Tree, aggregate
-    from crescendo.network.transport.channels import Patience
+    from crescendo.network.transport.channels import Backoff
 
     with Path(log).open("a") as out, JsonLog(out) as said:
         try:
             tree = Tree(f"127.0.0.1:{parent}", f"127.0.0.1:{port}", name, certs)
-            aggregate(tree, log=said, patience=Patience(0.05, 0.5))
+            aggregate(tree, log=said, backoff=Backoff(0.05, 0.5))
         except CrescendoError as error:
             said("ended", reason=str(error))
             sys.exit(1)

@@ -20,10 +20,10 @@ from crescendo.federation.agreement import Agreement, build_terms
 from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.network.protocol.tree_messages import SERVICE as TREE
 from crescendo.network.protocol.vector_parts import PART
-from crescendo.network.server import service as hall
+from crescendo.network.server import service
 from crescendo.network.server.grpc_server import Admit, NetworkServer, everybody
-from crescendo.network.server.service import Hall
-from crescendo.network.transport import rate_limits as conduct
+from crescendo.network.server.service import Service
+from crescendo.network.transport import rate_limits
 from crescendo.privacy.mechanisms.norm_limits import Limits
 from crescendo.storage.journal.durable_server import DurableServer, replay
 from crescendo.storage.journal.journal import read_records
@@ -78,7 +78,7 @@ class House:
     async def finish(self, *good: int) -> None:
         """The others train to the end, and the model is what the journal adds up to, bit for bit."""
         for c in set(range(self.agreed.terms.clients)) - set(good):
-            await self.served.put(c, hall.Silence())
+            await self.served.put(c, service.Silence())
         training: asyncio.Future[Any] = asyncio.gather(*(self.client(c).train() for c in good))
         failed: asyncio.Future[Any] = self.served.failed
         try:
@@ -89,13 +89,13 @@ class House:
         finally:
             training.cancel()
             await asyncio.gather(training, return_exceptions=True)
-        assert self.served.hall.finished
+        assert self.served.service.finished
         self.check()
 
     def check(self) -> None:
         """The server goes on, its model is what the journal adds up to, and no update is in it twice."""
         assert not self.served.failed.done()
-        assert self.served.hall.durable.model.tobytes() == replay(self.folder / "journal").tobytes()
+        assert self.served.service.durable.model.tobytes() == replay(self.folder / "journal").tobytes()
         pairs = [(entry.round, entry.client) for entry in self.received() if isinstance(entry, Received)]
         assert len(set(pairs)) == len(pairs)
 
@@ -107,7 +107,7 @@ async def house(folder: Path, raw: dict[str, Any] = SMALL, admit: Admit = everyb
     limits = Limits(agreed.certificate, agreed.objective.size, agreed.objective.traits.l2)
     with DurableServer(folder / "journal", agreed.text, lambda text: agreed.terms, agreed.initial()) as durable:
         about = agreed.terms, agreed.text, agreed.federation, agreed.digest, agreed.names, agreed.wire
-        served = NetworkServer(Hall(durable, *about, limits), admit=admit)
+        served = NetworkServer(Service(durable, *about, limits), admit=admit)
         try:
             port = await served.start("127.0.0.1:0")
             async with channel_to(port) as channel:
@@ -160,15 +160,15 @@ def waits(burst: float) -> Iterator[list[float]]:
     and not long.
     """
     noted: list[float] = []
-    take = conduct.Bucket.take
+    take = rate_limits.TokenBucket.take
 
-    def note(self: conduct.Bucket, amount: float = 1.0) -> float:
+    def note(self: rate_limits.TokenBucket, amount: float = 1.0) -> float:
         noted.append(take(self, amount))
         return noted[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(conduct, "time", SimpleNamespace(monotonic=lambda: 0.0))
-        patch.setattr(conduct, "USELESS_BURST", burst)
-        patch.setattr(conduct, "USELESS_RATE", 1e5)
-        patch.setattr(conduct.Bucket, "take", note)
+        patch.setattr(rate_limits, "time", SimpleNamespace(monotonic=lambda: 0.0))
+        patch.setattr(rate_limits, "USELESS_BURST", burst)
+        patch.setattr(rate_limits, "USELESS_RATE", 1e5)
+        patch.setattr(rate_limits.TokenBucket, "take", note)
         yield noted

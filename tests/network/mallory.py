@@ -14,7 +14,7 @@ from crescendo.core.vectors import encode
 from crescendo.federation.agreement import Agreement
 from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.network.protocol.wire_messages import LARGEST, Hello, VoidRound, to_server, update_parts
-from tests.network.raw_streams import BROKEN, End, Line, Raw, check_clear, check_end
+from tests.network.raw_streams import BROKEN, End, Raw, RawStream, check_clear, check_end
 
 
 @dataclass
@@ -25,7 +25,7 @@ class Mallory:
     agreed: Agreement
     me: int
     token: str = ""
-    line: Line | None = None
+    line: RawStream | None = None
     settled: Settled = field(default_factory=lambda: Settled(0))
     k: int = 0
     epoch: int = 0
@@ -67,7 +67,7 @@ class Mallory:
         for ahead in range(4):
             if self.line is not None:
                 self.line.cut()
-            self.line, self.joins = Line(self.channel), self.joins + 1
+            self.line, self.joins = RawStream(self.channel), self.joins + 1
             await self.line.say(to_server(self.hello(**{"last": self.last + ahead, **changes})))
             answer = await self.hear()
             if not (isinstance(answer, pb.ToClient) and "older than" in answer.refusal.reason):

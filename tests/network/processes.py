@@ -78,7 +78,7 @@ def run_client(client: Client) -> None:
     from crescendo.federation.policy import Policy
     from crescendo.logs import JsonLog
     from crescendo.network.client.join import join
-    from crescendo.network.transport.channels import Patience, Place
+    from crescendo.network.transport.channels import Backoff, Endpoint
     from crescendo.objectives import read_model
     from crescendo.privacy.mechanisms.noise import SeededSource
 
@@ -86,14 +86,14 @@ def run_client(client: Client) -> None:
     with log.open("a") as out, JsonLog(out) as said, noting_what_is_sent(log):
         try:
             join(
-                Place(f"127.0.0.1:{client.port}"),
+                Endpoint(f"127.0.0.1:{client.port}"),
                 client.name,
                 Source(client.data),
                 Path(client.state),
                 Policy.model_validate(client.policy),
                 model=None if client.model is None else read_model(client.model),
                 log=said,
-                patience=Patience(0.05, 0.5),
+                backoff=Backoff(0.05, 0.5),
                 randomness=None if seed is None else lambda me: SeededSource(seed, me),
             )
         except CrescendoError as error:
@@ -104,7 +104,7 @@ def run_client(client: Client) -> None:
 @contextmanager
 def noting_what_is_sent(log: Path) -> Iterator[None]:
     """Write every update down before this process puts it on the wire, in a file of its own: a kill cuts its last line only."""
-    from crescendo.network.client import client_session as client
+    from crescendo.network.client import client_session
     from crescendo.network.protocol.wire_messages import update_parts
 
     handle, _ = tempfile.mkstemp(".sent", f"{log.stem}-", log.parent)
@@ -114,7 +114,7 @@ def noting_what_is_sent(log: Path) -> Iterator[None]:
             out.write(json.dumps({"round": round, "data": data.hex()}) + "\n")
             return update_parts(round, data, *about)
 
-        with patch.object(client, "update_parts", noted):
+        with patch.object(client_session, "update_parts", noted):
             yield
 
 

@@ -34,7 +34,7 @@ class End:
 BROKEN = End(grpc.StatusCode.INTERNAL, "Internal error from Core")
 
 
-class Line:
+class RawStream:
     """One stream to the server, on which any bytes can be sent."""
 
     def __init__(self, channel: grpc.aio.Channel, method: str = JOIN, answer: Any = pb.ToClient) -> None:

@@ -11,7 +11,7 @@ import grpc
 import grpc.aio
 
 from tests.network import raw_streams
-from tests.network.raw_streams import End, Line, channel_to, check_end
+from tests.network.raw_streams import End, RawStream, channel_to, check_end
 
 MANY = 160
 
@@ -24,7 +24,7 @@ async def silent_streams(port: int, *methods: str) -> AsyncIterator[list[asyncio
         for n in range(MANY):
             if n % 40 == 0:
                 channel = await stack.enter_async_context(channel_to(port))
-            tasks.append(asyncio.create_task(Line(channel, methods[n % len(methods)]).hear()))
+            tasks.append(asyncio.create_task(RawStream(channel, methods[n % len(methods)]).hear()))
         try:
             yield tasks
         finally:

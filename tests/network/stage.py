@@ -29,9 +29,9 @@ from crescendo.network.protocol.wire_messages import (
     update_parts,
 )
 from crescendo.network.server.grpc_server import Admit, NetworkServer, everybody
-from crescendo.network.server.liveness import Manners
-from crescendo.network.server.service import Hall
-from crescendo.network.transport.channels import Place, channel_to, join_on
+from crescendo.network.server.liveness import LivenessLimits
+from crescendo.network.server.service import Service
+from crescendo.network.transport.channels import Endpoint, channel_to, join_on
 from crescendo.privacy.mechanisms.norm_limits import Limits
 from crescendo.storage.journal.durable_server import DurableServer
 from tests.conformance.cases import case
@@ -96,13 +96,13 @@ class Stage:
     """A server and the fakes that talk to it."""
 
     def __init__(
-        self, agreed: Agreement, hall: Hall, server: NetworkServer, port: int, log: list[dict[str, Any]]
+        self, agreed: Agreement, service: Service, server: NetworkServer, port: int, log: list[dict[str, Any]]
     ) -> None:
-        self.agreed, self.hall, self.server, self.port, self.log = agreed, hall, server, port, log
+        self.agreed, self.service, self.server, self.port, self.log = agreed, service, server, port, log
         self._open: list[Any] = []
 
     async def fake(self) -> Fake:
-        manager = channel_to(Place(f"127.0.0.1:{self.port}"))
+        manager = channel_to(Endpoint(f"127.0.0.1:{self.port}"))
         channel = await manager.__aenter__()
         self._open.append(manager)
         return Fake(join_on(channel), self.agreed)
@@ -136,7 +136,7 @@ class Stage:
 async def stage(
     folder: Path,
     raw: dict[str, Any],
-    manners: Manners | None = None,
+    manners: LivenessLimits | None = None,
     *,
     port: int = 0,
     credentials: Any = None,
@@ -152,7 +152,7 @@ async def stage(
 
     with DurableServer(folder, agreed.text, lambda text: agreed.terms, agreed.initial()) as durable:
         limits = Limits(agreed.certificate, agreed.objective.size, agreed.objective.traits.l2)
-        hall = Hall(
+        service = Service(
             durable,
             agreed.terms,
             agreed.text,
@@ -164,8 +164,8 @@ async def stage(
             agreed.delta,
             note,
         )
-        server = NetworkServer(hall, manners or Manners(600.0), admit, log=note)
-        made = Stage(agreed, hall, server, await server.start(f"127.0.0.1:{port}", credentials), log)
+        server = NetworkServer(service, manners or LivenessLimits(600.0), admit, log=note)
+        made = Stage(agreed, service, server, await server.start(f"127.0.0.1:{port}", credentials), log)
         try:
             yield made
         finally:

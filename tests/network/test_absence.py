@@ -14,12 +14,9 @@ from hypothesis import strategies as st
 
 from crescendo.core.messages import Settled
 from crescendo.network.protocol.wire_messages import BroadcastPart, Goodbye, Ping, Pong, Refusal, Welcome, from_server
-from crescendo.network.server import grpc_server as server
-from crescendo.network.server import liveness as watch
-from crescendo.network.server import session as peers
-from crescendo.network.server.last_heard import Attendance
-from crescendo.network.server.liveness import Manners
-from crescendo.network.transport.channels import Patience
+from crescendo.network.server import grpc_server, liveness, session
+from crescendo.network.server.liveness import LivenessLimits, SilenceClock
+from crescendo.network.transport.channels import Backoff
 from tests.network.stage import ONES, SOON, TWO, Fake, Stage, played, stage, until
 
 # -- silence, without a clock
@@ -31,26 +28,26 @@ def test_silence_is_counted_from_the_first_sign_and_only_while_somebody_is_heard
 ) -> None:
     """Client 0 comes and goes; client 1 is never heard. What counts against 1 is the time in which 0 was there."""
     now, counted, was_here, heard = 0.0, 0.0, False, dict[int, float]()
-    here = Attendance(2, now)
+    here = SilenceClock(2, now)
     for step, is_heard in looks:
         before, now = now, now + step
         if is_heard:
             heard[0] = now - step / 4
             counted += now - (before if was_here else heard[0])
         was_here = is_heard
-        here.look(now, heard)
-        assert here.silent(1) == pytest.approx(counted)
-        assert not is_heard or here.silent(0) == pytest.approx(step / 4)
+        here.update(now, heard)
+        assert here.seconds(1) == pytest.approx(counted)
+        assert not is_heard or here.seconds(0) == pytest.approx(step / 4)
 
 
 def test_nobody_waits_longer_than_a_quarter_of_a_minute_to_try_again() -> None:
-    waits = Patience().waits()
+    waits = Backoff().waits()
     assert all(next(waits) <= 15.0 for _ in range(200))
 
 
 # -- on a server
 
-MANNERS = Manners(absent_after=600.0)  # in real time no test comes near the first ping
+MANNERS = LivenessLimits(absent_after=600.0)  # in real time no test comes near the first ping
 EVERY = MANNERS.ping_every
 
 
@@ -59,7 +56,7 @@ class Alive:
 
     def __init__(self, fake: Fake, c: int) -> None:
         self.fake, self.c, self.k, self.refusal, self.answers = fake, c, -1, "", True
-        self._bell = asyncio.Event()
+        self._wake = asyncio.Event()
         self._reading = asyncio.create_task(self._read())
 
     async def _read(self) -> None:
@@ -69,14 +66,14 @@ class Alive:
                 await self.fake.say(Pong(message.number))
             elif isinstance(message, BroadcastPart):
                 self.k = message.vector.about
-                self._bell.set()
+                self._wake.set()
             elif isinstance(message, Refusal):
                 self.refusal = message.reason
 
     async def until(self, k: int) -> None:
         while self.k < k:
-            self._bell.clear()
-            await asyncio.wait_for(self._bell.wait(), SOON)
+            self._wake.clear()
+            await asyncio.wait_for(self._wake.wait(), SOON)
 
     async def works(self, rounds: range) -> None:
         for round in rounds:
@@ -95,7 +92,7 @@ class Clock:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.now = 1000.0
-        for module in (peers, server, watch):
+        for module in (session, grpc_server, liveness):
             patch.setattr(module, "time", self)
 
     def monotonic(self) -> float:
@@ -107,7 +104,7 @@ class Clock:
         for _ in range(pings):
             self.now += EVERY
             asked = self.now
-            await on.server.watch.look()
+            await on.server.liveness.check()
             await heard(on, asked, *answering)
 
 
@@ -117,7 +114,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 async def heard(on: Stage, since: float, *clients: Alive) -> None:
-    await until(lambda: all(on.server.heard_at[one.c] > since for one in clients))
+    await until(lambda: all(on.server.last_heard[one.c] > since for one in clients))
 
 
 async def alive(on: Stage, c: int) -> Alive:
@@ -132,13 +129,13 @@ def test_after_a_cut_that_nobody_was_heard_in_the_first_to_be_back_does_not_go_o
             for c in (0, 1):
                 await on.join(c)
             await clock.passes(on, 8)  # both are cut off for twice as long as a client may be silent
-            assert on.hall.durable.present.tolist() == [True, True] and not on.events("absent")
+            assert on.service.durable.present.tolist() == [True, True] and not on.events("absent")
             back = await alive(on, 0)
             await back.fake.send(0, ONES)
             await clock.passes(on, 3, back)
             also = await alive(on, 1)  # it comes a little later, and is waited for
             await also.works(range(1))
-            assert on.hall.durable.settled(1).below == 1
+            assert on.service.durable.settled(1).below == 1
             for client in (back, also):
                 await client.gone(hang_up=False)
 
@@ -185,7 +182,7 @@ def test_a_client_that_answers_and_never_sends_is_not_waited_for_for_ever(tmp_pa
         async with stage(tmp_path, TWO, replace(MANNERS, hold_after=600.0)) as on:
             here, idle = await alive(on, 0), await alive(on, 1)
             await here.fake.send(0, ONES)
-            await until(lambda: not on.hall.waits_for(0))
+            await until(lambda: not on.service.waits_for(0))
             await clock.passes(on, 4, here, idle)
             assert not on.events("held_up")
             idle.answers = False  # gRPC drops what the server says last if this side is just writing
@@ -193,7 +190,7 @@ def test_a_client_that_answers_and_never_sends_is_not_waited_for_for_ever(tmp_pa
             await until(lambda: idle.refusal.startswith("round 0 has waited"))
             await here.until(1)
             assert [event["client"] for event in on.events("held_up")] == ["client 1"]
-            assert not on.hall.durable.present[1] and not on.events("absent")[1:]
+            assert not on.service.durable.present[1] and not on.events("absent")[1:]
             back = await alive(on, 1)  # and may come back, to go on with round 1
             await asyncio.gather(back.works(range(1, 2)), here.works(range(1, 2)))
             for client in (here, back):
@@ -218,11 +215,11 @@ def test_time_in_which_the_server_did_not_run_is_nobody_s_silence(
                 clock.now += next(naps)
                 asked = clock.now
 
-            await on.server.watch.look()
-            monkeypatch.setattr(watch, "asyncio", SimpleNamespace(sleep=sleep))
+            await on.server.liveness.check()
+            monkeypatch.setattr(liveness, "asyncio", SimpleNamespace(sleep=sleep))
             with pytest.raises(RuntimeError, match="StopIteration"):
-                await on.server.watch.keep_looking()
-            assert not on.events("absent") and on.hall.durable.present.all()
+                await on.server.liveness.run()
+            assert not on.events("absent") and on.service.durable.present.all()
             for client in here:
                 await client.gone(hang_up=False)
 

@@ -50,7 +50,7 @@ def run_secured(what: str, folder: Path, port: int, certs: Path, log: Path) -> N
     from crescendo.logs import JsonLog
     from crescendo.network.client.join import join
     from crescendo.network.server.serve import serve
-    from crescendo.network.transport.channels import Patience
+    from crescendo.network.transport.channels import Backoff
 
     address = f"127.0.0.1:{port}"
     with log.open("a") as out, JsonLog(out) as said, noting_what_is_sent(log):
@@ -60,8 +60,8 @@ def run_secured(what: str, folder: Path, port: int, certs: Path, log: Path) -> N
         else:
             c, policy = int(what), Policy.model_validate({"mechanisms": ["none"]})
             source, state = Source(str(folder / f"part{c}.npz")), folder / f"client{c}"
-            patience = Patience(0.05, 0.5)
-            join(place(address, certs), f"client {c}", source, state, policy, log=said, patience=patience)
+            backoff = Backoff(0.05, 0.5)
+            join(place(address, certs), f"client {c}", source, state, policy, log=said, backoff=backoff)
 
 
 @pytest.mark.parametrize("tokens", [False, True], ids=["certificates", "tokens"])

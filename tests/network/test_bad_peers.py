@@ -30,7 +30,7 @@ from tests.conformance.cases import PRIVATE, case
 from tests.network.fuzzing import fuzz, fuzz_the_door
 from tests.network.mallory import Mallory
 from tests.network.processes import CONTEXT, Federation, federation, run_server
-from tests.network.raw_streams import DEADLINE, End, Line, channel_to, check_end, memory_of
+from tests.network.raw_streams import DEADLINE, End, RawStream, channel_to, check_end, memory_of
 
 GOOD, BAD = (0, 1, 2), 3
 MEMORY = 96 << 20  # what the server may grow by, whatever is done to it; what was seen is far below
@@ -38,11 +38,10 @@ MEMORY = 96 << 20  # what the server may grow by, whatever is done to it; what w
 
 def run_watched(run_file: str, port: int, state: str, log: str, linger: float, stderr: str) -> None:
     """A server's process. Strikes are lifted, so that each message is really looked at; what it says on stderr is kept."""
-    from crescendo.network.transport import pending_streams as door
-    from crescendo.network.transport import rate_limits as conduct
+    from crescendo.network.transport import pending_streams, rate_limits
 
-    conduct.STRIKES = conduct.FORGIVEN = conduct.JOINS = conduct.JOIN_RATE = 1e9
-    door.FIRST_WORD = 2.0
+    rate_limits.STRIKES = rate_limits.FORGIVEN = rate_limits.JOINS = rate_limits.JOIN_RATE = 1e9
+    pending_streams.HELLO_TIMEOUT = 2.0
     os.dup2(os.open(stderr, os.O_WRONLY | os.O_CREAT | os.O_APPEND), 2)
     run_server(run_file, port, state, log, linger)
 
@@ -80,7 +79,7 @@ async def be_silent(port: int, streams: int) -> None:
         sockets.append(socket.create_connection(("127.0.0.1", port), timeout=DEADLINE))
         sockets[-1].sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[: n % 25])
     async with channel_to(port) as channel:
-        lines = [Line(channel) for _ in range(streams)]
+        lines = [RawStream(channel) for _ in range(streams)]
         for line in lines:
             end = await line.hear()
             assert isinstance(end, End), end

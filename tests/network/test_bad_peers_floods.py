@@ -11,14 +11,13 @@ import pytest
 
 from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.network.protocol.wire_messages import Hello, Pong, VoidRound, to_server
-from crescendo.network.server import grpc_server as server
-from crescendo.network.transport import pending_streams as door
-from crescendo.network.transport import rate_limits as conduct
-from crescendo.network.transport.stream_writer import Voice
+from crescendo.network.server import grpc_server
+from crescendo.network.transport import pending_streams, rate_limits
+from crescendo.network.transport.stream_writer import StreamWriter
 from tests.network import raw_streams
 from tests.network.house import Attack, Patch, each, each_without, house, play, succeeds, waits
 from tests.network.mallory import Mallory
-from tests.network.raw_streams import End, Line, channel_to
+from tests.network.raw_streams import End, RawStream, channel_to
 
 pytestmark = pytest.mark.slow
 
@@ -37,15 +36,15 @@ async def a_flood_waits_for_itself(folder: Path) -> None:
 async def one_that_keeps_breaking_the_rules_is_shut_out(folder: Path) -> None:
     async with house(folder) as here:
         bad = here.client(0)
-        assert conduct.STRIKES <= await bad.break_rules(most=100) < 100
+        assert rate_limits.STRIKES <= await bad.break_rules(most=100) < 100
         await here.finish(1, 2)
 
 
 async def who_says_nothing_is_hung_up_on(folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(door, "FIRST_WORD", 0.05)
+        patch.setattr(pending_streams, "HELLO_TIMEOUT", 0.05)
         async with house(folder) as here:
-            lines = [Line(here.channel) for _ in range(30)]
+            lines = [RawStream(here.channel) for _ in range(30)]
             for line in lines:
                 assert isinstance(await line.hear(), End)
             patch.undo()  # those that do say who they are may be slow
@@ -54,7 +53,7 @@ async def who_says_nothing_is_hung_up_on(folder: Path) -> None:
 
 async def a_compressed_bomb_is_not_unpacked(folder: Path) -> None:
     async with house(folder) as here, channel_to(here.port, grpc.Compression.Gzip) as channel:
-        line = Line(channel)
+        line = RawStream(channel)
         await line.say(b"\x7a\x80\x80\x80\x10" + bytes(32 << 20))
         end = await line.hear()
         assert isinstance(end, End) and end.code == grpc.StatusCode.RESOURCE_EXHAUSTED, end
@@ -63,7 +62,7 @@ async def a_compressed_bomb_is_not_unpacked(folder: Path) -> None:
 
 async def questions_about_the_terms_leave_room_for_others(folder: Path) -> None:
     async with house(folder) as here:
-        lines = [Line(here.channel) for _ in range(100)]
+        lines = [RawStream(here.channel) for _ in range(100)]
         for line in lines:
             await line.say(to_server(Hello("client 0", "0" * 32)))
             await line.hear()
@@ -73,16 +72,16 @@ async def questions_about_the_terms_leave_room_for_others(folder: Path) -> None:
 
 async def refusals_do_not_pile_up_for_one_that_does_not_read(folder: Path) -> None:
     most = 0
-    say = Voice.say
+    say = StreamWriter.say
 
-    def note(self: Voice, message: Any) -> None:
+    def note(self: StreamWriter, message: Any) -> None:
         nonlocal most
         say(self, message)
         most = max(most, len(self._words))
 
     narrow = [("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 1)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Voice, "say", note)
+        patch.setattr(StreamWriter, "say", note)
         async with house(folder) as here, channel_to(here.port, options=narrow) as channel:
             bad = Mallory(channel, here.agreed, 0)
             await bad.fire()
@@ -115,16 +114,16 @@ def test_what_once_was_a_hole(attack: Attack, tmp_path: Path) -> None:
 
 
 def nobody_has_to_wait(patch: Patch) -> None:
-    patch.setattr(conduct.Bucket, "take", lambda self, amount=1.0: 0.0)
+    patch.setattr(rate_limits.TokenBucket, "take", lambda self, amount=1.0: 0.0)
 
 
 def no_limit_on_a_message(patch: Patch) -> None:
-    unlimited = [(name, -1 if "receive" in name else value) for name, value in door.DOOR_OPTIONS]
-    patch.setattr(server, "DOOR_OPTIONS", unlimited)
+    unlimited = [(name, -1 if "receive" in name else value) for name, value in pending_streams.SERVER_OPTIONS]
+    patch.setattr(grpc_server, "SERVER_OPTIONS", unlimited)
 
 
 def silence_is_waited_out(patch: Patch) -> None:
-    patch.setattr(door.Porch, "first_word", lambda self, context: context.read())
+    patch.setattr(pending_streams.PendingStreams, "first_message", lambda self, context: context.read())
     patch.setattr(raw_streams, "DEADLINE", 0.5)
 
 

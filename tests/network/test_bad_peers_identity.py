@@ -11,25 +11,25 @@ import pytest
 from crescendo.core.messages import Settled
 from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.network.protocol.wire_messages import to_server
-from crescendo.network.server.service import Hall
-from crescendo.network.transport.security import Doorkeeper, token_hash
+from crescendo.network.server.service import Service
+from crescendo.network.transport.security import Authenticator, token_hash
 from crescendo.storage.journal.server_state import ServerState
 from tests.network.house import Attack, Patch, each, each_without, house, play, refused, succeeds
-from tests.network.raw_streams import Line, check_clear
+from tests.network.raw_streams import RawStream, check_clear
 
 pytestmark = pytest.mark.slow
 
 
-def doorkeeper(folder: Path, agreed_names: int) -> Doorkeeper:
+def doorkeeper(folder: Path, agreed_names: int) -> Authenticator:
     book = [{"name": f"client {c}", "role": "client", "sha256": token_hash(f"token {c}")} for c in range(agreed_names)]
     (folder / "tokens.json").write_text(json.dumps(book))
-    return Doorkeeper(folder / "tokens.json")
+    return Authenticator(folder / "tokens.json")
 
 
 async def a_wrong_token_or_name_is_refused(folder: Path) -> None:
     async with house(folder, admit=doorkeeper(folder, 3)) as here:
         for c, token, name in ((0, "", None), (0, "token 1", None), (0, "x", None), (1, "token 1", "client 0")):
-            line = Line(here.channel)
+            line = RawStream(here.channel)
             changes = {} if name is None else {"name": name}
             await line.say(to_server(here.client(c, token).hello(**changes)))
             answer = await line.hear()
@@ -38,14 +38,14 @@ async def a_wrong_token_or_name_is_refused(folder: Path) -> None:
             assert "token 1" not in answer.refusal.reason
         welcome = await here.client(0, "token 0").join()
         assert isinstance(welcome, pb.ToClient) and welcome.HasField("welcome"), welcome
-        assert here.served.hall.durable.instances == {0: here.client(0).instance}
+        assert here.served.service.durable.instances == {0: here.client(0).instance}
 
 
 async def a_second_instance_is_refused_and_the_first_stays(folder: Path) -> None:
     async with house(folder) as here:
         good = here.client(0)
         await good.join()
-        line = Line(here.channel)
+        line = RawStream(here.channel)
         await line.say(to_server(good.hello(instance="f" * 32)))
         answer = await line.hear()
         assert isinstance(answer, pb.ToClient) and "another instance" in answer.refusal.reason, answer
@@ -66,7 +66,7 @@ async def claims_of_what_was_acknowledged_only_begin_epochs(folder: Path) -> Non
         for lie in ({"k": 5}, {"acknowledged": Settled(5)}, {"epoch": 2**52}, {"last": 4}):
             answer = await bad.join(**lie)
             assert isinstance(answer, pb.ToClient) and answer.refusal.final, (lie, answer)
-        assert here.served.hall.durable.epoch > 5 and here.received() == []
+        assert here.served.service.durable.epoch > 5 and here.received() == []
         await here.finish(1, 2)
 
 
@@ -106,7 +106,7 @@ def test_what_once_was_a_hole(attack: Attack, tmp_path: Path) -> None:
 
 
 def the_name_in_the_message_is_trusted(patch: Patch) -> None:
-    patch.setattr(Doorkeeper, "__call__", lambda *told: None)
+    patch.setattr(Authenticator, "__call__", lambda *told: None)
 
 
 def any_instance_will_do(patch: Patch) -> None:
@@ -118,7 +118,7 @@ def every_claim_is_believed(patch: Patch) -> None:
 
 
 def nobody_asks_what_it_is_about(patch: Patch) -> None:
-    patch.setattr(Hall, "check_about", lambda *told: None)
+    patch.setattr(Service, "check_federation", lambda *told: None)
 
 
 @each_without(

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from crescendo.network.protocol import wire_pb2 as pb
-from crescendo.network.server.service import Hall
-from crescendo.network.transport import rate_limits as conduct
+from crescendo.network.server.service import Service
+from crescendo.network.transport import rate_limits
 from tests.network.fuzzing import fuzz, fuzz_the_door
 from tests.network.house import WITH_PRIVACY, Attack, Patch, each, each_without, house, play, succeeds
-from tests.network.raw_streams import Line
+from tests.network.raw_streams import RawStream
 
 pytestmark = pytest.mark.slow
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 async def whatever_is_said_is_answered(folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         for allowed in ("STRIKES", "JOINS"):  # so that each message is really looked at
-            patch.setattr(conduct, allowed, 1e9)
+            patch.setattr(rate_limits, allowed, 1e9)
         async with house(folder, WITH_PRIVACY) as here:
             bad, rng = here.client(0), random.Random(5)
             await fuzz(bad, rng, 150, below=here.agreed.terms.rounds)
@@ -31,12 +31,12 @@ async def whatever_is_said_is_answered(folder: Path) -> None:
 
 async def bytes_that_are_no_message_are_refused_in_a_sentence(folder: Path) -> None:
     async with house(folder) as here:
-        line = Line(here.channel)
+        line = RawStream(here.channel)
         await line.say(b"\xff\xff\xff")
         answer = await line.hear()
         assert isinstance(answer, pb.ToClient) and answer.HasField("refusal"), answer
         bad = here.client(0)
-        assert conduct.STRIKES <= await bad.break_rules(100, b"\xff\xff\xff") < 100
+        assert rate_limits.STRIKES <= await bad.break_rules(100, b"\xff\xff\xff") < 100
 
 
 @each(whatever_is_said_is_answered)
@@ -53,7 +53,7 @@ def test_what_once_was_a_hole(attack: Attack, tmp_path: Path) -> None:
 
 
 def an_exception_of_the_server_s_own(patch: Patch) -> None:
-    patch.setattr(Hall, "index", lambda self, hello: 0 if hello.name == "client 0" else {}[hello.name])
+    patch.setattr(Service, "index", lambda self, hello: 0 if hello.name == "client 0" else {}[hello.name])
 
 
 @each_without((an_exception_of_the_server_s_own, whatever_is_said_is_answered))

@@ -18,9 +18,9 @@ from crescendo.network.protocol import tree_pb2 as tree
 from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.network.protocol.tree_messages import NodeHello, to_parent
 from crescendo.network.protocol.vector_parts import Assembly, Part
-from crescendo.network.server import service as hall
+from crescendo.network.server import service
 from crescendo.privacy.mechanisms.norm_limits import Limits
-from crescendo.storage.journal import journal_entries as entries
+from crescendo.storage.journal import journal_entries
 from crescendo.storage.journal.journal import read_records
 from tests.network.bad_sums import bad_sum, parsed
 from tests.network.house import (
@@ -36,7 +36,7 @@ from tests.network.house import (
     refused,
     succeeds,
 )
-from tests.network.raw_streams import BROKEN, End, Line, memory_of
+from tests.network.raw_streams import BROKEN, End, RawStream, memory_of
 
 pytestmark = pytest.mark.slow
 
@@ -58,7 +58,7 @@ async def numbers_that_are_not_finite_are_refused(folder: Path) -> None:
             reason = refused(await bad.fire(*bad.update(i, data=data)))
             assert "not finite" in reason
         await here.finish(1, 2)
-        assert np.isfinite(here.served.hall.durable.model).all()
+        assert np.isfinite(here.served.service.durable.model).all()
 
 
 async def a_repeat_changes_nothing_and_other_bytes_are_an_alarm(folder: Path) -> None:
@@ -66,10 +66,10 @@ async def a_repeat_changes_nothing_and_other_bytes_are_an_alarm(folder: Path) ->
         bad = here.client(0)
         old = bad.update(0)
         assert await bad.fire(*old) == []
-        before = len(list(read_records(folder / "journal"))), here.served.hall.durable.model.tobytes()
+        before = len(list(read_records(folder / "journal"))), here.served.service.durable.model.tobytes()
         assert await bad.fire(*old, *old, *old) == []
         assert bad.settled == Settled(1)
-        assert (len(list(read_records(folder / "journal"))), here.served.hall.durable.model.tobytes()) == before
+        assert (len(list(read_records(folder / "journal"))), here.served.service.durable.model.tobytes()) == before
         heard = await bad.fire(*bad.update(0, value=2e-4))
         assert "other bytes" in refused(heard)
         await here.finish(0, 1, 2)
@@ -116,7 +116,7 @@ async def a_bad_aggregator_stops_nobody(folder: Path) -> None:
     rng = random.Random(6)
     async with house(folder, WITH_PRIVACY) as here:
         for _ in range(300):
-            line, sent = Line(here.channel, RELAY, tree.Down), [to_parent(NodeHello("node"))]
+            line, sent = RawStream(here.channel, RELAY, tree.Down), [to_parent(NodeHello("node"))]
             messages = [bad_sum(rng, here.client(0)) for _ in range(rng.randrange(1, 4))]
             await line.say(*sent, *messages)
             await line.half_close()
@@ -159,7 +159,7 @@ def no_norm_limit(patch: Patch) -> None:
 
 
 def nobody_looks_at_the_numbers(patch: Patch) -> None:
-    for module in (hall, entries):
+    for module in (service, journal_entries):
         patch.setattr(module, "decode", lambda data, wire, numbers, finite=True: np.frombuffer(data, dtype="<f4"))
     patch.setattr(Server, "_moved", lambda self, i, delta, what: self.model - delta)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from crescendo.network.protocol.wire_messages import Refusal
-from crescendo.network.transport import rate_limits as conduct
-from crescendo.network.transport.rate_limits import STRUCK_OUT, TOO_OFTEN, Bucket, Conduct
+from crescendo.network.transport import rate_limits
+from crescendo.network.transport.rate_limits import STRUCK_OUT, TOO_OFTEN, RateLimits, TokenBucket
 from tests.conformance.cases import CASES
 from tests.network.stage import stage
 
@@ -29,7 +29,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def test_a_bucket_says_how_long_to_wait_and_refills_no_further_than_it_was(clock: Clock) -> None:
-    bucket = Bucket(burst=3.0, rate=2.0)
+    bucket = TokenBucket(burst=3.0, rate=2.0)
     assert [bucket.take() for _ in range(5)] == [0.0, 0.0, 0.0, 0.5, 1.0]
     clock.now += 0.5
     assert bucket.take(0) == 0.5
@@ -38,7 +38,7 @@ def test_a_bucket_says_how_long_to_wait_and_refills_no_further_than_it_was(clock
 
 
 def test_who_joins_too_often_may_come_back_later_however_often_it_asked(clock: Clock) -> None:
-    one = Conduct()
+    one = RateLimits()
     assert [one.may_join() for _ in range(100)] == [None] * 100
     assert one.may_join() is None  # the one that is owed
     assert {one.may_join() for _ in range(10_000)} == {TOO_OFTEN}
@@ -47,7 +47,7 @@ def test_who_joins_too_often_may_come_back_later_however_often_it_asked(clock: C
 
 
 def test_who_sends_broken_messages_may_not_join_until_it_is_forgiven(clock: Clock) -> None:
-    one = Conduct()
+    one = RateLimits()
     one.strikes.take(21)
     assert one.may_join() == STRUCK_OUT
     clock.now += 5.0
@@ -58,8 +58,8 @@ def test_who_sends_broken_messages_may_not_join_until_it_is_forgiven(clock: Cloc
 def test_one_that_joins_again_and_again_is_told_so_and_the_others_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(conduct, "JOINS", 5.0)
-    monkeypatch.setattr(conduct, "JOIN_RATE", 1e-9)
+    monkeypatch.setattr(rate_limits, "JOINS", 5.0)
+    monkeypatch.setattr(rate_limits, "JOIN_RATE", 1e-9)
 
     async def play() -> None:
         async with stage(tmp_path, CASES["in step"]) as on:

@@ -16,10 +16,10 @@ from crescendo.errors import Refused
 from crescendo.federation.own_records import Source
 from crescendo.federation.policy import Policy
 from crescendo.network.client.join import join
-from crescendo.network.client.participant import Member
+from crescendo.network.client.participant import Participant
 from crescendo.network.protocol.wire_messages import Refusal, VoidRound
 from crescendo.network.server.service import Incoming, Silence
-from crescendo.network.transport.channels import Patience, Place
+from crescendo.network.transport.channels import Backoff, Endpoint
 from tests.cli.test_serve import OPEN, records
 from tests.network.stage import ONES, SOON, TWO, Stage, played, stage, until
 
@@ -29,9 +29,9 @@ NAMED: dict[str, Any] = {**TWO, "serve": {**TWO["serve"], "names": ["alice", "bo
 def joins(on: Stage, folder: Path, name: str = "client") -> asyncio.Task[Any]:
     """A real client in a thread of its own; it ends or is refused."""
     source, policy = Source(str(records(folder))), Policy.model_validate(OPEN)
-    where, patience = Place(f"127.0.0.1:{on.port}"), Patience(0.02, 0.2, give_up=SOON)
+    where, backoff = Endpoint(f"127.0.0.1:{on.port}"), Backoff(0.02, 0.2, give_up=SOON)
     return asyncio.create_task(
-        asyncio.to_thread(join, where, "client 0", source, folder / name, policy, patience=patience)
+        asyncio.to_thread(join, where, "client 0", source, folder / name, policy, backoff=backoff)
     )
 
 
@@ -52,7 +52,7 @@ def test_of_two_copies_that_run_at_once_the_older_ends_for_good_and_says_why(tmp
     async def play() -> None:
         async with stage(tmp_path / "served", TWO) as on:
             first = joins(on, tmp_path)
-            await until(lambda: on.hall.durable.settled(0).below == 2)  # as far as it may go: the other is not here
+            await until(lambda: on.service.durable.settled(0).below == 2)  # as far as it may go: the other is not here
             copied(tmp_path)
             second = joins(on, tmp_path, "copy")
             with pytest.raises(Refused, match="if these are two copies, stop one"):
@@ -72,11 +72,11 @@ def test_a_copy_that_hears_of_a_round_it_never_sent_ends_before_it_releases_one(
 ) -> None:
     """An update of the older copy was on its way when the newer one joined: the newer must not compute that round too."""
 
-    def held(self: Member, todo: Any) -> None:
-        with self._bell:
-            assert self._bell.wait_for(lambda: self._stopped, SOON)
+    def held(self: Participant, todo: Any) -> None:
+        with self._wake:
+            assert self._wake.wait_for(lambda: self._stopped, SOON)
 
-    monkeypatch.setattr(Member, "_run", held)
+    monkeypatch.setattr(Participant, "_run", held)
 
     async def play() -> None:
         async with stage(tmp_path / "served", TWO) as on:

@@ -14,7 +14,7 @@ from crescendo.config.to_terms import terms_text
 from crescendo.core.vectors import encode
 from crescendo.federation.agreement import build_terms
 from crescendo.network.protocol.wire_messages import Hello, VoidRound
-from crescendo.network.server.service import Hall, Incoming, IncomingSum, Item, Message, Said, Silence
+from crescendo.network.server.service import Committed, Incoming, IncomingSum, Message, Service, Silence, Submission
 from crescendo.privacy.mechanisms.norm_limits import Limits
 from crescendo.storage.journal.durable_server import DurableServer
 from tests.conformance.cases import case
@@ -25,36 +25,36 @@ DELTA = encode(np.ones(AGREED.objective.size), AGREED.wire)
 
 
 @pytest.fixture
-def hall(tmp_path: Path) -> Iterator[Hall]:
+def service(tmp_path: Path) -> Iterator[Service]:
     with DurableServer(tmp_path, AGREED.text, lambda text: AGREED.terms, AGREED.initial()) as durable:
         about = AGREED.terms, AGREED.text, AGREED.federation, AGREED.digest, AGREED.names, AGREED.wire
-        yield Hall(durable, *about, Limits(None, AGREED.objective.size))
+        yield Service(durable, *about, Limits(None, AGREED.objective.size))
 
 
 def hello(c: int, last: int = -1, epoch: int = 0) -> Hello:
     return Hello(AGREED.names[c], f"{c:032x}", AGREED.federation, AGREED.digest, last, epoch)
 
 
-def take(hall: Hall, c: int, message: Message, connected: tuple[int, ...] = ()) -> Said:
-    return hall.take([Item(c, message)], connected)
+def take(service: Service, c: int, message: Message, connected: tuple[int, ...] = ()) -> Committed:
+    return service.take([Submission(c, message)], connected)
 
 
-def test_clients_that_come_one_after_the_other_are_sent_the_same_bytes(hall: Hall) -> None:
+def test_clients_that_come_one_after_the_other_are_sent_the_same_bytes(service: Service) -> None:
     """Each has joined by an entry of its own, but the model is the same: it is not held once for each who is slow to read."""
-    editions = [take(hall, c, hello(c)).news[c].edition for c in range(CLIENTS)]
-    assert all(edition is editions[0] for edition in editions)
-    take(hall, 0, Incoming(0, DELTA))
-    after = take(hall, 1, hello(1)).news[1].edition
+    editions = [take(service, c, hello(c)).news[c].broadcast for c in range(CLIENTS)]
+    assert all(broadcast is editions[0] for broadcast in editions)
+    take(service, 0, Incoming(0, DELTA))
+    after = take(service, 1, hello(1)).news[1].broadcast
     assert after is not editions[0] and (after.k, bytes(after.data)) != (0, bytes(editions[0].data))
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_what_is_sent_is_what_was_published(hall: Hall, seed: int) -> None:
+def test_what_is_sent_is_what_was_published(service: Service, seed: int) -> None:
     """Whatever comes, also what is refused or only changes k or the epoch; and what was made before stays as it was."""
     rng, made = random.Random(seed), list[tuple[memoryview | bytes, bytes]]()
     for _ in range(60):
-        c, k = rng.randrange(CLIENTS), hall.durable.k
-        epoch = hall.durable.epoch + (rng.random() < 0.1)
+        c, k = rng.randrange(CLIENTS), service.durable.k
+        epoch = service.durable.epoch + (rng.random() < 0.1)
         bad = encode(np.full(AGREED.objective.size, 3.0), AGREED.wire)[: rng.choice([-4, None, None])]
         messages: list[Message] = [
             Incoming(k, DELTA),
@@ -62,14 +62,14 @@ def test_what_is_sent_is_what_was_published(hall: Hall, seed: int) -> None:
             IncomingSum("of two", ((k, c), (k, (c + 1) % CLIENTS)), AGREED.wire, DELTA),
             VoidRound(k, AGREED.federation, AGREED.digest),
             Silence(),
-            hello(c, hall.durable.start_of(c) - 1, epoch),
+            hello(c, service.durable.start_of(c) - 1, epoch),
         ]
-        said = take(hall, c, rng.choice(messages), tuple(range(CLIENTS)))
+        said = take(service, c, rng.choice(messages), tuple(range(CLIENTS)))
         for news in said.news.values():
-            edition = news.edition
-            assert (edition.k, edition.epoch) == (hall.durable.k, hall.durable.epoch)
-            assert bytes(edition.data) == encode(hall.durable.model, AGREED.wire)
-            made.append((edition.data, bytes(edition.data)))
-        if hall.finished:
+            broadcast = news.broadcast
+            assert (broadcast.k, broadcast.epoch) == (service.durable.k, service.durable.epoch)
+            assert bytes(broadcast.data) == encode(service.durable.model, AGREED.wire)
+            made.append((broadcast.data, bytes(broadcast.data)))
+        if service.finished:
             break
     assert len({data for _, data in made}) > 3 and all(bytes(view) == data for view, data in made)

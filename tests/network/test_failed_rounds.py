@@ -14,7 +14,7 @@ from crescendo.core.messages import Broadcast, Settled
 from crescendo.core.terms import Terms
 from crescendo.data.records import as_records
 from crescendo.errors import UsageError
-from crescendo.network.client.participant import MOST_FAILED, Contract, Member
+from crescendo.network.client.participant import MOST_FAILED, Contract, Participant
 from crescendo.objectives import Traits
 from crescendo.privacy.accounting.budget import Budget
 from crescendo.privacy.mechanisms.certificate import certify
@@ -58,7 +58,7 @@ class Scene:
     def opened(self) -> Ledger:
         return open_ledger(self.path, Budget(10.0, 1e-3))
 
-    def member(self, ledger: Ledger, goal: Fragile) -> Member:
+    def participant(self, ledger: Ledger, goal: Fragile) -> Participant:
         made = certify("minibatch", self.terms, goal, clip=1.0, sigma=2.0, records=(RECORDS,))
         plan = tuple(made.event(i, 0) for i in range(ROUNDS))
         ledger.sign("f", "d" * 64, "me", plan, 1e-6, cheap)
@@ -66,11 +66,13 @@ class Scene:
         data = as_records(np.ones((RECORDS, 1)), np.ones(RECORDS))
         worker = Worker(self.terms, 0, np.zeros(2), goal, data, ROWS, 7, "float64", mechanism)
         contract = Contract("f", "d" * 64, "me", 0, self.terms, "float64", 2, plan)
-        one = Member(contract, worker, ledger, log=lambda event, **facts: self.log.append({"event": event, **facts}))
+        one = Participant(
+            contract, worker, ledger, log=lambda event, **facts: self.log.append({"event": event, **facts})
+        )
         one.hear(Broadcast(np.zeros(2), 0, Settled(0)))
         return one
 
-    def work(self, one: Member, until: int) -> None:
+    def work(self, one: Participant, until: int) -> None:
         """Until round ``until`` is released or void."""
 
         def tell(done: Release | Lost) -> None:
@@ -91,7 +93,7 @@ def charged(ledger: Ledger) -> int:
 def test_a_round_that_raises_is_charged_and_void_and_the_client_goes_on(raised: BaseException, tmp_path: Path) -> None:
     scene, goal = Scene(tmp_path), Fragile(raised)
     with scene.opened() as ledger:
-        one = scene.member(ledger, goal)
+        one = scene.participant(ledger, goal)
 
         def tell(done: Release | Lost) -> None:
             scene.told.append(done)
@@ -129,7 +131,7 @@ def test_a_round_that_raises_after_it_was_computed_is_void_too(
 
     monkeypatch.setattr(owner, name, second_fails)
     with scene.opened() as ledger:
-        one = scene.member(ledger, Fragile())
+        one = scene.participant(ledger, Fragile())
         scene.work(one, until=2)
         assert [type(done) for done in scene.told] == [Release, Lost, Release] and charged(ledger) == 3
         own = [np.frombuffer(done.data) for done in scene.told if isinstance(done, Release)]
@@ -141,7 +143,7 @@ def test_a_client_that_starts_again_does_not_repeat_the_round_with_fresh_noise(t
     scene = Scene(tmp_path)
     for start in range(3):
         with scene.opened() as ledger:
-            one = scene.member(ledger, Fragile(ValueError(), at=0))
+            one = scene.participant(ledger, Fragile(ValueError(), at=0))
             assert one.round == start
             scene.work(one, until=start)
             assert scene.told.pop() == Lost(start) and charged(ledger) == start + 1
@@ -152,7 +154,7 @@ def test_a_client_that_starts_again_does_not_repeat_the_round_with_fresh_noise(t
 def test_a_client_whose_rounds_all_fail_ends_with_a_sentence(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
     with scene.opened() as ledger:
-        one = scene.member(ledger, Fragile(MemoryError(), at=0))
+        one = scene.participant(ledger, Fragile(MemoryError(), at=0))
         with pytest.raises(UsageError, match=r"3 rounds in a row failed .* MemoryError at test_failed_rounds.py:"):
             scene.work(one, until=ROUNDS)
         assert charged(ledger) == MOST_FAILED
@@ -162,13 +164,13 @@ def test_a_disk_that_fails_ends_the_client_and_nothing_was_sent(tmp_path: Path) 
     """Whether a write fails does not depend on a record, and nobody has seen the noise: the round may be drawn again."""
     scene = Scene(tmp_path)
     with scene.opened() as ledger:
-        one = scene.member(ledger, Fragile())
+        one = scene.participant(ledger, Fragile())
         ledger._file._open().execute("pragma query_only = 1")
         with pytest.raises(UsageError, match=r"the ledger .* cannot be opened or written"):
             scene.work(one, until=ROUNDS - 1)
         assert scene.told == []
     with scene.opened() as ledger:
-        one = scene.member(ledger, Fragile())
+        one = scene.participant(ledger, Fragile())
         assert one.round == charged(ledger) == 0
         scene.work(one, until=ROUNDS - 1)
     assert [done.round for done in scene.told] == list(range(ROUNDS))
@@ -177,7 +179,7 @@ def test_a_disk_that_fails_ends_the_client_and_nothing_was_sent(tmp_path: Path) 
 def test_a_void_charge_is_an_entry_of_a_kind_that_older_programs_know(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
     with scene.opened() as ledger:
-        scene.work(scene.member(ledger, Fragile(ValueError(), at=0)), until=0)
+        scene.work(scene.participant(ledger, Fragile(ValueError(), at=0)), until=0)
     with sqlite3.connect(scene.path) as db:
         found = db.execute("select kind, json_extract(body, '$.sha256') from entries order by seq").fetchall()
         assert found[-1] == ("charge", None) and db.execute("select count(*) from outbox").fetchone() == (0,)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from crescendo.core.messages import Settled
-from crescendo.network.server.service import Hall, Incoming, Item, Said
+from crescendo.network.server.service import Committed, Incoming, Service, Submission
 from tests.conformance.cases import case
 from tests.network.stage import stage
 
@@ -28,13 +28,13 @@ RAW = case(
 
 def test_what_was_acknowledged_is_held_by_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[weakref.ref[Any]] = []
-    take = Hall.take
+    take = Service.take
 
-    def watched(hall: Hall, batch: Sequence[Item], connected: Sequence[int]) -> Said:
+    def watched(service: Service, batch: Sequence[Submission], connected: Sequence[int]) -> Committed:
         taken.extend(weakref.ref(item.message.data) for item in batch if isinstance(item.message, Incoming))
-        return take(hall, batch, connected)
+        return take(service, batch, connected)
 
-    monkeypatch.setattr(Hall, "take", watched)
+    monkeypatch.setattr(Service, "take", watched)
 
     async def play() -> None:
         async with stage(tmp_path, RAW) as on:

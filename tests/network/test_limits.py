@@ -19,8 +19,8 @@ from crescendo.data.records import Records, as_records
 from crescendo.federation.agreement import Agreement, build_terms
 from crescendo.network.aggregator.node import Node, Work
 from crescendo.network.protocol.wire_messages import Hello, Refusal, Welcome
-from crescendo.network.server.service import Hall, Incoming, Item
-from crescendo.network.transport.channels import Place, channel_to, join_on
+from crescendo.network.server.service import Incoming, Service, Submission
+from crescendo.network.transport.channels import Endpoint, channel_to, join_on
 from crescendo.privacy.mechanisms.mechanism import Private
 from crescendo.privacy.mechanisms.noise import SeededSource
 from crescendo.privacy.mechanisms.norm_limits import Limits, length_of
@@ -73,7 +73,7 @@ def worker_of(agreed: Agreement, c: int, data: Records, seed: int = 1) -> Worker
 
 
 class Room:
-    """A hall over a folder, which can be left and entered again."""
+    """A service over a folder, which can be left and entered again."""
 
     def __init__(self, folder: Path, agreed: Agreement) -> None:
         self._folder, self.agreed = folder, agreed
@@ -83,15 +83,15 @@ class Room:
         agreed = self.agreed
         self.durable = DurableServer(self._folder, agreed.text, lambda text: agreed.terms, agreed.initial())
         about = agreed.terms, agreed.text, agreed.federation, agreed.digest, agreed.names, agreed.wire
-        self.hall = Hall(self.durable, *about, limits_of(agreed))
+        self.service = Service(self.durable, *about, limits_of(agreed))
 
     def restart(self) -> None:
         self.durable.close()
         self.enter()
 
     def take(self, c: int, round: int, data: bytes) -> list[Any]:
-        item = Item(c, Incoming(round, data))
-        self.hall.take([item], [])
+        item = Submission(c, Incoming(round, data))
+        self.service.take([item], [])
         return item.answers
 
 
@@ -178,10 +178,10 @@ def work_of(text: str) -> Work:
 
 async def _one_of_five_is_too_long(here: Stage, node: Node) -> None:
     agreed, size = here.agreed, here.agreed.objective.size
-    limit = here.hall.limits.longest(0, 0)
+    limit = here.service.limits.longest(0, 0)
     bad = np.zeros(size)
     bad[0] = 4.9 * limit  # within the limit of the sum of five
-    async with channel_to(Place(f"127.0.0.1:{node.port}")) as channel:
+    async with channel_to(Endpoint(f"127.0.0.1:{node.port}")) as channel:
         fakes = [Fake(join_on(channel), agreed) for _ in range(5)]
         for c, fake in enumerate(fakes):
             about = agreed.federation, agreed.digest
@@ -194,7 +194,7 @@ async def _one_of_five_is_too_long(here: Stage, node: Node) -> None:
             await fake.send(0, np.full(size, 1e-3))
         await fakes[1].k(1)  # the round is over without it
         await fakes[0].acknowledged(Settled(1))
-    np.testing.assert_allclose(here.hall.durable.model, agreed.initial() - 4e-3, atol=1e-9)
+    np.testing.assert_allclose(here.service.durable.model, agreed.initial() - 4e-3, atol=1e-9)
 
 
 def test_an_aggregator_refuses_what_is_too_long_for_one_client_though_not_for_a_sum(tmp_path: Path) -> None:
@@ -202,11 +202,11 @@ def test_an_aggregator_refuses_what_is_too_long_for_one_client_though_not_for_a_
         raw = case(run={"wire": "float32"}, privacy={"mechanism": "minibatch", **PRIVATE})
         async with stage(tmp_path, raw) as here:
             log: list[str] = []
-            node = Node("a", Place(f"127.0.0.1:{here.port}"), work_of, log=lambda event, **facts: log.append(event))
+            node = Node("a", Endpoint(f"127.0.0.1:{here.port}"), work_of, log=lambda event, **facts: log.append(event))
             stop = asyncio.Event()
             running = asyncio.create_task(node.run("127.0.0.1:0", stop))
             try:
-                await until(lambda: node.uplink.is_up)
+                await until(lambda: node.upstream.is_up)
                 await _one_of_five_is_too_long(here, node)
                 assert "refused" in log and here.events("void")
             finally:

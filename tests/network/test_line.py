@@ -9,28 +9,28 @@ from typing import Any
 
 import pytest
 
-from crescendo.network.server.commit_queue import Batch, Line
-from crescendo.network.server.service import Incoming, Item, Said
+from crescendo.network.server.commit_queue import Batch, CommitQueue
+from crescendo.network.server.service import Committed, Incoming, Submission
 from crescendo.storage.journal.journal import GROUP, GROUP_BYTES
 
 SOON = 60.0
 
 
 class Disk:
-    """A hall whose disk lets a batch through when it is told to."""
+    """A service whose disk lets a batch through when it is told to."""
 
     def __init__(self) -> None:
         self.batches: list[list[int]] = []
         self.begun, self.may_end = threading.Semaphore(0), threading.Semaphore(0)
         self.broken = False
 
-    def take(self, items: list[Item], connected: list[int]) -> Said:
+    def take(self, items: list[Submission], connected: list[int]) -> Committed:
         self.batches.append([item.client for item in items])
         self.begun.release()
         assert self.may_end.acquire(timeout=SOON)
         if self.broken:
             raise OSError("no space")
-        return Said({}, {}, 0, len(self.batches))
+        return Committed({}, {}, 0, len(self.batches))
 
     async def wait(self) -> None:
         """Until the next batch is in hand."""
@@ -42,15 +42,15 @@ class Played:
 
     def __init__(self) -> None:
         self.disk, self.taken, self.failures = Disk(), list[list[int]](), list[BaseException]()
-        self.line = Line(self.disk, list, self._on_taken, self.failures.append)  # type: ignore[arg-type]
+        self.queue = CommitQueue(self.disk, list, self._on_taken, self.failures.append)  # type: ignore[arg-type]
 
-    def _on_taken(self, batch: Batch, said: Said) -> None:
+    def _on_taken(self, batch: Batch, said: Committed) -> None:
         self.taken.append([item.client for item, _ in batch])
         for _, done in batch:
             done.set_result(None)
 
     def add(self, *clients: int, size: int = 0) -> list[asyncio.Future[None]]:
-        return [self.line.add(Item(c, Incoming(0, bytes(size)))) for c in clients]
+        return [self.queue.add(Submission(c, Incoming(0, bytes(size)))) for c in clients]
 
 
 def play(body: Callable[[Played], Awaitable[Any]]) -> None:
@@ -69,19 +69,19 @@ def test_what_comes_while_a_batch_is_written_is_the_next() -> None:
         on.disk.may_end.release(3)
         await asyncio.gather(*first, *rest)
         assert on.disk.batches == on.taken == [[0], list(range(1, GROUP + 1)), [GROUP + 1, GROUP + 2]]
-        await on.line.close()
+        await on.queue.close()
 
     play(body)
 
 
 def test_a_batch_ends_with_the_message_that_makes_it_large() -> None:
     async def body(on: Played) -> None:
-        async with on.line.held():
+        async with on.queue.paused():
             all_of_them = on.add(0, 1, 2, size=GROUP_BYTES // 2)
         on.disk.may_end.release(2)
         await asyncio.gather(*all_of_them)
         assert on.taken == [[0, 1], [2]]
-        await on.line.close()
+        await on.queue.close()
 
     play(body)
 
@@ -92,15 +92,15 @@ def test_whoever_holds_the_line_waits_for_what_is_in_hand_and_nothing_else_is_be
         await on.disk.wait()
         (waiting,) = on.add(1)
         on.disk.may_end.release()
-        async with on.line.held():
+        async with on.queue.paused():
             assert on.taken == [[0]]
             on.add(2)
             await asyncio.sleep(0)
-            assert on.disk.batches == [[0]] and len(on.line) == 2
+            assert on.disk.batches == [[0]] and len(on.queue) == 2
         on.disk.may_end.release()
         await waiting
         assert on.taken == [[0], [1, 2]]
-        await on.line.close()
+        await on.queue.close()
 
     play(body)
 
@@ -110,7 +110,7 @@ def test_closing_finishes_what_is_in_hand_and_forgets_the_rest() -> None:
         on.add(0)
         await on.disk.wait()
         (rest,) = on.add(1)
-        closing = asyncio.create_task(on.line.close())
+        closing = asyncio.create_task(on.queue.close())
         on.disk.may_end.release()
         await closing
         on.add(2)
@@ -126,16 +126,16 @@ def test_after_a_failure_nothing_is_taken_and_it_is_said_why(where: str, monkeyp
         if where == "the disk":
             on.disk.broken = True
         else:
-            monkeypatch.setattr(on.line, "_taken", lambda batch, said: [].pop())
+            monkeypatch.setattr(on.queue, "_taken", lambda batch, said: [].pop())
         on.add(0)
         await on.disk.wait()
         (rest,) = on.add(1)
         on.disk.may_end.release()
-        async with on.line.held():
+        async with on.queue.paused():
             assert [type(error) for error in on.failures] == [OSError if where == "the disk" else IndexError]
         on.add(2)
         await asyncio.sleep(0)
         assert on.disk.batches == [[0]] and not rest.done()
-        await on.line.close()
+        await on.queue.close()
 
     play(body)

@@ -14,7 +14,7 @@ from crescendo.core.messages import Broadcast, Settled
 from crescendo.core.terms import Terms
 from crescendo.data.records import as_records
 from crescendo.errors import Refused, UsageError
-from crescendo.network.client.participant import Contract, Member, Seen
+from crescendo.network.client.participant import Contract, Participant, Seen
 from crescendo.privacy.accounting.budget import Budget
 from crescendo.privacy.accounting.events import PoissonGaussian
 from crescendo.schedules.sizes import ConstantSizes, CutSizes
@@ -57,21 +57,21 @@ def opened(folder: Path, agreed: Terms) -> Ledger:
     return ledger
 
 
-def member(ledger: Ledger, agreed: Terms, goal: Steady, seen: Seen | None = None) -> Member:
+def participant(ledger: Ledger, agreed: Terms, goal: Steady, seen: Seen | None = None) -> Participant:
     plan = (EVENT,) * agreed.rounds
     contract = Contract("f", "d" * 64, "me", 0, agreed, "float64", 2, plan)
     data = as_records(np.zeros((1, 1)), [1.0])
     worker = Worker(agreed, 0, np.zeros(2), goal, data, np.zeros(1, dtype=np.int64), 0, "float64")
-    return Member(contract, worker, ledger, seen)
+    return Participant(contract, worker, ledger, seen)
 
 
 class Working:
-    """A member at work in a thread of its own; what it releases comes out here."""
+    """A participant at work in a thread of its own; what it releases comes out here."""
 
-    def __init__(self, one: Member) -> None:
+    def __init__(self, one: Participant) -> None:
         self.released: list[Release] = []
-        self._bell = threading.Condition()
-        self._member = one
+        self._wake = threading.Condition()
+        self._participant = one
         self._thread = threading.Thread(target=one.work, args=(self._tell,))
 
     def __enter__(self) -> Working:
@@ -79,26 +79,26 @@ class Working:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._member.stop()
+        self._participant.stop()
         self._thread.join(SOON)
         assert not self._thread.is_alive()
 
     def _tell(self, release: Release | Lost) -> None:
         assert isinstance(release, Release)
-        with self._bell:
+        with self._wake:
             self.released.append(release)
-            self._bell.notify()
+            self._wake.notify()
 
     def until(self, count: int) -> None:
-        with self._bell:
-            assert self._bell.wait_for(lambda: len(self.released) >= count, SOON)
+        with self._wake:
+            assert self._wake.wait_for(lambda: len(self.released) >= count, SOON)
 
 
 @pytest.mark.parametrize("whole", [False, True], ids=["taken in at once", "put aside until the next round"])
 def test_a_broadcast_is_stored_at_once_in_the_middle_of_a_slot(whole: bool, tmp_path: Path) -> None:
     goal, agreed = Steady(), terms(whole=whole)
     with opened(tmp_path, agreed) as ledger:
-        one = member(ledger, agreed, goal)
+        one = participant(ledger, agreed, goal)
         one._slots = 1  # a piece is a slot
         one.hear(Broadcast(np.zeros(2), 0, Settled(0)))
         goal.may_go.clear()
@@ -115,7 +115,7 @@ def test_a_broadcast_is_stored_at_once_in_the_middle_of_a_slot(whole: bool, tmp_
 def test_it_computes_nothing_before_it_has_heard_the_newest_model(tmp_path: Path) -> None:
     goal, agreed = Steady(), terms()
     with opened(tmp_path, agreed) as ledger:
-        one = member(ledger, agreed, goal)
+        one = participant(ledger, agreed, goal)
         with Working(one) as at_work:
             one.welcomed(0)
             assert not goal.models
@@ -126,7 +126,7 @@ def test_it_computes_nothing_before_it_has_heard_the_newest_model(tmp_path: Path
 def test_a_release_is_on_disk_before_anybody_is_told(tmp_path: Path) -> None:
     goal, agreed = Steady(), terms()
     with opened(tmp_path, agreed) as ledger:
-        one = member(ledger, agreed, goal)
+        one = participant(ledger, agreed, goal)
         known: list[bytes | None] = []
         one.hear(Broadcast(np.zeros(2), 0, Settled(0)))
 
@@ -149,7 +149,7 @@ def test_it_resumes_after_its_own_last_round_and_sends_again_what_the_server_lac
         ledger.acknowledge("f", Settled(1))
     goal = Steady()
     with opened(tmp_path, agreed) as ledger:
-        one = member(ledger, agreed, goal)
+        one = participant(ledger, agreed, goal)
         assert (one.last, one.round) == (1, 2)
         assert one.to_send(Settled(1)) == ([Release(1, sent[1])], [])
         assert one.to_send(Settled(0)) == ([Release(1, sent[1])], [0])  # acknowledged once, and lost by the server
@@ -167,7 +167,7 @@ def test_after_a_restart_even_the_first_model_is_news(tmp_path: Path) -> None:
     with opened(tmp_path, agreed) as ledger:
         ledger.release("f", 0, EVENT, np.ones(2).tobytes())
         ledger.acknowledge("f", Settled(1))
-        one = member(ledger, agreed, goal)
+        one = participant(ledger, agreed, goal)
         one.hear(Broadcast(np.full(2, -1.0), 0, Settled(1)))
         with Working(one) as at_work:
             at_work.until(1)
@@ -177,7 +177,7 @@ def test_after_a_restart_even_the_first_model_is_news(tmp_path: Path) -> None:
 def test_rounds_that_passed_while_it_was_away_are_void_and_not_charged(tmp_path: Path) -> None:
     goal, agreed = Steady(), terms()
     with opened(tmp_path, agreed) as ledger:
-        one = member(ledger, agreed, goal)
+        one = participant(ledger, agreed, goal)
         one.welcomed(3)
         one.hear(Broadcast(np.zeros(2), 3, Settled(3)))
         with Working(one) as at_work:
@@ -189,7 +189,7 @@ def test_rounds_that_passed_while_it_was_away_are_void_and_not_charged(tmp_path:
 def test_it_is_over_when_the_run_is_and_everything_has_arrived(tmp_path: Path) -> None:
     goal, agreed = Steady(), terms(rounds=1)
     with opened(tmp_path, agreed) as ledger:
-        one = member(ledger, agreed, goal)
+        one = participant(ledger, agreed, goal)
         one.hear(Broadcast(np.zeros(2), 0, Settled(0)))
         with Working(one) as at_work:
             at_work.until(1)
@@ -204,7 +204,7 @@ def test_an_acknowledgement_of_a_round_that_it_never_sent_means_that_another_cop
     agreed = terms()
     with opened(tmp_path, agreed) as ledger:
         ledger.release("f", 0, EVENT, np.ones(2).tobytes())
-        one = member(ledger, agreed, Steady())
+        one = participant(ledger, agreed, Steady())
         one.check_alone(Settled(1))
         one.check_alone(Settled(3), start=3)  # it was away, and nobody waited for rounds 1 and 2
         with pytest.raises(Refused, match=r"has round 1 .* another copy is at work"):
@@ -218,7 +218,7 @@ def test_an_acknowledgement_of_a_round_that_it_never_sent_means_that_another_cop
 def test_an_error_of_its_own_names_the_client_as_people_do(tmp_path: Path) -> None:
     agreed = terms()
     with opened(tmp_path, agreed) as ledger:
-        one = member(ledger, agreed, Steady())
+        one = participant(ledger, agreed, Steady())
         one.hear(Broadcast(np.zeros(2), 1, Settled(3)))
         with pytest.raises(UsageError, match="the server has rounds of me beyond -1"):
             one.work(lambda release: None)
@@ -227,7 +227,7 @@ def test_an_error_of_its_own_names_the_client_as_people_do(tmp_path: Path) -> No
 def test_a_broadcast_that_is_not_finite_is_refused_and_the_work_goes_on(tmp_path: Path) -> None:
     goal, agreed = Steady(), terms()
     with opened(tmp_path, agreed) as ledger:
-        one = member(ledger, agreed, goal)
+        one = participant(ledger, agreed, goal)
         one.hear(Broadcast(np.zeros(2), 0, Settled(0)))
         with Working(one) as at_work:
             one.hear(Broadcast(np.array([np.nan, 0.0]), 1, Settled(0)))

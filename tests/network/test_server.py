@@ -25,10 +25,10 @@ from crescendo.network.protocol.wire_messages import (
     Welcome,
     from_server,
 )
-from crescendo.network.server.encoded_broadcasts import Edition, News
-from crescendo.network.server.session import Peer, serialized
-from crescendo.network.transport import rate_limits as conduct
-from crescendo.network.transport.rate_limits import Bucket
+from crescendo.network.server.encoded_broadcasts import EncodedBroadcast, News
+from crescendo.network.server.session import Session, serialize
+from crescendo.network.transport import rate_limits
+from crescendo.network.transport.rate_limits import TokenBucket
 from crescendo.storage.journal.durable_server import replay
 from tests.conformance.cases import PRIVATE, case
 from tests.network.stage import ONES, TWO, Fake, played, stage
@@ -44,7 +44,7 @@ def test_the_terms_are_shown_to_whoever_is_named_and_nothing_is_registered(tmp_p
             assert on.events("declined") == [
                 {"event": "declined", "client": "client 0", "reason": "the terms ask for too much"}
             ]
-            assert not on.hall.durable.instances
+            assert not on.service.durable.instances
 
     played(play)
 
@@ -112,7 +112,7 @@ def test_an_update_sent_twice_is_applied_once_and_acknowledged_twice(tmp_path: P
             for _ in range(2):
                 await fake.send(0, ONES)
                 await fake.acknowledged(Settled(1))
-            assert on.hall.durable.model.tolist() == [-1.0] * 5
+            assert on.service.durable.model.tolist() == [-1.0] * 5
 
     played(play)
 
@@ -126,7 +126,7 @@ def test_the_same_round_with_other_bytes_is_an_alarm_and_changes_nothing(tmp_pat
             await fake.send(0, 2 * ONES)
             refusal = await fake.hear_until(Refusal)
             assert refusal.final and "other bytes" in refusal.reason and on.events("alarm")
-            assert on.hall.durable.model.tolist() == [-1.0] * 5
+            assert on.service.durable.model.tolist() == [-1.0] * 5
 
     played(play)
 
@@ -148,7 +148,7 @@ def test_an_update_that_is_not_finite_becomes_void_and_nobody_waits_for_it(delta
             refusal = await bad.hear_until(Refusal)
             assert refusal.round == 0 and not refusal.final and "not finite" in refusal.reason
             await _completes_a_round(on, good, 0)
-            assert on.hall.durable.model.tolist() == [-1.0] * 5
+            assert on.service.durable.model.tolist() == [-1.0] * 5
 
     played(play)
 
@@ -162,7 +162,7 @@ def test_an_update_longer_than_the_terms_allow_becomes_void(tmp_path: Path) -> N
     async def play() -> None:
         async with stage(tmp_path, private) as on:
             bad, good = await on.join(0), await on.join(1)
-            longest = on.hall.limits.longest(0, 0)
+            longest = on.service.limits.longest(0, 0)
             await bad.send(0, ONES * longest)
             refusal = await bad.hear_until(Refusal)
             assert refusal.round == 0 and "not longer than" in refusal.reason
@@ -245,9 +245,9 @@ def test_a_server_that_is_opened_again_goes_on_bit_for_bit(tmp_path: Path) -> No
             fake = await on.join(0)
             await fake.send(0, ONES / 3)
             await fake.acknowledged()
-            model = on.hall.durable.model
+            model = on.service.durable.model
         async with stage(tmp_path, TWO) as on:
-            assert on.hall.durable.model.tobytes() == model.tobytes() == replay(tmp_path).tobytes()
+            assert on.service.durable.model.tobytes() == model.tobytes() == replay(tmp_path).tobytes()
             _, answer = await on.say_hello(0, last=0)
             assert isinstance(answer, Welcome) and (answer.epoch, answer.received) == (0, Settled(1))
 
@@ -291,15 +291,15 @@ class SlowContext:
 
     async def write(self, message: Any) -> None:
         await self.let.wait()
-        self.written.append(from_server(pb.ToClient.FromString(serialized(message))))
+        self.written.append(from_server(pb.ToClient.FromString(serialize(message))))
 
 
 def test_a_slow_reader_gets_only_the_newest_broadcast_and_acknowledgement() -> None:
     async def play() -> None:
-        context, peer = SlowContext(), Peer(0)
+        context, peer = SlowContext(), Session(0)
         writing = asyncio.create_task(peer.write_all(context))
         for k in range(1, 100):
-            peer.tell(News(Edition(k, 0, ONES.tobytes(), "float64"), Settled(k)))
+            peer.tell(News(EncodedBroadcast(k, 0, ONES.tobytes(), "float64"), Settled(k)))
             peer.acknowledge(Settled(k), 0)
             await asyncio.sleep(0)
         context.let.set()
@@ -314,15 +314,15 @@ def test_a_slow_reader_gets_only_the_newest_broadcast_and_acknowledgement() -> N
 
 
 def test_a_bucket_lets_a_burst_through_and_then_asks_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conduct, "time", SimpleNamespace(monotonic=lambda: 0.0))
-    bucket = Bucket(burst=3, rate=1.0)
+    monkeypatch.setattr(rate_limits, "time", SimpleNamespace(monotonic=lambda: 0.0))
+    bucket = TokenBucket(burst=3, rate=1.0)
     assert [bucket.take() > 0 for _ in range(4)] == [False, False, False, True]
 
 
 def test_what_happens_to_the_files_while_it_serves_is_logged(tmp_path: Path) -> None:
     async def play() -> None:
         async with stage(tmp_path, TWO) as on:
-            on.hall.durable.notes.append("a snapshot could not be written")
+            on.service.durable.notes.append("a snapshot could not be written")
             await on.join(0)
             assert [event["note"] for event in on.events("journal")] == ["a snapshot could not be written"]
 

@@ -19,8 +19,8 @@ from crescendo.config.to_terms import terms_text
 from crescendo.core.messages import Settled
 from crescendo.federation.agreement import build_terms
 from crescendo.network.server import status
-from crescendo.network.server.spending import Price, Spending, by_pld, mark
-from crescendo.network.transport.channels import Place, status_of
+from crescendo.network.server.spending import Price, SpendingTracker, by_pld, mark
+from crescendo.network.transport.channels import Endpoint, status_of
 from crescendo.privacy.accounting.accountant import account
 from crescendo.privacy.accounting.events import Counted
 from crescendo.privacy.mechanisms.certificate import Certificate
@@ -46,7 +46,7 @@ def certificate() -> Certificate:
     return made
 
 
-async def priced(spending: Spending, *reached: Settled, tight: bool) -> list[Price]:
+async def priced(spending: SpendingTracker, *reached: Settled, tight: bool) -> list[Price]:
     """Ask until everything is known: at least a bound, or else the tight number."""
     while True:
         found = [price for price in await spending.of(reached) if price is not None]
@@ -64,7 +64,7 @@ def test_a_mark_is_at_most_a_sixteenth_beyond_the_rounds(rounds: int) -> None:
 @pytest.mark.parametrize("rounds", [0, 1, 20, 70, 90])
 def test_what_is_said_to_be_spent_is_never_less_and_little_more(rounds: int, certificate: Certificate) -> None:
     async def play() -> None:
-        (price,) = await priced(Spending(certificate, DELTA), Settled(rounds), tight=True)
+        (price,) = await priced(SpendingTracker(certificate, DELTA), Settled(rounds), tight=True)
         true, next_mark = (
             account(certificate.events(0)[:many], DELTA, state_error=False).epsilon for many in (rounds, mark(rounds))
         )
@@ -75,7 +75,7 @@ def test_what_is_said_to_be_spent_is_never_less_and_little_more(rounds: int, cer
 
 def test_rounds_that_overtook_count_with_those_before_them(certificate: Certificate) -> None:
     async def play() -> None:
-        spending = Spending(certificate, DELTA, tight=lambda events, delta: float(_rounds(events)))
+        spending = SpendingTracker(certificate, DELTA, tight=lambda events, delta: float(_rounds(events)))
         found = await priced(spending, Settled(3), Settled(3, frozenset({6})), tight=True)
         assert [price.mark for price in found] == [3, 7]
 
@@ -94,7 +94,7 @@ def test_a_bound_stands_for_the_tight_number_until_it_is_there(certificate: Cert
             assert ready.wait(300)
             return by_pld(events, delta)
 
-        spending = Spending(certificate, DELTA, slow, patience=0.05)
+        spending = SpendingTracker(certificate, DELTA, slow, patience=0.05)
         (bound,) = await priced(spending, Settled(5), tight=False)
         assert not bound.tight
         ready.set()
@@ -112,7 +112,7 @@ def test_each_mark_is_accounted_for_once_and_clients_alike_share_it(certificate:
         return 0.5
 
     async def play() -> None:
-        spending = Spending(certificate, DELTA, counting)
+        spending = SpendingTracker(certificate, DELTA, counting)
         for rounds in (5, 5, 64, 61, 90, 5):
             await priced(spending, Settled(rounds), Settled(rounds), tight=True)
         assert asked == [5, 64, 62, 90]
@@ -135,19 +135,19 @@ def test_whoever_asks_while_an_answer_is_made_gets_that_one(tmp_path: Path, monk
 
     async def play() -> None:
         async with stage(tmp_path, CASES["in step"]) as on:
-            first = asyncio.create_task(on.server._desk.answer())
-            others = [asyncio.create_task(on.server._desk.answer()) for _ in range(20)]
+            first = asyncio.create_task(on.server._status_reporter.answer())
+            others = [asyncio.create_task(on.server._status_reporter.answer()) for _ in range(20)]
             await asyncio.sleep(0)
             first.cancel()  # whoever asked first hangs up
             ready.set()
             assert {json.loads(answer)["answer"] for answer in await asyncio.gather(*others)} == {0}
-            assert json.loads(await on.server._desk.answer()) == {"answer": 1}
+            assert json.loads(await on.server._status_reporter.answer()) == {"answer": 1}
 
     played(play)
 
 
 async def asked(on: Stage) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(await status_of(Place(f"127.0.0.1:{on.port}"), 60))
+    found: dict[str, Any] = json.loads(await status_of(Endpoint(f"127.0.0.1:{on.port}"), 60))
     return found
 
 

@@ -12,12 +12,12 @@ import pytest
 
 from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.network.protocol.wire_messages import to_server
-from crescendo.network.transport import pending_streams as door
-from crescendo.network.transport.channels import JOIN, STATUS, Place, status_of
-from crescendo.network.transport.pending_streams import Porch
+from crescendo.network.transport import pending_streams
+from crescendo.network.transport.channels import JOIN, STATUS, Endpoint, status_of
+from crescendo.network.transport.pending_streams import PendingStreams
 from tests.network import raw_streams
 from tests.network.house import RELAY, Attack, Patch, each, each_without, house, play, succeeds
-from tests.network.raw_streams import Line
+from tests.network.raw_streams import RawStream
 from tests.network.silence import MANY, silent_streams, until_ended
 
 
@@ -31,60 +31,60 @@ class From:
         return f"ipv4:{self._address}:1"
 
 
-async def stand(porch: Porch, address: str) -> None:
-    async with porch.stay(From(address)):
+async def stand(pending: PendingStreams, address: str) -> None:
+    async with pending.counted(From(address)):
         await asyncio.Event().wait()
 
 
 def test_who_crowds_the_porch_takes_places_from_itself_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(door, "SPARE", 10)
+    monkeypatch.setattr(pending_streams, "SPARE", 10)
 
     async def come() -> None:
-        porch = Porch(0)
-        quiet = asyncio.create_task(stand(porch, "10.0.0.1"))
+        pending = PendingStreams(0)
+        quiet = asyncio.create_task(stand(pending, "10.0.0.1"))
         await asyncio.sleep(0)
-        crowd = [asyncio.create_task(stand(porch, "10.0.0.2")) for _ in range(30)]
+        crowd = [asyncio.create_task(stand(pending, "10.0.0.2")) for _ in range(30)]
         await asyncio.wait(crowd, timeout=raw_streams.DEADLINE, return_when=asyncio.FIRST_COMPLETED)
-        assert len(porch) == 10 and not quiet.done()
+        assert len(pending) == 10 and not quiet.done()
         gone = [task.done() for task in crowd]
         assert gone == sorted(gone, reverse=True), "the oldest go first"
         for task in (quiet, *crowd):
             task.cancel()
         await asyncio.gather(quiet, *crowd, return_exceptions=True)
-        assert len(porch) == 0
+        assert len(pending) == 0
 
     asyncio.run(come())
 
 
 async def those_that_say_nothing_make_room_for_those_that_do(folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(door, "SPARE", 10)
+        patch.setattr(pending_streams, "SPARE", 10)
         async with house(folder) as here:
             good, late = [here.client(c) for c in (0, 1)], here.client(2)
             for client in good:
                 await client.join()
-            room = here.served._porch.room
+            room = here.served._pending.room
             async with silent_streams(here.port, JOIN, RELAY, STATUS) as silent:
                 await until_ended(silent, MANY - room)
-                assert len(here.served._porch) <= room
+                assert len(here.served._pending) <= room
                 answer = await late.join()
                 assert isinstance(answer, pb.ToClient) and answer.HasField("welcome"), answer
-                assert await status_of(Place(f"127.0.0.1:{here.port}"), raw_streams.DEADLINE)
+                assert await status_of(Endpoint(f"127.0.0.1:{here.port}"), raw_streams.DEADLINE)
                 await asyncio.gather(*(client.behave() for client in (*good, late)))
 
 
 async def one_name_does_not_fill_the_line_with_hellos(folder: Path) -> None:
     """Its streams are many, and what waits for the disk is one hello."""
     async with house(folder) as here:
-        async with here.served.line.held():  # the disk is slow
-            lines = [Line(here.channel) for _ in range(30)]
+        async with here.served.commit_queue.paused():  # the disk is slow
+            lines = [RawStream(here.channel) for _ in range(30)]
             for line in lines:
                 await line.say(to_server(here.client(0).hello()))
             heard = [asyncio.create_task(line.hear()) for line in lines]
             async with asyncio.timeout(raw_streams.DEADLINE):
                 while sum(task.done() for task in heard) < len(lines) - 1:
                     await asyncio.wait([task for task in heard if not task.done()], return_when=asyncio.FIRST_COMPLETED)
-            assert len(here.served.line) <= 1
+            assert len(here.served.commit_queue) <= 1
             answers = [task.result() for task in heard if task.done()]
             assert all(isinstance(one, pb.ToClient) and "come back" in one.refusal.reason for one in answers), answers
         await asyncio.gather(*heard)
@@ -106,7 +106,7 @@ def first_come_first_served(patch: Patch) -> None:
 
 
 def room_for_everybody(patch: Patch) -> None:
-    patch.setattr(Porch, "_make_room", lambda self: None)
+    patch.setattr(PendingStreams, "_evict", lambda self: None)
     patch.setattr(raw_streams, "DEADLINE", 1.0)
 
 

@@ -13,22 +13,21 @@ import grpc.aio
 import pytest
 
 from crescendo.core.messages import Settled
-from crescendo.network.aggregator import upstream as uplink
+from crescendo.network.aggregator import upstream
 from crescendo.network.aggregator.node import Node, Work
 from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.network.protocol.tree_messages import Alive
 from crescendo.network.protocol.wire_messages import Hello, Ping, VoidRound, to_server
-from crescendo.network.server.aggregator_requests import ServerHouse
-from crescendo.network.server.aggregator_session import Link
+from crescendo.network.server.aggregator_requests import ServerAggregators
+from crescendo.network.server.aggregator_session import AggregatorSession
 from crescendo.network.server.service import Silence
-from crescendo.network.transport import pending_streams as door
-from crescendo.network.transport import rate_limits as conduct
-from crescendo.network.transport.channels import JOIN, Place
+from crescendo.network.transport import pending_streams, rate_limits
+from crescendo.network.transport.channels import JOIN, Endpoint
 from tests.conformance.cases import case
 from tests.network import raw_streams
 from tests.network.house import RELAY, Attack, House, each, house, play, refused, waits
 from tests.network.mallory import Mallory
-from tests.network.raw_streams import End, Line, channel_to
+from tests.network.raw_streams import End, RawStream, channel_to
 from tests.network.silence import MANY, silent_streams, until_ended
 from tests.network.stage import until
 
@@ -72,12 +71,12 @@ async def below(folder: Path, raw: dict[str, Any] = FAR) -> AsyncIterator[Below]
                 agreed.names,
                 agreed.wire,
                 agreed.objective.size,
-                above.served.hall.limits,
+                above.served.service.limits,
             )
             return Work(agreed.terms, text, *about)
 
         said: asyncio.Queue[str] = asyncio.Queue()
-        place, stop = Place(f"127.0.0.1:{above.port}"), asyncio.Event()
+        place, stop = Endpoint(f"127.0.0.1:{above.port}"), asyncio.Event()
         node = Node("node", place, build, log=lambda event, **facts: said.put_nowait(event))
         running = asyncio.create_task(node.run("127.0.0.1:0", stop))
         try:
@@ -101,14 +100,14 @@ def void(here: Below, i: int) -> pb.ToServer:
 async def a_flood_of_void_rounds_does_not_go_up(folder: Path) -> None:
     """Rounds that cannot be, or were said to be void before, are answered where they come; who says them waits."""
     passed: list[int] = []
-    on_below = ServerHouse.on_below
+    on_below = ServerAggregators.on_below
 
-    async def count(self: ServerHouse, link: Link, name: str, message: Any) -> None:
+    async def count(self: ServerAggregators, link: AggregatorSession, name: str, message: Any) -> None:
         passed.append(message.round)
         await on_below(self, link, name, message)
 
     with pytest.MonkeyPatch.context() as patch, waits(burst=20) as noted:
-        patch.setattr(ServerHouse, "on_below", count)
+        patch.setattr(ServerAggregators, "on_below", count)
         async with below(folder) as here:
             bad, good = here.client(0), here.client(1)
             await good.join()
@@ -127,37 +126,37 @@ async def one_that_says_much_does_not_keep_the_link_waiting_for_the_disk(folder:
         await bad.join()
         served = here.above.served
         assert bad.line is not None
-        async with served.line.held():  # the disk is slow
+        async with served.commit_queue.paused():  # the disk is slow
             await bad.line.say(*(void(here, i) for i in range(5)))
-            await until(lambda: len(served.line) >= 4)
+            await until(lambda: len(served.commit_queue) >= 4)
         await here.finish(0, 1, 2)
 
 
 async def a_name_has_one_hello_on_its_way_up(folder: Path) -> None:
     """Also if it hangs up at once, again and again."""
     asked: list[str] = []
-    on_hello = ServerHouse.on_hello
+    on_hello = ServerAggregators.on_hello
 
-    async def count(self: ServerHouse, link: Link, hello: Any) -> None:
+    async def count(self: ServerAggregators, link: AggregatorSession, hello: Any) -> None:
         asked.append(hello.name)
         await on_hello(self, link, hello)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ServerHouse, "on_hello", count)
+        patch.setattr(ServerAggregators, "on_hello", count)
         async with below(folder) as here:
-            async with here.above.served.line.held():  # the disk is slow
-                first = Line(here.channel)
+            async with here.above.served.commit_queue.paused():  # the disk is slow
+                first = RawStream(here.channel)
                 await first.say(to_server(here.client(0).hello()))
                 await until(lambda: bool(asked))
                 first.cut()
                 for _ in range(20):
-                    line = Line(here.channel)
+                    line = RawStream(here.channel)
                     await line.say(to_server(here.client(0).hello()))
                     answer = await line.hear()
                     assert isinstance(answer, pb.ToClient) and "come back" in answer.refusal.reason, answer
                 assert asked == ["client 0"]
             await here.finish(1, 2)
-            assert here.node.guests._asked == {} and 0 not in here.above.served.peers
+            assert here.node.downstream._asked == {} and 0 not in here.above.served.peers
 
 
 # -- streams and memory ------------------------------------------------------------------------------------------------------
@@ -165,7 +164,7 @@ async def a_name_has_one_hello_on_its_way_up(folder: Path) -> None:
 
 async def a_name_has_one_stream_that_asks(folder: Path) -> None:
     async with below(folder) as here:
-        lines = [Line(here.channel) for _ in range(30)]
+        lines = [RawStream(here.channel) for _ in range(30)]
         for line in lines:
             await line.say(to_server(Hello("client 0", "0" * 32)))
             answer = await line.hear()
@@ -178,12 +177,12 @@ async def a_name_has_one_stream_that_asks(folder: Path) -> None:
 
 async def streams_that_say_nothing_are_bounded_here_too(folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(door, "SPARE", 10)
+        patch.setattr(pending_streams, "SPARE", 10)
         async with below(folder) as here:
-            room = here.node.porch.room
+            room = here.node.pending.room
             async with silent_streams(here.node.port, JOIN, RELAY) as silent:
                 await until_ended(silent, MANY - room)
-                assert len(here.node.porch) <= room
+                assert len(here.node.pending) <= room
                 await here.finish(0, 1, 2)
 
 
@@ -208,7 +207,7 @@ async def after_a_loss_the_word_of_a_client_is_taken_here_too(folder: Path) -> N
 async def one_that_keeps_breaking_the_rules_is_shut_out_here_too(folder: Path) -> None:
     async with below(folder) as here:
         bad = here.client(0)
-        assert conduct.STRIKES <= await bad.break_rules(most=100) < 100
+        assert rate_limits.STRIKES <= await bad.break_rules(most=100) < 100
         await here.finish(1, 2)
 
 
@@ -224,8 +223,8 @@ async def a_liar_behind_an_aggregator_does_not_write_to_the_journal_at_will(fold
 
 def test_what_waits_for_a_parent_that_does_not_read_is_bounded() -> None:
     async def fill() -> None:
-        outgoing = uplink.Outgoing()
-        for n in range(uplink.MOST_UP):
+        outgoing = upstream.SendQueue()
+        for n in range(upstream.MAX_QUEUED_UP):
             await asyncio.wait_for(outgoing.room(), raw_streams.DEADLINE)
             outgoing.put(Alive(n))
         waiting = asyncio.create_task(outgoing.room())
@@ -239,7 +238,7 @@ def test_what_waits_for_a_parent_that_does_not_read_is_bounded() -> None:
 
 def test_an_aggregator_that_does_not_read_is_hung_up_on() -> None:
     async def fill() -> None:
-        link = Link("node", most=5)
+        link = AggregatorSession("node", most=5)
         for n in range(5):
             link.say(Ping(n))
             assert not link.closed.is_set()

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from crescendo.logs import quiet
-from crescendo.network.aggregator import upstream as uplink
+from crescendo.network.aggregator import upstream
 from crescendo.network.aggregator.node import Node, Work
-from crescendo.network.client.client_session import _Talk
+from crescendo.network.client.client_session import _Connection
 from crescendo.network.client.participant import Contract, Seen
 from crescendo.network.protocol.wire_messages import Goodbye
-from crescendo.network.transport.channels import Patience, Place
+from crescendo.network.transport.channels import Backoff, Endpoint
 from tests.conformance.cases import case
 from tests.network.stage import SOON, Fake, Stage, stage, until
 
@@ -41,7 +41,7 @@ async def until_gone(made: Stage, *clients: int) -> None:
 
 async def come_back(made: Stage, c: int) -> Fake:
     """After a cut; for a moment there may be nobody."""
-    fake = await made.join(c, last=0, k=1, acknowledged=made.hall.durable.settled(c))
+    fake = await made.join(c, last=0, k=1, acknowledged=made.service.durable.settled(c))
     await fake.k(1)
     return fake
 
@@ -59,7 +59,7 @@ def test_a_client_whose_stream_closed_without_a_word_is_waited_for(tmp_path: Pat
             again = await come_back(made, 1)
             await again.say(Goodbye(finished=True))
             await asyncio.wait_for(made.server.all_told.wait(), SOON)
-            assert made.hall.durable.present.all(), "to be finished is not to leave"
+            assert made.service.durable.present.all(), "to be finished is not to leave"
 
     asyncio.run(play())
 
@@ -72,7 +72,7 @@ def test_a_client_that_ends_while_it_reconnects_says_goodbye_all_the_same(tmp_pa
             one.call.cancel()  # in the instant in which it heard of the end
             over = asyncio.Event()
             over.set()
-            talk = _Talk(Place(f"127.0.0.1:{made.port}"), nothing_to_do(made), f"{0:032x}", quiet, over)
+            talk = _Connection(Endpoint(f"127.0.0.1:{made.port}"), nothing_to_do(made), f"{0:032x}", quiet, over)
             await asyncio.wait_for(talk.one_stream(), SOON)
             await asyncio.wait_for(made.server.all_told.wait(), SOON)
 
@@ -91,7 +91,7 @@ def nothing_to_do(made: Stage) -> Any:
 async def below_a_node(made: Stage, log: list[str]) -> AsyncIterator[asyncio.Task[bool]]:
     """From here on clients of the stage join by way of an aggregator."""
     agreed = made.agreed
-    about = agreed.federation, agreed.digest, tuple(agreed.names), agreed.wire, 5, made.hall.limits
+    about = agreed.federation, agreed.digest, tuple(agreed.names), agreed.wire, 5, made.service.limits
     work = Work(agreed.terms, agreed.text, *about)
     up = asyncio.Event()
 
@@ -100,7 +100,7 @@ async def below_a_node(made: Stage, log: list[str]) -> AsyncIterator[asyncio.Tas
         if event == "joined" and "parent" in facts:
             up.set()
 
-    node = Node("node", Place(f"127.0.0.1:{made.port}"), lambda text: work, patience=Patience(0.01, 0.1), log=note)
+    node = Node("node", Endpoint(f"127.0.0.1:{made.port}"), lambda text: work, backoff=Backoff(0.01, 0.1), log=note)
     running = asyncio.create_task(node.run("127.0.0.1:0", asyncio.Event()))
     await asyncio.wait_for(up.wait(), SOON)
     made.port = node.port
@@ -165,7 +165,7 @@ def test_an_aggregator_waits_for_a_server_that_is_started_again_and_not_for_ever
                 await until(lambda: log.count(f"joined 127.0.0.1:{parent}") == 2)
                 await come_back(again, 1)
                 assert not running.done()
-            monkeypatch.setattr(uplink, "LINGER", 0.0)
+            monkeypatch.setattr(upstream, "LINGER", 0.0)
             assert await asyncio.wait_for(running, SOON)
 
     asyncio.run(play())

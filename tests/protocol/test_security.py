@@ -19,7 +19,7 @@ from crescendo.cli.certs import make_certificates
 from crescendo.cli.main import app
 from crescendo.errors import DataError, PeerError, UsageError
 from crescendo.network.transport import security
-from crescendo.network.transport.security import Doorkeeper, Identity
+from crescendo.network.transport.security import Authenticator, Identity
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def visit(
 
     async def door(request: bytes, context: Any) -> bytes:
         try:
-            keeper = Doorkeeper.of(server)
+            keeper = Authenticator.of(server)
             (keeper.aggregator if relays else keeper)(name, token, context)
         except PeerError as error:
             return str(error).encode()
@@ -184,7 +184,7 @@ def test_the_server_holds_no_token(tokens: Path) -> None:
 def test_a_name_that_is_struck_off_the_list_stays_out_at_once(tokens: Path, tmp_path: Path) -> None:
     listed = tmp_path / "tokens.json"
     listed.write_bytes((tokens / "server" / "tokens.json").read_bytes())
-    door, token = Doorkeeper(listed), security.client_token(tokens / "clients" / "alice")
+    door, token = Authenticator(listed), security.client_token(tokens / "clients" / "alice")
     door("alice", token, None)
     kept = [entry for entry in json.loads(listed.read_text()) if entry["name"] != "alice"]
     listed.write_text(json.dumps(kept))
@@ -193,7 +193,7 @@ def test_a_name_that_is_struck_off_the_list_stays_out_at_once(tokens: Path, tmp_
 
 
 def test_the_answer_to_a_wrong_secret_tells_nothing_about_names_or_secrets(tokens: Path) -> None:
-    door = Doorkeeper.of(tokens / "server")
+    door = Authenticator.of(tokens / "server")
     said = set()
     for name in ("alice", "unheard of"):
         with pytest.raises(PeerError) as error:
@@ -264,7 +264,7 @@ def test_files_that_are_missing_or_broken_are_named(tmp_path: Path) -> None:
     for broken in ("{", "{}", '[{"name": 1}]', "[1]", '[{"name": "a", "role": "king", "sha256": "b"}]'):
         (tmp_path / "tokens.json").write_text(broken)
         with pytest.raises(DataError, match="is not a list of name, role and sha256"):
-            Doorkeeper.of(tmp_path)
+            Authenticator.of(tmp_path)
 
 
 @pytest.mark.parametrize("uri", ["", "urn:crescendo:", "urn:crescendo:king:a", "spiffe://a/b", "urn:crescendo:client"])

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from crescendo.core.vectors import WIRES, decode, encode, rounded
 from crescendo.errors import PeerError, UsageError
-from crescendo.network.protocol import vector_parts as wire
+from crescendo.network.protocol import vector_parts
 from crescendo.network.protocol.vector_parts import PART, Assembly, Part, split
 
 LARGEST = {"float64": 1e308, "float32": 3e38, "float16": 6e4, "bfloat16": 3e38}
@@ -24,7 +24,7 @@ quick = settings(deadline=None, max_examples=60)
 
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(wire, "PART", 24)
+    monkeypatch.setattr(vector_parts, "PART", 24)
     return 24
 
 
@@ -99,7 +99,7 @@ def test_bytes_that_are_not_finite_or_not_as_many_are_refused(kind: str) -> None
 @given(numbers=st.integers(1, 50), kind=st.sampled_from(WIRES))
 def test_a_vector_in_parts_comes_back_whole(numbers: int, kind: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wire, "PART", 24)
+        patch.setattr(vector_parts, "PART", 24)
         data = encode(np.arange(numbers, dtype=float), kind)
         parts, assembly = list(split(7, data, kind)), Assembly(numbers)
         assert all(len(part.data) <= 24 for part in parts)
@@ -168,7 +168,7 @@ def test_floats_that_are_not_agreed_are_refused() -> None:
 @given(st.lists(st.tuples(*[st.integers(0, 6)] * 4, st.sampled_from([*WIRES, "x"]), st.integers(0, 30)), max_size=40))
 def test_whatever_comes_no_more_is_held_than_one_vector(messages: list[tuple[int, int, int, int, str, int]]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wire, "PART", 8)
+        patch.setattr(vector_parts, "PART", 8)
         assembly = Assembly(4)
         for about, part, parts, numbers, kind, size in messages:
             try:

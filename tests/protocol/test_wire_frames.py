@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crescendo.errors import PeerError
-from crescendo.network.protocol import framing as wire_frames
+from crescendo.network.protocol import framing
 from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.network.protocol.framing import Framed, cut, framed, heard
 from crescendo.network.protocol.wire_messages import UpdatePart, broadcast_parts, from_client
@@ -32,7 +32,7 @@ updates = st.builds(pb.UpdatePart, federation=st.text(max_size=5), digest=st.jus
 
 @pytest.fixture(autouse=True)
 def nothing_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire_frames, "SMALL", 0)
+    monkeypatch.setattr(framing, "SMALL", 0)
 
 
 def rest_of(vector: pb.Part) -> pb.Part:

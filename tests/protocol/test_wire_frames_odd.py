@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from google.protobuf.message import DecodeError
 
-from crescendo.network.protocol import framing as wire_frames
+from crescendo.network.protocol import framing
 from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.network.protocol.framing import cut, heard
 
@@ -21,9 +21,9 @@ def number(length: int, zeros: int) -> bytes:
 def test_a_length_with_zeros_before_it_is_left_to_protobuf(
     place: int, zeros: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wire_frames, "SMALL", 0)
+    monkeypatch.setattr(framing, "SMALL", 0)
     made = bytes(200)
-    for at, tag in enumerate((wire_frames.DATA, wire_frames.VECTOR, wire_frames.MESSAGE)):
+    for at, tag in enumerate((framing.DATA, framing.VECTOR, framing.MESSAGE)):
         made = bytes([tag]) + number(len(made), zeros if at == place else 0) + made
     try:
         sound = pb.ToServer.FromString(made)

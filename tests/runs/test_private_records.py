@@ -22,7 +22,7 @@ from crescendo.config.to_terms import terms_text
 from crescendo.federation.agreement import build_terms
 from crescendo.errors import ConfigError, Refused
 from crescendo.privacy.mechanisms.admission import enough_declared, most_records
-from crescendo.network.transport.channels import Patience, Place
+from crescendo.network.transport.channels import Backoff, Endpoint
 from crescendo.storage.ledger.open_ledger import open_ledger
 from tests.config.small import SMALL
 from tests.runs.test_records_alone import agreed
@@ -46,13 +46,13 @@ ALLOWED: dict[str, Any] = {"epsilon": 20.0, "delta": 1e-5}
 async def joined(on: Stage, folder: Path, data: Path, log: list[dict[str, Any]]) -> Joined:
     return await asyncio.to_thread(
         join,
-        Place(f"127.0.0.1:{on.port}"),
+        Endpoint(f"127.0.0.1:{on.port}"),
         "client 0",
         Source(str(data)),
         folder / "client",
         Policy.model_validate(ALLOWED),
         log=lambda event, **facts: log.append({"event": event, **facts}),
-        patience=Patience(0.02, 0.2),
+        backoff=Backoff(0.02, 0.2),
     )
 
 
@@ -75,7 +75,7 @@ def test_bad_records_are_counted_by_their_owner_and_the_client_goes_on(
         async with stage(tmp_path / "served", SERVED) as on:
             log: list[dict[str, Any]] = []
             result = await joined(on, tmp_path, tmp_path / "mine.csv", log)
-            assert result.last == 2 and np.isfinite(result.model).all() and on.hall.finished
+            assert result.last == 2 and np.isfinite(result.model).all() and on.service.finished
             (line,) = [line for line in log if line["event"] == "records"]
             assert line == {"event": "records", **counted}
             assert ("most_left_out" in [line["event"] for line in log]) == (counted["left_out"] > counted["used"])

@@ -12,10 +12,10 @@ import typer
 from crescendo.cli.common import AsJson, Certs, on_the_network, print_json, structured_log
 from crescendo.errors import UsageError
 from crescendo.logs import Log, quiet
-from crescendo.network.transport.shutdown import Wish, stoppable
+from crescendo.network.transport.shutdown import ShutdownRequest, shutdown_on_signals
 
 if TYPE_CHECKING:
-    from crescendo.network.transport.channels import Patience
+    from crescendo.network.transport.channels import Backoff
 
 commands = typer.Typer(rich_markup_mode=None)
 
@@ -30,13 +30,13 @@ class Tree:
     certs: Path | None = None
 
 
-def aggregate(tree: Tree, *, log: Log = quiet, patience: Patience | None = None) -> bool:
+def aggregate(tree: Tree, *, log: Log = quiet, backoff: Backoff | None = None) -> bool:
     """Aggregate until the run is over (True) or a signal comes."""
-    with stoppable() as wish:
-        return asyncio.run(_aggregate(tree, wish, log, patience))
+    with shutdown_on_signals() as shutdown:
+        return asyncio.run(_aggregate(tree, shutdown, log, backoff))
 
 
-async def _aggregate(tree: Tree, wish: Wish, log: Log, patience: Patience | None) -> bool:
+async def _aggregate(tree: Tree, shutdown: ShutdownRequest, log: Log, backoff: Backoff | None) -> bool:
     from crescendo.cli.addresses import listening, place
     from crescendo.federation.agreement import build_terms
     from crescendo.network.aggregator.node import Node, Work
@@ -56,9 +56,9 @@ async def _aggregate(tree: Tree, wish: Wish, log: Log, patience: Patience | None
         )
 
     there, here = place(tree.parent, tree.certs), listening(tree.listen, tree.certs)
-    node = Node(tree.name, there, build, here.admit, patience, log)
+    node = Node(tree.name, there, build, here.admit, backoff, log)
     try:
-        return await node.run(here.address, wish.event(), here.credentials)
+        return await node.run(here.address, shutdown.event(), here.credentials)
     except RuntimeError as error:
         raise UsageError(f"{tree.listen} cannot be listened on ({error}); is the port in use?") from None
 

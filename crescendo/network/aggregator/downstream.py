@@ -16,10 +16,10 @@ from crescendo.core.vectors import Raw, decode
 from crescendo.errors import PeerError
 from crescendo.network.protocol.tree_messages import Below
 from crescendo.network.protocol.wire_messages import Hello, Refusal, VoidRound, Welcome
-from crescendo.network.server.aggregator_session import Link
-from crescendo.network.server.session import Peer
+from crescendo.network.server.aggregator_session import AggregatorSession
+from crescendo.network.server.session import Session
 from crescendo.network.transport.pending_streams import BUSY
-from crescendo.network.transport.rate_limits import Conduct
+from crescendo.network.transport.rate_limits import RateLimits
 from crescendo.privacy.mechanisms.norm_limits import TooLong
 
 if TYPE_CHECKING:
@@ -29,31 +29,31 @@ ANSWER = 60.0  # seconds in which the server has to answer a hello
 
 
 @dataclass(eq=False)
-class Asked:
+class PendingHello:
     """A hello that waits for the server's answer, and who waits for it: a stream, an aggregator below, or nobody any more."""
 
     hello: Hello
-    who: asyncio.Future[Guest | Refusal] | Link | None
+    who: asyncio.Future[DownstreamSession | Refusal] | AggregatorSession | None
 
 
-class Guest(Peer):
+class DownstreamSession(Session):
     """A client that has joined at an aggregator, and what it said about itself: the k it has seen and its last round."""
 
-    def __init__(self, client: int, conduct: Conduct, hello: Hello, epoch: int) -> None:
-        super().__init__(client, conduct)
+    def __init__(self, client: int, rate_limits: RateLimits, hello: Hello, epoch: int) -> None:
+        super().__init__(client, rate_limits)
         self.k, self.last, self.epoch = hello.k, hello.last, epoch
         self.voids: set[int] = set()  # rounds that it declared void, on this stream
 
 
-class Guests:
+class Downstream:
     """All clients below a node."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self.peers: dict[int, Guest] = {}
-        self.behind: dict[int, Link] = {}  # clients that are behind an aggregator below
-        self.conduct: defaultdict[int, Conduct] = defaultdict(Conduct)
-        self._asked: dict[str, Asked] = {}  # one of a name: however often it comes, one hello is on its way
+        self.peers: dict[int, DownstreamSession] = {}
+        self.behind: dict[int, AggregatorSession] = {}  # clients that are behind an aggregator below
+        self.rate_limits: defaultdict[int, RateLimits] = defaultdict(RateLimits)
+        self._asked: dict[str, PendingHello] = {}  # one of a name: however often it comes, one hello is on its way
 
     def send_away(self, why: str) -> None:
         for peer in list(self.peers.values()):
@@ -65,9 +65,9 @@ class Guests:
 
     # -- coming and going ----------------------------------------------------------------------------------------------
 
-    async def introduce(self, hello: Hello) -> Guest | Refusal:
+    async def introduce(self, hello: Hello) -> DownstreamSession | Refusal:
         """Ask the server about a client that has come here: its place, if it is let in. Call `left` in the end."""
-        answer: asyncio.Future[Guest | Refusal] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[DownstreamSession | Refusal] = asyncio.get_running_loop().create_future()
         if not self.ask(replace(hello, token=""), answer):
             return BUSY
         asked = self._asked[hello.name]
@@ -75,20 +75,20 @@ class Guests:
             await asyncio.wait({answer}, timeout=ANSWER)
             return answer.result() if answer.done() else Refusal("the server does not answer; come back later")
         except asyncio.CancelledError:
-            if answer.done() and isinstance(peer := answer.result(), Peer):
+            if answer.done() and isinstance(peer := answer.result(), Session):
                 self.left(peer)
             raise
         finally:
             asked.who = None
 
-    def ask(self, hello: Hello, who: asyncio.Future[Guest | Refusal] | Link) -> bool:
+    def ask(self, hello: Hello, who: asyncio.Future[DownstreamSession | Refusal] | AggregatorSession) -> bool:
         """Pass a hello up, unless one of the same name is on its way or too much else is."""
         work, _ = self._node.known
-        if hello.name in self._asked or not self._node.uplink.is_free:
+        if hello.name in self._asked or not self._node.upstream.is_free:
             return False
         self._vacate(hello.name, work)
-        self._asked[hello.name] = Asked(hello, who)
-        self._node.uplink.send(Below(hello.name, hello))
+        self._asked[hello.name] = PendingHello(hello, who)
+        self._node.upstream.send(Below(hello.name, hello))
         return True
 
     def _vacate(self, name: str, work: Work) -> None:
@@ -98,13 +98,13 @@ class Guests:
         if older is not None:
             older.close(Refusal("this client has joined again from elsewhere; if these are two copies, stop one", True))
         if older is not None or link is not None:
-            self._node.uplink.send(Below(name))
+            self._node.upstream.send(Below(name))
 
-    def _enter(self, welcome: Welcome, hello: Hello) -> Guest:
+    def _enter(self, welcome: Welcome, hello: Hello) -> DownstreamSession:
         """A client was let in by the server."""
         work, core = self._node.known
         c = welcome.client
-        peer = Guest(c, self.conduct[c], hello, welcome.epoch)
+        peer = DownstreamSession(c, self.rate_limits[c], hello, welcome.epoch)
         self.peers[c] = peer
         self.behind.pop(c, None)
         core.join(c, [c])
@@ -117,14 +117,14 @@ class Guests:
         asked = self._asked.pop(name, None)
         who = None if asked is None else asked.who
         c = work.names.index(name) if name in work.names else -1
-        link = who if isinstance(who, Link) else self.behind.get(c)
+        link = who if isinstance(who, AggregatorSession) else self.behind.get(c)
         if asked is not None and isinstance(who, asyncio.Future):
             if isinstance(message, Refusal):
                 who.set_result(message)
             else:  # now, or a broadcast that follows at once would pass it by
                 who.set_result(self._enter(message, asked.hello))
         elif isinstance(message, Welcome) and who is None and c not in self.peers:
-            self._node.uplink.send(Below(name))  # nobody waits for it any more
+            self._node.upstream.send(Below(name))  # nobody waits for it any more
         elif link is not None:
             if isinstance(message, Welcome):
                 self.behind[c] = link
@@ -134,24 +134,24 @@ class Guests:
             peer = self.peers[c]
             peer.close(message) if message.final or message.round is None else peer.say(message)
 
-    def left(self, peer: Peer) -> None:
+    def left(self, peer: Session) -> None:
         """A client's stream has ended."""
         c = peer.client
         if self.peers.get(c) is peer and self._node.work is not None and self._node.core is not None:
             del self.peers[c]
             self._node.core.part(c)
-            self._node.uplink.send(Below(self._node.work.names[c]))
+            self._node.upstream.send(Below(self._node.work.names[c]))
             self._node.log("disconnected", client=self._node.work.names[c])
 
-    def left_behind(self, link: Link, name: str) -> None:
+    def left_behind(self, link: AggregatorSession, name: str) -> None:
         """A client that was behind an aggregator below has gone."""
         work, _ = self._node.known
         c = work.names.index(name) if name in work.names else -1
         if self.behind.get(c) is link:
             del self.behind[c]
-            self._node.uplink.send(Below(name))
+            self._node.upstream.send(Below(name))
 
-    def link_ended(self, link: Link) -> None:
+    def link_ended(self, link: AggregatorSession) -> None:
         """An aggregator below has gone, and everybody behind it."""
         assert self._node.work is not None
         for asked in self._asked.values():
@@ -159,11 +159,11 @@ class Guests:
                 asked.who = None
         for c in [c for c, behind in self.behind.items() if behind is link]:
             del self.behind[c]
-            self._node.uplink.send(Below(self._node.work.names[c]))
+            self._node.upstream.send(Below(self._node.work.names[c]))
 
     # -- what they hand in ---------------------------------------------------------------------------------------------
 
-    def take(self, peer: Guest, round: int, data: Raw) -> bool:
+    def take(self, peer: DownstreamSession, round: int, data: Raw) -> bool:
         """A whole update of a client has come: True if it is new."""
         work, core = self._node.known
         if (reason := self._impossible(peer, round)) is not None:
@@ -180,7 +180,7 @@ class Guests:
         self._node.kick()
         return is_new
 
-    def _too_long(self, peer: Guest, update: Update) -> bool:
+    def _too_long(self, peer: DownstreamSession, update: Update) -> bool:
         """Refuse here what the server cannot tell in a sum, and as it would: the pair becomes void and the client is told."""
         work, _ = self._node.known
         i, c = update.round, update.client
@@ -193,7 +193,7 @@ class Guests:
             peer.say(Refusal(str(error), False, i))
             return True
 
-    def void(self, peer: Guest, message: VoidRound) -> bool:
+    def void(self, peer: DownstreamSession, message: VoidRound) -> bool:
         """A client says that a round's bytes are gone: True if that is news, which goes up. The server has the last word."""
         _, core = self._node.known
         c, i = peer.client, message.round
@@ -203,11 +203,11 @@ class Guests:
             peer.say(Refusal(reason, False, i))
         elif i not in peer.voids:
             peer.voids.add(i)
-            self._node.uplink.send(Below(self._node.known[0].names[c], message))
+            self._node.upstream.send(Below(self._node.known[0].names[c], message))
             return True
         return False
 
-    def _impossible(self, peer: Guest, i: int) -> str | None:
+    def _impossible(self, peer: DownstreamSession, i: int) -> str | None:
         """Why a round cannot be this client's, by what is known here; None if it can be."""
         work, core = self._node.known
         terms, name, k = work.terms, work.names[peer.client], max(self._node.k, peer.k)

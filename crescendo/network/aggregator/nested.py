@@ -8,7 +8,7 @@ from crescendo.core.messages import Sum
 from crescendo.core.vectors import decode
 from crescendo.network.protocol.tree_messages import Below, NodeHello
 from crescendo.network.protocol.wire_messages import Goodbye, Hello, VoidRound
-from crescendo.network.server.aggregator_session import Link
+from crescendo.network.server.aggregator_session import AggregatorSession
 from crescendo.network.server.aggregator_stream import admit_aggregator
 from crescendo.network.server.service import IncomingSum
 from crescendo.network.transport.pending_streams import BUSY
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from crescendo.network.aggregator.node import Node
 
 
-class NodeHouse:
+class NestedAggregators:
     """A node behind its door for aggregators."""
 
     def __init__(self, node: Node, admit: Any) -> None:
@@ -31,22 +31,22 @@ class NodeHouse:
     def admit(self, hello: NodeHello, context: Any) -> None:
         admit_aggregator(self._admit, hello, context)
 
-    async def on_link(self, link: Link, carries: tuple[int, ...]) -> None:
+    async def on_link(self, link: AggregatorSession, carries: tuple[int, ...]) -> None:
         _, core = self._node.known
         core.join(link, (), carries)
 
-    async def on_hello(self, link: Link, hello: Hello) -> None:
-        if not self._node.guests.ask(hello, link):
+    async def on_hello(self, link: AggregatorSession, hello: Hello) -> None:
+        if not self._node.downstream.ask(hello, link):
             link.above(hello.name, BUSY)
 
-    async def on_below(self, link: Link, name: str, message: VoidRound | Goodbye) -> None:
-        await self._node.uplink.room()
-        self._node.uplink.send(Below(name, message))
+    async def on_below(self, link: AggregatorSession, name: str, message: VoidRound | Goodbye) -> None:
+        await self._node.upstream.room()
+        self._node.upstream.send(Below(name, message))
 
-    async def on_gone(self, link: Link, name: str) -> None:
-        self._node.guests.left_behind(link, name)
+    async def on_gone(self, link: AggregatorSession, name: str) -> None:
+        self._node.downstream.left_behind(link, name)
 
-    async def on_sum(self, link: Link, total: IncomingSum) -> None:
+    async def on_sum(self, link: AggregatorSession, total: IncomingSum) -> None:
         work, core = self._node.known
         low, high = work.terms.block(min(total.pairs[0][0], work.terms.rounds), work.size)
         word = core.receive(link, Sum(total.pairs, decode(total.data, total.wire, high - low)))
@@ -54,10 +54,10 @@ class NodeHouse:
             self._node.pass_down({link: word})
         self._node.kick()
 
-    def on_heard(self, link: Link, clients: tuple[int, ...]) -> None:
-        self._node.heard.update(c for c in clients if self._node.guests.behind.get(c) is link)
+    def on_heard(self, link: AggregatorSession, clients: tuple[int, ...]) -> None:
+        self._node.heard.update(c for c in clients if self._node.downstream.behind.get(c) is link)
 
-    def on_end(self, link: Link) -> None:
+    def on_end(self, link: AggregatorSession) -> None:
         if self._node.core is not None:
             self._node.core.part(link)
-            self._node.guests.link_ended(link)
+            self._node.downstream.link_ended(link)

@@ -23,22 +23,22 @@ from crescendo.core.messages import Sum, Word
 from crescendo.core.terms import Terms
 from crescendo.errors import Refused
 from crescendo.logs import Log, quiet
-from crescendo.network.aggregator.client_streams import ClientDoor
-from crescendo.network.aggregator.downstream import Guests
-from crescendo.network.aggregator.nested import NodeHouse
-from crescendo.network.aggregator.upstream import Uplink
+from crescendo.network.aggregator.client_streams import ClientStreams
+from crescendo.network.aggregator.downstream import Downstream
+from crescendo.network.aggregator.nested import NestedAggregators
+from crescendo.network.aggregator.upstream import Upstream
 from crescendo.network.protocol.tree_messages import Above, Acks, Alive, NodeWelcome, Over, SumRefusal
 from crescendo.network.protocol.wire_messages import Ping, Refusal, Welcome
-from crescendo.network.server.aggregator_session import Link
-from crescendo.network.server.aggregator_stream import NotNow, RelayDoor
-from crescendo.network.server.encoded_broadcasts import Edition, News
+from crescendo.network.server.aggregator_session import AggregatorSession
+from crescendo.network.server.aggregator_stream import AggregatorStreams, TryLater
+from crescendo.network.server.encoded_broadcasts import EncodedBroadcast, News
 from crescendo.network.server.grpc_server import Admit, everybody
-from crescendo.network.transport.channels import Cut, Patience, Place
-from crescendo.network.transport.pending_streams import DOOR_OPTIONS, Porch
+from crescendo.network.transport.channels import Backoff, Endpoint, StreamBroken
+from crescendo.network.transport.pending_streams import SERVER_OPTIONS, PendingStreams
 from crescendo.network.transport.stream_writer import LAST_WORDS
 from crescendo.privacy.mechanisms.norm_limits import Limits
 
-IN_FLIGHT = 2  # sums that may wait for the server's word; what comes meanwhile goes into the next
+MAX_SUMS_IN_FLIGHT = 2  # sums that may wait for the server's word; what comes meanwhile goes into the next
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,36 +61,36 @@ class Node:
     def __init__(
         self,
         name: str,
-        parent: Place,
+        parent: Endpoint,
         build: Callable[[str], Work],
         admit: Admit = everybody,
-        patience: Patience | None = None,
+        backoff: Backoff | None = None,
         log: Log = quiet,
     ) -> None:
         self.name, self.log = name, log
         self._parent, self._build = parent, build
         self.work: Work | None = None
         self.core: Aggregator | None = None
-        self.uplink, self.guests = Uplink(self, parent, patience or Patience()), Guests(self)
+        self.upstream, self.downstream = Upstream(self, parent, backoff or Backoff()), Downstream(self)
         self.heard: set[int] = set()  # clients that were heard of since the last ping
         self.k, self._over = 0, asyncio.Event()
-        self.porch = Porch(0)  # of how many names is said by the terms
-        self._clients = ClientDoor(self, admit, self.porch)
-        self._relays = RelayDoor(NodeHouse(self, admit), log, self.porch)
+        self.pending = PendingStreams(0)  # of how many names is said by the terms
+        self._clients = ClientStreams(self, admit, self.pending)
+        self._relays = AggregatorStreams(NestedAggregators(self, admit), log, self.pending)
         self.port = 0
 
     # -- its life ------------------------------------------------------------------------------------------------------
 
     async def run(self, address: str, stop: asyncio.Event, credentials: Any = None) -> bool:
         """True if the run is over. The server says when: it knows which clients have heard of the end, here and elsewhere."""
-        server = grpc.aio.server(options=DOOR_OPTIONS)
+        server = grpc.aio.server(options=SERVER_OPTIONS)
         server.add_generic_rpc_handlers((self._clients.handlers, self._relays.handlers))
         secure = credentials is not None
         self.port = server.add_secure_port(address, credentials) if secure else server.add_insecure_port(address)
         await server.start()
         self.log("aggregating", port=self.port, parent=self._parent.address)
         talking, stopping, ending = (
-            asyncio.create_task(run) for run in (self.uplink.keep(), stop.wait(), self._over.wait())
+            asyncio.create_task(run) for run in (self.upstream.keep(), stop.wait(), self._over.wait())
         )
         try:
             await asyncio.wait({talking, stopping, ending}, return_when=asyncio.FIRST_COMPLETED)
@@ -98,7 +98,7 @@ class Node:
                 talking.result()
             return self.is_over
         finally:
-            self.porch.close()
+            self.pending.close()
             self._clients.close()
             if self.is_over:
                 for link in self._relays.links:
@@ -111,7 +111,7 @@ class Node:
             self.log("stopped", k=self.k, finished=self.is_over)
 
     def send_everybody_away(self, why: str) -> None:
-        self.guests.send_away(why)
+        self.downstream.send_away(why)
         for link in list(self._relays.links):
             link.close(Refusal(why))
 
@@ -131,7 +131,7 @@ class Node:
         digest = hashlib.sha256(welcome.terms.encode()).hexdigest()
         if self.work is None or self.core is None:
             self.work = self._build(welcome.terms)
-            self.porch.names = len(self.work.names)
+            self.pending.names = len(self.work.names)
             self.core = Aggregator(self.work.terms, self.work.size)
         elif digest != self.work.digest:
             raise Refused("the parent has other terms than before; nothing more is sent, ask its operator")
@@ -140,23 +140,23 @@ class Node:
     @property
     def known(self) -> tuple[Work, Aggregator]:
         """What the subtree works under, while there is a way to the server."""
-        if self.work is None or self.core is None or not self.uplink.is_up:
-            raise NotNow("the aggregator has no way to the server now; come back")
+        if self.work is None or self.core is None or not self.upstream.is_up:
+            raise TryLater("the aggregator has no way to the server now; come back")
         return self.work, self.core
 
     def kick(self) -> None:
         """Send what has come, if not too many sums wait for the server's word."""
-        if self.core is not None and self.uplink.is_up:
-            while len(self.core.unanswered()) < IN_FLIGHT and (total := self.core.pack()) is not None:
-                self.uplink.send(total)
+        if self.core is not None and self.upstream.is_up:
+            while len(self.core.unanswered()) < MAX_SUMS_IN_FLIGHT and (total := self.core.pack()) is not None:
+                self.upstream.send(total)
 
     # -- what the parent says --------------------------------------------------------------------------------------------
 
-    def hear_model(self, word: Word, edition: Edition) -> None:
+    def hear_model(self, word: Word, broadcast: EncodedBroadcast) -> None:
         """A whole broadcast has come."""
         _, core = self.known
         self.k = max(self.k, word.k)
-        self.pass_down(core.hear(word), edition)
+        self.pass_down(core.hear(word), broadcast)
         self.kick()
 
     def hear(self, message: Any) -> None:
@@ -166,37 +166,37 @@ class Node:
             case Acks(yours, epoch):
                 self.pass_down(core.hear(Word(yours, 0, epoch)))
             case Above(name, said) if isinstance(said, Welcome | Refusal):
-                self.guests.answered(name, said)
+                self.downstream.answered(name, said)
             case SumRefusal(id, pairs, reason):
                 self._blame(core.refused(id, pairs), pairs, reason)
             case Ping(number):
-                for voice in (*self.guests.peers.values(), *self._relays.links):
-                    voice.say(Ping(number))
+                for writer in (*self.downstream.peers.values(), *self._relays.links):
+                    writer.say(Ping(number))
                 heard, self.heard = tuple(sorted(self.heard)), set()
-                self.uplink.send(Alive(number, heard))
+                self.upstream.send(Alive(number, heard))
             case Over():
                 self.end()
             case _:
-                raise Cut("the parent spoke out of turn")
+                raise StreamBroken("the parent spoke out of turn")
         self.kick()
 
-    def pass_down(self, parts: Mapping[Any, Word], edition: Edition | None = None) -> None:
+    def pass_down(self, parts: Mapping[Any, Word], broadcast: EncodedBroadcast | None = None) -> None:
         for child, word in parts.items():
             for c, yours in word.yours.items():
-                if isinstance(child, Link):
+                if isinstance(child, AggregatorSession):
                     child.acknowledge(c, yours, word.epoch)
-                    if edition is not None:
-                        child.tell(c, News(edition, yours))
-                elif c == child and c in self.guests.peers:
-                    self.guests.peers[c].acknowledge(yours, word.epoch)
-                    if edition is not None:
-                        self.guests.peers[c].tell(News(edition, yours))
+                    if broadcast is not None:
+                        child.tell(c, News(broadcast, yours))
+                elif c == child and c in self.downstream.peers:
+                    self.downstream.peers[c].acknowledge(yours, word.epoch)
+                    if broadcast is not None:
+                        self.downstream.peers[c].tell(News(broadcast, yours))
 
     def _blame(self, guilty: list[tuple[Any, Sum]], pairs: tuple[tuple[int, int], ...], reason: str) -> None:
         for child, content in guilty:
             shown = [[i, self.known[0].names[c]] for i, c in content.pairs[:20]]
             self.log("refused", pairs=shown, reason=reason)
-            if isinstance(child, Link):
+            if isinstance(child, AggregatorSession):
                 child.say(SumRefusal(content.id, tuple(pair for pair in pairs if pair in content.pairs), reason))
-            elif child in self.guests.peers:
-                self.guests.peers[child].say(Refusal(reason, False, content.pairs[0][0]))
+            elif child in self.downstream.peers:
+                self.downstream.peers[child].say(Refusal(reason, False, content.pairs[0][0]))

@@ -26,18 +26,18 @@ from crescendo.network.protocol.tree_messages import (
 )
 from crescendo.network.protocol.vector_parts import Assembly
 from crescendo.network.protocol.wire_messages import Refusal
-from crescendo.network.server.encoded_broadcasts import Edition
-from crescendo.network.transport.channels import Cut, Hopeless, Patience, Place, channel_to
-from crescendo.network.transport.error_translation import is_hopeless, reason_of
+from crescendo.network.server.encoded_broadcasts import EncodedBroadcast
+from crescendo.network.transport.channels import Backoff, Endpoint, StreamBroken, Unrecoverable, channel_to
+from crescendo.network.transport.error_translation import is_unrecoverable, reason_of
 
 if TYPE_CHECKING:
     from crescendo.network.aggregator.node import Node
 
 LINGER = 60.0  # seconds after the last round in which a parent that is gone may come back
-MOST_UP = 256  # messages that wait for the parent to read them; then clients wait, or are told to come back
+MAX_QUEUED_UP = 256  # messages that wait for the parent to read them; then clients wait, or are told to come back
 
 
-class Outgoing:
+class SendQueue:
     """What waits to go up on one stream."""
 
     def __init__(self) -> None:
@@ -58,19 +58,19 @@ class Outgoing:
 
     @property
     def full(self) -> bool:
-        return self._queue.qsize() >= MOST_UP
+        return self._queue.qsize() >= MAX_QUEUED_UP
 
     async def room(self) -> None:
         """Wait until the parent has read enough."""
         await self._room.wait()
 
 
-class Uplink:
+class Upstream:
     """The stream to the parent, as the node sees it. `keep` it until the run is over or `Refused` comes."""
 
-    def __init__(self, node: Node, parent: Place, patience: Patience) -> None:
-        self._node, self._parent, self._patience = node, parent, patience
-        self._outgoing: Outgoing | None = None  # of the stream that is up
+    def __init__(self, node: Node, parent: Endpoint, backoff: Backoff) -> None:
+        self._node, self._parent, self._backoff = node, parent, backoff
+        self._outgoing: SendQueue | None = None  # of the stream that is up
 
     @property
     def is_up(self) -> bool:
@@ -94,17 +94,17 @@ class Uplink:
 
     async def keep(self) -> None:
         """One stream after the other. After the last round a parent that stays away is waited for for a while only."""
-        waits, log, gone = self._patience.waits(), self._node.log, time.monotonic()
+        waits, log, gone = self._backoff.waits(), self._node.log, time.monotonic()
         while True:
             try:
                 await self._one_stream()
-            except (Cut, grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
+            except (StreamBroken, grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
                 if self._node.is_over:
                     return
                 if self.is_up:
-                    waits, gone = self._patience.waits(), time.monotonic()
-                if self._node.work is None and is_hopeless(error):  # as for a client: nobody has answered yet
-                    raise Hopeless(self._parent.address, reason_of(error)) from None
+                    waits, gone = self._backoff.waits(), time.monotonic()
+                if self._node.work is None and is_unrecoverable(error):  # as for a client: nobody has answered yet
+                    raise Unrecoverable(self._parent.address, reason_of(error)) from None
                 wait = next(waits)
                 log("disconnected", parent=self._parent.address, reason=reason_of(error), again_in=round(wait, 2))
             finally:
@@ -129,9 +129,9 @@ class Uplink:
             try:
                 welcome = await self._read(call)
                 if not isinstance(welcome, NodeWelcome):
-                    raise Cut("the parent spoke out of turn")
+                    raise StreamBroken("the parent spoke out of turn")
                 core = node.agree(welcome)
-                self._outgoing = Outgoing()
+                self._outgoing = SendQueue()
                 for total in core.unanswered():
                     self._outgoing.put(total)
                 node.log("joined", parent=self._parent.address, federation=welcome.federation)
@@ -146,15 +146,15 @@ class Uplink:
     async def _read(self, call: Any) -> Any:
         raw = await call.read()
         if raw is grpc.aio.EOF:
-            raise Cut(await call.details() or "the parent closed the stream")
+            raise StreamBroken(await call.details() or "the parent closed the stream")
         try:
             message = from_parent(raw)
         except PeerError as error:
-            raise Cut(str(error)) from None
+            raise StreamBroken(str(error)) from None
         if isinstance(message, Refusal):
             if message.final:
                 raise Refused(f"the parent refuses: {message.reason}")
-            raise Cut(message.reason)
+            raise StreamBroken(message.reason)
         return message
 
     async def _read_all(self, call: Any) -> None:
@@ -170,9 +170,9 @@ class Uplink:
             data = assembly.add(message.vector)
             if data is not None:
                 model = decode(data, work.wire, work.size)
-                self._node.hear_model(replace(word, model=model), Edition(word.k, word.epoch, data, work.wire))
+                self._node.hear_model(replace(word, model=model), EncodedBroadcast(word.k, word.epoch, data, work.wire))
 
-    async def _write_all(self, call: Any, outgoing: Outgoing) -> None:
+    async def _write_all(self, call: Any, outgoing: SendQueue) -> None:
         work, _ = self._node.known
         try:
             while True:

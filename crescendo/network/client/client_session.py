@@ -2,7 +2,7 @@
 
 First it asks what the terms are (`asking`). The caller checks them, signs them off or declines. Then `take_part`: the stream and
 the worker side by side until the run is over, somebody stops it, or the server refuses for good. Nothing here decides about
-rounds or bytes: that is the `Member`.
+rounds or bytes: that is the `Participant`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from crescendo.core.messages import Broadcast, Settled
 from crescendo.core.vectors import decode
 from crescendo.errors import Refused
 from crescendo.logs import Log, quiet
-from crescendo.network.client.participant import Member
+from crescendo.network.client.participant import Participant
 from crescendo.network.client.terms_request import check_refusal, facts_of, read, stopped
 from crescendo.network.protocol.vector_parts import Assembly
 from crescendo.network.protocol.wire_messages import (
@@ -35,7 +35,15 @@ from crescendo.network.protocol.wire_messages import (
     to_server,
     update_parts,
 )
-from crescendo.network.transport.channels import Attempts, Cut, Patience, Place, SentAway, channel_to, join_on
+from crescendo.network.transport.channels import (
+    Attempts,
+    Backoff,
+    Endpoint,
+    StreamBroken,
+    TurnedAway,
+    channel_to,
+    join_on,
+)
 from crescendo.network.transport.error_translation import reason_of
 from crescendo.network.transport.wording import ranges
 from crescendo.storage.ledger.open_ledger import Lost, Release
@@ -44,59 +52,61 @@ PARTING = 30.0  # seconds in which the server has to close the stream, which say
 
 
 async def take_part(
-    place: Place, member: Member, instance: str, stop: asyncio.Event, patience: Patience, log: Log = quiet
+    endpoint: Endpoint, participant: Participant, instance: str, stop: asyncio.Event, backoff: Backoff, log: Log = quiet
 ) -> None:
     """Take part until the run is over or ``stop`` is set; what is done by then is on disk."""
     loop, over = asyncio.get_running_loop(), asyncio.Event()
-    talk = _Talk(place, member, instance, log, over)
+    talk = _Connection(endpoint, participant, instance, log, over)
 
     def tell(done: Release | Lost) -> None:
         loop.call_soon_threadsafe(talk.released, done)
 
     with concurrent.futures.ThreadPoolExecutor(1, "worker") as pool:
-        working = loop.run_in_executor(pool, member.work, tell)
-        talking = asyncio.create_task(_keep_talking(talk, patience, log))
+        working = loop.run_in_executor(pool, participant.work, tell)
+        talking = asyncio.create_task(_keep_talking(talk, backoff, log))
         stopping = asyncio.create_task(stop.wait())
         try:
             first: set[asyncio.Future[Any]] = {working, talking, stopping}
             await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
-            member.stop()
+            participant.stop()
             await working
-            if member.final is not None:
+            if participant.final is not None:
                 over.set()
             if not stopping.done() or talking.done():
                 await talking
         finally:
-            member.stop()
+            participant.stop()
             for task in (talking, stopping):
                 task.cancel()
             await asyncio.gather(talking, stopping, return_exceptions=True)
 
 
-async def _keep_talking(talk: _Talk, patience: Patience, log: Log) -> None:
+async def _keep_talking(talk: _Connection, backoff: Backoff, log: Log) -> None:
     """One stream after the other; returns when the run is over."""
-    attempts = Attempts(patience, talk.place.address)
+    attempts = Attempts(backoff, talk.endpoint.address)
     while not talk.over.is_set():
         try:
             await talk.one_stream()
-        except (Cut, grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
+        except (StreamBroken, grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
             if talk.over.is_set():
                 return
             if talk.was_welcome:
                 attempts.reached()
             wait = attempts.failed(reason_of(error))
             facts = facts_of(attempts, error, wait)
-            log("sent_away", **facts) if isinstance(error, SentAway) else log("disconnected", **facts)
+            log("sent_away", **facts) if isinstance(error, TurnedAway) else log("disconnected", **facts)
             if await stopped(talk.over, wait):
                 return
 
 
-class _Talk:
+class _Connection:
     """The conversation with the server over one stream after the other."""
 
-    def __init__(self, place: Place, member: Member, instance: str, log: Log, over: asyncio.Event) -> None:
-        self.place, self.over, self.was_welcome = place, over, False
-        self._member, self._instance, self._log = member, instance, log
+    def __init__(
+        self, endpoint: Endpoint, participant: Participant, instance: str, log: Log, over: asyncio.Event
+    ) -> None:
+        self.endpoint, self.over, self.was_welcome = endpoint, over, False
+        self._participant, self._instance, self._log = participant, instance, log
         self._outgoing: asyncio.Queue[FromClient | Release] | None = None  # of the stream that is up
         self._sent: set[int] = set()  # rounds that went out on this stream
 
@@ -104,25 +114,25 @@ class _Talk:
         """A round was released or is void: say so, unless the stream is down; then it goes out with the next."""
         if self._outgoing is not None and done.round not in self._sent:
             self._sent.add(done.round)
-            contract = self._member.contract
+            contract = self._participant.contract
             void = VoidRound(done.round, contract.federation, contract.digest)
             self._outgoing.put_nowait(void if isinstance(done, Lost) else done)
 
     async def one_stream(self) -> None:
-        """Talk until the stream breaks (`Cut`) or the run is over."""
-        contract, seen, self.was_welcome = self._member.contract, self._member.seen, False
-        async with channel_to(self.place) as channel:
+        """Talk until the stream breaks (`StreamBroken`) or the run is over."""
+        contract, seen, self.was_welcome = self._participant.contract, self._participant.seen, False
+        async with channel_to(self.endpoint) as channel:
             call = join_on(channel)
             hello = Hello(
                 contract.name,
                 self._instance,
                 contract.federation,
                 contract.digest,
-                self._member.last,
+                self._participant.last,
                 seen.epoch,
                 seen.k,
                 seen.settled,
-                self.place.token,
+                self.endpoint.token,
             )
             await call.write(to_server(hello))
             reading = asyncio.create_task(self._read_all(call))
@@ -142,7 +152,7 @@ class _Talk:
                 call.cancel()
 
     async def _read_all(self, call: Any) -> None:
-        contract = self._member.contract
+        contract = self._participant.contract
         assembly, yours, epoch = Assembly(contract.size, (contract.wire,)), Settled(0), 0
         writing: asyncio.Task[None] | None = None
         try:
@@ -156,15 +166,15 @@ class _Talk:
                 elif isinstance(message, BroadcastPart):
                     if message.yours is not None:
                         yours, epoch = message.yours, message.epoch
-                        self._member.check_alone(yours)
+                        self._participant.check_alone(yours)
                     data = assembly.add(message.vector)
                     if data is not None:
                         model, k = decode(data, contract.wire, contract.size), message.vector.about
-                        self._member.hear(Broadcast(model, k, yours, epoch))
-                        self._member.acknowledged(yours, epoch, k)
+                        self._participant.hear(Broadcast(model, k, yours, epoch))
+                        self._participant.acknowledged(yours, epoch, k)
                 elif isinstance(message, Ack):
-                    self._member.check_alone(message.yours)
-                    self._member.acknowledged(message.yours, message.epoch)
+                    self._participant.check_alone(message.yours)
+                    self._participant.acknowledged(message.yours, message.epoch)
                 elif isinstance(message, Ping):
                     self._put(Pong(message.number))
                 else:
@@ -175,7 +185,7 @@ class _Talk:
                 await asyncio.gather(writing, return_exceptions=True)
 
     async def _on_welcome(self, welcome: Welcome, call: Any) -> asyncio.Task[None]:
-        contract, member = self._member.contract, self._member
+        contract, participant = self._participant.contract, self._participant
         if hashlib.sha256(welcome.terms.encode()).hexdigest() != contract.digest:
             raise Refused(
                 f"the server has other terms for federation {contract.federation!r} than those that were signed off; nothing "
@@ -186,18 +196,18 @@ class _Talk:
                 f"the server speaks for federation {welcome.federation!r} now, and this client signed off terms of "
                 f"{contract.federation!r}; nothing more is sent, ask its operator"
             )
-        await asyncio.to_thread(member.check_alone, welcome.received, welcome.start)
+        await asyncio.to_thread(participant.check_alone, welcome.received, welcome.start)
         self.was_welcome = True
         self._outgoing, self._sent = asyncio.Queue(), set()
-        releases, lost = await asyncio.to_thread(member.to_send, welcome.received)
+        releases, lost = await asyncio.to_thread(participant.to_send, welcome.received)
         if lost:
             self._log("void", rounds=ranges(lost), count=len(lost), reason="their bytes are gone")
         for i in lost:
             self.released(Lost(i))
         for release in releases:
             self.released(release)
-        member.acknowledged(welcome.received, welcome.epoch)
-        member.welcomed(welcome.start)
+        participant.acknowledged(welcome.received, welcome.epoch)
+        participant.welcomed(welcome.start)
         self._log("joined", federation=contract.federation, start=welcome.start, resent=len(releases), void=len(lost))
         if self.over.is_set():  # it came to be over while this stream was being made
             self._put(Goodbye(finished=True))
@@ -208,7 +218,7 @@ class _Talk:
             self._outgoing.put_nowait(message)
 
     async def _write_all(self, call: Any, outgoing: asyncio.Queue[FromClient | Release]) -> None:
-        contract = self._member.contract
+        contract = self._participant.contract
         try:
             while True:
                 message = await outgoing.get()

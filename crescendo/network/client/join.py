@@ -22,10 +22,10 @@ from crescendo.federation.own_records import Own, Source, check_source, own_reco
 from crescendo.federation.policy import Policy, check_epsilon, check_policy
 from crescendo.logs import Log, quiet
 from crescendo.network.client.client_session import take_part
-from crescendo.network.client.participant import Contract, Member, Seen
+from crescendo.network.client.participant import Contract, Participant, Seen
 from crescendo.network.client.terms_request import ask
-from crescendo.network.transport.channels import Patience, Place, Unreachable
-from crescendo.network.transport.shutdown import Wish, stoppable
+from crescendo.network.transport.channels import Backoff, Endpoint, Unreachable
+from crescendo.network.transport.shutdown import ShutdownRequest, shutdown_on_signals
 from crescendo.objectives import ModelFile
 from crescendo.privacy.accounting.book import Account, Promise, tight
 from crescendo.privacy.accounting.events import tally
@@ -54,7 +54,7 @@ class Joined:
 
 
 def join(
-    place: Place,
+    endpoint: Endpoint,
     name: str,
     source: Source,
     state: Path,
@@ -62,7 +62,7 @@ def join(
     *,
     model: ModelFile | None = None,
     log: Log = quiet,
-    patience: Patience | None = None,
+    backoff: Backoff | None = None,
     randomness: Callable[[int], Randomness] | None = None,
 ) -> Joined:
     """Take part until the run is over, or until a signal.
@@ -74,9 +74,9 @@ def join(
     check_source(source)
     state.mkdir(parents=True, exist_ok=True)
     path = Path(policy.ledger) if policy.ledger is not None else state / "ledger.sqlite"
-    with stoppable() as wish, open_ledger(path, policy.budget(), dataset=policy.dataset) as ledger:
-        client = _Joining(place, name, source, state, policy, ledger, log, patience or Patience(), randomness, model)
-        return asyncio.run(client.run(wish))
+    with shutdown_on_signals() as shutdown, open_ledger(path, policy.budget(), dataset=policy.dataset) as ledger:
+        client = _Joining(endpoint, name, source, state, policy, ledger, log, backoff or Backoff(), randomness, model)
+        return asyncio.run(client.run(shutdown))
 
 
 def check_name(name: str) -> None:
@@ -87,45 +87,45 @@ def check_name(name: str) -> None:
 
 @dataclass
 class _Joining:
-    place: Place
+    endpoint: Endpoint
     name: str
     source: Source
     state: Path
     policy: Policy
     ledger: Ledger
     log: Log
-    patience: Patience
+    backoff: Backoff
     randomness: Callable[[int], Randomness] | None
     model: ModelFile | None
     own: Own | None = None  # its records, once they are known to suit the terms
 
-    async def run(self, wish: Wish) -> Joined:
-        stop, kept, agreed = wish.event(), await asyncio.to_thread(self._kept), None
-        once = replace(self.patience, give_up=0.0)
+    async def run(self, shutdown: ShutdownRequest) -> Joined:
+        stop, kept, agreed = shutdown.event(), await asyncio.to_thread(self._kept), None
+        once = replace(self.backoff, give_up=0.0)
         try:
-            agreed = await self._agree(stop, self.patience if kept is None else once)
+            agreed = await self._agree(stop, self.backoff if kept is None else once)
             if agreed is None:
                 return Joined(None, None, 0, -1)
             another = kept is None or kept.federation != agreed.federation
-            return await self._take_part(agreed, stop, self.patience if another else once)
+            return await self._take_part(agreed, stop, self.backoff if another else once)
         except Unreachable:
             if kept is None or (agreed is not None and agreed.federation != kept.federation):
                 raise
-            why = f"this folder has all of it, and no server of it answers at {self.place.address}"
+            why = f"this folder has all of it, and no server of it answers at {self.endpoint.address}"
             self.log("finished", federation=kept.federation, rounds=kept.rounds, why=why)
             return kept
 
-    async def _take_part(self, agreed: Agreement, stop: asyncio.Event, patience: Patience) -> Joined:
-        member = await asyncio.to_thread(self._member, agreed)
+    async def _take_part(self, agreed: Agreement, stop: asyncio.Event, backoff: Backoff) -> Joined:
+        participant = await asyncio.to_thread(self._participant, agreed)
         instance = self.ledger.instance_of(agreed.federation)
-        await take_part(self.place, member, instance, stop, patience, self.log)
-        if member.final is not None:
-            save_model(self.state / "model.npz", member.final, agreed)
+        await take_part(self.endpoint, participant, instance, stop, backoff, self.log)
+        if participant.final is not None:
+            save_model(self.state / "model.npz", participant.final, agreed)
             self.ledger.close_federation(agreed.federation)  # what was promised and never sent is free again
             self.log("finished", federation=agreed.federation, rounds=agreed.terms.rounds)
         else:
-            self.log("stopped", federation=agreed.federation, last=member.last)
-        return Joined(member.final, agreed.federation, agreed.terms.rounds, member.last)
+            self.log("stopped", federation=agreed.federation, last=participant.last)
+        return Joined(participant.final, agreed.federation, agreed.terms.rounds, participant.last)
 
     def _kept(self) -> Joined | None:
         """The run that this folder saw the end of, if nothing else was begun since: no server is needed to say so.
@@ -140,9 +140,9 @@ class _Joining:
         last, rounds = self.ledger.last_round(found.federation), self.ledger.rounds(found.federation)
         return Joined(found.model, found.federation, rounds, last)
 
-    async def _agree(self, stop: asyncio.Event, patience: Patience) -> Agreement | None:
+    async def _agree(self, stop: asyncio.Event, backoff: Backoff) -> Agreement | None:
         """The server's terms, checked and signed off; both sides log why if they are not."""
-        async with ask(self.place, self.name, stop, patience, self.log) as question:
+        async with ask(self.endpoint, self.name, stop, backoff, self.log) as question:
             if question is None:
                 return None
             try:
@@ -202,7 +202,7 @@ class _Joining:
                 f"`crescendo account --ledger {self.ledger.path} --close FEDERATION`, or raise max_open_federations"
             )
 
-    def _member(self, agreed: Agreement) -> Member:
+    def _participant(self, agreed: Agreement) -> Participant:
         assert self.own is not None, "the records were read before the terms were signed"
         self.own.tell(self.source, self.log)
         me, records = agreed.names.index(self.name), self.own.records
@@ -223,7 +223,7 @@ class _Joining:
             plan=agreed.plan(me),
         )
         seen = Seen(self.state / f"seen-{agreed.digest[:16]}.json")
-        return Member(contract, worker, self.ledger, seen, self.log)
+        return Participant(contract, worker, self.ledger, seen, self.log)
 
     def _randomness(self, me: int) -> Randomness:
         if self.randomness is None:

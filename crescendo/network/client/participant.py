@@ -91,7 +91,7 @@ class Seen:
                 draft.replace(self._path)
 
 
-class Member:
+class Participant:
     """One client in one federation. Its ledger has signed the terms off."""
 
     def __init__(
@@ -99,7 +99,7 @@ class Member:
     ) -> None:
         self.contract, self.seen = contract, Seen(None) if seen is None else seen
         self._worker, self._ledger, self._log = worker, ledger, log
-        self._bell = threading.Condition()
+        self._wake = threading.Condition()
         self._news: Broadcast | None = None
         self._acked: Settled | None = None
         self._start = 0
@@ -153,33 +153,33 @@ class Member:
 
     def welcomed(self, start: int) -> None:
         """The server waits for nothing of this client before round ``start``: rounds between are void, not computed."""
-        with self._bell:
+        with self._wake:
             self._start = max(self._start, start)
             self._noted = True
-            self._bell.notify()
+            self._wake.notify()
 
     def hear(self, broadcast: Broadcast) -> None:
         """Store a broadcast; the newest one is taken in between two pieces of work."""
-        with self._bell:
+        with self._wake:
             if self._news is None or (broadcast.epoch, broadcast.k) >= (self._news.epoch, self._news.k):
                 self._news = broadcast
             self._noted = True
-            self._bell.notify()
+            self._wake.notify()
 
     def acknowledged(self, settled: Settled, epoch: int, k: int | None = None) -> None:
         """The server has these rounds on disk."""
-        with self._bell:
+        with self._wake:
             self._acked = settled
             self.seen.note(epoch, k, settled)
             self._noted = True
-            self._bell.notify()
+            self._wake.notify()
 
     def stop(self) -> None:
         """Finish the piece and the write in hand, and no more."""
-        with self._bell:
+        with self._wake:
             self._stopped = True
             self._noted = True
-            self._bell.notify()
+            self._wake.notify()
 
     @property
     def round(self) -> int:
@@ -214,13 +214,13 @@ class Member:
             todo = self._worker.next() if self._heard else None
             if isinstance(todo, Work):
                 return todo
-            with self._bell:
+            with self._wake:
                 while not self._noted:
-                    self._bell.wait()
+                    self._wake.wait()
 
     def _take_up_notes(self) -> None:
         """What the loop has left. It is only fetched under the lock: the loop never waits for work on a large model."""
-        with self._bell:
+        with self._wake:
             start, news, acked = self._start, self._news, self._acked
             self._news = self._acked = None
             self._noted = False

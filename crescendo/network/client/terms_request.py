@@ -14,11 +14,20 @@ import grpc.aio
 from crescendo.errors import PeerError, Refused
 from crescendo.logs import Log, quiet
 from crescendo.network.protocol.wire_messages import Goodbye, Hello, Refusal, Welcome, from_server, to_server
-from crescendo.network.transport.channels import Attempts, Cut, Hopeless, Patience, Place, SentAway, channel_to, join_on
-from crescendo.network.transport.error_translation import is_hopeless, reason_of
+from crescendo.network.transport.channels import (
+    Attempts,
+    Backoff,
+    Endpoint,
+    StreamBroken,
+    TurnedAway,
+    Unrecoverable,
+    channel_to,
+    join_on,
+)
+from crescendo.network.transport.error_translation import is_unrecoverable, reason_of
 
 
-class Question:
+class TermsOffer:
     """A stream on which the server was asked for its terms; nobody has joined yet."""
 
     def __init__(self, call: Any, welcome: Welcome) -> None:
@@ -34,8 +43,8 @@ class Question:
 
 @asynccontextmanager
 async def ask(
-    place: Place, name: str, stop: asyncio.Event, patience: Patience, log: Log = quiet
-) -> AsyncIterator[Question | None]:
+    endpoint: Endpoint, name: str, stop: asyncio.Event, backoff: Backoff, log: Log = quiet
+) -> AsyncIterator[TermsOffer | None]:
     """The server's terms, as soon as it can be reached; None if stopped before, `Unreachable` if given up.
 
     Whoever asks has an instance id that is drawn for this question: a server learns a lasting one from those who join it.
@@ -43,27 +52,27 @@ async def ask(
     Before anybody has answered, what no attempt can mend is a mistake of whoever typed the command: it ends here. Later it may be
     somebody else's, who mends it, so `take_part` goes on trying.
     """
-    attempts = Attempts(patience, place.address)
+    attempts = Attempts(backoff, endpoint.address)
     while True:
         try:
-            async with channel_to(place) as channel:
+            async with channel_to(endpoint) as channel:
                 call = join_on(channel)
                 try:
-                    await call.write(to_server(Hello(name, secrets.token_hex(16), token=place.token)))
+                    await call.write(to_server(Hello(name, secrets.token_hex(16), token=endpoint.token)))
                     answer = await _until(read(call), stop)
                     if answer is None or isinstance(answer, Welcome):
-                        yield None if answer is None else Question(call, answer)
+                        yield None if answer is None else TermsOffer(call, answer)
                         return
                     check_refusal(answer, log)
-                    raise Cut("the server spoke out of turn")
+                    raise StreamBroken("the server spoke out of turn")
                 finally:
                     call.cancel()
-        except (Cut, grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
-            if is_hopeless(error):
-                raise Hopeless(place.address, reason_of(error)) from None
+        except (StreamBroken, grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
+            if is_unrecoverable(error):
+                raise Unrecoverable(endpoint.address, reason_of(error)) from None
             wait = attempts.failed(reason_of(error))
             facts = facts_of(attempts, error, wait)
-            log("sent_away", **facts) if isinstance(error, SentAway) else log("unreachable", **facts)
+            log("sent_away", **facts) if isinstance(error, TurnedAway) else log("unreachable", **facts)
         if await stopped(stop, wait):
             yield None
             return
@@ -73,19 +82,19 @@ async def read(call: Any) -> Any:
     """The next message. What a sound server would not send is refused before anybody looks at it."""
     raw = await call.read()
     if raw is grpc.aio.EOF:
-        raise Cut(await call.details() or "the server closed the stream")
+        raise StreamBroken(await call.details() or "the server closed the stream")
     try:
         return from_server(raw)
     except PeerError as error:
-        raise Cut(str(error)) from None
+        raise StreamBroken(str(error)) from None
 
 
 def check_refusal(answer: Any, log: Log) -> None:
     """A refusal ends the client if it is final; one that is about no round ends the stream, and the client may come back."""
     if not isinstance(answer, Refusal):
-        raise Cut("the server spoke out of turn")
+        raise StreamBroken("the server spoke out of turn")
     if answer.round is None and not answer.final:
-        raise SentAway(answer.reason)
+        raise TurnedAway(answer.reason)
     log("refused", reason=answer.reason, final=answer.final, round=answer.round)
     if answer.final:
         raise Refused(f"the server refuses: {answer.reason}")

@@ -28,7 +28,7 @@ class Framed(NamedTuple):
 
 
 def framed(fields: bytes, part: bytes, data: Raw) -> bytes:
-    """The message whose part has these fields (serialized, without the vector), whose vector has ``part`` and ``data``."""
+    """The message whose part has these fields (serialize, without the vector), whose vector has ``part`` and ``data``."""
     before = part + bytes([DATA]) + _number(len(data))
     inside = fields + bytes([VECTOR]) + _number(len(before) + len(data)) + before
     return b"".join((bytes([MESSAGE]), _number(len(inside) + len(data)), inside, data))

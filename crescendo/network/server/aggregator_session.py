@@ -9,19 +9,19 @@ from crescendo.core.messages import Settled
 from crescendo.network.protocol.tree_messages import Above, Acks, to_node, word_parts
 from crescendo.network.protocol.wire_messages import FromServer, Ping, Refusal
 from crescendo.network.server.encoded_broadcasts import News
-from crescendo.network.server.session import Peer
-from crescendo.network.transport.rate_limits import USELESS_BURST, USELESS_RATE, Bucket, Conduct
-from crescendo.network.transport.stream_writer import MOST_WORDS, Voice
+from crescendo.network.server.session import Session
+from crescendo.network.transport.rate_limits import USELESS_BURST, USELESS_RATE, RateLimits, TokenBucket
+from crescendo.network.transport.stream_writer import MAX_QUEUED, StreamWriter
 
 
-class Link(Voice):
+class AggregatorSession(StreamWriter):
     """One aggregator below, as its parent's loop sees it."""
 
-    def __init__(self, name: str, most: int = MOST_WORDS) -> None:
+    def __init__(self, name: str, most: int = MAX_QUEUED) -> None:
         super().__init__(most)
         self.name = name
-        self.peers: dict[int, RelayedPeer] = {}  # at the server: the clients behind it
-        self.useless = Bucket(USELESS_BURST, USELESS_RATE)
+        self.peers: dict[int, RelayedSession] = {}  # at the server: the clients behind it
+        self.useless = TokenBucket(USELESS_BURST, USELESS_RATE)
         self._acks: dict[int, tuple[Settled, int]] = {}
         self._news: dict[int, News] = {}
         self._pinged = -1
@@ -36,11 +36,11 @@ class Link(Voice):
 
     def acknowledge(self, client: int, settled: Settled, epoch: int) -> None:
         self._acks[client] = settled, epoch
-        self._bell.set()
+        self._wake.set()
 
     def tell(self, client: int, news: News) -> None:
         self._news[client] = news
-        self._bell.set()
+        self._wake.set()
 
     def _worded(self, message: Any) -> Any:
         return to_node(message)
@@ -59,22 +59,22 @@ class Link(Voice):
 
     async def _write_model(self, context: Any) -> None:
         """The model goes out once for all clients that are to hear the same."""
-        edition = next(iter(self._news.values())).edition
-        yours = {c: news.yours for c, news in self._news.items() if news.edition is edition}
+        broadcast = next(iter(self._news.values())).broadcast
+        yours = {c: news.yours for c, news in self._news.items() if news.broadcast is broadcast}
         for c in yours:
             del self._news[c]
-        for part in word_parts(edition.k, edition.epoch, yours, edition.data, edition.wire):
+        for part in word_parts(broadcast.k, broadcast.epoch, yours, broadcast.data, broadcast.wire):
             await context.write(part)
         for c in yours:
             if c in self.peers:
-                self.peers[c].traffic.down += len(edition.data) // len(yours)
+                self.peers[c].traffic.down += len(broadcast.data) // len(yours)
 
 
-class RelayedPeer(Peer):
+class RelayedSession(Session):
     """A client that has joined by way of an aggregator: what is said to it goes through that one's link."""
 
-    def __init__(self, client: int, name: str, link: Link, conduct: Conduct) -> None:
-        super().__init__(client, conduct)
+    def __init__(self, client: int, name: str, link: AggregatorSession, rate_limits: RateLimits) -> None:
+        super().__init__(client, rate_limits)
         self.name, self.link = name, link
         link.peers[client] = self
 

@@ -1,7 +1,7 @@
 """The parent's end of an aggregator's stream: a whole subtree's clients over one connection.
 
-`RelayDoor` reads what comes up and hands it to its `House`: the server, or an aggregator that has aggregators below it. What goes
-down is the `Link`'s.
+`AggregatorStreams` reads what comes up and hands it to its `AggregatorHandler`: the server, or an aggregator that has
+aggregators below it. `AggregatorSession` writes what goes down.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from crescendo.network.protocol.tree_messages import (
 )
 from crescendo.network.protocol.vector_parts import Assembly
 from crescendo.network.protocol.wire_messages import Goodbye, Hello, Refusal, VoidRound
-from crescendo.network.server.aggregator_session import Link
+from crescendo.network.server.aggregator_session import AggregatorSession
 from crescendo.network.server.service import IncomingSum
 from crescendo.network.transport.channels import parsed
-from crescendo.network.transport.pending_streams import Porch
-from crescendo.network.transport.security import Doorkeeper
-from crescendo.network.transport.stream_writer import LAST_WORDS, MOST_WORDS, converse
+from crescendo.network.transport.pending_streams import PendingStreams
+from crescendo.network.transport.security import Authenticator
+from crescendo.network.transport.stream_writer import LAST_WORDS, MAX_QUEUED, run_stream
 
-SPARE_LINKS = 64  # streams of aggregators beyond one for each client
+SPARE_AGGREGATORS = 64  # streams of aggregators beyond one for each client
 
 
-class NotNow(PeerError):
+class TryLater(PeerError):
     """Nothing is wrong with the request; it should be made again later."""
 
 
-class House(Protocol):
+class AggregatorHandler(Protocol):
     """What stands behind the door."""
 
     @property
@@ -51,21 +51,21 @@ class House(Protocol):
         """Terms, federation, digest, wire, length of the model."""
 
     def admit(self, hello: NodeHello, context: Any) -> None: ...
-    async def on_link(self, link: Link, carries: tuple[int, ...]) -> None: ...
-    async def on_hello(self, link: Link, hello: Hello) -> None: ...
-    async def on_below(self, link: Link, name: str, message: VoidRound | Goodbye) -> None: ...
-    async def on_gone(self, link: Link, name: str) -> None: ...
-    async def on_sum(self, link: Link, total: IncomingSum) -> None: ...
-    def on_heard(self, link: Link, clients: tuple[int, ...]) -> None: ...
-    def on_end(self, link: Link) -> None: ...
+    async def on_link(self, link: AggregatorSession, carries: tuple[int, ...]) -> None: ...
+    async def on_hello(self, link: AggregatorSession, hello: Hello) -> None: ...
+    async def on_below(self, link: AggregatorSession, name: str, message: VoidRound | Goodbye) -> None: ...
+    async def on_gone(self, link: AggregatorSession, name: str) -> None: ...
+    async def on_sum(self, link: AggregatorSession, total: IncomingSum) -> None: ...
+    def on_heard(self, link: AggregatorSession, clients: tuple[int, ...]) -> None: ...
+    def on_end(self, link: AggregatorSession) -> None: ...
 
 
-class RelayDoor:
+class AggregatorStreams:
     """Serves the streams of aggregators."""
 
-    def __init__(self, house: House, log: Log, porch: Porch) -> None:
-        self._house, self._log, self._porch = house, log, porch
-        self.links: set[Link] = set()
+    def __init__(self, house: AggregatorHandler, log: Log, pending: PendingStreams) -> None:
+        self._handler, self._log, self._pending = house, log, pending
+        self.links: set[AggregatorSession] = set()
         self._streams: set[asyncio.Task[Any]] = set()
 
     async def close(self, why: str, over: bool) -> None:
@@ -91,25 +91,25 @@ class RelayDoor:
         self._streams.add(stream)
         stream.add_done_callback(self._streams.discard)
         try:
-            raw = await self._porch.first_word(context)
+            raw = await self._pending.first_message(context)
             hello = None if raw is None else from_node(raw)
             if isinstance(hello, NodeHello):
                 await self._serve(hello, context)
         except PeerError as error:
             self._log("refused", peer=context.peer(), reason=str(error))
-            refusal = Refusal(str(error), final=not isinstance(error, NotNow))
-            await self._porch.last_words(context, [to_node(refusal)])
+            refusal = Refusal(str(error), final=not isinstance(error, TryLater))
+            await self._pending.send_last(context, [to_node(refusal)])
 
     async def _serve(self, hello: NodeHello, context: Any) -> None:
-        self._house.admit(hello, context)
-        terms, federation, digest, *_ = self._house.about
+        self._handler.admit(hello, context)
+        terms, federation, digest, *_ = self._handler.about
         if hello.federation not in ("", federation) or hello.digest not in ("", digest):
             raise PeerError(f'this is federation "{federation}" under other terms than the aggregator has; refused')
-        if len(self.links) >= self._porch.names + SPARE_LINKS:
-            raise NotNow("there is no room for another aggregator; come back later")
-        link = Link(hello.name, MOST_WORDS + 4 * self._porch.names)  # all clients may come by it at once
+        if len(self.links) >= self._pending.names + SPARE_AGGREGATORS:
+            raise TryLater("there is no room for another aggregator; come back later")
+        link = AggregatorSession(hello.name, MAX_QUEUED + 4 * self._pending.names)  # all clients may come by it at once
         link.say(NodeWelcome(terms, federation))
-        await self._house.on_link(link, hello.carries)
+        await self._handler.on_link(link, hello.carries)
         self.links.add(link)
         self._log("aggregator_joined", aggregator=link.name)
 
@@ -118,14 +118,14 @@ class RelayDoor:
             return Refusal(str(error))
 
         try:
-            await converse(link, context, self._read_all(link, context), broken)
+            await run_stream(link, context, self._read_all(link, context), broken)
         finally:
             self.links.discard(link)
-            self._house.on_end(link)
+            self._handler.on_end(link)
             self._log("aggregator_left", aggregator=link.name)
 
-    async def _read_all(self, link: Link, context: Any) -> None:
-        _, federation, digest, wire, size = self._house.about
+    async def _read_all(self, link: AggregatorSession, context: Any) -> None:
+        _, federation, digest, wire, size = self._handler.about
         assembly = Assembly(size, tuple({wire if wire != "bfloat16" else "float32", "float64"}))
         pairs: tuple[Pair, ...] = ()
         while (raw := await context.read()) is not grpc.aio.EOF:
@@ -137,26 +137,28 @@ class RelayDoor:
                     pairs = pairs if message.pairs is None else message.pairs
                     await self._add_part(link, assembly, message, pairs)
                 case Below(name, Hello() as hello) if hello.name == name:
-                    await self._house.on_hello(link, hello)
+                    await self._handler.on_hello(link, hello)
                 case Below(name, (VoidRound() | Goodbye()) as said):
-                    await self._house.on_below(link, name, said)
+                    await self._handler.on_below(link, name, said)
                 case Below(name, None):
-                    await self._house.on_gone(link, name)
+                    await self._handler.on_gone(link, name)
                 case Alive(_, heard):
-                    self._house.on_heard(link, heard)
+                    self._handler.on_heard(link, heard)
                 case _:
                     raise PeerError("an aggregator spoke out of turn; refused, check its version")
 
-    async def _add_part(self, link: Link, assembly: Assembly, message: SumPart, pairs: tuple[Pair, ...]) -> None:
+    async def _add_part(
+        self, link: AggregatorSession, assembly: Assembly, message: SumPart, pairs: tuple[Pair, ...]
+    ) -> None:
         """By itself, so that nothing holds the whole vector while the reader waits for the next."""
         data = assembly.add(message.vector)
         if data is not None:
-            await self._house.on_sum(link, IncomingSum(message.id, pairs, message.vector.wire, data))
+            await self._handler.on_sum(link, IncomingSum(message.id, pairs, message.vector.wire, data))
 
 
 def admit_aggregator(admit: Any, hello: NodeHello, context: Any) -> None:
     """An aggregator has to prove that it is one, wherever clients have to prove who they are."""
-    if isinstance(admit, Doorkeeper):
+    if isinstance(admit, Authenticator):
         admit.aggregator(hello.name, hello.token, context)
     else:
         admit(hello.name, hello.token, context)

@@ -1,8 +1,8 @@
-"""The line before the disk: a thread takes what waits there in batches, and what came of a batch is told on the loop.
+"""Commit queue: batches messages for the journal thread, and reports each batch on the loop.
 
-While a batch is written the next one gathers, so that a sync serves as many messages as came meanwhile. The next is begun by
-the callback that tells of the last, not by a task: each time that somebody has to be woken a busy loop takes milliseconds. (A
-thread that begins the next by itself is no faster: then both want the interpreter at once.)
+While a batch is written the next one gathers, so that one sync serves all messages that came meanwhile. The callback that reports
+a batch begins the next one; no task does, since waking a task costs a busy loop milliseconds. (A thread that begins the next
+batch by itself is no faster: then both want the interpreter at once.)
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 
-from crescendo.network.server.service import Hall, Item, Said
+from crescendo.network.server.service import Committed, Service, Submission
 from crescendo.storage.journal.journal import GROUP, GROUP_BYTES
 
-Batch = list[tuple[Item, asyncio.Future[None]]]
+Batch = list[tuple[Submission, asyncio.Future[None]]]
 
 
-class Line:
-    """Items on their way to ``hall``. ``connected`` says who hears of them; ``taken`` is told of batches, ``failed`` why not."""
+class CommitQueue:
+    """Submissions on their way to ``service``. ``connected`` lists who is told, ``taken`` gets batches, ``failed`` the error."""
 
     def __init__(
         self,
-        hall: Hall,
+        service: Service,
         connected: Callable[[], list[int]],
-        taken: Callable[[Batch, Said], None],
+        taken: Callable[[Batch, Committed], None],
         failed: Callable[[BaseException], None],
     ) -> None:
-        self._hall, self._connected, self._taken, self._failed = hall, connected, taken, failed
-        self._waiting: deque[tuple[Item, asyncio.Future[None]]] = deque()
-        self._loop, self._hand = asyncio.get_running_loop(), ThreadPoolExecutor(1, "hall")
+        self._service, self._connected, self._taken, self._failed = service, connected, taken, failed
+        self._waiting: deque[tuple[Submission, asyncio.Future[None]]] = deque()
+        self._loop, self._hand = asyncio.get_running_loop(), ThreadPoolExecutor(1, "commit")
         self._holds = 0  # who wants nothing to be begun
         self._idle = asyncio.Event()
         self._idle.set()
@@ -39,7 +39,7 @@ class Line:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def add(self, item: Item) -> asyncio.Future[None]:
+    def add(self, item: Submission) -> asyncio.Future[None]:
         """Put an item in line; done when it is on disk or refused, and ``taken`` was told."""
         done = self._loop.create_future()
         self._waiting.append((item, done))
@@ -47,7 +47,7 @@ class Line:
         return done
 
     @asynccontextmanager
-    async def held(self) -> AsyncIterator[None]:
+    async def paused(self) -> AsyncIterator[None]:
         """What is in hand is finished first; meanwhile nothing is begun."""
         self._holds += 1
         try:
@@ -75,15 +75,15 @@ class Line:
 
     def _take(self, batch: Batch, connected: list[int]) -> None:
         """In the thread."""
-        outcome: Said | BaseException
+        outcome: Committed | BaseException
         try:
-            outcome = self._hall.take([item for item, _ in batch], connected)
+            outcome = self._service.take([item for item, _ in batch], connected)
         except BaseException as error:
             outcome = error
         with suppress(RuntimeError):  # the loop is closed, and nobody listens
             self._loop.call_soon_threadsafe(self._end, batch, outcome)
 
-    def _end(self, batch: Batch, outcome: Said | BaseException) -> None:
+    def _end(self, batch: Batch, outcome: Committed | BaseException) -> None:
         self._idle.set()
         try:
             if isinstance(outcome, BaseException):

@@ -11,7 +11,7 @@ from crescendo.core.vectors import Raw
 from crescendo.network.protocol.wire_messages import broadcast_parts, with_yours
 
 
-class Edition:
+class EncodedBroadcast:
     """The model at ``k``, as ``data`` of floats ``wire``."""
 
     def __init__(self, k: int, epoch: int, data: Raw, wire: str) -> None:
@@ -32,5 +32,5 @@ class Edition:
 class News:
     """A broadcast for one client."""
 
-    edition: Edition
+    broadcast: EncodedBroadcast
     yours: Settled

@@ -1,14 +1,21 @@
-"""Liveness: pings the clients, and declares absent those that were silent for too long or hold the others up."""
+"""Liveness: pings the clients, and declares absent those that are silent for too long or hold the others up.
+
+A silence counts against a client only while the server hears somebody. While it hears nobody (its own network is down, its
+machine was asleep, no client has come yet) no round is held up, and the silence says nothing about one client more than about
+another: that time does not count. Otherwise a cut that outlasts every client's limit would make all of them absent, and the first
+to be back would go on, perhaps to the end, alone. Time in which the server itself did not run (its process was stopped, its
+machine overloaded) does not count either: what clients sent meanwhile has arrived and is not read yet.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from crescendo.network.protocol.wire_messages import Ping, Refusal
-from crescendo.network.server.last_heard import Attendance, Waiting
 from crescendo.network.server.service import Silence
 
 if TYPE_CHECKING:
@@ -16,8 +23,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Manners:
-    """How long a client may be silent, one that never came is waited for, and one that answers may hold a round up."""
+class LivenessLimits:
+    """Seconds that a client may be silent, a client that never came is waited for, and one that answers may hold a round up."""
 
     absent_after: float = 60.0
     gather: float = 3600.0
@@ -28,54 +35,96 @@ class Manners:
         return self.absent_after / 4
 
 
-class Watch:
-    """Looks after the clients of one server."""
+class Liveness:
+    """Heartbeats of one server's clients, and the decision that a client is absent."""
 
-    def __init__(self, server: NetworkServer, manners: Manners) -> None:
-        self._server, self._hall, self._manners = server, server.hall, manners
-        self._attendance = Attendance(len(self._hall.names), time.monotonic())
-        self._waiting = Waiting(time.monotonic())
+    def __init__(self, server: NetworkServer, limits: LivenessLimits) -> None:
+        self._server, self._service, self._limits = server, server.service, limits
+        self._silence = SilenceClock(len(self._service.names), time.monotonic())
+        self._due_round, self._due_since = -1, time.monotonic()
         self._pings = 0
 
-    async def keep_looking(self) -> None:
-        every = self._manners.ping_every
+    async def run(self) -> None:
+        """Check again and again, until cancelled."""
+        every = self._limits.ping_every
         while True:
             began = time.monotonic()
             await asyncio.sleep(every)
             if time.monotonic() - began > 2 * every:
-                self._attendance.did_not_run(time.monotonic())
-            await self.look()
+                self._silence.server_did_not_run(time.monotonic())
+            await self.check()
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Ping every client, and declare absent those that were silent for too long while others were heard."""
-        server, now = self._server, time.monotonic()
+        server, durable, now = self._server, self._service.durable, time.monotonic()
         self._pings += 1
         for peer in server.peers.values():
             peer.say(Ping(self._pings))
-        self._attendance.look(now, server.heard_at)
-        self._waiting.look(now, self._hall.durable.k)
-        known = self._hall.durable.instances
-        for c in range(len(self._hall.names)):
-            patience = self._manners.absent_after if c in known else self._manners.gather
-            await self._look_at(c, self._attendance.silent(c) > patience)
-        async with server.line.held():
-            self._hall.log_void()
+        self._silence.update(now, server.last_heard)
+        if durable.k != self._due_round:
+            self._due_round, self._due_since = durable.k, now
+        known = durable.instances
+        for c in range(len(self._service.names)):
+            limit = self._limits.absent_after if c in known else self._limits.gather
+            await self._check_client(c, now, self._silence.seconds(c) > limit)
+        async with server.commit_queue.paused():
+            self._service.log_void()
         server.look_who_knows()
 
-    async def _look_at(self, c: int, too_silent: bool) -> None:
-        server, hall = self._server, self._hall
-        if too_silent and hall.durable.present[c]:
-            await server.put(c, Silence())
-            if c in server.peers:  # a stream that nobody answers on; a client that lives makes a new one
-                server.peers[c].close(Refusal("nothing was heard for too long; come back"))
-        elif c in server.peers and hall.waits_for(c):
-            await self._stop_waiting(c, self._waiting.seconds(server.peers[c].came))
+    async def _check_client(self, c: int, now: float, too_silent: bool) -> None:
+        server, service = self._server, self._service
+        if too_silent and service.durable.present[c]:
+            await self._declare_absent(c, "nothing was heard for too long; come back")
+        elif c in server.peers and service.waits_for(c):
+            waited, k = now - max(self._due_since, server.peers[c].came), service.durable.k
+            if (
+                waited > self._limits.hold_after
+            ):  # it answers pings and sends no update; it may come back as one that was absent
+                server.log("held_up", client=service.names[c], round=k, seconds=round(waited))
+                await self._declare_absent(c, f"round {k} has waited {waited:.0f} seconds for this client; come back")
 
-    async def _stop_waiting(self, c: int, seconds: float) -> None:
-        """Whoever answers and does not send is waited for long, not for ever. It may come back, as one that was absent."""
-        server, k = self._server, self._hall.durable.k
-        if seconds > self._manners.hold_after:
-            server.log("held_up", client=self._hall.names[c], round=k, seconds=round(seconds))
-            await server.put(c, Silence())
-            if c in server.peers:
-                server.peers[c].close(Refusal(f"round {k} has waited {seconds:.0f} seconds for this client; come back"))
+    async def _declare_absent(self, c: int, reason: str) -> None:
+        """Journal the absence and close the client's stream, if any; a client that lives makes a new one."""
+        await self._server.put(c, Silence())
+        if c in self._server.peers:
+            self._server.peers[c].close(Refusal(reason))
+
+
+class SilenceClock:
+    """Seconds of silence of ``clients`` clients; `update` it again and again, at any intervals.
+
+    >>> clock = SilenceClock(2, now=0.0)
+    >>> clock.update(10.0, {})                   # no client has come: nothing is counted
+    >>> clock.update(20.0, {0: 18.0})            # the first sign of life of client 0
+    >>> clock.seconds(0), clock.seconds(1)
+    (2.0, 2.0)
+    >>> clock.update(30.0, {0: 29.0})
+    >>> clock.seconds(0), clock.seconds(1)
+    (1.0, 12.0)
+    >>> clock.server_did_not_run(100.0)
+    >>> clock.update(110.0, {0: 101.0})
+    >>> clock.seconds(0), clock.seconds(1)
+    (9.0, 21.0)
+    """
+
+    def __init__(self, clients: int, now: float) -> None:
+        self._silent, self._updated, self._heard_any = [0.0] * clients, now, False
+
+    def update(self, now: float, last_heard: Mapping[int, float]) -> None:
+        """``last_heard`` is when each client was last heard, by the clock that ``now`` is of."""
+        since, self._updated = self._updated, now
+        signs = {c: at for c, at in last_heard.items() if at > since}
+        if signs:
+            begin = since if self._heard_any else min(signs.values())
+            self._silent = [
+                now - signs[c] if c in signs else silent + now - begin for c, silent in enumerate(self._silent)
+            ]
+        self._heard_any = bool(signs)
+
+    def server_did_not_run(self, now: float) -> None:
+        """The server was held up until now: the time since the last update does not count."""
+        self._updated, self._heard_any = now, False
+
+    def seconds(self, c: int) -> float:
+        """How long client c was silent while others were heard."""
+        return self._silent[c]

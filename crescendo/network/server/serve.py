@@ -25,11 +25,11 @@ from crescendo.logs import Log, quiet
 from crescendo.network.client.join import save_model
 from crescendo.network.server.grpc_server import Admit, NetworkServer, everybody
 from crescendo.network.server.health import serve_health
-from crescendo.network.server.liveness import Manners
-from crescendo.network.server.service import Hall
-from crescendo.network.server.status import federation_of
+from crescendo.network.server.liveness import LivenessLimits
+from crescendo.network.server.service import Service
+from crescendo.network.server.status import federation_status
 from crescendo.network.transport.security import host_and_port
-from crescendo.network.transport.shutdown import Wish, stoppable
+from crescendo.network.transport.shutdown import ShutdownRequest, shutdown_on_signals
 from crescendo.privacy.mechanisms.norm_limits import Limits
 from crescendo.storage.journal.durable_server import DurableServer
 
@@ -71,11 +71,11 @@ def serve(config: Config, listening: Listening, state: Path, *, linger: float = 
     present = [c for c, name in enumerate(agreed.names) if name not in config.serve.late]
     journal = state / "journal"
     with (
-        stoppable() as wish,
+        shutdown_on_signals() as shutdown,
         DurableServer(journal, agreed.text, lambda text: agreed.terms, agreed.initial(), present) as durable,
     ):
         (state / "terms.json").write_text(json.dumps({"asked": asked, "terms": text}))
-        hall = Hall(
+        service = Service(
             durable,
             agreed.terms,
             agreed.text,
@@ -87,27 +87,27 @@ def serve(config: Config, listening: Listening, state: Path, *, linger: float = 
             agreed.delta,
             log,
         )
-        manners = Manners(config.serve.absent_after, config.serve.gather, config.serve.hold_after)
+        liveness = LivenessLimits(config.serve.absent_after, config.serve.gather, config.serve.hold_after)
         try:
-            asyncio.run(_serve(hall, agreed, listening, manners, state, linger, log, wish))
+            asyncio.run(_serve(service, agreed, listening, liveness, state, linger, log, shutdown))
             durable.snapshot()
         finally:  # after the last word of any stream
-            log("stopped", k=durable.k, finished=hall.finished)
-        return Served(hall.finished, durable.k, agreed.terms.rounds, durable.model)
+            log("stopped", k=durable.k, finished=service.finished)
+        return Served(service.finished, durable.k, agreed.terms.rounds, durable.model)
 
 
 async def _serve(
-    hall: Hall,
+    service: Service,
     agreed: Agreement,
     listening: Listening,
-    manners: Manners,
+    liveness: LivenessLimits,
     state: Path,
     linger: float,
     log: Log,
-    wish: Wish,
+    shutdown: ShutdownRequest,
 ) -> None:
-    stop = wish.event()
-    server = NetworkServer(hall, manners, listening.admit, log)
+    stop = shutdown.event()
+    server = NetworkServer(service, liveness, listening.admit, log)
     health = None
     try:
         try:
@@ -115,26 +115,26 @@ async def _serve(
         except RuntimeError as error:
             raise UsageError(f"{listening.address} cannot be listened on ({error}); is the port in use?") from None
         if listening.health is not None:
-            health = await serve_health(listening.health, lambda: _facts(hall, server))
+            health = await serve_health(listening.health, lambda: _facts(service, server))
         log(
             "serving",
             federation=agreed.federation,
             terms=agreed.digest,
             port=port,
-            k=hall.durable.k,
+            k=service.durable.k,
             rounds=agreed.terms.rounds,
-            epoch=hall.durable.epoch,
+            epoch=service.durable.epoch,
             clients=len(agreed.names),
         )
         await _until_over(
-            server, stop, log, linger, lambda: save_model(state / "model.npz", hall.durable.model, agreed)
+            server, stop, log, linger, lambda: save_model(state / "model.npz", service.durable.model, agreed)
         )
     finally:
         if health is not None:
             health.close()
         await server.stop()
-        if hall.finished:  # what came late may have moved it
-            save_model(state / "model.npz", hall.durable.model, agreed)
+        if service.finished:  # what came late may have moved it
+            save_model(state / "model.npz", service.durable.model, agreed)
 
 
 async def _until_over(server: NetworkServer, stop: asyncio.Event, log: Log, linger: float, save: Any) -> None:
@@ -162,8 +162,8 @@ async def _until_over(server: NetworkServer, stop: asyncio.Event, log: Log, ling
                     await task
 
 
-def _facts(hall: Hall, server: NetworkServer) -> dict[str, Any]:
-    found = federation_of(hall)
+def _facts(service: Service, server: NetworkServer) -> dict[str, Any]:
+    found = federation_status(service)
     told = {name: found[name] for name in ("federation", "k", "rounds", "epoch", "finished")}
     return {"ok": True, "connected": len(server.peers), **told}
 

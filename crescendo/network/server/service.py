@@ -1,6 +1,6 @@
 """The server's side of a networked federation, without sockets: what each message does to the durable server, and who is told.
 
-Messages come in batches. `Hall.take` applies a batch and commits it, in a thread of its own, and returns what may be said once
+Messages come in batches. `Service.take` applies a batch and commits it, in a thread of its own, and returns what may be said once
 it is on disk: an answer to each message, the acknowledgements, and the broadcasts that are due. Nothing of a batch is said
 before, and nobody but `take` touches the durable server.
 
@@ -27,7 +27,7 @@ from crescendo.errors import PeerError, UsageError
 from crescendo.logs import Log, quiet
 from crescendo.network.protocol.tree_messages import SumRefusal
 from crescendo.network.protocol.wire_messages import Goodbye, Hello, Refusal, VoidRound, Welcome
-from crescendo.network.server.encoded_broadcasts import Edition, News
+from crescendo.network.server.encoded_broadcasts import EncodedBroadcast, News
 from crescendo.network.transport.wording import named, ranges
 from crescendo.privacy.mechanisms.norm_limits import Limits, length_of
 from crescendo.storage.journal.durable_server import DurableServer
@@ -62,7 +62,7 @@ Message = Hello | Incoming | IncomingSum | VoidRound | Goodbye | Silence
 
 
 @dataclass(eq=False, slots=True)
-class Item:
+class Submission:
     """A message of a client (-1: of an aggregator), and what becomes of it: the answers to it, and whether it was taken."""
 
     client: int
@@ -81,7 +81,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Said:
+class Committed:
     """What may be said after a commit."""
 
     acks: dict[int, Settled]
@@ -90,7 +90,7 @@ class Said:
     k: int
 
 
-class Hall:
+class Service:
     """The durable server and the rules for what peers may ask of it."""
 
     def __init__(
@@ -110,7 +110,7 @@ class Hall:
         self.names, self.wire, self.limits, self.delta, self._log = names, wire, limits, delta, log
         self._index, self._named = {name: c for c, name in enumerate(names)}, dict(enumerate(names))
         self._void: dict[int, list[int]] = {}  # declared void by their clients and not yet logged: a line for many
-        self._edition: Edition | None = None  # the newest, unless the model has moved since
+        self._broadcast: EncodedBroadcast | None = None  # the newest, unless the model has moved since
         self._buffers = BufferPool()
         self._long = False
         self._log_notes()
@@ -138,14 +138,14 @@ class Hall:
         """The answer to a client that asks for the terms and has not joined."""
         return Welcome(self.text, self.federation, self.durable.epoch, c, 0, Settled(0))
 
-    def check_about(self, federation: str, digest: str) -> None:
+    def check_federation(self, federation: str, digest: str) -> None:
         """Every message says what it is about."""
         if federation != self.federation or digest != self.digest:
             raise PeerError(f'a message is about another federation or other terms than "{self.federation}"; dropped')
 
     # -- a batch -------------------------------------------------------------------------------------------------------
 
-    def take(self, batch: Sequence[Item], connected: Sequence[int]) -> Said:
+    def take(self, batch: Sequence[Submission], connected: Sequence[int]) -> Committed:
         """Apply the messages and commit. What is returned may be said; the answers stand in the items."""
         for item in batch:
             try:
@@ -162,9 +162,9 @@ class Hall:
         newcomers = {item.client for item in joined}
         told = {*connected, *newcomers} if published.due else newcomers
         news = self._news(told) if told else {}
-        return Said(dict(published.acks), news, self.durable.epoch, self.durable.k)
+        return Committed(dict(published.acks), news, self.durable.epoch, self.durable.k)
 
-    def _one(self, item: Item) -> None:
+    def _one(self, item: Submission) -> None:
         c, message = item.client, item.message
         match message:
             case Incoming(round, data):
@@ -203,7 +203,7 @@ class Hall:
         self.limits.check(round, c, delta)
         try:
             self.durable.submit(Received(round, c, self.wire, data, low), delta)
-            self._edition = None
+            self._broadcast = None
         except DuplicateUpdate:  # nothing comes of a repeat, but one whose numbers are none is told so
             decode(data, self.wire, high - low)
             raise
@@ -221,7 +221,7 @@ class Hall:
                 f"than {longest:.4g}; refused"
             )
         self.durable.submit(Summed(total.pairs, total.wire, total.data, low), delta)
-        self._edition = None
+        self._broadcast = None
 
     def _block(self, round: int) -> tuple[int, int]:
         if not 0 <= round < self.terms.rounds:
@@ -248,7 +248,7 @@ class Hall:
         self._log("joined", client=self.names[c], start=start, epoch=durable.epoch, k=durable.k)
         return Welcome(self.text, self.federation, durable.epoch, c, start, durable.settled(c))
 
-    def _refuse(self, item: Item, error: PeerError) -> None:
+    def _refuse(self, item: Submission, error: PeerError) -> None:
         c, message = item.client, item.message
         if isinstance(error, DuplicateUpdate):
             item.useless = True
@@ -268,7 +268,7 @@ class Hall:
         final = alarm or isinstance(message, Hello)
         item.answers.append(Refusal(reason, final, None if final else round))
 
-    def _refuse_sum(self, item: Item, total: IncomingSum, error: PeerError) -> None:
+    def _refuse_sum(self, item: Submission, total: IncomingSum, error: PeerError) -> None:
         """Pairs at fault are final, as for an update; if nobody knows whose fault it is, the aggregator finds out."""
         alarm, reason = isinstance(error, ConflictingUpdate), named(str(error), self._named)
         shown = [[i, self._named.get(c, c)] for i, c in total.pairs[:20]]
@@ -284,11 +284,13 @@ class Hall:
     # -- what goes out -------------------------------------------------------------------------------------------------
 
     def _news(self, told: set[int]) -> dict[int, News]:
-        durable, edition = self.durable, self._edition
-        if edition is None or (edition.k, edition.epoch) != (durable.k, durable.epoch):
-            edition = self._edition = Edition(durable.k, durable.epoch, self._on_the_wire(durable.model), self.wire)
+        durable, broadcast = self.durable, self._broadcast
+        if broadcast is None or (broadcast.k, broadcast.epoch) != (durable.k, durable.epoch):
+            broadcast = self._broadcast = EncodedBroadcast(
+                durable.k, durable.epoch, self._on_the_wire(durable.model), self.wire
+            )
             self._look_how_long(durable.model)
-        return {c: News(edition, durable.settled(c)) for c in told}
+        return {c: News(broadcast, durable.settled(c)) for c in told}
 
     def _look_how_long(self, model: Vector) -> None:
         """Private clients begin no round beyond their certificate's bound and go on without a word; so it is said here, once."""

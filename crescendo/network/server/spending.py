@@ -53,7 +53,7 @@ def by_pld(events: Counted, delta: float) -> float:
     return account(events, delta, state_error=False).epsilon
 
 
-class Spending:
+class SpendingTracker:
     """Knows what the clients' rounds cost up to some mark, and finds out in the background what it is asked for."""
 
     def __init__(

@@ -11,39 +11,41 @@ from functools import partial
 from typing import Any
 
 from crescendo.core.messages import Settled
-from crescendo.network.server.service import Hall
+from crescendo.network.server.service import Service
 from crescendo.network.server.session import Traffic
-from crescendo.network.server.spending import Price, Spending
+from crescendo.network.server.spending import Price, SpendingTracker
 from crescendo.privacy.mechanisms.certificate import usual_delta
 
 
-def federation_of(hall: Hall) -> dict[str, Any]:
+def federation_status(service: Service) -> dict[str, Any]:
     """The federation as a whole; quick enough for whoever asks every second."""
-    certificate = hall.limits.certificate
+    certificate = service.limits.certificate
     return {
-        "federation": hall.federation,
-        "terms": hall.digest,
-        "k": hall.durable.k,
-        "rounds": hall.terms.rounds,
-        "epoch": hall.durable.epoch,
-        "finished": hall.finished,
-        "late": hall.durable.late,
+        "federation": service.federation,
+        "terms": service.digest,
+        "k": service.durable.k,
+        "rounds": service.terms.rounds,
+        "epoch": service.durable.epoch,
+        "finished": service.finished,
+        "late": service.durable.late,
         "mechanism": "none" if certificate is None else certificate.mechanism,
-        "delta": hall.delta,
+        "delta": service.delta,
     }
 
 
-class Desk:
+class StatusReporter:
     """Answers those who ask how it stands. Whoever asks while an answer is being made gets that one."""
 
     def __init__(
-        self, hall: Hall, here: Container[int], heard: Mapping[int, float], traffic: Mapping[int, Traffic]
+        self, service: Service, here: Container[int], heard: Mapping[int, float], traffic: Mapping[int, Traffic]
     ) -> None:
-        certificate, delta = hall.limits.certificate, hall.delta
+        certificate, delta = service.limits.certificate, service.delta
         spending = (
-            None if certificate is None or delta is None else Spending(certificate, usual_delta(certificate, delta))
+            None
+            if certificate is None or delta is None
+            else SpendingTracker(certificate, usual_delta(certificate, delta))
         )
-        self._make = partial(_status, hall, here, heard, traffic, spending)
+        self._make = partial(_status, service, here, heard, traffic, spending)
         self._being_made: asyncio.Task[dict[str, Any]] | None = None
 
     async def answer(self) -> str:
@@ -54,20 +56,25 @@ class Desk:
 
 
 async def _status(
-    hall: Hall,
+    service: Service,
     here: Container[int],
     heard: Mapping[int, float],
     traffic: Mapping[int, Traffic],
-    spending: Spending | None,
+    spending: SpendingTracker | None,
 ) -> dict[str, Any]:
     """The federation and its clients, all as of one instant; accounting for what was spent may take seconds after it.
 
     ``heard`` says when each client was last heard of, on the clock of ``time.monotonic``.
     """
-    reached = [hall.durable.settled(c) for c in range(len(hall.names))]
-    found, present, known, now = federation_of(hall), hall.durable.present, hall.durable.instances, time.monotonic()
+    reached = [service.durable.settled(c) for c in range(len(service.names))]
+    found, present, known, now = (
+        federation_status(service),
+        service.durable.present,
+        service.durable.instances,
+        time.monotonic(),
+    )
     clients = []
-    for c, (name, settled) in enumerate(zip(hall.names, reached, strict=True)):
+    for c, (name, settled) in enumerate(zip(service.names, reached, strict=True)):
         moved = traffic.get(c, Traffic())
         clients.append(
             {

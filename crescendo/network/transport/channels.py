@@ -49,11 +49,11 @@ def parsed(kind: Any) -> Callable[[bytes], Any]:
     return parse
 
 
-class Cut(Exception):
+class StreamBroken(Exception):
     """The stream broke, or the server asked to come back later; try again."""
 
 
-class SentAway(Cut):
+class TurnedAway(StreamBroken):
     """Whoever answers has no use for this stream now, and says why; one may come back."""
 
 
@@ -61,7 +61,7 @@ class Unreachable(UsageError):
     """The server was not reached for as long as one was told to try."""
 
 
-class Hopeless(Unreachable):
+class Unrecoverable(Unreachable):
     """What answers is not the server that was meant, or nothing that we can speak to: to try again would not help."""
 
     def __init__(self, address: str, why: str) -> None:
@@ -69,7 +69,7 @@ class Hopeless(Unreachable):
 
 
 @dataclass(frozen=True)
-class Place:
+class Endpoint:
     """Where the server is and how to speak to it. Without credentials the bytes are not encrypted.
 
     ``look`` makes the credentials when a connection is about to be made, if they depend on what the server shows: OSError if it
@@ -83,17 +83,17 @@ class Place:
 
 
 @asynccontextmanager
-async def channel_to(place: Place) -> AsyncIterator[grpc.aio.Channel]:
+async def channel_to(endpoint: Endpoint) -> AsyncIterator[grpc.aio.Channel]:
     """A new connection: gRPC's own waiting between attempts would add to ours."""
     options = [*OPTIONS, ("grpc.max_receive_message_length", LARGEST_MESSAGE), ("grpc.use_local_subchannel_pool", 1)]
     try:
-        credentials = place.credentials if place.look is None else await asyncio.to_thread(place.look)
+        credentials = endpoint.credentials if endpoint.look is None else await asyncio.to_thread(endpoint.look)
     except OSError as error:
-        raise Cut(f"it shows no certificate: {reason_of(error)}") from None
+        raise StreamBroken(f"it shows no certificate: {reason_of(error)}") from None
     if credentials is None:
-        channel = grpc.aio.insecure_channel(place.address, options=options)
+        channel = grpc.aio.insecure_channel(endpoint.address, options=options)
     else:
-        channel = grpc.aio.secure_channel(place.address, credentials, options=options)
+        channel = grpc.aio.secure_channel(endpoint.address, credentials, options=options)
     try:
         yield channel
     finally:
@@ -107,20 +107,20 @@ def join_on(channel: grpc.aio.Channel) -> Any:
     )()
 
 
-async def status_of(place: Place, timeout: float) -> str:
+async def status_of(endpoint: Endpoint, timeout: float) -> str:
     """What the server says about itself, as JSON."""
-    async with channel_to(place) as channel:
+    async with channel_to(endpoint) as channel:
         ask = channel.unary_unary(
             STATUS,
             request_serializer=pb.StatusRequest.SerializeToString,
             response_deserializer=pb.StatusReply.FromString,
         )
-        reply = await ask(pb.StatusRequest(token=place.token), timeout=timeout)
+        reply = await ask(pb.StatusRequest(token=endpoint.token), timeout=timeout)
         return str(reply.json)
 
 
 @dataclass(frozen=True)
-class Patience:
+class Backoff:
     """Seconds before the next attempt: doubled each time from ``first`` up to ``most``, and spread by half.
 
     After ``give_up`` seconds without the server comes one last attempt. Servers come back after days, so nobody gives up unasked.
@@ -144,13 +144,13 @@ class Patience:
 class Attempts:
     """Attempts to reach the server, counted from when it was last there."""
 
-    def __init__(self, patience: Patience, address: str) -> None:
-        self._patience, self.address = patience, address
+    def __init__(self, backoff: Backoff, address: str) -> None:
+        self._backoff, self.address = backoff, address
         self.reached()
 
     def reached(self) -> None:
         """The server was there just now."""
-        self._waits, self._since = self._patience.waits(), time.monotonic()
+        self._waits, self._since = self._backoff.waits(), time.monotonic()
 
     @property
     def without(self) -> float:
@@ -159,7 +159,7 @@ class Attempts:
 
     def failed(self, why: str) -> float:
         """An attempt has failed: how long to wait before the next; `Unreachable` if there is to be none."""
-        left = self._patience.give_up - self.without
+        left = self._backoff.give_up - self.without
         if left <= 0:
             raise Unreachable(
                 f"gave up after {self.without:.0f} s without the server at {self.address} ({why}); what is done is kept, so "

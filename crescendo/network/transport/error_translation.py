@@ -1,4 +1,4 @@
-"""What gRPC says about a connection that failed or broke, in words that say what to do."""
+"""Translates gRPC errors into messages that say what to do."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from crescendo.federation.peer_text import cleaned
 
 LONGEST = 300  # of what somebody else wrote
 
-# Of a connection that was never made; the first that fits. Those in HOPELESS come again however often one tries.
+# Of a connection that was never made; the first that fits. Those in UNRECOVERABLE come again however often one tries.
 CONNECTING = {
     "Connection refused": "nobody listens there; is the server running, and is this its port?",
     "resolving": "there is no such host; check the address",
@@ -30,7 +30,7 @@ CONNECTING = {
     "imed out": "nothing answers there; check the address, and that no firewall is in between",
     "imeout": "nothing answers there; check the address, and that no firewall is in between",
 }
-HOPELESS = (
+UNRECOVERABLE = (
     "WRONG_VERSION_NUMBER",
     "certificate has expired",
     "Hostname Verification",
@@ -60,10 +60,10 @@ def reason_of(error: BaseException) -> str:
     return text[:LONGEST] or type(error).__name__
 
 
-def is_hopeless(error: BaseException) -> bool:
+def is_unrecoverable(error: BaseException) -> bool:
     """Does what answers there show that no attempt will do, until somebody changes something?"""
     text = _details(error)
-    return _by_grpc(error) and _while_connecting(text) and any(words in text for words in HOPELESS)
+    return _by_grpc(error) and _while_connecting(text) and any(words in text for words in UNRECOVERABLE)
 
 
 def _by_grpc(error: BaseException) -> bool:

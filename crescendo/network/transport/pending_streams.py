@@ -1,9 +1,9 @@
-"""What the door of the server and that of an aggregator have in common: streams that nobody knows yet, and those that only ask.
+"""Pending streams: those whose peer has not proved who it is, and those that only ask for the terms.
 
-Whoever reaches the port can open streams and say nothing. Such a stream stands on the `Porch` until it has said, and proved, who
-it is. The porch has room for so many; when it is full the newcomer takes the place of another, so that nobody is kept out by
-those who say nothing: a sound client says hello with its first packet and is gone from the porch in an instant. Behind the porch
-every name has one stream that asks for the terms and one that has joined; a newer one ends the older.
+Any process that reaches the port can open streams and send nothing. The server and an aggregator keep such a stream among the
+`PendingStreams` until it has sent a hello and proved its name. There is room for so many; when it is full a new stream evicts an
+old one, so that silent streams keep no client out: a sound client sends its hello with the first packet, and is pending for an
+instant only. After that every name has one stream that asks for the terms and one that has joined; a newer one ends the older.
 """
 
 from __future__ import annotations
@@ -21,56 +21,58 @@ import grpc.aio
 from crescendo.network.protocol.wire_messages import Goodbye, Refusal, Welcome, from_client, to_client
 from crescendo.network.transport.channels import LARGEST_MESSAGE, OPTIONS
 
-FIRST_WORD = 10.0  # seconds in which a stream has to say who it is, and in which one that is refused has to hear why
-THINKING = 600.0  # seconds in which a client that was shown the terms has to decide
-SPARE = 256  # room on the porch beyond two streams of each name, which may all come at once
-MOST_STREAMS = 1000  # of one connection; a client has one, a proxy in between may have many
+HELLO_TIMEOUT = (
+    10.0  # seconds in which a stream has to send its hello, and in which one that is refused has to read why
+)
+DECISION_TIMEOUT = 600.0  # seconds in which a client that was shown the terms has to decide
+SPARE = 256  # pending streams beyond two of each name, which may all come at once
+MAX_STREAMS = 1000  # of one connection; a client has one, a proxy in between may have many
 BUSY = Refusal("another stream of this client is just being let in; come back")
 SILENT = "a stream has to say who it is at once, or makes room for others; come back"
 
-DOOR_OPTIONS: list[tuple[str, Any]] = [
+SERVER_OPTIONS: list[tuple[str, Any]] = [
     *OPTIONS,
     ("grpc.max_receive_message_length", LARGEST_MESSAGE),
     ("grpc.so_reuseport", 0),
-    ("grpc.max_concurrent_streams", MOST_STREAMS),
+    ("grpc.max_concurrent_streams", MAX_STREAMS),
 ]
 
 
-class Porch:
-    """Streams that have not said who they are, and those that are being told to go.
+class PendingStreams:
+    """Streams that have not sent a hello, and those that are being refused.
 
-    When it is full the place that is taken is of the address that has the most there, and of that one the oldest. So who
-    comes from few addresses only ever takes places from itself.
+    When there are too many, the oldest stream of the address that has the most is evicted. So a flood from few addresses only
+    ever evicts its own streams.
     """
 
     def __init__(self, names: int) -> None:
         self.names = names
-        self._crowds: dict[str, dict[asyncio.Timeout, None]] = {}  # by address, each oldest first
+        self._by_address: dict[str, dict[asyncio.Timeout, None]] = {}  # by address, each oldest first
 
     @property
     def room(self) -> int:
         return 2 * self.names + SPARE
 
     def __len__(self) -> int:
-        return sum(len(crowd) for crowd in self._crowds.values())
+        return sum(len(streams) for streams in self._by_address.values())
 
     @asynccontextmanager
-    async def stay(self, context: Any) -> AsyncIterator[None]:
-        """Stand here; TimeoutError for one that stays too long or whose place is taken."""
+    async def counted(self, context: Any) -> AsyncIterator[None]:
+        """Count a stream as pending; TimeoutError if it stays so for too long, or is evicted."""
         address = address_of(context.peer())
         if len(self) >= self.room:
-            self._make_room()
-        async with asyncio.timeout(FIRST_WORD) as until:
-            self._crowds.setdefault(address, {})[until] = None
+            self._evict()
+        async with asyncio.timeout(HELLO_TIMEOUT) as until:
+            self._by_address.setdefault(address, {})[until] = None
             try:
                 yield
             finally:
                 self._leave(address, until)
 
-    async def first_word(self, context: Any) -> Any:
-        """What a new stream says first, None if it says nothing."""
+    async def first_message(self, context: Any) -> Any:
+        """The first message of a new stream, None if none comes."""
         try:
-            async with self.stay(context):
+            async with self.counted(context):
                 raw = await context.read()
                 return None if raw is grpc.aio.EOF else raw
         except TimeoutError:
@@ -78,44 +80,44 @@ class Porch:
             context.set_details(SILENT)
             return None
 
-    async def last_words(self, context: Any, messages: Iterable[Any]) -> None:
-        """Tell a stream why it ends. One that does not read is not waited for."""
+    async def send_last(self, context: Any, messages: Iterable[Any]) -> None:
+        """Send a stream the last messages. One that does not read is not waited for."""
         with suppress(grpc.aio.BaseError, asyncio.InvalidStateError, TimeoutError):
-            async with self.stay(context):
+            async with self.counted(context):
                 for message in messages:
                     await context.write(message)
 
     def close(self) -> None:
-        """End every stream that stands here."""
-        for until in [until for crowd in self._crowds.values() for until in crowd]:
-            end_now(until)
+        """End every pending stream."""
+        for until in [until for streams in self._by_address.values() for until in streams]:
+            expire(until)
 
-    def _make_room(self) -> None:
-        address, crowd = max(self._crowds.items(), key=lambda one: len(one[1]))
-        oldest = next(iter(crowd))
+    def _evict(self) -> None:
+        address, streams = max(self._by_address.items(), key=lambda one: len(one[1]))
+        oldest = next(iter(streams))
         self._leave(address, oldest)
-        end_now(oldest)
+        expire(oldest)
 
     def _leave(self, address: str, until: asyncio.Timeout) -> None:
-        crowd = self._crowds.get(address, {})
-        crowd.pop(until, None)
-        if not crowd:
-            self._crowds.pop(address, None)
+        streams = self._by_address.get(address, {})
+        streams.pop(until, None)
+        if not streams:
+            self._by_address.pop(address, None)
 
 
-class Questions:
-    """Clients that look at the terms: one stream each, a newer ends the older."""
+class TermsRequests:
+    """Streams of clients that look at the terms: one for each name, a newer ends the older."""
 
     def __init__(self) -> None:
         self._open: dict[str, asyncio.Timeout] = {}
 
     async def answer(self, name: str, welcome: Welcome, context: Any) -> Goodbye | None:
-        """Show the terms and wait: a client declines, or comes again and joins."""
+        """Send the terms and wait until the client declines (its goodbye), or ends the stream to come back and join (None)."""
         if name in self._open:
-            end_now(self._open[name])
+            expire(self._open[name])
         message = None
         with suppress(TimeoutError):
-            async with asyncio.timeout(THINKING) as until:
+            async with asyncio.timeout(DECISION_TIMEOUT) as until:
                 self._open[name] = until
                 try:
                     await context.write(to_client(welcome))
@@ -127,13 +129,13 @@ class Questions:
         return message if isinstance(message, Goodbye) else None
 
     def close(self) -> None:
-        """End every stream that asks."""
+        """End all of them."""
         for until in self._open.values():
-            end_now(until)
+            expire(until)
 
 
-def end_now(until: asyncio.Timeout) -> None:
-    """Whatever runs under this limit has had enough time."""
+def expire(until: asyncio.Timeout) -> None:
+    """End what runs under this limit now."""
     if not until.expired():
         until.reschedule(asyncio.get_running_loop().time())
 

@@ -1,4 +1,4 @@
-"""How a client behaves, over all its streams: a new stream does not make it good."""
+"""Per-client rate limits that survive reconnects."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ STRUCK_OUT = "too many broken messages came under this name; come back later"
 TOO_OFTEN = "this client joins again and again; come back later, and if these are two copies, stop one"
 
 
-class Bucket:
-    """A budget that refills. `take` says how long to wait for what was taken."""
+class TokenBucket:
+    """A budget that refills; `take` returns the seconds to wait for what was taken."""
 
     def __init__(self, burst: float, rate: float) -> None:
         self._burst, self._rate, self._left, self._at = burst, rate, burst, time.monotonic()
@@ -25,13 +25,13 @@ class Bucket:
         return max(0.0, -self._left / self._rate)
 
 
-class Conduct:
+class RateLimits:
     """What one client may do before it has to wait."""
 
     def __init__(self) -> None:
-        self.useless = Bucket(USELESS_BURST, USELESS_RATE)
-        self.strikes = Bucket(STRIKES, FORGIVEN)
-        self._joins = Bucket(JOINS, JOIN_RATE)
+        self.useless = TokenBucket(USELESS_BURST, USELESS_RATE)
+        self.strikes = TokenBucket(STRIKES, FORGIVEN)
+        self._joins = TokenBucket(JOINS, JOIN_RATE)
 
     @property
     def struck_out(self) -> bool:

@@ -277,18 +277,18 @@ def who(context: Any, token: str, tokens: Mapping[str, Identity] | None) -> Iden
 
 
 @dataclass(frozen=True)
-class Doorkeeper:
+class Authenticator:
     """Lets a peer in under its own name only. The token list is read anew each time, so that a name can be struck off."""
 
     tokens: Path | None = None
 
     @staticmethod
-    def of(folder: Path) -> Doorkeeper:
+    def of(folder: Path) -> Authenticator:
         """The doorkeeper of a server's folder."""
         tokens = folder / TOKENS
         if tokens.exists():
             read_tokens(tokens)
-        return Doorkeeper(tokens if tokens.exists() else None)
+        return Authenticator(tokens if tokens.exists() else None)
 
     def __call__(self, name: str, token: str, context: Any) -> None:
         """Admit ``name``, or (if empty) anybody who is known; PeerError otherwise."""

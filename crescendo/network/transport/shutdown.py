@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT as a wish to stop: the write in hand is finished first, however often the signal comes."""
+"""SIGTERM and SIGINT as a shutdown request: the process finishes the write in hand first, however often the signal comes."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ from types import FrameType
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
-class Wish:
-    """Whether somebody wants this process to stop."""
+class ShutdownRequest:
+    """Whether this process was asked to stop."""
 
     def __init__(self) -> None:
-        self._made = False
+        self._requested = False
         self._event: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
 
     def event(self) -> asyncio.Event:
-        """An event of the running loop that is set when the wish is made."""
+        """An event of the running loop that is set when a shutdown is requested."""
         event = asyncio.Event()
         self._event = asyncio.get_running_loop(), event
-        if self._made:
+        if self._requested:
             event.set()
         return event
 
-    def make(self, number: int = 0, frame: FrameType | None = None) -> None:
-        self._made = True
+    def request(self, number: int = 0, frame: FrameType | None = None) -> None:
+        self._requested = True
         if self._event is not None:
             loop, event = self._event
-            with suppress(RuntimeError):  # the loop is closed: it is stopping already
+            with suppress(RuntimeError):  # the loop is closed: the process is stopping already
                 loop.call_soon_threadsafe(event.set)
 
 
 @contextmanager
-def stoppable() -> Iterator[Wish]:
-    """Signals only make a wish while this lasts. Outside the main thread nobody can catch signals, and none are."""
-    wish = Wish()
+def shutdown_on_signals() -> Iterator[ShutdownRequest]:
+    """While this lasts signals only request a shutdown. Outside the main thread signals cannot be caught, and none are."""
+    shutdown = ShutdownRequest()
     if threading.current_thread() is not threading.main_thread():
-        yield wish
+        yield shutdown
         return
-    before = [signal.signal(one, wish.make) for one in SIGNALS]
+    before = [signal.signal(one, shutdown.request) for one in SIGNALS]
     try:
-        yield wish
+        yield shutdown
     finally:
         for one, handler in zip(SIGNALS, before, strict=True):
             signal.signal(one, handler)

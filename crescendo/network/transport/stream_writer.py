@@ -1,4 +1,4 @@
-"""The writing half of a stream, the same for one client and for an aggregator with many; and how the two halves go together."""
+"""The writing half of a stream, the same for one client and for an aggregator with many; and both halves run together."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import Any
 from crescendo.errors import PeerError
 from crescendo.network.protocol.wire_messages import Refusal
 
-MOST_WORDS = 500  # that wait for the other side to read them; then its stream is closed
+MAX_QUEUED = 500  # that wait for the other side to read them; then its stream is closed
 LAST_WORDS = 5.0  # seconds after which a stream is cut whose other side does not read what was said last
 
 
-class Voice(ABC):
+class StreamWriter(ABC):
     """What is to be said on a stream: words, none of which may be lost, and news, of which only the newest waits."""
 
-    def __init__(self, most: int = MOST_WORDS) -> None:
-        self.closed, self._bell = asyncio.Event(), asyncio.Event()
+    def __init__(self, most: int = MAX_QUEUED) -> None:
+        self.closed, self._wake = asyncio.Event(), asyncio.Event()
         self._words: deque[Any] = deque()
         self._most = most
 
@@ -30,20 +30,20 @@ class Voice(ABC):
             self.closed.set()
         else:
             self._words.append(message)
-        self._bell.set()
+        self._wake.set()
 
     def close(self, refusal: Refusal | None = None) -> None:
         """End the stream, after a last word."""
         if refusal is not None:
             self.say(refusal)
         self.closed.set()
-        self._bell.set()
+        self._wake.set()
 
     async def write_all(self, context: Any) -> None:
         """Write what there is to say until the stream is closed. A broadcast that was begun is finished, then the newest goes."""
         while True:
-            await self._bell.wait()
-            self._bell.clear()
+            await self._wake.wait()
+            self._wake.clear()
             while await self._write_one(context):
                 pass
             if self.closed.is_set():
@@ -64,18 +64,18 @@ class Voice(ABC):
         """Write the newest of something that is due; False if nothing is."""
 
 
-async def converse(
-    voice: Voice, context: Any, read_all: Coroutine[Any, Any, None], broken: Callable[[PeerError], Refusal]
+async def run_stream(
+    writer: StreamWriter, context: Any, read_all: Coroutine[Any, Any, None], broken: Callable[[PeerError], Refusal]
 ) -> None:
-    """Read and write until one of both ends or the voice is closed. What breaks the protocol is answered with ``broken``."""
-    tasks = [asyncio.create_task(run) for run in (read_all, voice.write_all(context), voice.closed.wait())]
+    """Read and write until one of both ends or the writer is closed. What breaks the protocol is answered with ``broken``."""
+    tasks = [asyncio.create_task(run) for run in (read_all, writer.write_all(context), writer.closed.wait())]
     reading, writing = tasks[:2]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         error = reading.exception() if reading.done() else None
         if isinstance(error, PeerError):
-            voice.close(broken(error))
-        voice.close()
+            writer.close(broken(error))
+        writer.close()
         with suppress(TimeoutError, asyncio.CancelledError):
             await asyncio.wait_for(asyncio.shield(writing), LAST_WORDS)
     finally:
