@@ -14,7 +14,6 @@ from crescendo.cli import certs
 from crescendo.cli import network_commands as network_cli
 from crescendo.cli import privacy_commands as privacy_cli
 from crescendo.cli.common import AsJson, Overrides, RunFile, one_sentence, print_json
-from crescendo.network.aggregator import aggregate
 
 app = typer.Typer(
     name="crescendo",
@@ -107,6 +106,5 @@ def data_list(as_json: AsJson = False) -> None:
 
 
 app.add_typer(privacy_cli.commands)  # plan, account, audit
-app.add_typer(network_cli.commands)  # serve, join, status
-app.add_typer(aggregate.commands)
+app.add_typer(network_cli.commands)  # serve, join, aggregate, status
 app.add_typer(certs.commands)

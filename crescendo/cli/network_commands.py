@@ -1,4 +1,4 @@
-"""The commands of a federation over the network: `serve` on one host, `join` on each client, `status` from anywhere."""
+"""The commands of a federation over the network: `serve` on one host, `join` on each client, `aggregate` between them."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def serve(
         config = read_served(file, overrides or [])
 
         from crescendo.cli.addresses import listening
-        from crescendo.network.server.serve import serve as run
+        from crescendo.runs.serving import serve_file
 
         where = listening(listen, certs, health)
         with structured_log() as log:
-            served = run(config, where, state, linger=linger, log=log)
+            served = serve_file(config, where, state, linger=linger, log=log)
         facts: dict[str, object] = {"finished": served.finished, "k": served.k, "rounds": served.rounds, "model": None}
         if served.finished:
             facts["model"] = str(state / "model.npz")
@@ -123,6 +123,25 @@ def join(
         else:
             ended = f"finished: the model is in {model}" if finished else "stopped: start it again to go on"
             typer.echo(f"{name}: {ended}")
+
+
+@commands.command(epilog="Example: crescendo aggregate 127.0.0.1:7077 --listen 127.0.0.1:7078")
+def aggregate(
+    parent: Annotated[str, typer.Argument(metavar="HOST:PORT", help="The server, or another aggregator.")],
+    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where clients join; port 0 takes a free one.")],
+    name: Annotated[str, typer.Option("--as", metavar="NAME", help="Its name in its certificate.")] = "aggregator",
+    certs: Certs = None,
+    as_json: AsJson = False,
+) -> None:
+    """Stand between some clients and the server, and add up what they send; it may die at any time."""
+    with on_the_network():
+        with structured_log() as log:
+            from crescendo.cli.addresses import listening, place
+            from crescendo.network.aggregator.node import aggregate as run
+
+            finished = run(name, place(parent, certs), listening(listen, certs), log=log)
+        ended = "finished" if finished else "stopped: start it again to go on"
+        print_json({"finished": finished}) if as_json else typer.echo(f"{name}: {ended}")
 
 
 @commands.command(epilog="Example: crescendo status 127.0.0.1:7077")

@@ -18,8 +18,8 @@ from crescendo.config.loading import read, read_served
 from crescendo.config.to_terms import terms_text
 from crescendo.data import Records
 from crescendo.federation.agreement import build_terms
+from crescendo.federation.last_model import save_model
 from crescendo.federation.policy import Policy, read_policy
-from crescendo.network.client.join import save_model
 from tests.cli.test_serve import ONE
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "deploy.md").read_text()
@@ -119,6 +119,7 @@ def test_every_event_of_the_logs_is_explained() -> None:
             *root.glob("cli/*.py"),
             *root.glob("network/**/*.py"),
             *root.glob("federation/*.py"),
+            *root.glob("runs/*.py"),
             root / "logs.py",
         ]
     )

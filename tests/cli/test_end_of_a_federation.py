@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from crescendo.config.loading import read
-from crescendo.network.server.serve import Listening, serve
+from crescendo.network.server.serve import Listening
+from crescendo.runs.serving import serve_file
 from tests.cli.test_serve import ONE, OPEN, joined, played
 from tests.network.stage import Stage, stage
 from tests.network.test_the_end import to_the_end
@@ -18,7 +19,7 @@ async def served_again(state: Path, raw: dict[str, Any]) -> dict[str, dict[str, 
     lines: dict[str, dict[str, Any]] = {}
     where = Listening("127.0.0.1:0")
     await asyncio.to_thread(
-        serve, read(raw), where, state, linger=0.0, log=lambda event, **facts: lines.update({event: facts})
+        serve_file, read(raw), where, state, linger=0.0, log=lambda event, **facts: lines.update({event: facts})
     )
     return lines
 

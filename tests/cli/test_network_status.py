@@ -22,7 +22,6 @@ from crescendo.federation.agreement import build_terms
 from crescendo.network.server.grpc_server import NetworkServer
 from crescendo.network.server.service import Service
 from crescendo.network.transport.channels import Endpoint
-from crescendo.privacy.mechanisms.norm_limits import Limits
 from crescendo.storage.journal.durable_server import DurableServer
 from tests.cli.test_network_mistakes import here, refused, serve
 from tests.cli.test_serve import ONE, played
@@ -243,10 +242,8 @@ def test_a_connection_that_fails_is_explained(served: str | None, shown: str | N
     async def play() -> None:
         agreed = build_terms(terms_text(read(ONE)))
         with DurableServer(Path("served"), agreed.text, lambda text: agreed.terms, agreed.initial()) as durable:
-            limits = Limits(agreed.certificate, agreed.objective.size, agreed.objective.traits.l2)
-            names = agreed.text, agreed.federation, agreed.digest, agreed.names, agreed.wire
             where = listening("127.0.0.1:0", None if served is None else Path(served))
-            server = NetworkServer(Service(durable, agreed.terms, *names, limits), admit=where.admit)
+            server = NetworkServer(Service(durable, agreed), admit=where.admit)
             port = await server.start(where.address, where.credentials)
             words = ["status", f"127.0.0.1:{port}", *(() if shown is None else ("--certs", shown))]
             try:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from crescendo.cli.addresses import place
+from crescendo.cli.addresses import listening, place
 from crescendo.cli.certs import make_certificates
-from crescendo.network.aggregator.aggregate import Tree, aggregate
+from crescendo.network.aggregator.node import aggregate
 from crescendo.network.transport.channels import Backoff, Endpoint, Unreachable, Unrecoverable
 from crescendo.network.transport.error_translation import CONNECTING, UNRECOVERABLE
 from crescendo.network.transport.security import Authenticator, server_credentials
@@ -64,9 +64,12 @@ def test_what_no_attempt_can_mend_ends_the_first_contact(
             with pytest.raises(Unrecoverable, match=reason):
                 await joins(place(address, mine(tmp_path / shown)), tmp_path, log, Backoff(0.01, 0.05, give_up=SOON))
             assert [line["event"] for line in log.lines] == []
-            tree = Tree(address, "127.0.0.1:0", "edge", tmp_path / shown / "aggregators" / "edge")
+            certs = tmp_path / shown / "aggregators" / "edge"
+            there, here = place(address, certs), listening("127.0.0.1:0", certs)
             with pytest.raises(Unrecoverable, match=reason):
-                await asyncio.to_thread(aggregate, tree, log=no_second_attempt, backoff=Backoff(0.01, 0.05))
+                await asyncio.to_thread(
+                    aggregate, "edge", there, here, log=no_second_attempt, backoff=Backoff(0.01, 0.05)
+                )
 
     played(play)
 

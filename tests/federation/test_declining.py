@@ -18,7 +18,7 @@ import crescendo.privacy.planning.guarantee as guarantee_module
 from crescendo.cli.main import app
 from crescendo.errors import DataError, Refused
 from crescendo.federation.policy import Policy
-from crescendo.network.aggregator.node import Node, Work
+from crescendo.network.aggregator.node import Node
 from crescendo.network.client.join import CANNOT, LEDGER
 from crescendo.network.protocol.wire_messages import Goodbye, Refusal, from_client, from_server, to_client, to_server
 from crescendo.network.transport.channels import Endpoint
@@ -213,17 +213,13 @@ def test_servers_cannot_tell_by_the_instance_that_two_names_are_one_client(tmp_p
 @asynccontextmanager
 async def aggregator(on: Stage) -> AsyncIterator[int]:
     """The port of an aggregator in this process, below the stage's server."""
-    agreed, joined_above, stop = on.agreed, asyncio.Event(), asyncio.Event()
-
-    def build(text: str) -> Work:
-        about = agreed.federation, agreed.digest, agreed.names, agreed.wire, agreed.objective.size, on.service.limits
-        return Work(agreed.terms, text, *about)
+    joined_above, stop = asyncio.Event(), asyncio.Event()
 
     def log(event: str, **facts: Any) -> None:
         if event == "joined":
             joined_above.set()
 
-    node = Node("node", Endpoint(f"127.0.0.1:{on.port}"), build, log=log)
+    node = Node("node", Endpoint(f"127.0.0.1:{on.port}"), log=log)
     running = asyncio.create_task(node.run("127.0.0.1:0", stop))
     await asyncio.wait_for(joined_above.wait(), SOON)
     try:

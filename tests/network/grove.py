@@ -12,15 +12,16 @@ from tests.network.processes import CONTEXT, Federation, free_port
 
 def run_aggregator(parent: int, port: int, name: str, log: str, certs: Path | None = None) -> None:
     """The body of an aggregator's process."""
+    from crescendo.cli.addresses import listening, place
     from crescendo.errors import CrescendoError
     from crescendo.logs import JsonLog
-    from crescendo.network.aggregator.aggregate import Tree, aggregate
+    from crescendo.network.aggregator.node import aggregate
     from crescendo.network.transport.channels import Backoff
 
     with Path(log).open("a") as out, JsonLog(out) as said:
         try:
-            tree = Tree(f"127.0.0.1:{parent}", f"127.0.0.1:{port}", name, certs)
-            aggregate(tree, log=said, backoff=Backoff(0.05, 0.5))
+            there, here = place(f"127.0.0.1:{parent}", certs), listening(f"127.0.0.1:{port}", certs)
+            aggregate(name, there, here, log=said, backoff=Backoff(0.05, 0.5))
         except CrescendoError as error:
             said("ended", reason=str(error))
             sys.exit(1)

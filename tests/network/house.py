@@ -24,7 +24,6 @@ from crescendo.network.server import service
 from crescendo.network.server.grpc_server import Admit, NetworkServer, everybody
 from crescendo.network.server.service import Service
 from crescendo.network.transport import rate_limits
-from crescendo.privacy.mechanisms.norm_limits import Limits
 from crescendo.storage.journal.durable_server import DurableServer, replay
 from crescendo.storage.journal.journal import read_records
 from crescendo.storage.journal.journal_entries import Entry, NewEpoch, Received, Summed, from_bytes
@@ -104,10 +103,8 @@ class House:
 async def house(folder: Path, raw: dict[str, Any] = SMALL, admit: Admit = everybody) -> AsyncIterator[House]:
     """A server over ``folder``, and a connection to it."""
     agreed = build_terms(terms_text(read(raw)))
-    limits = Limits(agreed.certificate, agreed.objective.size, agreed.objective.traits.l2)
     with DurableServer(folder / "journal", agreed.text, lambda text: agreed.terms, agreed.initial()) as durable:
-        about = agreed.terms, agreed.text, agreed.federation, agreed.digest, agreed.names, agreed.wire
-        served = NetworkServer(Service(durable, *about, limits), admit=admit)
+        served = NetworkServer(Service(durable, agreed), admit=admit)
         try:
             port = await served.start("127.0.0.1:0")
             async with channel_to(port) as channel:

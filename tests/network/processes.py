@@ -55,11 +55,12 @@ def run_server(run_file: str, port: int, state: str, log: str, linger: float) ->
     from crescendo.config.loading import read_served
     from crescendo.errors import CrescendoError
     from crescendo.logs import JsonLog
-    from crescendo.network.server.serve import Listening, serve
+    from crescendo.network.server.serve import Listening
+    from crescendo.runs.serving import serve_file
 
     with Path(log).open("a") as out, JsonLog(out) as said:
         try:
-            serve(
+            serve_file(
                 read_served(Path(run_file)),
                 Listening(f"127.0.0.1:{port}"),
                 Path(state),

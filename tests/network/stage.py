@@ -32,7 +32,6 @@ from crescendo.network.server.grpc_server import Admit, NetworkServer, everybody
 from crescendo.network.server.liveness import LivenessLimits
 from crescendo.network.server.service import Service
 from crescendo.network.transport.channels import Endpoint, channel_to, join_on
-from crescendo.privacy.mechanisms.norm_limits import Limits
 from crescendo.storage.journal.durable_server import DurableServer
 from tests.conformance.cases import case
 
@@ -151,19 +150,7 @@ async def stage(
         log.append({"event": event, **facts})
 
     with DurableServer(folder, agreed.text, lambda text: agreed.terms, agreed.initial()) as durable:
-        limits = Limits(agreed.certificate, agreed.objective.size, agreed.objective.traits.l2)
-        service = Service(
-            durable,
-            agreed.terms,
-            agreed.text,
-            agreed.federation,
-            agreed.digest,
-            agreed.names,
-            agreed.wire,
-            limits,
-            agreed.delta,
-            note,
-        )
+        service = Service(durable, agreed, note)
         server = NetworkServer(service, manners or LivenessLimits(600.0), admit, log=note)
         made = Stage(agreed, service, server, await server.start(f"127.0.0.1:{port}", credentials), log)
         try:

@@ -49,14 +49,14 @@ def run_secured(what: str, folder: Path, port: int, certs: Path, log: Path) -> N
     from crescendo.federation.policy import Policy
     from crescendo.logs import JsonLog
     from crescendo.network.client.join import join
-    from crescendo.network.server.serve import serve
     from crescendo.network.transport.channels import Backoff
+    from crescendo.runs.serving import serve_file
 
     address = f"127.0.0.1:{port}"
     with log.open("a") as out, JsonLog(out) as said, noting_what_is_sent(log):
         if what == "server":
             config = read_served(folder / "federation.toml")
-            serve(config, listening(address, certs), folder / "served", linger=600.0, log=said)
+            serve_file(config, listening(address, certs), folder / "served", linger=600.0, log=said)
         else:
             c, policy = int(what), Policy.model_validate({"mechanisms": ["none"]})
             source, state = Source(str(folder / f"part{c}.npz")), folder / f"client{c}"

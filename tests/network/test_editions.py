@@ -15,7 +15,6 @@ from crescendo.core.vectors import encode
 from crescendo.federation.agreement import build_terms
 from crescendo.network.protocol.wire_messages import Hello, VoidRound
 from crescendo.network.server.service import Committed, Incoming, IncomingSum, Message, Service, Silence, Submission
-from crescendo.privacy.mechanisms.norm_limits import Limits
 from crescendo.storage.journal.durable_server import DurableServer
 from tests.conformance.cases import case
 
@@ -27,8 +26,7 @@ DELTA = encode(np.ones(AGREED.objective.size), AGREED.wire)
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[Service]:
     with DurableServer(tmp_path, AGREED.text, lambda text: AGREED.terms, AGREED.initial()) as durable:
-        about = AGREED.terms, AGREED.text, AGREED.federation, AGREED.digest, AGREED.names, AGREED.wire
-        yield Service(durable, *about, Limits(None, AGREED.objective.size))
+        yield Service(durable, AGREED)
 
 
 def hello(c: int, last: int = -1, epoch: int = 0) -> Hello:

@@ -14,7 +14,7 @@ from crescendo.core.messages import Broadcast, Settled
 from crescendo.core.terms import Terms
 from crescendo.data.records import as_records
 from crescendo.errors import UsageError
-from crescendo.network.client.participant import MOST_FAILED, Contract, Participant
+from crescendo.network.client.participant import MOST_FAILED, Participant
 from crescendo.objectives import Traits
 from crescendo.privacy.accounting.budget import Budget
 from crescendo.privacy.mechanisms.certificate import certify
@@ -24,6 +24,7 @@ from crescendo.schedules.sizes import ConstantSizes, CutSizes
 from crescendo.schedules.steps import ConstantSteps
 from crescendo.storage.ledger.open_ledger import Ledger, Lost, Release, open_ledger
 from crescendo.worker import Worker
+from tests.federation.agreements import agreement
 from tests.objectives.bare import Bare
 from tests.storage.ledger_play import cheap
 
@@ -65,9 +66,9 @@ class Scene:
         mechanism = Private(made, 0, ROWS, SeededSource(7, 0))
         data = as_records(np.ones((RECORDS, 1)), np.ones(RECORDS))
         worker = Worker(self.terms, 0, np.zeros(2), goal, data, ROWS, 7, "float64", mechanism)
-        contract = Contract("f", "d" * 64, "me", 0, self.terms, "float64", 2, plan)
+        agreed = agreement(self.terms, goal, made)
         one = Participant(
-            contract, worker, ledger, log=lambda event, **facts: self.log.append({"event": event, **facts})
+            agreed, 0, worker, ledger, log=lambda event, **facts: self.log.append({"event": event, **facts})
         )
         one.hear(Broadcast(np.zeros(2), 0, Settled(0)))
         return one

@@ -17,7 +17,7 @@ from crescendo.core.messages import Broadcast, Settled
 from crescendo.core.vectors import encode
 from crescendo.data.records import Records, as_records
 from crescendo.federation.agreement import Agreement, build_terms
-from crescendo.network.aggregator.node import Node, Work
+from crescendo.network.aggregator.node import Node
 from crescendo.network.protocol.wire_messages import Hello, Refusal, Welcome
 from crescendo.network.server.service import Incoming, Service, Submission
 from crescendo.network.transport.channels import Endpoint, channel_to, join_on
@@ -82,8 +82,7 @@ class Room:
     def enter(self) -> None:
         agreed = self.agreed
         self.durable = DurableServer(self._folder, agreed.text, lambda text: agreed.terms, agreed.initial())
-        about = agreed.terms, agreed.text, agreed.federation, agreed.digest, agreed.names, agreed.wire
-        self.service = Service(self.durable, *about, limits_of(agreed))
+        self.service = Service(self.durable, agreed)
 
     def restart(self) -> None:
         self.durable.close()
@@ -170,12 +169,6 @@ def test_an_update_from_the_longest_start_is_within_the_limit_and_a_hundredfold_
 # -- behind an aggregator ------------------------------------------------------------------------------------------------
 
 
-def work_of(text: str) -> Work:
-    agreed = build_terms(text)
-    about = agreed.terms, text, agreed.federation, agreed.digest, tuple(agreed.names), agreed.wire
-    return Work(*about, agreed.objective.size, limits_of(agreed))
-
-
 async def _one_of_five_is_too_long(here: Stage, node: Node) -> None:
     agreed, size = here.agreed, here.agreed.objective.size
     limit = here.service.limits.longest(0, 0)
@@ -202,7 +195,7 @@ def test_an_aggregator_refuses_what_is_too_long_for_one_client_though_not_for_a_
         raw = case(run={"wire": "float32"}, privacy={"mechanism": "minibatch", **PRIVATE})
         async with stage(tmp_path, raw) as here:
             log: list[str] = []
-            node = Node("a", Endpoint(f"127.0.0.1:{here.port}"), work_of, log=lambda event, **facts: log.append(event))
+            node = Node("a", Endpoint(f"127.0.0.1:{here.port}"), log=lambda event, **facts: log.append(event))
             stop = asyncio.Event()
             running = asyncio.create_task(node.run("127.0.0.1:0", stop))
             try:

@@ -14,13 +14,14 @@ from crescendo.core.messages import Broadcast, Settled
 from crescendo.core.terms import Terms
 from crescendo.data.records import as_records
 from crescendo.errors import Refused, UsageError
-from crescendo.network.client.participant import Contract, Participant, Seen
+from crescendo.network.client.participant import Participant, Seen
 from crescendo.privacy.accounting.budget import Budget
 from crescendo.privacy.accounting.events import PoissonGaussian
 from crescendo.schedules.sizes import ConstantSizes, CutSizes
 from crescendo.schedules.steps import ConstantSteps
 from crescendo.storage.ledger.open_ledger import Ledger, Lost, Release, open_ledger
 from crescendo.worker import Worker
+from tests.federation.agreements import agreement
 from tests.objectives.bare import Bare
 
 SOON = 60.0
@@ -58,11 +59,9 @@ def opened(folder: Path, agreed: Terms) -> Ledger:
 
 
 def participant(ledger: Ledger, agreed: Terms, goal: Steady, seen: Seen | None = None) -> Participant:
-    plan = (EVENT,) * agreed.rounds
-    contract = Contract("f", "d" * 64, "me", 0, agreed, "float64", 2, plan)
     data = as_records(np.zeros((1, 1)), [1.0])
     worker = Worker(agreed, 0, np.zeros(2), goal, data, np.zeros(1, dtype=np.int64), 0, "float64")
-    return Participant(contract, worker, ledger, seen)
+    return Participant(agreement(agreed, goal), 0, worker, ledger, seen)
 
 
 class Working:

@@ -14,7 +14,7 @@ import pytest
 
 from crescendo.core.messages import Settled
 from crescendo.network.aggregator import upstream
-from crescendo.network.aggregator.node import Node, Work
+from crescendo.network.aggregator.node import Node
 from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.network.protocol.tree_messages import Alive
 from crescendo.network.protocol.wire_messages import Hello, Ping, VoidRound, to_server
@@ -62,22 +62,9 @@ class Below:
 @asynccontextmanager
 async def below(folder: Path, raw: dict[str, Any] = FAR) -> AsyncIterator[Below]:
     async with house(folder, raw) as above:
-        agreed = above.agreed
-
-        def build(text: str) -> Work:
-            about = (
-                agreed.federation,
-                agreed.digest,
-                agreed.names,
-                agreed.wire,
-                agreed.objective.size,
-                above.served.service.limits,
-            )
-            return Work(agreed.terms, text, *about)
-
         said: asyncio.Queue[str] = asyncio.Queue()
         place, stop = Endpoint(f"127.0.0.1:{above.port}"), asyncio.Event()
-        node = Node("node", place, build, log=lambda event, **facts: said.put_nowait(event))
+        node = Node("node", place, log=lambda event, **facts: said.put_nowait(event))
         running = asyncio.create_task(node.run("127.0.0.1:0", stop))
         try:
             async with asyncio.timeout(raw_streams.DEADLINE):

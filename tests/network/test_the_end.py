@@ -14,9 +14,9 @@ import pytest
 
 from crescendo.logs import quiet
 from crescendo.network.aggregator import upstream
-from crescendo.network.aggregator.node import Node, Work
+from crescendo.network.aggregator.node import Node
 from crescendo.network.client.client_session import _Connection
-from crescendo.network.client.participant import Contract, Seen
+from crescendo.network.client.participant import Seen
 from crescendo.network.protocol.wire_messages import Goodbye
 from crescendo.network.transport.channels import Backoff, Endpoint
 from tests.conformance.cases import case
@@ -82,17 +82,15 @@ def test_a_client_that_ends_while_it_reconnects_says_goodbye_all_the_same(tmp_pa
 def nothing_to_do(made: Stage) -> Any:
     """Client 0 after its last round."""
     agreed, ignore = made.agreed, lambda *said: None
-    contract = Contract(agreed.federation, agreed.digest, "client 0", 0, agreed.terms, agreed.wire, 5, ())
     said = dict.fromkeys(("check_alone", "welcomed", "acknowledged", "hear"), ignore)
-    return SimpleNamespace(contract=contract, seen=Seen(None), last=0, to_send=lambda received: ([], []), **said)
+    return SimpleNamespace(
+        agreement=agreed, me=0, name="client 0", seen=Seen(None), last=0, to_send=lambda received: ([], []), **said
+    )
 
 
 @asynccontextmanager
 async def below_a_node(made: Stage, log: list[str]) -> AsyncIterator[asyncio.Task[bool]]:
     """From here on clients of the stage join by way of an aggregator."""
-    agreed = made.agreed
-    about = agreed.federation, agreed.digest, tuple(agreed.names), agreed.wire, 5, made.service.limits
-    work = Work(agreed.terms, agreed.text, *about)
     up = asyncio.Event()
 
     def note(event: str, **facts: Any) -> None:
@@ -100,7 +98,7 @@ async def below_a_node(made: Stage, log: list[str]) -> AsyncIterator[asyncio.Tas
         if event == "joined" and "parent" in facts:
             up.set()
 
-    node = Node("node", Endpoint(f"127.0.0.1:{made.port}"), lambda text: work, backoff=Backoff(0.01, 0.1), log=note)
+    node = Node("node", Endpoint(f"127.0.0.1:{made.port}"), backoff=Backoff(0.01, 0.1), log=note)
     running = asyncio.create_task(node.run("127.0.0.1:0", asyncio.Event()))
     await asyncio.wait_for(up.wait(), SOON)
     made.port = node.port

@@ -75,12 +75,12 @@ class ClientStreams:
         if not isinstance(hello, Hello):
             raise PeerError("a stream begins with a hello; refused, check the client's version")
         self._admit(hello.name, hello.token, context)
-        work = self._node.work
-        if work is None or not self._node.upstream.is_up:
+        agreed = self._node.agreement
+        if agreed is None or not self._node.upstream.is_up:
             raise TryLater("the aggregator has no way to the server now; come back")
-        if hello.name not in work.names:
-            raise PeerError(f'"{hello.name}" is not part of federation "{work.federation}"; check the name')
-        rate_limits = self._node.downstream.rate_limits[work.names.index(hello.name)]
+        if hello.name not in agreed.names:
+            raise PeerError(f'"{hello.name}" is not part of federation "{agreed.federation}"; check the name')
+        rate_limits = self._node.downstream.rate_limits[agreed.names.index(hello.name)]
         if not hello.digest:
             await self._show_terms(hello.name, rate_limits, context)
             return None
@@ -95,9 +95,9 @@ class ClientStreams:
         return None
 
     async def _show_terms(self, name: str, rate_limits: RateLimits, context: Any) -> None:
-        work = self._node.work
-        assert work is not None
-        welcome = Welcome(work.text, work.federation, 0, work.names.index(name), 0, Settled(0))
+        agreed = self._node.agreement
+        assert agreed is not None
+        welcome = Welcome(agreed.text, agreed.federation, 0, agreed.names.index(name), 0, Settled(0))
         declined = await self._terms_requests.answer(name, welcome, context)
         if declined is not None:
             self._node.log("declined", client=name, reason=declined.reason)
@@ -109,7 +109,7 @@ class ClientStreams:
         def broken(error: PeerError) -> Refusal:
             if not isinstance(error, TooMany):  # which may be the server's slowness
                 peer.rate_limits.strikes.take(1)
-            names = dict(enumerate(self._node.work.names if self._node.work is not None else ()))
+            names = dict(enumerate(self._node.agreement.names if self._node.agreement is not None else ()))
             reason, alarm = named(str(error), names), isinstance(error, ConflictingUpdate)
             self._node.log("alarm" if alarm else "refused", client=names.get(peer.client), reason=reason)
             return Refusal(reason, alarm)
@@ -120,16 +120,16 @@ class ClientStreams:
             self._node.downstream.left(peer)
 
     async def _read_all(self, peer: DownstreamSession, context: Any) -> None:
-        node, work = self._node, self._node.work
-        assert work is not None
-        name, about = work.names[peer.client], (work.federation, work.digest)
-        assembly = Assembly(work.size, (work.wire,))
+        node, agreed = self._node, self._node.agreement
+        assert agreed is not None
+        name, about = agreed.names[peer.client], (agreed.federation, agreed.digest)
+        assembly = Assembly(agreed.size, (agreed.wire,))
         while (raw := await context.read()) is not grpc.aio.EOF:
             node.heard.add(peer.client)
             message = from_client(raw)
             if isinstance(message, UpdatePart | VoidRound) and (message.federation, message.digest) != about:
                 raise PeerError(
-                    f'a message is about another federation or other terms than "{work.federation}"; dropped'
+                    f'a message is about another federation or other terms than "{agreed.federation}"; dropped'
                 )
             if isinstance(message, UpdatePart):
                 await self._add_part(peer, assembly, message.vector)

@@ -23,7 +23,8 @@ from crescendo.network.transport.rate_limits import RateLimits
 from crescendo.privacy.mechanisms.norm_limits import TooLong
 
 if TYPE_CHECKING:
-    from crescendo.network.aggregator.node import Node, Work
+    from crescendo.federation.agreement import Agreement
+    from crescendo.network.aggregator.node import Node
 
 ANSWER = 60.0  # seconds in which the server has to answer a hello
 
@@ -83,17 +84,17 @@ class Downstream:
 
     def ask(self, hello: Hello, who: asyncio.Future[DownstreamSession | Refusal] | AggregatorSession) -> bool:
         """Pass a hello up, unless one of the same name is on its way or too much else is."""
-        work, _ = self._node.known
+        agreed, _ = self._node.known
         if hello.name in self._asked or not self._node.upstream.is_free:
             return False
-        self._vacate(hello.name, work)
+        self._vacate(hello.name, agreed)
         self._asked[hello.name] = PendingHello(hello, who)
         self._node.upstream.send(Below(hello.name, hello))
         return True
 
-    def _vacate(self, name: str, work: Work) -> None:
+    def _vacate(self, name: str, agreed: Agreement) -> None:
         """A client comes anew: the server has to hear first that its older stream has ended."""
-        c = work.names.index(name) if name in work.names else -1
+        c = agreed.names.index(name) if name in agreed.names else -1
         older, link = self.peers.pop(c, None), self.behind.pop(c, None)
         if older is not None:
             older.close(Refusal("this client has joined again from elsewhere; if these are two copies, stop one", True))
@@ -102,21 +103,21 @@ class Downstream:
 
     def _enter(self, welcome: Welcome, hello: Hello) -> DownstreamSession:
         """A client was let in by the server."""
-        work, core = self._node.known
+        agreed, core = self._node.known
         c = welcome.client
         peer = DownstreamSession(c, self.rate_limits[c], hello, welcome.epoch)
         self.peers[c] = peer
         self.behind.pop(c, None)
         core.join(c, [c])
         peer.say(welcome)
-        self._node.log("joined", client=work.names[c], start=welcome.start)
+        self._node.log("joined", client=agreed.names[c], start=welcome.start)
         return peer
 
     def answered(self, name: str, message: Welcome | Refusal) -> None:
-        work, core = self._node.known
+        agreed, core = self._node.known
         asked = self._asked.pop(name, None)
         who = None if asked is None else asked.who
-        c = work.names.index(name) if name in work.names else -1
+        c = agreed.names.index(name) if name in agreed.names else -1
         link = who if isinstance(who, AggregatorSession) else self.behind.get(c)
         if asked is not None and isinstance(who, asyncio.Future):
             if isinstance(message, Refusal):
@@ -137,39 +138,39 @@ class Downstream:
     def left(self, peer: Session) -> None:
         """A client's stream has ended."""
         c = peer.client
-        if self.peers.get(c) is peer and self._node.work is not None and self._node.core is not None:
+        if self.peers.get(c) is peer and self._node.agreement is not None and self._node.core is not None:
             del self.peers[c]
             self._node.core.part(c)
-            self._node.upstream.send(Below(self._node.work.names[c]))
-            self._node.log("disconnected", client=self._node.work.names[c])
+            self._node.upstream.send(Below(self._node.agreement.names[c]))
+            self._node.log("disconnected", client=self._node.agreement.names[c])
 
     def left_behind(self, link: AggregatorSession, name: str) -> None:
         """A client that was behind an aggregator below has gone."""
-        work, _ = self._node.known
-        c = work.names.index(name) if name in work.names else -1
+        agreed, _ = self._node.known
+        c = agreed.names.index(name) if name in agreed.names else -1
         if self.behind.get(c) is link:
             del self.behind[c]
             self._node.upstream.send(Below(name))
 
     def link_ended(self, link: AggregatorSession) -> None:
         """An aggregator below has gone, and everybody behind it."""
-        assert self._node.work is not None
+        assert self._node.agreement is not None
         for asked in self._asked.values():
             if asked.who is link:
                 asked.who = None
         for c in [c for c, behind in self.behind.items() if behind is link]:
             del self.behind[c]
-            self._node.upstream.send(Below(self._node.work.names[c]))
+            self._node.upstream.send(Below(self._node.agreement.names[c]))
 
     # -- what they hand in ---------------------------------------------------------------------------------------------
 
     def take(self, peer: DownstreamSession, round: int, data: Raw) -> bool:
         """A whole update of a client has come: True if it is new."""
-        work, core = self._node.known
+        agreed, core = self._node.known
         if (reason := self._impossible(peer, round)) is not None:
             raise PeerError(reason)
-        low, high = work.terms.block(round, work.size)
-        update = Update(round, peer.client, decode(data, work.wire, high - low))
+        low, high = agreed.terms.block(round, agreed.size)
+        update = Update(round, peer.client, decode(data, agreed.wire, high - low))
         if self._too_long(peer, update):
             return False
         held = core.waiting
@@ -182,14 +183,14 @@ class Downstream:
 
     def _too_long(self, peer: DownstreamSession, update: Update) -> bool:
         """Refuse here what the server cannot tell in a sum, and as it would: the pair becomes void and the client is told."""
-        work, _ = self._node.known
+        agreed, _ = self._node.known
         i, c = update.round, update.client
         try:
-            work.limits.check(i, c, update.delta)
+            agreed.limits.check(i, c, update.delta)
             return False
         except TooLong as error:
-            self._node.log("refused", client=work.names[c], round=i, reason=str(error))
-            self.void(peer, VoidRound(i, work.federation, work.digest))
+            self._node.log("refused", client=agreed.names[c], round=i, reason=str(error))
+            self.void(peer, VoidRound(i, agreed.federation, agreed.digest))
             peer.say(Refusal(str(error), False, i))
             return True
 
@@ -209,8 +210,8 @@ class Downstream:
 
     def _impossible(self, peer: DownstreamSession, i: int) -> str | None:
         """Why a round cannot be this client's, by what is known here; None if it can be."""
-        work, core = self._node.known
-        terms, name, k = work.terms, work.names[peer.client], max(self._node.k, peer.k)
+        agreed, core = self._node.known
+        terms, name, k = agreed.terms, agreed.names[peer.client], max(self._node.k, peer.k)
         if not 0 <= i < terms.rounds or not terms.share(i, peer.client):
             return f'client "{name}" has no share in a round {i} of this run; check its terms'
         forgetful = max(core.epoch, peer.epoch) > 0  # a server that lost something takes clients' word, and so do we

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from crescendo.core.messages import Sum
 from crescendo.core.vectors import decode
+from crescendo.federation.agreement import Agreement
 from crescendo.network.protocol.tree_messages import Below, NodeHello
 from crescendo.network.protocol.wire_messages import Goodbye, Hello, VoidRound
 from crescendo.network.server.aggregator_session import AggregatorSession
@@ -24,9 +25,8 @@ class NestedAggregators:
         self._node, self._admit = node, admit
 
     @property
-    def about(self) -> tuple[str, str, str, str, int]:
-        work, _ = self._node.known
-        return work.text, work.federation, work.digest, work.wire, work.size
+    def agreement(self) -> Agreement:
+        return self._node.known[0]
 
     def admit(self, hello: NodeHello, context: Any) -> None:
         admit_aggregator(self._admit, hello, context)
@@ -47,8 +47,8 @@ class NestedAggregators:
         self._node.downstream.left_behind(link, name)
 
     async def on_sum(self, link: AggregatorSession, total: IncomingSum) -> None:
-        work, core = self._node.known
-        low, high = work.terms.block(min(total.pairs[0][0], work.terms.rounds), work.size)
+        agreed, core = self._node.known
+        low, high = agreed.terms.block(min(total.pairs[0][0], agreed.terms.rounds), agreed.size)
         word = core.receive(link, Sum(total.pairs, decode(total.data, total.wire, high - low)))
         if word is not None:
             self._node.pass_down({link: word})

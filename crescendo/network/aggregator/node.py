@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 import grpc
@@ -20,8 +19,8 @@ import grpc.aio
 
 from crescendo.core.aggregator import Aggregator
 from crescendo.core.messages import Sum, Word
-from crescendo.core.terms import Terms
-from crescendo.errors import Refused
+from crescendo.errors import Refused, UsageError
+from crescendo.federation.agreement import Agreement, build_terms
 from crescendo.logs import Log, quiet
 from crescendo.network.aggregator.client_streams import ClientStreams
 from crescendo.network.aggregator.downstream import Downstream
@@ -33,26 +32,13 @@ from crescendo.network.server.aggregator_session import AggregatorSession
 from crescendo.network.server.aggregator_stream import AggregatorStreams, TryLater
 from crescendo.network.server.encoded_broadcasts import EncodedBroadcast, News
 from crescendo.network.server.grpc_server import Admit, everybody
+from crescendo.network.server.serve import Listening
 from crescendo.network.transport.channels import Backoff, Endpoint, StreamBroken
 from crescendo.network.transport.pending_streams import SERVER_OPTIONS, PendingStreams
+from crescendo.network.transport.shutdown import ShutdownRequest, shutdown_on_signals
 from crescendo.network.transport.stream_writer import LAST_WORDS
-from crescendo.privacy.mechanisms.norm_limits import Limits
 
 MAX_SUMS_IN_FLIGHT = 2  # sums that may wait for the server's word; what comes meanwhile goes into the next
-
-
-@dataclass(frozen=True, eq=False)
-class Work:
-    """What the subtree works under, as far as an aggregator needs it."""
-
-    terms: Terms
-    text: str
-    federation: str
-    digest: str
-    names: tuple[str, ...]
-    wire: str
-    size: int
-    limits: Limits
 
 
 class Node:
@@ -62,14 +48,13 @@ class Node:
         self,
         name: str,
         parent: Endpoint,
-        build: Callable[[str], Work],
         admit: Admit = everybody,
         backoff: Backoff | None = None,
         log: Log = quiet,
     ) -> None:
         self.name, self.log = name, log
-        self._parent, self._build = parent, build
-        self.work: Work | None = None
+        self._parent = parent
+        self.agreement: Agreement | None = None
         self.core: Aggregator | None = None
         self.upstream, self.downstream = Upstream(self, parent, backoff or Backoff()), Downstream(self)
         self.heard: set[int] = set()  # clients that were heard of since the last ping
@@ -117,7 +102,7 @@ class Node:
 
     @property
     def after_the_last_round(self) -> bool:
-        return self.work is not None and self.k == self.work.terms.rounds
+        return self.agreement is not None and self.k == self.agreement.terms.rounds
 
     @property
     def is_over(self) -> bool:
@@ -129,20 +114,20 @@ class Node:
 
     def agree(self, welcome: NodeWelcome) -> Aggregator:
         digest = hashlib.sha256(welcome.terms.encode()).hexdigest()
-        if self.work is None or self.core is None:
-            self.work = self._build(welcome.terms)
-            self.pending.names = len(self.work.names)
-            self.core = Aggregator(self.work.terms, self.work.size)
-        elif digest != self.work.digest:
+        if self.agreement is None or self.core is None:
+            self.agreement = build_terms(welcome.terms)
+            self.pending.names = len(self.agreement.names)
+            self.core = Aggregator(self.agreement.terms, self.agreement.size)
+        elif digest != self.agreement.digest:
             raise Refused("the parent has other terms than before; nothing more is sent, ask its operator")
         return self.core
 
     @property
-    def known(self) -> tuple[Work, Aggregator]:
+    def known(self) -> tuple[Agreement, Aggregator]:
         """What the subtree works under, while there is a way to the server."""
-        if self.work is None or self.core is None or not self.upstream.is_up:
+        if self.agreement is None or self.core is None or not self.upstream.is_up:
             raise TryLater("the aggregator has no way to the server now; come back")
-        return self.work, self.core
+        return self.agreement, self.core
 
     def kick(self) -> None:
         """Send what has come, if not too many sums wait for the server's word."""
@@ -200,3 +185,19 @@ class Node:
                 child.say(SumRefusal(content.id, tuple(pair for pair in pairs if pair in content.pairs), reason))
             elif child in self.downstream.peers:
                 self.downstream.peers[child].say(Refusal(reason, False, content.pairs[0][0]))
+
+
+def aggregate(
+    name: str, parent: Endpoint, listening: Listening, *, log: Log = quiet, backoff: Backoff | None = None
+) -> bool:
+    """Aggregate until the run is over (True) or a signal comes."""
+
+    async def run(shutdown: ShutdownRequest) -> bool:
+        node = Node(name, parent, listening.admit, backoff, log)
+        try:
+            return await node.run(listening.address, shutdown.event(), listening.credentials)
+        except RuntimeError as error:
+            raise UsageError(f"{listening.address} cannot be listened on ({error}); is the port in use?") from None
+
+    with shutdown_on_signals() as shutdown:
+        return asyncio.run(run(shutdown))

@@ -103,7 +103,7 @@ class Upstream:
                     return
                 if self.is_up:
                     waits, gone = self._backoff.waits(), time.monotonic()
-                if self._node.work is None and is_unrecoverable(error):  # as for a client: nobody has answered yet
+                if self._node.agreement is None and is_unrecoverable(error):  # as for a client: nobody has answered yet
                     raise Unrecoverable(self._parent.address, reason_of(error)) from None
                 wait = next(waits)
                 log("disconnected", parent=self._parent.address, reason=reason_of(error), again_in=round(wait, 2))
@@ -121,8 +121,8 @@ class Upstream:
             call = channel.stream_stream(
                 RELAY, request_serializer=pb.Up.SerializeToString, response_deserializer=pb.Down.FromString
             )()
-            work, core = node.work, node.core
-            about = ("", "") if work is None else (work.federation, work.digest)
+            agreed, core = node.agreement, node.core
+            about = ("", "") if agreed is None else (agreed.federation, agreed.digest)
             carries = () if core is None else tuple(sorted(core.carries))
             await call.write(to_parent(NodeHello(node.name, *about, carries, self._parent.token)))
             writing: asyncio.Task[None] | None = None
@@ -158,8 +158,8 @@ class Upstream:
         return message
 
     async def _read_all(self, call: Any) -> None:
-        work, _ = self._node.known
-        assembly, word = Assembly(work.size, (work.wire,)), Word({}, 0)
+        agreed, _ = self._node.known
+        assembly, word = Assembly(agreed.size, (agreed.wire,)), Word({}, 0)
         while True:
             message = await self._read(call)
             if not isinstance(message, WordPart):
@@ -169,11 +169,13 @@ class Upstream:
                 word = Word(message.yours, message.vector.about, message.epoch)
             data = assembly.add(message.vector)
             if data is not None:
-                model = decode(data, work.wire, work.size)
-                self._node.hear_model(replace(word, model=model), EncodedBroadcast(word.k, word.epoch, data, work.wire))
+                model = decode(data, agreed.wire, agreed.size)
+                self._node.hear_model(
+                    replace(word, model=model), EncodedBroadcast(word.k, word.epoch, data, agreed.wire)
+                )
 
     async def _write_all(self, call: Any, outgoing: SendQueue) -> None:
-        work, _ = self._node.known
+        agreed, _ = self._node.known
         try:
             while True:
                 message = await outgoing.get()
@@ -182,7 +184,7 @@ class Upstream:
                     continue
                 wire = message.delta.dtype.name
                 data = encode(message.delta, wire)
-                for part in sum_parts(message.id, message.pairs, data, wire, work.federation, work.digest):
+                for part in sum_parts(message.id, message.pairs, data, wire, agreed.federation, agreed.digest):
                     await call.write(part)
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
             call.cancel()  # wakes the reader, which says why

@@ -114,20 +114,20 @@ class _Connection:
         """A round was released or is void: say so, unless the stream is down; then it goes out with the next."""
         if self._outgoing is not None and done.round not in self._sent:
             self._sent.add(done.round)
-            contract = self._participant.contract
-            void = VoidRound(done.round, contract.federation, contract.digest)
+            agreed = self._participant.agreement
+            void = VoidRound(done.round, agreed.federation, agreed.digest)
             self._outgoing.put_nowait(void if isinstance(done, Lost) else done)
 
     async def one_stream(self) -> None:
         """Talk until the stream breaks (`StreamBroken`) or the run is over."""
-        contract, seen, self.was_welcome = self._participant.contract, self._participant.seen, False
+        agreed, seen, self.was_welcome = self._participant.agreement, self._participant.seen, False
         async with channel_to(self.endpoint) as channel:
             call = join_on(channel)
             hello = Hello(
-                contract.name,
+                self._participant.name,
                 self._instance,
-                contract.federation,
-                contract.digest,
+                agreed.federation,
+                agreed.digest,
                 self._participant.last,
                 seen.epoch,
                 seen.k,
@@ -152,8 +152,8 @@ class _Connection:
                 call.cancel()
 
     async def _read_all(self, call: Any) -> None:
-        contract = self._participant.contract
-        assembly, yours, epoch = Assembly(contract.size, (contract.wire,)), Settled(0), 0
+        agreed = self._participant.agreement
+        assembly, yours, epoch = Assembly(agreed.size, (agreed.wire,)), Settled(0), 0
         writing: asyncio.Task[None] | None = None
         try:
             while True:
@@ -169,7 +169,7 @@ class _Connection:
                         self._participant.check_alone(yours)
                     data = assembly.add(message.vector)
                     if data is not None:
-                        model, k = decode(data, contract.wire, contract.size), message.vector.about
+                        model, k = decode(data, agreed.wire, agreed.size), message.vector.about
                         self._participant.hear(Broadcast(model, k, yours, epoch))
                         self._participant.acknowledged(yours, epoch, k)
                 elif isinstance(message, Ack):
@@ -185,16 +185,16 @@ class _Connection:
                 await asyncio.gather(writing, return_exceptions=True)
 
     async def _on_welcome(self, welcome: Welcome, call: Any) -> asyncio.Task[None]:
-        contract, participant = self._participant.contract, self._participant
-        if hashlib.sha256(welcome.terms.encode()).hexdigest() != contract.digest:
+        agreed, participant = self._participant.agreement, self._participant
+        if hashlib.sha256(welcome.terms.encode()).hexdigest() != agreed.digest:
             raise Refused(
-                f"the server has other terms for federation {contract.federation!r} than those that were signed off; nothing "
+                f"the server has other terms for federation {agreed.federation!r} than those that were signed off; nothing "
                 f"more is sent, ask its operator"
             )
-        if welcome.federation != contract.federation or welcome.client != contract.me:
+        if welcome.federation != agreed.federation or welcome.client != self._participant.me:
             raise Refused(
                 f"the server speaks for federation {welcome.federation!r} now, and this client signed off terms of "
-                f"{contract.federation!r}; nothing more is sent, ask its operator"
+                f"{agreed.federation!r}; nothing more is sent, ask its operator"
             )
         await asyncio.to_thread(participant.check_alone, welcome.received, welcome.start)
         self.was_welcome = True
@@ -208,7 +208,7 @@ class _Connection:
             self.released(release)
         participant.acknowledged(welcome.received, welcome.epoch)
         participant.welcomed(welcome.start)
-        self._log("joined", federation=contract.federation, start=welcome.start, resent=len(releases), void=len(lost))
+        self._log("joined", federation=agreed.federation, start=welcome.start, resent=len(releases), void=len(lost))
         if self.over.is_set():  # it came to be over while this stream was being made
             self._put(Goodbye(finished=True))
         return asyncio.create_task(self._write_all(call, self._outgoing))
@@ -218,16 +218,14 @@ class _Connection:
             self._outgoing.put_nowait(message)
 
     async def _write_all(self, call: Any, outgoing: asyncio.Queue[FromClient | Release]) -> None:
-        contract = self._participant.contract
+        agreed = self._participant.agreement
         try:
             while True:
                 message = await outgoing.get()
                 if not isinstance(message, Release):
                     await call.write(to_server(message))
                     continue
-                for part in update_parts(
-                    message.round, message.data, contract.wire, contract.federation, contract.digest
-                ):
+                for part in update_parts(message.round, message.data, agreed.wire, agreed.federation, agreed.digest):
                     await call.write(part)
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
             call.cancel()  # wakes the reader, which says why

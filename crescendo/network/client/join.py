@@ -6,7 +6,6 @@ import asyncio
 import functools
 import math
 import time
-import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -17,12 +16,13 @@ import numpy as np
 
 from crescendo.errors import CrescendoError, Refused, UsageError
 from crescendo.federation.agreement import Agreement, build_terms
+from crescendo.federation.last_model import load_model, save_model
 from crescendo.federation.own_model import clients_copy
 from crescendo.federation.own_records import Own, Source, check_source, own_records
 from crescendo.federation.policy import Policy, check_epsilon, check_policy
 from crescendo.logs import Log, quiet
 from crescendo.network.client.client_session import take_part
-from crescendo.network.client.participant import Contract, Participant, Seen
+from crescendo.network.client.participant import Participant, Seen
 from crescendo.network.client.terms_request import ask
 from crescendo.network.transport.channels import Backoff, Endpoint, Unreachable
 from crescendo.network.transport.shutdown import ShutdownRequest, shutdown_on_signals
@@ -212,18 +212,8 @@ class _Joining:
         worker = Worker(
             agreed.terms, me, agreed.initial(), agreed.objective, records, rows, agreed.seed, agreed.wire, mechanism
         )
-        contract = Contract(
-            federation=agreed.federation,
-            digest=agreed.digest,
-            name=self.name,
-            me=me,
-            terms=agreed.terms,
-            wire=agreed.wire,
-            size=agreed.objective.size,
-            plan=agreed.plan(me),
-        )
         seen = Seen(self.state / f"seen-{agreed.digest[:16]}.json")
-        return Participant(contract, worker, self.ledger, seen, self.log)
+        return Participant(agreed, me, worker, self.ledger, seen, self.log)
 
     def _randomness(self, me: int) -> Randomness:
         if self.randomness is None:
@@ -257,32 +247,3 @@ def _understood(text: str) -> Agreement:
 def _everything(events: Any, delta: float) -> float:
     """What releases without noise cost."""
     return math.inf
-
-
-@dataclass(frozen=True, eq=False)
-class Kept:
-    """A last model, and the federation and terms that it is of."""
-
-    model: Any
-    federation: str
-    terms: str
-
-
-def load_model(path: Path) -> Kept | None:
-    """What `save_model` wrote, None if there is nothing that can be read."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            return Kept(file["model"], str(file["federation"]), str(file["terms"]))
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
-        return None
-
-
-def save_model(path: Path, model: Any, agreed: Agreement) -> None:
-    """The model as an npz, there whole or not at all."""
-    draft = path.with_suffix(".draft")
-    try:
-        with draft.open("wb") as out:
-            np.savez(out, model=np.asarray(model), federation=agreed.federation, terms=agreed.digest)
-        draft.replace(path)
-    except OSError as error:
-        raise UsageError(f"the model cannot be written to {path}: {(error.strerror or str(error)).lower()}") from None

@@ -24,14 +24,13 @@ import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from crescendo.core.client import Client, Work
 from crescendo.core.messages import Broadcast, Settled, Vector
-from crescendo.core.terms import Terms
 from crescendo.core.vectors import decode, encode
 from crescendo.errors import CrescendoError, PeerError, UsageError
+from crescendo.federation.agreement import Agreement
 from crescendo.logs import Log, quiet
 from crescendo.network.transport.wording import named
 from crescendo.privacy.accounting.events import PoissonGaussian
@@ -41,20 +40,6 @@ from crescendo.worker import Worker
 PIECE = 0.01  # seconds of work between two looks at the notes
 MOST_FAILED = 3  # rounds in a row: then it is hardly a record, and the budget is better kept
 FAILED = "the round is charged and void, and the client goes on; it is never computed again"
-
-
-@dataclass(frozen=True, eq=False)
-class Contract:
-    """What the two sides agreed on, as far as a client needs it to talk."""
-
-    federation: str
-    digest: str
-    name: str
-    me: int
-    terms: Terms
-    wire: str
-    size: int
-    plan: tuple[PoissonGaussian | None, ...]
 
 
 class Seen:
@@ -95,9 +80,16 @@ class Participant:
     """One client in one federation. Its ledger has signed the terms off."""
 
     def __init__(
-        self, contract: Contract, worker: Worker, ledger: Ledger, seen: Seen | None = None, log: Log = quiet
+        self,
+        agreement: Agreement,
+        me: int,
+        worker: Worker,
+        ledger: Ledger,
+        seen: Seen | None = None,
+        log: Log = quiet,
     ) -> None:
-        self.contract, self.seen = contract, Seen(None) if seen is None else seen
+        self.agreement, self.me, self.name, self._plan = agreement, me, agreement.names[me], agreement.plan(me)
+        self.seen = Seen(None) if seen is None else seen
         self._worker, self._ledger, self._log = worker, ledger, log
         self._wake = threading.Condition()
         self._news: Broadcast | None = None
@@ -105,20 +97,20 @@ class Participant:
         self._start = 0
         self._heard = self._stopped = self._noted = False
         self._slots, self._failed = 64, 0
-        self._open = {release.round for release in ledger.unacknowledged(contract.federation)}
+        self._open = {release.round for release in ledger.unacknowledged(agreement.federation)}
         self._final: Vector | None = None
-        self.last = ledger.last_round(contract.federation)
+        self.last = ledger.last_round(agreement.federation)
         if self.last >= 0:
             self._go_on()
 
     def _go_on(self) -> None:
         """Put the client where its ledger says it is. Any broadcast is newer than what it knows now, so epoch -1."""
-        contract, fresh = self.contract, self._client.export()
-        releases = self._ledger.unacknowledged(contract.federation)
-        sent = [decode(data, contract.wire, self._numbers(i)) for i, data in releases]
+        agreement, fresh = self.agreement, self._client.export()
+        releases = self._ledger.unacknowledged(agreement.federation)
+        sent = [decode(data, agreement.wire, self._numbers(i)) for i, data in releases]
         state = {**fresh, "round": self.last + 1, "epoch": -1}
         state |= {"sent_rounds": [release.round for release in releases], "sent": sent}
-        self._worker.client = Client.restore(contract.terms, state)
+        self._worker.client = Client.restore(agreement.terms, state)
         self._client.resume(self.last + 1)  # passes rounds without a share
 
     @property
@@ -128,7 +120,7 @@ class Participant:
         return client
 
     def _numbers(self, i: int) -> int:
-        low, high = self.contract.terms.block(i, self.contract.size)
+        low, high = self.agreement.terms.block(i, self.agreement.size)
         return high - low
 
     # -- for the loop --------------------------------------------------------------------------------------------------
@@ -139,15 +131,15 @@ class Participant:
         Between the last round and ``start`` (else that of the welcome) rounds were settled because nobody waited for them, and
         show nothing: of those the server, which knows the last round that it received, is the judge.
         """
-        plan, first = self.contract.plan, max(self.last + 1, self._start if start is None else start)
+        plan, first = self._plan, max(self.last + 1, self._start if start is None else start)
         ahead = min(max(received.below, max(received.beyond, default=-1) + 1), len(plan))
         sent = [i for i in range(first, ahead) if i in received and plan[i] is not None]
         if sent:  # the ledger knows, if the worker has released something this instant
-            self._ledger.check_not_behind(self.contract.federation, sent)
+            self._ledger.check_not_behind(self.agreement.federation, sent)
 
     def to_send(self, received: Settled) -> tuple[list[Release], list[int]]:
         """What the server lacks: the outbox's bytes, and the rounds whose bytes are gone, to be declared void."""
-        federation = self.contract.federation
+        federation = self.agreement.federation
         lost = self._ledger.void(federation, received)
         return [one for one in self._ledger.unacknowledged(federation) if one.round not in received], lost
 
@@ -194,14 +186,13 @@ class Participant:
 
     def work(self, tell: Callable[[Release | Lost], None], ended: Callable[[], None] = lambda: None) -> None:
         """Work until stopped or until the run is over. ``tell`` is told of each release, or void round, once it is on disk."""
-        contract = self.contract
         try:
             while (todo := self._next()) is not None:
                 done = self._attempt(todo)
                 if done is not None:
                     tell(done)
         except CrescendoError as error:
-            error.args = (named(str(error), {contract.me: contract.name}),)
+            error.args = (named(str(error), {self.me: self.name}),)
             raise
         ended()
 
@@ -236,10 +227,10 @@ class Participant:
             except PeerError as error:
                 self._log("refused_broadcast", k=news.k, reason=str(error))
         if acked is not None:
-            self._ledger.acknowledge(self.contract.federation, acked)
+            self._ledger.acknowledge(self.agreement.federation, acked)
             self.seen.keep()
             self._open = {i for i in self._open if i not in acked}
-        if client.k == self.contract.terms.rounds and not self._open:
+        if client.k == self.agreement.terms.rounds and not self._open:
             self._final = client.export()["base"]
 
     def _attempt(self, todo: Work) -> Release | Lost | None:
@@ -251,14 +242,14 @@ class Participant:
             self._run(todo)
             return self._release() if self._worker.round_is_full else None
         except BaseException as error:  # a model of somebody's own may even call sys.exit
-            event = self.contract.plan[todo.round]
+            event = self._plan[todo.round]
             if event is None or not event.sigma or self._ledger.is_closed:
                 raise  # without privacy; or a write failed: that is the disk's doing, and nothing was sent
             return self._give_up(todo.round, event, error)
 
     def _give_up(self, round: int, event: PoissonGaussian, error: BaseException) -> Lost:
         """Charge the round as void and go on with the next. The log does not say what was raised: that may be about a record."""
-        self._ledger.charge_void(self.contract.federation, round, event)
+        self._ledger.charge_void(self.agreement.federation, round, event)
         self._client.give_up(round)
         self._worker.restart_round()
         self.last = round
@@ -284,10 +275,10 @@ class Participant:
 
     def _release(self) -> Release:
         """The round's bytes, charged and on disk; only then may they be sent."""
-        contract, update = self.contract, self._worker.finish()
-        event = contract.plan[update.round]
+        agreement, update = self.agreement, self._worker.finish()
+        event = self._plan[update.round]
         assert event is not None, "a round without a share has no update"
-        data = self._ledger.release(contract.federation, update.round, event, encode(update.delta, contract.wire))
+        data = self._ledger.release(agreement.federation, update.round, event, encode(update.delta, agreement.wire))
         self._open.add(update.round)
         self.last, self._failed = update.round, 0
         return Release(update.round, data)

@@ -7,23 +7,24 @@ import time
 from typing import Any
 
 from crescendo.errors import PeerError
+from crescendo.federation.agreement import Agreement
 from crescendo.network.protocol.tree_messages import NodeHello
 from crescendo.network.protocol.wire_messages import Goodbye, Hello, Refusal, VoidRound
 from crescendo.network.server.aggregator_session import AggregatorSession, RelayedSession
 from crescendo.network.server.aggregator_stream import admit_aggregator
-from crescendo.network.server.service import IncomingSum
+from crescendo.network.server.service import IncomingSum, Service
 
 
 class ServerAggregators:
     """The federation's server behind the door: its clients are peers like all others, but reached through a link."""
 
     def __init__(self, server: Any) -> None:
-        self._server, self._service = server, server.service
+        self._server = server
+        self._service: Service = server.service
 
     @property
-    def about(self) -> tuple[str, str, str, str, int]:
-        service = self._service
-        return service.text, service.federation, service.digest, service.wire, len(service.durable.model)
+    def agreement(self) -> Agreement:
+        return self._service.agreement
 
     def admit(self, hello: NodeHello, context: Any) -> None:
         admit_aggregator(self._server.admit, hello, context)

@@ -14,6 +14,7 @@ import grpc.aio
 
 from crescendo.core.messages import Pair
 from crescendo.errors import PeerError
+from crescendo.federation.agreement import Agreement
 from crescendo.logs import Log
 from crescendo.network.protocol import tree_pb2 as pb
 from crescendo.network.protocol.tree_messages import (
@@ -47,7 +48,7 @@ class AggregatorHandler(Protocol):
     """What stands behind the door."""
 
     @property
-    def about(self) -> tuple[str, str, str, str, int]:
+    def agreement(self) -> Agreement:
         """Terms, federation, digest, wire, length of the model."""
 
     def admit(self, hello: NodeHello, context: Any) -> None: ...
@@ -102,13 +103,15 @@ class AggregatorStreams:
 
     async def _serve(self, hello: NodeHello, context: Any) -> None:
         self._handler.admit(hello, context)
-        terms, federation, digest, *_ = self._handler.about
-        if hello.federation not in ("", federation) or hello.digest not in ("", digest):
-            raise PeerError(f'this is federation "{federation}" under other terms than the aggregator has; refused')
+        agreed = self._handler.agreement
+        if hello.federation not in ("", agreed.federation) or hello.digest not in ("", agreed.digest):
+            raise PeerError(
+                f'this is federation "{agreed.federation}" under other terms than the aggregator has; refused'
+            )
         if len(self.links) >= self._pending.names + SPARE_AGGREGATORS:
             raise TryLater("there is no room for another aggregator; come back later")
         link = AggregatorSession(hello.name, MAX_QUEUED + 4 * self._pending.names)  # all clients may come by it at once
-        link.say(NodeWelcome(terms, federation))
+        link.say(NodeWelcome(agreed.text, agreed.federation))
         await self._handler.on_link(link, hello.carries)
         self.links.add(link)
         self._log("aggregator_joined", aggregator=link.name)
@@ -125,14 +128,14 @@ class AggregatorStreams:
             self._log("aggregator_left", aggregator=link.name)
 
     async def _read_all(self, link: AggregatorSession, context: Any) -> None:
-        _, federation, digest, wire, size = self._handler.about
-        assembly = Assembly(size, tuple({wire if wire != "bfloat16" else "float32", "float64"}))
+        agreed = self._handler.agreement
+        assembly = Assembly(agreed.size, tuple({agreed.wire if agreed.wire != "bfloat16" else "float32", "float64"}))
         pairs: tuple[Pair, ...] = ()
         while (raw := await context.read()) is not grpc.aio.EOF:
             message = from_node(raw)
             match message:
                 case SumPart():
-                    if (message.federation, message.digest) != (federation, digest):
+                    if (message.federation, message.digest) != (agreed.federation, agreed.digest):
                         raise PeerError("a sum is about another federation or other terms; refused")
                     pairs = pairs if message.pairs is None else message.pairs
                     await self._add_part(link, assembly, message, pairs)

@@ -1,12 +1,12 @@
-"""`serve`: a run file and a state folder in, a federation on the network until its last round."""
+"""`serve`: an agreement and a state folder in, a federation on the network until its last round."""
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import math
 import socket
+from collections.abc import Container
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,14 +15,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from crescendo.config.loading import plain
-from crescendo.config.schema import Config
-from crescendo.config.to_terms import terms_text
 from crescendo.errors import UsageError
-from crescendo.federation.agreement import Agreement, build_terms
-from crescendo.federation.own_model import servers_copy, with_copy
+from crescendo.federation.agreement import Agreement
+from crescendo.federation.last_model import save_model
 from crescendo.logs import Log, quiet
-from crescendo.network.client.join import save_model
 from crescendo.network.server.grpc_server import Admit, NetworkServer, everybody
 from crescendo.network.server.health import serve_health
 from crescendo.network.server.liveness import LivenessLimits
@@ -30,7 +26,6 @@ from crescendo.network.server.service import Service
 from crescendo.network.server.status import federation_status
 from crescendo.network.transport.security import host_and_port
 from crescendo.network.transport.shutdown import ShutdownRequest, shutdown_on_signals
-from crescendo.privacy.mechanisms.norm_limits import Limits
 from crescendo.storage.journal.durable_server import DurableServer
 
 # Who has heard the end is not kept on disk: a client that was told and killed before it could note it must find a server again.
@@ -59,37 +54,40 @@ class Served:
     model: npt.NDArray[np.float64]
 
 
-def serve(config: Config, listening: Listening, state: Path, *, linger: float = 60.0, log: Log = quiet) -> Served:
-    """Serve until every client that takes part has heard of the end, ``linger`` seconds after it, or until a signal."""
+def check_start(listening: Listening, state: Path, linger: float) -> None:
+    """Refuse what would not start, before anything takes time or is written."""
     if not 0 <= linger < math.inf:
         raise UsageError(f"--linger must be a number of seconds from 0 on, got {linger:g}")
     _check_folder(state)
-    _check_free(listening)  # before the accounting, which may take a minute
-    asked, text = remembered_text(config, state, log)
-    agreed = with_copy(build_terms(text), servers_copy(config.objective.kind))
+    _check_free(listening)
+
+
+def serve(
+    agreed: Agreement,
+    listening: Listening,
+    state: Path,
+    *,
+    late: Container[str] = (),
+    limits: LivenessLimits | None = None,
+    asked: str = "",
+    linger: float = 60.0,
+    log: Log = quiet,
+) -> Served:
+    """Serve until every client that takes part has heard of the end, ``linger`` seconds after it, or until a signal.
+
+    Nobody waits for the clients in ``late`` until they come. ``asked`` is kept beside the terms: what they were made from.
+    """
     state.mkdir(parents=True, exist_ok=True)
-    present = [c for c, name in enumerate(agreed.names) if name not in config.serve.late]
+    present = [c for c, name in enumerate(agreed.names) if name not in late]
     journal = state / "journal"
     with (
         shutdown_on_signals() as shutdown,
         DurableServer(journal, agreed.text, lambda text: agreed.terms, agreed.initial(), present) as durable,
     ):
-        (state / "terms.json").write_text(json.dumps({"asked": asked, "terms": text}))
-        service = Service(
-            durable,
-            agreed.terms,
-            agreed.text,
-            agreed.federation,
-            agreed.digest,
-            agreed.names,
-            agreed.wire,
-            Limits(agreed.certificate, agreed.objective.size, agreed.objective.traits.l2),
-            agreed.delta,
-            log,
-        )
-        liveness = LivenessLimits(config.serve.absent_after, config.serve.gather, config.serve.hold_after)
+        (state / "terms.json").write_text(json.dumps({"asked": asked, "terms": agreed.text}))
+        service = Service(durable, agreed, log)
         try:
-            asyncio.run(_serve(service, agreed, listening, liveness, state, linger, log, shutdown))
+            asyncio.run(_serve(service, listening, limits or LivenessLimits(), state, linger, log, shutdown))
             durable.snapshot()
         finally:  # after the last word of any stream
             log("stopped", k=durable.k, finished=service.finished)
@@ -98,16 +96,15 @@ def serve(config: Config, listening: Listening, state: Path, *, linger: float = 
 
 async def _serve(
     service: Service,
-    agreed: Agreement,
     listening: Listening,
-    liveness: LivenessLimits,
+    limits: LivenessLimits,
     state: Path,
     linger: float,
     log: Log,
     shutdown: ShutdownRequest,
 ) -> None:
-    stop = shutdown.event()
-    server = NetworkServer(service, liveness, listening.admit, log)
+    stop, agreed = shutdown.event(), service.agreement
+    server = NetworkServer(service, limits, listening.admit, log)
     health = None
     try:
         try:
@@ -203,16 +200,3 @@ def _listen(address: str, held: ExitStack) -> None:
         refused = error if isinstance(error, OSError) else None
     reason = "no such host" if refused is None else (refused.strerror or str(refused)).lower()
     raise UsageError(f"{address} cannot be listened on ({reason}); is it this machine's, and the port free?")
-
-
-def remembered_text(config: Config, state: Path, log: Log) -> tuple[str, str]:
-    """The run file's fingerprint and terms; accounting for a private run takes seconds, so they are kept by the journal."""
-    asked = hashlib.sha256(json.dumps(plain(config), sort_keys=True).encode()).hexdigest()
-    kept = state / "terms.json"
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        found = json.loads(kept.read_text())
-        if found["asked"] == asked:
-            return asked, str(found["terms"])
-    if config.privacy.mechanism != "none":
-        log("accounting", says="what the whole plan costs; this is done once and may take a minute")
-    return asked, terms_text(config)

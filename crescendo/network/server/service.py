@@ -21,15 +21,15 @@ import numpy as np
 from crescendo.core.buffer_pool import BufferPool
 from crescendo.core.messages import Pair, Settled, Vector
 from crescendo.core.server import ConflictingUpdate, DuplicateUpdate, RefusedSum
-from crescendo.core.terms import Terms
 from crescendo.core.vectors import Raw, decode, encoded, largest
 from crescendo.errors import PeerError, UsageError
+from crescendo.federation.agreement import Agreement
 from crescendo.logs import Log, quiet
 from crescendo.network.protocol.tree_messages import SumRefusal
 from crescendo.network.protocol.wire_messages import Goodbye, Hello, Refusal, VoidRound, Welcome
 from crescendo.network.server.encoded_broadcasts import EncodedBroadcast, News
 from crescendo.network.transport.wording import named, ranges
-from crescendo.privacy.mechanisms.norm_limits import Limits, length_of
+from crescendo.privacy.mechanisms.norm_limits import length_of
 from crescendo.storage.journal.durable_server import DurableServer
 from crescendo.storage.journal.journal_entries import Absent, Back, Joined, Left, Received, Summed, Voided
 from crescendo.storage.journal.server_state import OtherInstance
@@ -93,28 +93,22 @@ class Committed:
 class Service:
     """The durable server and the rules for what peers may ask of it."""
 
-    def __init__(
-        self,
-        durable: DurableServer,
-        terms: Terms,
-        text: str,
-        federation: str,
-        digest: str,
-        names: tuple[str, ...],
-        wire: str,
-        limits: Limits,
-        delta: float | None = None,
-        log: Log = quiet,
-    ) -> None:
-        self.durable, self.terms, self.text, self.federation, self.digest = durable, terms, text, federation, digest
-        self.names, self.wire, self.limits, self.delta, self._log = names, wire, limits, delta, log
-        self._index, self._named = {name: c for c, name in enumerate(names)}, dict(enumerate(names))
+    def __init__(self, durable: DurableServer, agreement: Agreement, log: Log = quiet) -> None:
+        self.durable, self.agreement, self._log = durable, agreement, log
+        self.terms, self.names, self.wire, self.limits = (
+            agreement.terms,
+            agreement.names,
+            agreement.wire,
+            agreement.limits,
+        )
+        self._federation, self._digest = agreement.federation, agreement.digest
+        self._index, self._named = {name: c for c, name in enumerate(self.names)}, dict(enumerate(self.names))
         self._void: dict[int, list[int]] = {}  # declared void by their clients and not yet logged: a line for many
         self._broadcast: EncodedBroadcast | None = None  # the newest, unless the model has moved since
         self._buffers = BufferPool()
         self._long = False
         self._log_notes()
-        durable.refuse_beyond(largest(wire) / 2)  # a model that the wire cannot carry could be told to nobody
+        durable.refuse_beyond(largest(self.wire) / 2)  # a model that the wire cannot carry could be told to nobody
 
     # -- before anything is journaled ----------------------------------------------------------------------------------
 
@@ -125,23 +119,23 @@ class Service:
             raise PeerError(
                 f'"{hello.name}" is not among the clients of this federation; join as one of those it names'
             )
-        if hello.federation and hello.federation != self.federation:
-            raise PeerError(f'this is federation "{self.federation}", not "{hello.federation}"; check the address')
-        if hello.digest and hello.digest != self.digest:
+        if hello.federation and hello.federation != self._federation:
+            raise PeerError(f'this is federation "{self._federation}", not "{hello.federation}"; check the address')
+        if hello.digest and hello.digest != self._digest:
             raise PeerError(
-                f'"{hello.name}" signed off other terms of federation "{self.federation}" than the server has; a changed '
+                f'"{hello.name}" signed off other terms of federation "{self._federation}" than the server has; a changed '
                 f"federation needs an id of its own"
             )
         return c
 
     def terms_for(self, c: int) -> Welcome:
         """The answer to a client that asks for the terms and has not joined."""
-        return Welcome(self.text, self.federation, self.durable.epoch, c, 0, Settled(0))
+        return Welcome(self.agreement.text, self._federation, self.durable.epoch, c, 0, Settled(0))
 
     def check_federation(self, federation: str, digest: str) -> None:
         """Every message says what it is about."""
-        if federation != self.federation or digest != self.digest:
-            raise PeerError(f'a message is about another federation or other terms than "{self.federation}"; dropped')
+        if federation != self._federation or digest != self._digest:
+            raise PeerError(f'a message is about another federation or other terms than "{self._federation}"; dropped')
 
     # -- a batch -------------------------------------------------------------------------------------------------------
 
@@ -246,7 +240,7 @@ class Service:
         durable = self.durable
         start = durable.start_of(c)
         self._log("joined", client=self.names[c], start=start, epoch=durable.epoch, k=durable.k)
-        return Welcome(self.text, self.federation, durable.epoch, c, start, durable.settled(c))
+        return Welcome(self.agreement.text, self._federation, durable.epoch, c, start, durable.settled(c))
 
     def _refuse(self, item: Submission, error: PeerError) -> None:
         c, message = item.client, item.message

@@ -21,15 +21,15 @@ def federation_status(service: Service) -> dict[str, Any]:
     """The federation as a whole; quick enough for whoever asks every second."""
     certificate = service.limits.certificate
     return {
-        "federation": service.federation,
-        "terms": service.digest,
+        "federation": service.agreement.federation,
+        "terms": service.agreement.digest,
         "k": service.durable.k,
         "rounds": service.terms.rounds,
         "epoch": service.durable.epoch,
         "finished": service.finished,
         "late": service.durable.late,
         "mechanism": "none" if certificate is None else certificate.mechanism,
-        "delta": service.delta,
+        "delta": service.agreement.delta,
     }
 
 
@@ -39,7 +39,7 @@ class StatusReporter:
     def __init__(
         self, service: Service, here: Container[int], heard: Mapping[int, float], traffic: Mapping[int, Traffic]
     ) -> None:
-        certificate, delta = service.limits.certificate, service.delta
+        certificate, delta = service.limits.certificate, service.agreement.delta
         spending = (
             None
             if certificate is None or delta is None
