@@ -207,7 +207,7 @@ class Server:
 
     def word(self, clients: Iterable[int], model: bool = True) -> Word:
         """What to tell all of these clients now; without the model, only what is settled."""
-        return Word({c: self._rounds.of(c) for c in clients}, self.k, self.epoch, self.model if model else None)
+        return Word({c: self.settled(c) for c in clients}, self.k, self.epoch, self.model if model else None)
 
     # -- state ---------------------------------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from crescendo.config.loading import read, write
 from crescendo.errors import CrescendoError, Refused
 from crescendo.federation.own_records import Source
 from crescendo.federation.policy import Policy
-from crescendo.network.client.join import LEDGER, Joined, join
+from crescendo.network.client.join import CANNOT, Joined, join
 from crescendo.network.server.liveness import LivenessLimits
 from crescendo.network.transport.channels import Backoff, Endpoint
 from tests.conformance.cases import PRIVATE, case
@@ -83,7 +83,8 @@ def test_terms_that_the_policy_does_not_allow_are_declined_and_both_sides_log_wh
             with pytest.raises(Refused, match="policy allows"):
                 await joined(on, tmp_path, {"epsilon": 1.0, "delta": 1e-6}, log=log)
             assert [facts["event"] for facts in log] == ["declined"]
-            assert on.events("declined")[0]["reason"] == log[0]["reason"]
+            told = on.events("declined")[0]["reason"]
+            assert told == 'the terms ask for mechanism = "none", which this client\'s policy does not allow'
 
     played(play)
 
@@ -100,7 +101,7 @@ def test_a_federation_that_would_overspend_the_data_set_is_declined_without_tell
             with pytest.raises(Refused, match="left"):
                 await joined(on, tmp_path, {"epsilon": 0.01, "delta": 1e-5}, log=log)
             assert "spent or promised and 0.01 left" in log[0]["reason"]
-            assert [facts["reason"] for facts in on.events("declined")] == [LEDGER]
+            assert [facts["reason"] for facts in on.events("declined")] == [CANNOT]
             assert not on.service.durable.instances
 
     played(play)
