@@ -1,0 +1,39 @@
+"""A run file served: its terms, made once and kept by the journal, and the federation that follows them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from contextlib import suppress
+from pathlib import Path
+
+from crescendo.config.loading import plain
+from crescendo.config.schema import Config
+from crescendo.config.to_terms import terms_text
+from crescendo.federation.agreement import build_terms
+from crescendo.federation.own_model import servers_copy, with_copy
+from crescendo.logs import Log, quiet
+from crescendo.network.server.liveness import LivenessLimits
+from crescendo.network.server.serve import Listening, Served, check_start, serve
+
+
+def serve_file(config: Config, listening: Listening, state: Path, *, linger: float = 60.0, log: Log = quiet) -> Served:
+    """Serve the federation of a run file, from its start or from where its folder stands."""
+    check_start(listening, state, linger)  # before the accounting, which may take a minute
+    asked, text = _remembered_terms(config, state, log)
+    agreed, rules = with_copy(build_terms(text), servers_copy(config.objective.kind)), config.serve
+    limits = LivenessLimits(rules.absent_after, rules.gather, rules.hold_after)
+    return serve(agreed, listening, state, late=rules.late, limits=limits, asked=asked, linger=linger, log=log)
+
+
+def _remembered_terms(config: Config, state: Path, log: Log) -> tuple[str, str]:
+    """The run file's fingerprint and terms; accounting for a private run takes seconds, so they are kept by the journal."""
+    asked = hashlib.sha256(json.dumps(plain(config), sort_keys=True).encode()).hexdigest()
+    kept = state / "terms.json"
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        found = json.loads(kept.read_text())
+        if found["asked"] == asked:
+            return asked, str(found["terms"])
+    if config.privacy.mechanism != "none":
+        log("accounting", says="what the whole plan costs; this is done once and may take a minute")
+    return asked, terms_text(config)
