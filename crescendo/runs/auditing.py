@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-from crescendo.runs.prepare import prepare
-from crescendo.config.schema import Config
-from crescendo.audit.worst_cases.file_reading import leaks
-from crescendo.errors import ConfigError
 from crescendo.audit import Finding, Report, audit
+from crescendo.audit.worst_cases.file_reading import leaks
+from crescendo.config.schema import Config
+from crescendo.errors import ConfigError
+from crescendo.runs.prepare import prepare
 
 TRIES = 200  # searches for a record that changes more than is certified
 THRESHOLD_RUNS = 5  # for every run of the other tests: each is one short run, and the test needs many

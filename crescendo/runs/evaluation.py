@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from crescendo.runs.prepare import Prepared, row_weights
 from crescendo.data import Records, cache
 from crescendo.objectives import Logistic, Optimum, optimum
-from crescendo.simulator.simulation import Moment
+from crescendo.runs.prepare import Prepared, row_weights
 from crescendo.schedules import TheoremSteps, lower_bound, upper_bound
+from crescendo.simulator.simulation import Moment
 
 Row = dict[str, Any]
 Floats = npt.NDArray[np.float64]

@@ -109,11 +109,11 @@ def prepare(
 
 def _check_counts(counts: tuple[int, ...], found: Sequence[int]) -> None:
     """ConfigError if a client of a simulation has more records than its certificate is about."""
-    for client, (declared, records) in enumerate(zip(counts, found, strict=True)):
-        if records > most_records(declared):
+    for client, (stated, records) in enumerate(zip(counts, found, strict=True)):
+        if records > most_records(stated):
             raise ConfigError(
-                f"client {client} has {records} records, and with privacy.records = {declared} its certificate is about "
-                f"{most_records(declared)} at most; declare at least {enough_declared(records)}"
+                f"client {client} has {records} records, and with privacy.records = {stated} its certificate is about "
+                f"{most_records(stated)} at most; declare at least {enough_declared(records)}"
             )
 
 

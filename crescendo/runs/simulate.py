@@ -15,22 +15,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from crescendo.runs.prepare import Prepared, prepare
-from crescendo.config.schema import Config
-from crescendo.runs.folder import new_folder, write_lines
-from crescendo.runs.clocks import make_timing
-from crescendo.runs.evaluation import Meter
 from crescendo.config.loading import read, write
+from crescendo.config.schema import Config
 from crescendo.core.random import Purpose, stream
 from crescendo.core.server import Server
+from crescendo.core.vectors import message_bytes
 from crescendo.data import Dataset
 from crescendo.data.records import IntArray
 from crescendo.errors import PeerError, UsageError
 from crescendo.privacy.accounting.accountant import Progress
 from crescendo.privacy.mechanisms.mechanism import Private
+from crescendo.runs.clocks import make_timing
+from crescendo.runs.evaluation import Meter
+from crescendo.runs.folder import new_folder, write_lines
+from crescendo.runs.prepare import Prepared, prepare
 from crescendo.simulator.simulation import Moment, Simulation
 from crescendo.simulator.trace import Trace
-from crescendo.core.vectors import message_bytes
 from crescendo.worker import Worker
 
 Row = dict[str, Any]
@@ -180,8 +180,8 @@ def constant_rounds(prepared: Prepared) -> Savings:
 
 def save(result: Result, folder: Path) -> None:
     """Everything of a run but the time it took, so that one seed gives the same bytes again."""
-    from crescendo.report.from_result import story_of
     from crescendo.report import page
+    from crescendo.report.from_result import story_of
 
     (folder / "config.toml").write_text(write(result.prepared.config), encoding="utf-8")
     write_lines(folder / "metrics.jsonl", result.metrics)

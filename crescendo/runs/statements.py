@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from crescendo.config.schema import Config
-from crescendo.privacy.planning.guarantee import REMINDER
 from crescendo.errors import DataError, UsageError
 from crescendo.privacy.accounting.accountant import Progress, Spent, account, check_delta
 from crescendo.privacy.accounting.budget import down
-from crescendo.privacy.mechanisms.certificate import usual_delta
 from crescendo.privacy.accounting.events import Counted, from_json, tally, to_json
+from crescendo.privacy.mechanisms.certificate import usual_delta
 from crescendo.privacy.mechanisms.sigmas import Sigmas
 from crescendo.privacy.paper.theorems import Verdict, main_theorem, theorem_one
+from crescendo.privacy.planning.guarantee import REMINDER
 
 MOST_TIGHT = 8  # plans that all get the tight accountant and the theorems; of more, the costliest
 POWERS = tuple(j / 20 for j in range(2, 61))

@@ -12,23 +12,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crescendo.network.client.join import CANNOT, Joined, join
+from crescendo.cli.show_run import result
+from crescendo.config.loading import read
+from crescendo.config.to_terms import terms_text
+from crescendo.errors import ConfigError, Refused
+from crescendo.federation.agreement import build_terms
 from crescendo.federation.own_records import Source, Unfit, own_records
 from crescendo.federation.policy import Policy
-from crescendo.runs.simulate import simulate
-from crescendo.config.loading import read
-from crescendo.cli.show_run import result
-from crescendo.config.to_terms import terms_text
-from crescendo.federation.agreement import build_terms
-from crescendo.errors import ConfigError, Refused
-from crescendo.privacy.mechanisms.admission import enough_declared, most_records
+from crescendo.network.client.join import CANNOT, Joined, join
 from crescendo.network.transport.channels import Backoff, Endpoint
+from crescendo.privacy.mechanisms.admission import enough_declared, most_records
+from crescendo.runs.simulate import simulate
 from crescendo.storage.ledger.open_ledger import open_ledger
-from tests.config.small import SMALL
-from tests.runs.test_records_alone import agreed
 from tests.cli.test_serve import played
+from tests.config.small import SMALL
 from tests.conformance.cases import PRIVATE, case
 from tests.network.stage import Stage, stage
+from tests.runs.test_records_alone import agreed
 
 HEADER = "a,b,c,late\n"
 GOOD = "".join(f"{i % 7},0.5,-1,{i % 2}\n" for i in range(60))

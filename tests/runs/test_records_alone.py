@@ -12,11 +12,11 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from crescendo.federation.own_records import Own, Source, own_records
 from crescendo.config.loading import read
 from crescendo.config.to_terms import terms_text
-from crescendo.federation.agreement import Agreement, build_terms
 from crescendo.data import load
+from crescendo.federation.agreement import Agreement, build_terms
+from crescendo.federation.own_records import Own, Source, own_records
 from tests.conformance.cases import PRIVATE, case
 
 FEATURES = 3

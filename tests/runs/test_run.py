@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from crescendo.runs.folder import new_folder, next_folder
-from crescendo.runs.simulate import simulate
 from crescendo.data import as_records
 from crescendo.data.records import Dataset
 from crescendo.errors import ConfigError, CrescendoError, Refused
 from crescendo.objectives import Logistic
+from crescendo.runs.folder import new_folder, next_folder
+from crescendo.runs.simulate import simulate
 from crescendo.simulator.trace import Trace
 from tests.config.small import SMALL, small
 
