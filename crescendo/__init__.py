@@ -18,7 +18,8 @@ from crescendo.errors import ConfigError, CrescendoError, DataError, PeerError, 
 
 if TYPE_CHECKING:
     from crescendo.privacy.planning.planner import plan
-    from crescendo.runs.simulate import Result, simulate
+    from crescendo.runs.result import Result
+    from crescendo.runs.simulate import simulate
 
 __version__ = "0.1.0"
 __all__ = [

@@ -71,8 +71,8 @@ def run(
         from crescendo.runs.folder import next_folder
         from crescendo.runs.simulate import simulate
 
-        with show.progress(config) as watch:
-            result = simulate(config, out=out or next_folder(file.stem), watch=watch)
+        with show.progress(config) as bar:
+            result = simulate(config, out=out or next_folder(file.stem), sinks=[bar])
         print_json(result.as_json()) if as_json else show.result(result)
 
 

@@ -10,55 +10,40 @@ from rich.console import Console
 from rich.progress import TextColumn
 from rich.text import Text
 
-from crescendo.cli.terminal import new_table, printer, progress_bar, say, size
+from crescendo.cli.terminal import new_table, printer, progress_bar, say
 from crescendo.config.schema import Config
 from crescendo.core.terms import Terms
 from crescendo.data import SourceInfo
 from crescendo.federation.agreement import Agreement
 from crescendo.privacy.planning.guarantee import Guarantee
+from crescendo.report.numbers import number, size, times
 from crescendo.runs.prepare import Prepared
-from crescendo.runs.simulate import Result, Row, Watch
-from crescendo.simulator.simulation import Moment
+from crescendo.runs.result import Result, Row
+from crescendo.runs.run_events import Event, ModelsMeasured, RoundCompleted, Sink
 
 FIRST_ROUNDS = 12
 MOST_CLIENTS = 8
 
 
 @contextlib.contextmanager
-def progress(config: Config) -> Iterator[Watch]:
+def progress(config: Config) -> Iterator[Sink]:
     """A bar with the round, the gradients and the accuracy."""
     with progress_bar(TextColumn("{task.fields[news]}")) as bar:
         task = bar.add_task(f"Reading {config.data.source}", total=None, news="")
+        accuracy: float | None = None
 
-        def watch(moment: Moment, row: Row | None, rounds: int) -> None:
-            news = f"round {moment.k:,} of {rounds:,}, {moment.gradients:,} gradients"
-            if row is not None and row["accuracy"] is not None:
-                news += f", accuracy {row['accuracy']:.3f}"
-            bar.update(task, description="Training", completed=moment.k, total=rounds, news=news)
+        def show(event: Event) -> None:
+            nonlocal accuracy
+            match event:
+                case ModelsMeasured(rows):
+                    accuracy = rows[-1]["accuracy"]
+                case RoundCompleted(moment, rounds):
+                    news = f"round {moment.k:,} of {rounds:,}, {moment.gradients:,} gradients"
+                    if accuracy is not None:
+                        news += f", accuracy {accuracy:.3f}"
+                    bar.update(task, description="Training", completed=moment.k, total=rounds, news=news)
 
-        yield watch
-
-
-def number(value: float | None, form: str = ".4f") -> str:
-    """
-    >>> number(None), number(0.84512)
-    ('none', '0.8451')
-    """
-    return "none" if value is None else f"{value:{form}}"
-
-
-def times(more: float, less: float) -> str:
-    """
-    >>> times(90, 9), times(5, 5)
-    ('10.0 times fewer', 'the same')
-    """
-    return (
-        f"{more / less:.1f} times fewer"
-        if more > less
-        else "the same"
-        if more == less
-        else f"{less / more:.1f} times more"
-    )
+        yield show
 
 
 def result(found: Result) -> None:

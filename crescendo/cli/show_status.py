@@ -15,12 +15,13 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from crescendo.cli.terminal import new_table, printer, size, span
+from crescendo.cli.terminal import new_table, printer, span
 from crescendo.errors import UsageError
 from crescendo.federation.peer_text import all_cleaned
 from crescendo.network.transport.channels import Endpoint
 from crescendo.network.transport.channels import status_of as asked
 from crescendo.network.transport.error_translation import is_unrecoverable, reason_of
+from crescendo.report.numbers import size
 
 
 def ask_status(endpoint: Endpoint, timeout: float = 15.0) -> dict[str, Any]:

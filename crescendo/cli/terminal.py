@@ -43,18 +43,6 @@ def say(console: Console, sentence: str) -> None:
     console.print(Text(sentence[:1].upper() + sentence[1:].rstrip(".") + "."), soft_wrap=True)
 
 
-def size(count: float) -> str:
-    """
-    >>> size(528), size(105_600), size(5_000_000), size(999_999_999)
-    ('528 B', '105.6 kB', '5.0 MB', '1.0 GB')
-    """
-    value, units = float(count), iter(("B", "kB", "MB", "GB", "TB", "PB"))
-    unit = next(units)
-    while value >= (999.5 if unit == "B" else 999.95) and unit != "PB":
-        value, unit = value / 1000, next(units)
-    return f"{value:.0f} B" if unit == "B" else f"{value:.1f} {unit}"
-
-
 def span(seconds: float) -> str:
     """
     >>> span(4.2), span(150), span(10_000), span(1_000_000)

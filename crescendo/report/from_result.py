@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from crescendo.cli.show_run import number, times
-from crescendo.cli.terminal import size
 from crescendo.config.loading import write
 from crescendo.privacy.planning.guarantee import Guarantee
 from crescendo.report import Lane, Spending, Story
+from crescendo.report.numbers import number, size, times
 
 MOST_LANES = 40
 MOST_COURSES = 8

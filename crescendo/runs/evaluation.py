@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,13 +20,14 @@ Row = dict[str, Any]
 Floats = npt.NDArray[np.float64]
 
 STACK_NUMBERS = 8_000_000  # models kept at once: their numbers, and their margins over all records, stay below this
+LONGEST_WAIT = 2.0  # seconds until a model is scored, so that a run can be watched
 
 
 class Meter:
     """Every ``evaluate.every``-th model and the last: loss on the training data, accuracy on the test part."""
 
-    def __init__(self, prepared: Prepared) -> None:
-        self._prepared = prepared
+    def __init__(self, prepared: Prepared, measured: Callable[[list[Row]], None]) -> None:
+        self._prepared, self._measured = prepared, measured
         self._every = prepared.config.evaluate.every
         self._weights = row_weights(prepared)
         records = max(len(prepared.dataset.train), prepared.objective.size)
@@ -32,16 +35,16 @@ class Meter:
         self._best = _best(prepared, self._weights) if prepared.config.evaluate.optimum else None
         self._kept: list[Moment] = []
         self._last: Moment | None = None
+        self._due = time.monotonic() + LONGEST_WAIT
         self.rows: list[Row] = []
 
-    def observe(self, moment: Moment) -> Row | None:
-        """Take a model in; the newest row that is known."""
+    def observe(self, moment: Moment) -> None:
+        """Take a model in. It is scored with others, or soon: which are scored together changes no score."""
         self._last = moment
         if moment.k % self._every == 0:
             self._kept.append(moment)
-        if len(self._kept) >= self._batch:
+        if len(self._kept) >= self._batch or time.monotonic() > self._due:
             self._flush()
-        return self.rows[-1] if self.rows else None
 
     def finish(self) -> list[Row]:
         if self._last is not None and self._last.k % self._every:
@@ -73,7 +76,9 @@ class Meter:
             if self._best is not None:
                 row.update(self._against(self._best, moment, row["loss"]))
             self.rows.append(row)
+        self._measured(self.rows[-len(self._kept) :])
         self._kept.clear()
+        self._due = time.monotonic() + LONGEST_WAIT
 
     def _measure(self, models: Floats) -> dict[str, Floats]:
         data = self._prepared.dataset

@@ -1,39 +1,42 @@
-"""A run's folder: written beside its final name and renamed when complete, so that no half of a run is ever seen."""
+"""A run's folder: ``NAME.running`` while the run goes on, ``NAME`` once it is complete, so that nobody takes half a run for one."""
 
 from __future__ import annotations
 
 import contextlib
-import json
+import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from crescendo.errors import ConfigError
+from crescendo.errors import ConfigError, DataError
+
+RUNNING = ".running"
 
 
 def next_folder(name: str, parent: Path = Path("runs")) -> Path:
-    """``runs/NAME-1``, or the first number after the last one taken."""
-    taken = [found.name.rpartition("-")[2] for found in parent.glob(f"{name}-*")]
+    """``runs/NAME-1``, or the first number after the last one taken, be it complete or not."""
+    taken = [found.name.removesuffix(RUNNING).rpartition("-")[2] for found in parent.glob(f"{name}-*")]
     return parent / f"{name}-{max([int(number) for number in taken if number.isdecimal()], default=0) + 1}"
 
 
 @contextlib.contextmanager
 def new_folder(out: Path) -> Iterator[Path]:
-    """A place to write in that becomes ``out`` at the end, and vanishes if the end is not reached."""
+    """A place to write in that becomes ``out`` at the end. An error removes it; a killed process leaves it, for people to see."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ConfigError(f"{out} exists already; name another folder with --out, or remove it")
     made = [parent for parent in out.parents if not parent.exists()]
+    draft = Path(os.path.abspath(out) + RUNNING)
+    if draft.exists():
+        raise ConfigError(
+            f"{out}{RUNNING} is there, a run that still goes on or was killed; remove it, or name another folder with --out"
+        )
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
+        draft.mkdir(parents=True)
     except OSError as error:
         reason = (error.strerror or "unknown reason").lower()
         raise ConfigError(f"the run's folder {out} cannot be made: {reason}; name another with --out") from None
     try:
         yield draft
-        draft.chmod(0o755)  # mkdtemp makes it private
         try:
             draft.rename(out)
         except OSError:
@@ -46,5 +49,7 @@ def new_folder(out: Path) -> Iterator[Path]:
                     parent.rmdir()
 
 
-def write_lines(path: Path, rows: list[dict[str, Any]]) -> None:
-    path.write_text("".join(json.dumps(row, allow_nan=False) + "\n" for row in rows), encoding="utf-8")
+def check_complete(folder: Path) -> None:
+    """DataError if this is the folder of a run that is not complete."""
+    if folder.name.endswith(RUNNING):
+        raise DataError(f"{folder} is a run that still goes on or was killed; wait until it is renamed, or run it again")

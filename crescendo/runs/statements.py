@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from crescendo.runs.folder import check_complete
 from crescendo.config.schema import Config
 from crescendo.errors import DataError, UsageError
 from crescendo.privacy.accounting.accountant import Progress, Spent, account, check_delta
@@ -139,6 +140,7 @@ def statement_of_file(config: Config, what: str, delta: float | None, progress: 
 
 def statement_of_run(folder: Path, delta: float | None, progress: Progress | None = None) -> Statement:
     """What a run spent, from the events that its folder holds."""
+    check_complete(folder)
     path = folder / "privacy.json"
     try:
         found = json.loads(path.read_text(encoding="utf-8"))

@@ -1,18 +1,25 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from crescendo.config.loading import write
+from crescendo.runs import evaluation
+from crescendo.runs.folder import new_folder, next_folder
+from crescendo.runs.run_events import Event, ModelsMeasured, RoundCompleted, RunBegan, RunEnded
+from crescendo.runs.statements import statement_of_run
+from crescendo.runs.simulate import simulate
 from crescendo.data import as_records
 from crescendo.data.records import Dataset
-from crescendo.errors import ConfigError, CrescendoError, Refused
+from crescendo.errors import ConfigError, CrescendoError, DataError, Refused
 from crescendo.objectives import Logistic
-from crescendo.runs.folder import new_folder, next_folder
-from crescendo.runs.simulate import simulate
 from crescendo.simulator.trace import Trace
 from tests.config.small import SMALL, small
 
@@ -144,8 +151,71 @@ def test_a_folder_is_not_seen_before_it_is_complete(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_run_writes_as_it_goes(tmp_path: Path) -> None:
+    """What a program that watches the folder sees, round by round."""
+    seen: list[tuple[int, int]] = []
+
+    def watch(event: Event) -> None:
+        assert not (tmp_path / "run").exists()
+        if isinstance(event, RoundCompleted):
+            config = (tmp_path / "run.running" / "config.toml").read_text()
+            assert "seed = 0" in config
+            lines = tmp_path / "run.running" / "metrics.jsonl"
+            seen.append((event.moment.k, len(lines.read_text().splitlines()) if lines.exists() else 0))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(evaluation, "LONGEST_WAIT", -1.0)  # as if a long time had passed since the last look
+        result = simulate(small(), out=tmp_path / "run", sinks=[watch])
+    assert seen[0][0] == 0 and [k for k, _ in seen] == list(range(result.rounds + 1))
+    assert all(lines >= k - 1 for k, lines in seen), "a line per model, at most a round late"
+    assert (tmp_path / "run").is_dir() and not (tmp_path / "run.running").exists()
+    assert result.metrics == simulate(small()).metrics, "when models are scored changes no score"
+
+
+def test_a_sink_hears_of_the_beginning_every_round_every_row_and_the_end() -> None:
+    heard: list[Event] = []
+    result = simulate(small(), sinks=[heard.append])
+    assert isinstance(heard[0], RunBegan) and isinstance(heard[-1], RunEnded) and heard[-1].result is result
+    rounds = [event.moment.k for event in heard if isinstance(event, RoundCompleted)]
+    assert rounds == list(range(result.rounds + 1))
+    rows = [row for event in heard if isinstance(event, ModelsMeasured) for row in event.rows]
+    assert rows == result.metrics
+
+
+KILLED = """
+import os, signal, sys
+from crescendo.runs.run_events import RoundCompleted
+from crescendo.runs.simulate import simulate
+
+def kill(event):
+    if isinstance(event, RoundCompleted) and event.moment.k == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+simulate(sys.argv[1], out=sys.argv[2], sinks=[kill])
+"""
+
+
+def test_a_killed_run_is_never_taken_for_a_whole_one(tmp_path: Path) -> None:
+    (tmp_path / "file.toml").write_text(write(small()))
+    out = tmp_path / "run-1"
+    ended = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "file.toml"), str(out)], check=False)
+    assert ended.returncode == -signal.SIGKILL
+    left = tmp_path / "run-1.running"
+    assert [path.name for path in left.iterdir()] == ["config.toml"] and not out.exists()
+    with pytest.raises(ConfigError, match=r"run-1\.running is there, a run that still goes on or was killed; remove it, or"):
+        simulate(small(), out=out)
+    with pytest.raises(DataError, match="still goes on or was killed; wait until it is renamed, or run it again"):
+        statement_of_run(left, None)
+    assert left.is_dir(), "nothing of it was touched"
+    assert next_folder("run", tmp_path) == tmp_path / "run-2"
+    simulate(left / "config.toml", out=tmp_path / "run-2")
+    assert (tmp_path / "run-2" / "config.toml").read_bytes() == (left / "config.toml").read_bytes()
+
+
 def test_folders_are_numbered_after_the_last(tmp_path: Path) -> None:
     assert next_folder("a9a", tmp_path) == tmp_path / "a9a-1"
     for name in ("a9a-2", "a9a-10", "a9a-x", "other-99"):
         (tmp_path / name).mkdir()
     assert next_folder("a9a", tmp_path) == tmp_path / "a9a-11"
+    (tmp_path / "a9a-11.running").mkdir()
+    assert next_folder("a9a", tmp_path) == tmp_path / "a9a-12"

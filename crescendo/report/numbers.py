@@ -1,0 +1,37 @@
+"""Numbers as people read them, in reports and on the terminal."""
+
+from __future__ import annotations
+
+
+def number(value: float | None, form: str = ".4f") -> str:
+    """
+    >>> number(None), number(0.84512)
+    ('none', '0.8451')
+    """
+    return "none" if value is None else f"{value:{form}}"
+
+
+def times(more: float, less: float) -> str:
+    """
+    >>> times(90, 9), times(5, 5)
+    ('10.0 times fewer', 'the same')
+    """
+    return (
+        f"{more / less:.1f} times fewer"
+        if more > less
+        else "the same"
+        if more == less
+        else f"{less / more:.1f} times more"
+    )
+
+
+def size(count: float) -> str:
+    """
+    >>> size(528), size(105_600), size(5_000_000), size(999_999_999)
+    ('528 B', '105.6 kB', '5.0 MB', '1.0 GB')
+    """
+    value, units = float(count), iter(("B", "kB", "MB", "GB", "TB", "PB"))
+    unit = next(units)
+    while value >= (999.5 if unit == "B" else 999.95) and unit != "PB":
+        value, unit = value / 1000, next(units)
+    return f"{value:.0f} B" if unit == "B" else f"{value:.1f} {unit}"
