@@ -49,8 +49,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
 LIBRARIES: dict[str, set[str]] = {"errors": set(), "core": {"numpy", "xxhash"}, "schedules": {"numpy"}}
 """What a room may import from elsewhere, beside the standard library; rooms that are not named, anything."""
 
-KNOWN_IMPORTS: set[str] = {}
-KNOWN_CYCLES: set[str] = {}
+KNOWN_IMPORTS: set[str] = set()
+KNOWN_CYCLES: set[str] = set()
 KNOWN_NAMES: set[str] = {
     "Account",
     "Certificate",
