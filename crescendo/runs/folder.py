@@ -1,9 +1,8 @@
-"""A run's folder: ``NAME.running`` while the run goes on, ``NAME`` once it is complete, so that nobody takes half a run for one."""
+"""A run's folder: ``NAME.running`` while the run goes on, ``NAME`` once it is complete: half a run is never taken for one."""
 
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +24,7 @@ def new_folder(out: Path) -> Iterator[Path]:
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ConfigError(f"{out} exists already; name another folder with --out, or remove it")
     made = [parent for parent in out.parents if not parent.exists()]
-    draft = Path(os.path.abspath(out) + RUNNING)
+    draft = out.parent / f"{out.name}{RUNNING}"
     if draft.exists():
         raise ConfigError(
             f"{out}{RUNNING} is there, a run that still goes on or was killed; remove it, or name another folder with --out"
@@ -52,4 +51,6 @@ def new_folder(out: Path) -> Iterator[Path]:
 def check_complete(folder: Path) -> None:
     """DataError if this is the folder of a run that is not complete."""
     if folder.name.endswith(RUNNING):
-        raise DataError(f"{folder} is a run that still goes on or was killed; wait until it is renamed, or run it again")
+        raise DataError(
+            f"{folder} is a run that still goes on or was killed; wait until it is renamed, or run it again"
+        )

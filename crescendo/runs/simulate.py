@@ -11,15 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from crescendo.runs.prepare import Prepared, prepare
-from crescendo.config.schema import Config
-from crescendo.runs.run_events import Event, ModelsMeasured, RoundCompleted, RunBegan, RunEnded, Sink
-from crescendo.runs.folder import new_folder
-from crescendo.runs.result import Result, constant_rounds
-from crescendo.runs.run_files import RunFiles
-from crescendo.runs.clocks import make_timing
-from crescendo.runs.evaluation import Meter
 from crescendo.config.loading import read
+from crescendo.config.schema import Config
 from crescendo.core.random import Purpose, stream
 from crescendo.core.server import Server
 from crescendo.data import Dataset
@@ -27,9 +20,15 @@ from crescendo.data.records import IntArray
 from crescendo.errors import PeerError, UsageError
 from crescendo.privacy.accounting.accountant import Progress
 from crescendo.privacy.mechanisms.mechanism import Private
+from crescendo.runs.clocks import make_timing
+from crescendo.runs.evaluation import Meter
+from crescendo.runs.folder import new_folder
+from crescendo.runs.prepare import Prepared, prepare
+from crescendo.runs.result import Result, constant_rounds
+from crescendo.runs.run_events import Event, ModelsMeasured, RoundCompleted, RunBegan, RunEnded, Sink
+from crescendo.runs.run_files import RunFiles
 from crescendo.simulator.simulation import Moment, Simulation
 from crescendo.worker import Worker
-
 
 
 def simulate(
@@ -66,9 +65,7 @@ def _tell(sinks: Sequence[Sink], event: Event) -> None:
         sink(event)
 
 
-def run_prepared(
-    prepared: Prepared, out: str | None = None, sinks: Sequence[Sink] = (), noise: bool = True
-) -> Result:
+def run_prepared(prepared: Prepared, out: str | None = None, sinks: Sequence[Sink] = (), noise: bool = True) -> Result:
     """Run what `prepare` made ready. A private run without its noise gets no epsilon."""
     config, terms, goal = prepared.config, prepared.terms, prepared.objective
     started = time.perf_counter()

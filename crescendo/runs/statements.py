@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from crescendo.runs.folder import check_complete
 from crescendo.config.schema import Config
 from crescendo.errors import DataError, UsageError
 from crescendo.privacy.accounting.accountant import Progress, Spent, account, check_delta
@@ -20,6 +19,7 @@ from crescendo.privacy.mechanisms.certificate import usual_delta
 from crescendo.privacy.mechanisms.sigmas import Sigmas
 from crescendo.privacy.paper.theorems import Verdict, main_theorem, theorem_one
 from crescendo.privacy.planning.guarantee import REMINDER
+from crescendo.runs.folder import check_complete
 
 MOST_TIGHT = 8  # plans that all get the tight accountant and the theorems; of more, the costliest
 POWERS = tuple(j / 20 for j in range(2, 61))

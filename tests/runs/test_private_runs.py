@@ -14,9 +14,9 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
+from crescendo.errors import ConfigError, Refused
 from crescendo.runs.result import Result
 from crescendo.runs.simulate import simulate
-from crescendo.errors import ConfigError, Refused
 from tests.config.small import small
 
 PRIVACY = "privacy={mechanism = 'minibatch', epsilon = 2.0, delta = 1e-5, clip = 1.0, records = 150, norm_bound = 4.0}"

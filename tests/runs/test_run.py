@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 from crescendo.config.loading import write
-from crescendo.runs import evaluation
-from crescendo.runs.folder import new_folder, next_folder
-from crescendo.runs.run_events import Event, ModelsMeasured, RoundCompleted, RunBegan, RunEnded
-from crescendo.runs.statements import statement_of_run
-from crescendo.runs.simulate import simulate
 from crescendo.data import as_records
 from crescendo.data.records import Dataset
 from crescendo.errors import ConfigError, CrescendoError, DataError, Refused
 from crescendo.objectives import Logistic
+from crescendo.runs import evaluation
+from crescendo.runs.folder import new_folder, next_folder
+from crescendo.runs.run_events import Event, ModelsMeasured, RoundCompleted, RunBegan, RunEnded
+from crescendo.runs.simulate import simulate
+from crescendo.runs.statements import statement_of_run
 from crescendo.simulator.trace import Trace
 from tests.config.small import SMALL, small
 
@@ -202,7 +202,9 @@ def test_a_killed_run_is_never_taken_for_a_whole_one(tmp_path: Path) -> None:
     assert ended.returncode == -signal.SIGKILL
     left = tmp_path / "run-1.running"
     assert [path.name for path in left.iterdir()] == ["config.toml"] and not out.exists()
-    with pytest.raises(ConfigError, match=r"run-1\.running is there, a run that still goes on or was killed; remove it, or"):
+    with pytest.raises(
+        ConfigError, match=r"run-1\.running is there, a run that still goes on or was killed; remove it, or"
+    ):
         simulate(small(), out=out)
     with pytest.raises(DataError, match="still goes on or was killed; wait until it is renamed, or run it again"):
         statement_of_run(left, None)

@@ -1,0 +1,72 @@
+"""What a run gave: its numbers, its model, and what it saved against rounds that do not grow."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from crescendo.core.vectors import message_bytes
+from crescendo.runs.prepare import Prepared
+from crescendo.simulator.trace import Trace
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Savings:
+    """Constant rounds of the size this run starts with, for the same gradients. Computed, not run."""
+
+    size: int
+    rounds: int
+    bytes_up: int
+    bytes_down: int
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What a run gave. The first fields are the JSON object of ``crescendo run --json``."""
+
+    gradients: int
+    rounds: int
+    broadcasts: int
+    bytes_up: int
+    bytes_down: int
+    loss: float | None
+    accuracy: float | None
+    max_rounds_ahead: int
+    max_delay_used: float | None
+    waits: int
+    virtual_seconds: float
+    wall_seconds: float
+    privacy: Row | None
+    run: str | None
+    model: npt.NDArray[np.float64]
+    metrics: list[Row]
+    trace: Trace
+    prepared: Prepared
+    constant: Savings
+    noise_free: Row | None = None  # the last metrics of the same run without its noise
+
+    def as_json(self) -> Row:
+        names = list(Result.__dataclass_fields__)
+        found = {name: getattr(self, name) for name in names[: names.index("model")]}
+        if self.privacy is not None:
+            cost = {"noise_free_accuracy": self.noise_free["accuracy"]} if self.noise_free is not None else {}
+            found["privacy"] = {**self.privacy, **cost}
+        return found
+
+
+def constant_rounds(prepared: Prepared) -> Savings:
+    """What the same gradients would take in rounds that stay as small as the first."""
+    terms, size = prepared.terms, prepared.sizes(0)
+    rounds = math.ceil(prepared.sizes.gradients / size)
+    clients, numbers = terms.clients, prepared.objective.size
+    wire = prepared.config.run.wire
+    up = message_bytes(math.ceil(numbers / terms.blocks), wire)
+    down = message_bytes(numbers, wire)
+    sending = min(clients, size)  # a client without a gradient in a round sends nothing
+    return Savings(size, rounds, rounds * sending * up, (rounds + 1) * clients * down)

@@ -1,0 +1,44 @@
+"""What a run says of itself while it goes on. A sink hears every event: the run's files, a progress bar, a program's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from crescendo.runs.prepare import Prepared
+from crescendo.runs.result import Result
+from crescendo.simulator.simulation import Moment
+
+
+@dataclass(frozen=True, eq=False)
+class RunBegan:
+    """Everything is ready and certified; the first round is next."""
+
+    prepared: Prepared
+
+
+@dataclass(frozen=True, eq=False)
+class RoundCompleted:
+    """k has risen (or is 0, before the first round), in a run of ``rounds``."""
+
+    moment: Moment
+    rounds: int
+
+
+@dataclass(frozen=True, eq=False)
+class ModelsMeasured:
+    """Models were scored, a row each. Several are scored together, so this comes a little later than their rounds."""
+
+    rows: list[dict[str, Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class RunEnded:
+    """The run is complete."""
+
+    result: Result
+
+
+Event = RunBegan | RoundCompleted | ModelsMeasured | RunEnded
+Sink = Callable[[Event], None]

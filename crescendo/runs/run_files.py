@@ -1,0 +1,51 @@
+"""The files of a run, written as it goes: its config at once, a line per measured model, and all else at the end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from crescendo.config.loading import write
+from crescendo.runs.result import Result
+from crescendo.runs.run_events import Event, ModelsMeasured, RunBegan, RunEnded
+
+METRICS = "metrics.jsonl"
+
+
+class RunFiles:
+    """A sink that writes into ``folder``. There is no wall time in any file, so that one seed gives the same bytes again."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case RunBegan(prepared):
+                (self._folder / "config.toml").write_text(write(prepared.config), encoding="utf-8")
+            case ModelsMeasured(rows):
+                with (self._folder / METRICS).open("a", encoding="utf-8") as file:
+                    file.writelines(map(_line, rows))
+            case RunEnded(result):
+                self._end(result)
+
+    def _end(self, result: Result) -> None:
+        from crescendo.report import page
+        from crescendo.report.from_result import story_of
+
+        folder, guarantee = self._folder, result.prepared.privacy
+        # anew: what is averaged over the run, or computed for the last model alone, is known by now
+        (folder / METRICS).write_text("".join(map(_line, result.metrics)), encoding="utf-8")
+        result.trace.save(folder / "trace.npz")
+        spent = guarantee.to_json(result.prepared.names, events=True) if guarantee is not None else None
+        if spent is not None and result.noise_free is not None:
+            spent["noise_free_accuracy"] = result.noise_free["accuracy"]
+        (folder / "privacy.json").write_text(json.dumps(spent) + "\n", encoding="utf-8")
+        np.savez(folder / "model.npz", model=result.model)
+        (folder / "report.html").write_text(page(story_of(result)), encoding="utf-8")
+
+
+def _line(row: dict[str, Any]) -> str:
+    return json.dumps(row, allow_nan=False) + "\n"
