@@ -6,10 +6,9 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from crescendo.runs.serving import serve_file
-
 from crescendo.config.loading import read
 from crescendo.network.server.serve import Listening
+from crescendo.runs.serving import serve_file
 from tests.cli.test_serve import ONE, OPEN, joined, played
 from tests.network.stage import Stage, stage
 from tests.network.test_the_end import to_the_end

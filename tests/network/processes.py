@@ -52,12 +52,11 @@ class Client:
 
 def run_server(run_file: str, port: int, state: str, log: str, linger: float) -> None:
     """The body of a server process."""
-    from crescendo.runs.serving import serve_file
-
     from crescendo.config.loading import read_served
     from crescendo.errors import CrescendoError
     from crescendo.logs import JsonLog
     from crescendo.network.server.serve import Listening
+    from crescendo.runs.serving import serve_file
 
     with Path(log).open("a") as out, JsonLog(out) as said:
         try:

@@ -43,8 +43,6 @@ def test_narrow_floats_go_through_a_tree(wire: str, tmp_path: Path) -> None:
 
 def run_secured(what: str, folder: Path, port: int, certs: Path, log: Path) -> None:
     """The body of a server's or client's process that proves who it is."""
-    from crescendo.runs.serving import serve_file
-
     from crescendo.cli.addresses import listening, place
     from crescendo.config.loading import read_served
     from crescendo.federation.own_records import Source
@@ -52,6 +50,7 @@ def run_secured(what: str, folder: Path, port: int, certs: Path, log: Path) -> N
     from crescendo.logs import JsonLog
     from crescendo.network.client.join import join
     from crescendo.network.transport.channels import Backoff
+    from crescendo.runs.serving import serve_file
 
     address = f"127.0.0.1:{port}"
     with log.open("a") as out, JsonLog(out) as said, noting_what_is_sent(log):
