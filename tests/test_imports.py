@@ -52,8 +52,6 @@ LIBRARIES: dict[str, set[str]] = {"errors": set(), "core": {"numpy", "xxhash"}, 
 KNOWN_IMPORTS: set[str] = set()
 KNOWN_CYCLES: set[str] = set()
 KNOWN_NAMES: set[str] = {
-    "Account",
-    "Certificate",
     "Condition",
     "Joined",
     "Limits",
@@ -61,7 +59,6 @@ KNOWN_NAMES: set[str] = {
     "Sizes",
     "Source",
     "VoidRound",
-    "_Sums",
     "scores.py",
 }
 KNOWN_FOLDERS: set[str] = set()

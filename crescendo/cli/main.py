@@ -10,7 +10,6 @@ from typing import Annotated
 
 import typer
 
-from crescendo.cli import certs
 from crescendo.cli import network_commands as network_cli
 from crescendo.cli import privacy_commands as privacy_cli
 from crescendo.cli.common import AsJson, Overrides, RunFile, one_sentence, print_json
@@ -106,5 +105,4 @@ def data_list(as_json: AsJson = False) -> None:
 
 
 app.add_typer(privacy_cli.commands)  # plan, account, audit
-app.add_typer(network_cli.commands)  # serve, join, aggregate, status
-app.add_typer(certs.commands)
+app.add_typer(network_cli.commands)  # serve, join, aggregate, status, certs

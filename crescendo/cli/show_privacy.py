@@ -16,7 +16,7 @@ from crescendo.cli.terminal import new_table, printer, progress_bar, say
 from crescendo.federation.peer_text import cleaned
 from crescendo.privacy.accounting import accountant
 from crescendo.privacy.paper.theorems import Verdict
-from crescendo.runs.statements import Account, Statement
+from crescendo.runs.statements import ClientAccount, Statement
 
 MOST_CLIENTS = 20
 TITLES = {
@@ -70,7 +70,7 @@ def statement(found: Statement) -> None:
     say(console, found.says)
 
 
-def _account_row(client: Account) -> list[str | Text]:
+def _account_row(client: ClientAccount) -> list[str | Text]:
     spent, what = client.spent, client.releases
     proved = [_proved(verdict) for verdict in client.theorems] or ["", ""]
     way = spent.method.upper() if spent.method != "none" else "none"
@@ -82,7 +82,7 @@ def _proved(verdict: Verdict) -> str:
     return number(verdict.epsilon) if verdict.applies else "none"
 
 
-def _sentences(clients: list[Account]) -> list[str]:
+def _sentences(clients: list[ClientAccount]) -> list[str]:
     """How the first client's epsilon was found, and to whom a theorem does not apply and why."""
     first = clients[0]
     found = [f"epsilon of {first.releases.name} is {first.spent.why}"]

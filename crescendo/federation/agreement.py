@@ -31,7 +31,7 @@ from crescendo.privacy.accounting.events import PoissonGaussian
 from crescendo.privacy.mechanisms.certificate import Certificate, certify, usual_delta
 from crescendo.privacy.mechanisms.norm_limits import Limits
 from crescendo.privacy.mechanisms.sigmas import Sigmas
-from crescendo.schedules import Certificate as ScheduleCertificate
+from crescendo.schedules import ScheduleCertificate
 
 MOST_TEXT = 3 << 20
 LONGEST = 900  # letters of a sentence about terms, which may quote them

@@ -14,10 +14,10 @@ from pydantic import BeforeValidator, model_validator
 from crescendo.errors import ConfigError, UsageError
 from crescendo.federation.kind_tables import at, made, tables, word_as_kind
 from crescendo.schedules import (
-    Certificate,
     CutSizes,
     Delay,
     PerClient,
+    ScheduleCertificate,
     Sizes,
     Steps,
     StronglyConvexDelay,
@@ -135,7 +135,7 @@ class Unfolded:
         return delay
 
     @cached_property
-    def certificate(self) -> Certificate:
+    def certificate(self) -> ScheduleCertificate:
         """The certificate over the whole run, or Refused."""
         wait = self.asked.wait
         d = wait.rounds if wait.rounds is not None else wait.d

@@ -24,7 +24,7 @@ from crescendo.objectives import Logistic, Objective, OwnModel, load_objective, 
 from crescendo.privacy.accounting.accountant import Progress
 from crescendo.privacy.mechanisms.admission import admitted, enough_declared, most_records
 from crescendo.privacy.planning.guarantee import Guarantee
-from crescendo.schedules import Certificate, CutSizes
+from crescendo.schedules import CutSizes, ScheduleCertificate
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ class Prepared:
         return self.agreement.terms
 
     @property
-    def certificate(self) -> Certificate:
+    def certificate(self) -> ScheduleCertificate:
         return self.agreement.schedule
 
 

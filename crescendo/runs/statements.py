@@ -40,7 +40,7 @@ class Releases:
 
 
 @dataclass(frozen=True)
-class Account:
+class ClientAccount:
     """One client: what it releases and what that costs; the theorems are left out where there are too many plans."""
 
     releases: Releases
@@ -60,7 +60,7 @@ class Account:
         }
 
 
-def accounts_of(clients: list[Releases], delta: float, progress: Progress | None = None) -> list[Account]:
+def accounts_of(clients: list[Releases], delta: float, progress: Progress | None = None) -> list[ClientAccount]:
     """What each client spends at ``delta``. Equal plans are looked at once; of many plans, only the costliest closely."""
     check_delta(delta)
     plans = list(dict.fromkeys((client.events, client.records) for client in clients))
@@ -75,7 +75,7 @@ def accounts_of(clients: list[Releases], delta: float, progress: Progress | None
         if progress is not None:
             progress(done + 1, len(closely))
     keys = [(client.events, client.records) for client in clients]
-    return [Account(client, found[k], verdicts.get(k, ())) for client, k in zip(clients, keys, strict=True)]
+    return [ClientAccount(client, found[k], verdicts.get(k, ())) for client, k in zip(clients, keys, strict=True)]
 
 
 # -- statements -------------------------------------------------------------------------------------------------------
@@ -91,7 +91,7 @@ class Statement:
     delta: float | None = None
     stated: float | None = None
     sigma: Sigmas | None = None
-    clients: tuple[Account, ...] = ()
+    clients: tuple[ClientAccount, ...] = ()
     simulated: bool | None = None  # whether the run was; None of a run file, which is a plan
 
     @property

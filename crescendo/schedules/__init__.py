@@ -17,7 +17,7 @@ from crescendo.schedules.delay import (
 )
 from crescendo.schedules.gamma import ConstantGamma, Gamma, LogGamma
 from crescendo.schedules.recipe import RecipeSizes, StronglyConvexSizes, least_m, m_for_first_size
-from crescendo.schedules.schedule_certificate import Certificate, Condition, ScheduleRefused, certify
+from crescendo.schedules.schedule_certificate import ScheduleCertificate, ScheduleCondition, ScheduleRefused, certify
 from crescendo.schedules.sequence import Sizes
 from crescendo.schedules.sizes import ConstantSizes, CutSizes, ListedSizes, LogSizes, PerClient, PowerSizes
 from crescendo.schedules.steps import (
@@ -31,8 +31,6 @@ from crescendo.schedules.steps import (
 )
 
 __all__ = [
-    "Certificate",
-    "Condition",
     "ConstantDelay",
     "ConstantGamma",
     "ConstantSizes",
@@ -52,6 +50,8 @@ __all__ = [
     "PowerSizes",
     "RecipeDelay",
     "RecipeSizes",
+    "ScheduleCertificate",
+    "ScheduleCondition",
     "ScheduleRefused",
     "Sizes",
     "Steps",

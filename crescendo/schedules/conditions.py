@@ -23,7 +23,7 @@ ROUNDING = 16 * 2.0**-52  # a step of tau that is wrong by less than this share 
 
 
 @dataclass(frozen=True)
-class Condition:
+class ScheduleCondition:
     """One inequality where it is tightest, or where it first fails; ``says`` is the sentence for people."""
 
     name: str
@@ -96,7 +96,7 @@ def rounds_ahead(sums: IntArray, tau: Delay, d: int) -> Sides:
     return Sides(tau(sums[1:]), windows(sums, d).astype(np.float64), strict=False)
 
 
-def steadiness(sums: IntArray, tau: Delay) -> Iterator[Condition]:
+def steadiness(sums: IntArray, tau: Delay) -> Iterator[ScheduleCondition]:
     """Neither tau nor t - tau(t) ever decreases, as the proof of Paper [thmalg] needs.
 
     Looked at label by label, t and t + 1 together: to the end of the horizon, or to where calculus takes over.
@@ -129,20 +129,20 @@ def steadiness(sums: IntArray, tau: Delay) -> Iterator[Condition]:
     yield _steps(sums, tau, up[1], up=True, holds=True)
 
 
-def _steps(sums: IntArray, tau: Delay, t: int, *, up: bool, holds: bool) -> Condition:
+def _steps(sums: IntArray, tau: Delay, t: int, *, up: bool, holds: bool) -> ScheduleCondition:
     here, there = tau(t), tau(t + 1)
     round_ = _round_of(sums, t)
     if up:
         left, right = t + 1 - there, t - here
         says = f"{t + 1} - tau({t + 1}) = {show(left)} {'>=' if holds else '<'} {t} - tau({t}) = {show(right)}"
-        return Condition("t - tau(t) never decreases", round_, left, right, ">=", holds, says)
+        return ScheduleCondition("t - tau(t) never decreases", round_, left, right, ">=", holds, says)
     says = f"tau({t + 1}) = {show(there)} {'>=' if holds else '<'} tau({t}) = {show(here)}"
-    return Condition("tau never decreases", round_, there, here, ">=", holds, says)
+    return ScheduleCondition("tau never decreases", round_, there, here, ">=", holds, says)
 
 
-def _no_number(sums: IntArray, t: int, values: FloatArray) -> Condition:
+def _no_number(sums: IntArray, t: int, values: FloatArray) -> ScheduleCondition:
     value = float(values[~np.isfinite(values)][0])
-    return Condition("tau is finite", _round_of(sums, t), value, 0.0, ">=", False, f"tau({t}) = {value}")
+    return ScheduleCondition("tau is finite", _round_of(sums, t), value, 0.0, ">=", False, f"tau({t}) = {value}")
 
 
 def _round_of(sums: IntArray, t: int) -> int:

@@ -14,16 +14,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from crescendo.errors import Refused, UsageError
-from crescendo.schedules.conditions import Condition, Sides, liveness, rounds_ahead, show, steadiness, windows
+from crescendo.schedules.conditions import ScheduleCondition, Sides, liveness, rounds_ahead, show, steadiness, windows
 from crescendo.schedules.delay import ConstantDelay, Delay
 from crescendo.schedules.parameters import IntArray, kind, whole
 from crescendo.schedules.sequence import Sizes
 
-__all__ = ["Certificate", "Condition", "ScheduleRefused", "certify"]
+__all__ = ["ScheduleCertificate", "ScheduleCondition", "ScheduleRefused", "certify"]
 
 
 @dataclass(frozen=True)
-class Certificate:
+class ScheduleCertificate:
     """What was found to hold over ``rounds`` rounds, and how old the models are that gradients are computed with.
 
     ``consistent_delay`` is the least whole tau that bounds the delay of every gradient the wait rule lets through,
@@ -35,7 +35,7 @@ class Certificate:
     rounds: int
     gradients: int
     rule: str
-    conditions: tuple[Condition, ...]
+    conditions: tuple[ScheduleCondition, ...]
     consistent_delay: int
     theorem_allows: float | None
     notes: tuple[str, ...]
@@ -56,7 +56,7 @@ class ScheduleRefused(Refused):
     """A condition fails. Each of ``delay``, ``size`` (of the failing round) and ``d`` that is not None would pass."""
 
     def __init__(
-        self, condition: Condition, delay: Delay | None = None, size: int | None = None, d: int | None = None
+        self, condition: ScheduleCondition, delay: Delay | None = None, size: int | None = None, d: int | None = None
     ) -> None:
         ways = [repr(delay)] if delay is not None else []
         ways += [f"{size} gradients in round {condition.round}"] if size is not None else []
@@ -73,7 +73,7 @@ WITHIN = "within the theorem"
 
 def certify(
     sizes: Sizes, rounds: int, *, d: int | None = None, tau: Delay | None = None, theorem: Delay | None = None
-) -> Certificate:
+) -> ScheduleCertificate:
     """Certify ``rounds`` rounds of ``sizes``, or raise ScheduleRefused.
 
     With ``tau`` the run waits by the delay function: tau and t - tau(t) must not decrease, every round must be live,
@@ -101,7 +101,7 @@ def certify(
     return _by_rounds(sums, d, theorem)
 
 
-def _by_tau(sums: IntArray, tau: Delay, d: int | None, theorem: Delay | None) -> Certificate:
+def _by_tau(sums: IntArray, tau: Delay, d: int | None, theorem: Delay | None) -> ScheduleCertificate:
     conditions = list(steadiness(sums, tau))
     if not conditions[-1].holds:
         raise ScheduleRefused(conditions[-1], delay=ConstantDelay(int(windows(sums, d or 0).max())))
@@ -118,7 +118,7 @@ def _by_tau(sums: IntArray, tau: Delay, d: int | None, theorem: Delay | None) ->
     return _certificate(sums, "tau", conditions, delay, last, theorem, notes)
 
 
-def _by_rounds(sums: IntArray, d: int, theorem: Delay | None) -> Certificate:
+def _by_rounds(sums: IntArray, d: int, theorem: Delay | None) -> ScheduleCertificate:
     window = windows(sums, d)
     worst = int(np.argmax(window))
     delay, at = int(window[worst]), int(sums[worst + 1])
@@ -136,21 +136,27 @@ def _by_rounds(sums: IntArray, d: int, theorem: Delay | None) -> Certificate:
 
 
 def _certificate(
-    sums: IntArray, rule: str, conditions: list[Condition], delay: int, at: int, theorem: Delay | None, notes: list[str]
-) -> Certificate:
+    sums: IntArray,
+    rule: str,
+    conditions: list[ScheduleCondition],
+    delay: int,
+    at: int,
+    theorem: Delay | None,
+    notes: list[str],
+) -> ScheduleCertificate:
     allows = None if theorem is None else theorem(at)
     if allows is not None and not conditions[-1].holds:
         notes.append(f"The theorem allows {show(allows)} there: the run goes beyond it, and its rate is not promised.")
-    return Certificate(len(sums) - 1, int(sums[-1]), rule, tuple(conditions), delay, allows, tuple(notes), at)
+    return ScheduleCertificate(len(sums) - 1, int(sums[-1]), rule, tuple(conditions), delay, allows, tuple(notes), at)
 
 
-def _within(sides: Sides, what: str) -> Condition:
+def _within(sides: Sides, what: str) -> ScheduleCondition:
     return _condition(
         WITHIN, sides, lambda i, sign: f"theorem {show(sides.left[i])} {sign} {what} {show(sides.right[i])}"
     )
 
 
-def _checked_liveness(sums: IntArray, tau: Delay, d: int | None) -> Condition:
+def _checked_liveness(sums: IntArray, tau: Delay, d: int | None) -> ScheduleCondition:
     sides = liveness(sums, tau)
     found = _condition(
         "liveness",
@@ -164,7 +170,7 @@ def _checked_liveness(sums: IntArray, tau: Delay, d: int | None) -> Condition:
     return found
 
 
-def _checked_ahead(sums: IntArray, tau: Delay, d: int) -> Condition:
+def _checked_ahead(sums: IntArray, tau: Delay, d: int) -> ScheduleCondition:
     sides = rounds_ahead(sums, tau, d)
     found = _condition(
         f"d = {d} rounds ahead",
@@ -182,11 +188,11 @@ def _checked_ahead(sums: IntArray, tau: Delay, d: int) -> Condition:
     return found
 
 
-def _condition(name: str, sides: Sides, says: Callable[[int, str], str]) -> Condition:
+def _condition(name: str, sides: Sides, says: Callable[[int, str], str]) -> ScheduleCondition:
     place, holds = sides.place, bool(sides.holds.all())
     signs = (">", "<=") if sides.strict else (">=", "<")
     left, right = float(sides.left[place]), float(sides.right[place])
-    return Condition(name, place, left, right, signs[0], holds, says(place, signs[not holds]))
+    return ScheduleCondition(name, place, left, right, signs[0], holds, says(place, signs[not holds]))
 
 
 def _largest(passes: Callable[[int], bool], most: int) -> int | None:

@@ -36,7 +36,7 @@ def round_up(x: FloatArray) -> FloatArray:
         return np.where(np.abs(x - nearest) <= 1e-12 * np.abs(x), nearest, np.ceil(x))
 
 
-class _Sums:
+class _PrefixSums:
     """Prefix sums that are grown by doubling, as far as they stay within LIMIT."""
 
     def __init__(self, sizes: Sizes) -> None:
@@ -83,8 +83,8 @@ class Sizes(Declared, ABC):
         """s_lo .. s_{hi-1}, whole numbers; it may stop early where the sum has passed LIMIT."""
 
     @cached_property
-    def _sums(self) -> _Sums:
-        return _Sums(self)
+    def _sums(self) -> _PrefixSums:
+        return _PrefixSums(self)
 
     def __getstate__(self) -> dict[str, object]:
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # sums are made again

@@ -14,7 +14,6 @@ import pytest
 from typer.testing import CliRunner
 
 from crescendo.cli.addresses import place
-from crescendo.cli.certs import make_certificates
 from crescendo.cli.main import app
 from crescendo.config.loading import read
 from crescendo.config.to_terms import terms_text
@@ -23,6 +22,7 @@ from crescendo.federation.agreement import build_terms
 from crescendo.federation.own_records import Source
 from crescendo.federation.policy import Policy
 from crescendo.network.client.join import Joined, join
+from crescendo.network.transport.certificates import make_certificates
 from crescendo.network.transport.channels import Backoff, Endpoint, Unreachable
 from crescendo.network.transport.security import Authenticator, server_credentials
 from crescendo.storage.ledger.open_ledger import open_ledger

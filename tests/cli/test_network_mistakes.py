@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from crescendo.cli.certs import make_certificates
 from crescendo.cli.main import app
 from crescendo.config.loading import read, write
 from crescendo.core.messages import Settled
 from crescendo.errors import DataError, Refused, UsageError
 from crescendo.network.server.health import serve_health
+from crescendo.network.transport.certificates import make_certificates
 from crescendo.storage.ledger.open_ledger import open_ledger
 from tests.cli.test_serve import ONE, OPEN, begun, joined, played
 from tests.network.stage import stage

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from crescendo.cli.addresses import listening
-from crescendo.cli.certs import make_certificates
 from crescendo.cli.show_status import show_status, watch_status
 from crescendo.config.loading import read
 from crescendo.config.to_terms import terms_text
@@ -21,6 +20,7 @@ from crescendo.errors import UsageError
 from crescendo.federation.agreement import build_terms
 from crescendo.network.server.grpc_server import NetworkServer
 from crescendo.network.server.service import Service
+from crescendo.network.transport.certificates import make_certificates
 from crescendo.network.transport.channels import Endpoint
 from crescendo.storage.journal.durable_server import DurableServer
 from tests.cli.test_network_mistakes import here, refused, serve

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from crescendo.cli.certs import make_certificates
 from crescendo.config.loading import read, write
+from crescendo.network.transport.certificates import make_certificates
 from tests.cli.test_serve import ONE, records
 from tests.network.processes import free_port
 

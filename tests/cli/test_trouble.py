@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from crescendo.cli.addresses import listening, place
-from crescendo.cli.certs import make_certificates
 from crescendo.network.aggregator.node import aggregate
+from crescendo.network.transport.certificates import make_certificates
 from crescendo.network.transport.channels import Backoff, Endpoint, Unreachable, Unrecoverable
 from crescendo.network.transport.error_translation import CONNECTING, UNRECOVERABLE
 from crescendo.network.transport.security import Authenticator, server_credentials

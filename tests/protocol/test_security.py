@@ -15,10 +15,10 @@ import grpc.aio
 import pytest
 from typer.testing import CliRunner
 
-from crescendo.cli.certs import make_certificates
 from crescendo.cli.main import app
 from crescendo.errors import DataError, PeerError, UsageError
 from crescendo.network.transport import security
+from crescendo.network.transport.certificates import make_certificates
 from crescendo.network.transport.security import Authenticator, Identity
 
 

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from crescendo.errors import Refused, UsageError
 from crescendo.schedules import (
-    Certificate,
     ConstantDelay,
     ConstantGamma,
     ConstantSizes,
@@ -26,6 +25,7 @@ from crescendo.schedules import (
     PowerSizes,
     RecipeDelay,
     RecipeSizes,
+    ScheduleCertificate,
     ScheduleRefused,
     StronglyConvexDelay,
     StronglyConvexSizes,
@@ -319,7 +319,7 @@ def test_the_consistent_delay_of_the_tau_rule_bounds_what_the_rule_lets_through(
 
 def test_certificates_are_values() -> None:
     first, second = (certify(PowerSizes(50), 28, d=1) for _ in range(2))
-    assert first == second and hash(first) == hash(second) and isinstance(first, Certificate)
+    assert first == second and hash(first) == hash(second) and isinstance(first, ScheduleCertificate)
     assert first.rule == "d" and first.rounds == 28 and first.gradients == 20_300
     shown = str(certify(StronglyConvexSizes(1, 6317), 100, d=1, tau=StronglyConvexDelay(6317, 25)))
     assert shown.count("holds:") == 4 and "liveness, tightest in round" in shown

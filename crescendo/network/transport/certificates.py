@@ -1,4 +1,4 @@
-"""`crescendo certs`: an authority and certificates or tokens for a trial, one folder per party to copy to its machine."""
+"""Certificates for a trial: an authority, and a folder of certificates or tokens for each party to copy to its machine."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from crescendo.cli.certs_check import THIS_MACHINE, check_days, check_folder, check_host, check_name, file_name
-from crescendo.cli.common import AsJson, one_sentence, print_json
 from crescendo.errors import DataError, UsageError
+from crescendo.network.transport.certificate_checks import (
+    THIS_MACHINE,
+    check_days,
+    check_folder,
+    check_host,
+    check_name,
+    file_name,
+)
 from crescendo.network.transport.security import (
     CA,
     CERTIFICATE,
@@ -32,11 +36,8 @@ if TYPE_CHECKING:
     from cryptography import x509
 
 
-commands = typer.Typer(rich_markup_mode=None)
-
-
 @dataclass
-class Made:
+class _Made:
     """Folders that were made, and those that were there and stay as they are."""
 
     made: list[Path] = field(default_factory=list)
@@ -51,7 +52,7 @@ def make_certificates(
     aggregators: Iterable[str] = (),
     tokens: bool = False,
     days: int = 90,
-) -> Made:
+) -> _Made:
     """An authority in ``folder`` (or the one that is there), and a folder for each party that has none yet.
 
     ``hosts`` are the names and addresses under which the server and the aggregators are reached. With ``tokens`` clients
@@ -66,14 +67,14 @@ def make_certificates(
     book = folder / "server" / TOKENS
     check_folder(folder, [folder / "aggregators" / file_name(name) for name in aggregators], hosts, tokens)
     authority = _Authority(folder / "authority", datetime.timedelta(days=days))
-    made = Made()
+    made = _Made()
     listening = [(Identity("server", "server"), folder / "server")]
     listening += [(Identity("aggregator", name), folder / "aggregators" / file_name(name)) for name in aggregators]
     for identity, place in listening:
         if _begin(place, made):
             authority.certify(place, identity, hosts)
     if tokens and not book.exists():
-        write_secret(book, b"[]")
+        _write_secret(book, b"[]")
     for name in clients:
         if _begin(place := folder / "clients" / file_name(name), made):
             if book.exists():
@@ -86,7 +87,7 @@ def make_certificates(
     return made
 
 
-def write_secret(path: Path, content: bytes) -> None:
+def _write_secret(path: Path, content: bytes) -> None:
     """Written whole or not at all, and readable by its owner only from the first byte on."""
     draft = path.with_name(f".{path.name}.draft")
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
@@ -95,7 +96,7 @@ def write_secret(path: Path, content: bytes) -> None:
     draft.replace(path)
 
 
-def _begin(place: Path, made: Made) -> bool:
+def _begin(place: Path, made: _Made) -> bool:
     known = (place / CA).exists()
     (made.kept if known else made.made).append(place)
     place.mkdir(parents=True, exist_ok=True)
@@ -109,7 +110,7 @@ def _arm_aggregators(folder: Path, names: Iterable[str]) -> None:
         if not (folder / "aggregators" / file_name(name) / TOKEN).exists():
             _give_token(folder / "aggregators" / file_name(name), Identity("aggregator", name), book)
     for place in (folder / "aggregators").glob("*"):
-        write_secret(place / TOKENS, book.read_bytes())
+        _write_secret(place / TOKENS, book.read_bytes())
 
 
 def _give_token(place: Path, identity: Identity, book: Path) -> None:
@@ -117,8 +118,8 @@ def _give_token(place: Path, identity: Identity, book: Path) -> None:
     entries: list[dict[str, str]] = json.loads(book.read_bytes())
     entries = [entry for entry in entries if (entry["role"], entry["name"]) != (identity.role, identity.name)]
     entries.append({"name": identity.name, "role": identity.role, "sha256": token_hash(token)})
-    write_secret(place / TOKEN, token.encode())
-    write_secret(book, json.dumps(entries, indent=1).encode())
+    _write_secret(place / TOKEN, token.encode())
+    _write_secret(book, json.dumps(entries, indent=1).encode())
 
 
 class _Authority:
@@ -143,7 +144,7 @@ class _Authority:
         self._key = ec.generate_private_key(ec.SECP256R1())
         name = _name("Crescendo trial authority")
         self._certificate = self._signed(name, name, self._key.public_key(), [], None, 10 * lasts)
-        write_secret(folder / KEY, _pem_of(self._key))
+        _write_secret(folder / KEY, _pem_of(self._key))
         (folder / CA).write_bytes(self._certificate.public_bytes(serialization.Encoding.PEM))
 
     def introduce(self, place: Path) -> None:
@@ -161,7 +162,7 @@ class _Authority:
         names.append(x509.UniformResourceIdentifier(identity.uri))
         subject = _name(f"{identity.role} {identity.name}")
         made = self._signed(subject, self._certificate.subject, key.public_key(), names, identity.role, self._lasts)
-        write_secret(place / KEY, _pem_of(key))
+        _write_secret(place / KEY, _pem_of(key))
         (place / CERTIFICATE).write_bytes(made.public_bytes(serialization.Encoding.PEM))
         self.introduce(place)
 
@@ -216,48 +217,3 @@ def _pem_of(key: Any) -> bytes:
 
     pem: bytes = key.private_bytes(s.Encoding.PEM, s.PrivateFormat.PKCS8, s.NoEncryption())
     return pem
-
-
-# -- the command -------------------------------------------------------------------------------------------------------
-
-
-@commands.command(epilog="Example: crescendo certs keys --host server.example.org --client alice --client bob")
-def certs(
-    where: Annotated[str, typer.Argument(metavar="DIR", help="Where the folders go; run again to add parties.")],
-    host: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="What others type to reach the server, or the aggregator that is made now: a name or an address; repeat at "
-            "will. Without it that is localhost and 127.0.0.1 alone.",
-        ),
-    ] = None,
-    client: Annotated[list[str] | None, typer.Option(metavar="NAME", help="A client; repeat at will.")] = None,
-    aggregator: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="An aggregator; name its own --host in the same command; repeat at will."),
-    ] = None,
-    tokens: Annotated[bool, typer.Option("--tokens", help="Clients show tokens instead of certificates.")] = False,
-    days: Annotated[int, typer.Option(help="How long certificates last.")] = 90,
-    as_json: AsJson = False,
-) -> None:
-    """Make an authority and a folder of certificates, or tokens, for each party of a trial."""
-    with one_sentence():
-        if not where.strip():
-            raise UsageError("the folder has no name; write for example crescendo certs keys")
-        folder, hosts = Path(where), [*THIS_MACHINE, *(host or ())]
-        found = make_certificates(
-            folder, hosts=hosts, clients=client or (), aggregators=aggregator or (), tokens=tokens, days=days
-        )
-        if as_json:
-            facts = {"made": [str(place) for place in found.made], "kept": [str(place) for place in found.kept]}
-            print_json({**facts, "authority": str(folder / "authority")})
-            return
-        for place in found.made:
-            typer.echo(f"made {place}: copy it to that party, and to nobody else")
-        for place in found.kept:
-            typer.echo(f"kept {place}")
-        here_only = [str(place) for place in found.made if place.parent != folder / "clients"]
-        if here_only and not host:
-            typer.echo(f"{', '.join(here_only)} will do on this machine only; for others name its --host")
-        typer.echo(f"{folder / 'authority'} signs certificates: keep it off the machines that take part")
