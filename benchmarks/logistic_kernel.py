@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from crescendo.core.arrays import Floats
 from crescendo.data.records import Records, as_records
 from crescendo.objectives import Logistic, Slots
-from crescendo.objectives.base import FloatArray
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 STEPS, MODELS, TRAIN, TEST, FEATURES, NONZERO = 20_000, 41, 32_561, 16_281, 123, 14
@@ -41,7 +41,7 @@ def generated(rng: np.random.Generator, rows: int) -> Records:
     return as_records(x, np.where(rng.random(rows) < 0.24, 1.0, -1.0))
 
 
-def numpy_loop(data: Records, w: FloatArray, slots: Slots, l2: float) -> FloatArray:
+def numpy_loop(data: Records, w: Floats, slots: Slots, l2: float) -> Floats:
     """The same steps, each a few NumPy calls on one sparse row."""
     x: Any = data.x
     u, scale = w.copy(), 1.0
@@ -65,11 +65,11 @@ def main() -> None:
     name, train, test = parts()
     objective = Logistic(FEATURES, l2=1 / len(train))
     rng = np.random.default_rng(1)
-    etas: FloatArray = 0.1 / (1 + 0.001 * np.arange(STEPS, dtype=np.float64))
+    etas: Floats = 0.1 / (1 + 0.001 * np.arange(STEPS, dtype=np.float64))
     slots = Slots(rng.integers(0, len(train), STEPS), etas)
     stepper, start = objective.stepper(train), np.zeros(objective.size)
 
-    def compiled() -> FloatArray:
+    def compiled() -> Floats:
         stepper.load(start)
         stepper.advance(slots, 0, STEPS)
         return stepper.read()
@@ -83,11 +83,11 @@ def main() -> None:
 
     stack = rng.normal(size=(MODELS, objective.size))
 
-    def together() -> list[FloatArray]:
+    def together() -> list[Floats]:
         loss = objective.evaluate(stack, train, metrics=("loss",))["loss"]
         return [loss, objective.evaluate(stack, test, metrics=("accuracy",))["accuracy"]]
 
-    def by_numpy() -> list[FloatArray]:
+    def by_numpy() -> list[Floats]:
         z, t = (records.x @ stack[:, :-1].T + stack[:, -1] for records in (train, test))
         loss = np.logaddexp(0, -train.y[:, None] * z).mean(axis=0) + objective.l2 / 2 * (stack**2).sum(axis=1)
         return [loss, ((t >= 0) == (test.y[:, None] > 0)).mean(axis=0)]

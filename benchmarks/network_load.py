@@ -21,7 +21,7 @@ import grpc
 import grpc.aio
 import numpy as np
 
-from crescendo.core.messages import Vector
+from crescendo.core.arrays import Vector
 from crescendo.core.vectors import encode
 from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.network.protocol.vector_parts import split

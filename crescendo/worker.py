@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
-
+from crescendo.core.arrays import Ints, Vector
 from crescendo.core.client import Client, Done, Wait, Work
-from crescendo.core.messages import Broadcast, Update, Vector
+from crescendo.core.messages import Broadcast, Update
 from crescendo.core.sides import ClientSide
 from crescendo.core.terms import Terms
 from crescendo.core.vectors import rounded
@@ -14,8 +12,6 @@ from crescendo.data.records import Records
 from crescendo.errors import UsageError
 from crescendo.objectives.base import Objective, Slots
 from crescendo.privacy.mechanisms.mechanism import Mechanism, Plain
-
-Ints = npt.NDArray[np.int64]
 
 
 class Worker:

@@ -32,11 +32,12 @@ import numpy.typing as npt
 
 from crescendo.audit.driving.subject import Draw, Script, Subject, build, releases
 from crescendo.audit.threshold import best_bound
+from crescendo.core.arrays import Ints, Vector
 from crescendo.core.messages import Broadcast, Settled
 from crescendo.core.random import Purpose, stream
 from crescendo.core.terms import Terms
 from crescendo.data.records import Records, as_records
-from crescendo.objectives.base import ClippingObjective, IntArray, Traits, Vector
+from crescendo.objectives.base import ClippingObjective, Traits
 from crescendo.objectives.logistic.objective import Logistic
 from crescendo.privacy.accounting.accountant import account
 from crescendo.privacy.mechanisms.certificate import certify
@@ -81,7 +82,7 @@ class Unit(ClippingObjective):
         self,
         w: Vector,
         data: Records,
-        rows: IntArray,
+        rows: Ints,
         clip: float | None = None,
         block: Any = None,
         unit: float | None = None,

@@ -15,16 +15,14 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from crescendo.core.arrays import Floats, Vector
 from crescendo.core.client import Done, Work
-from crescendo.core.messages import Broadcast, Update, Vector
+from crescendo.core.messages import Broadcast, Update
 from crescendo.core.refusals import DuplicateUpdate
 from crescendo.core.settled import SettledRounds
 from crescendo.core.terms import Terms
 from crescendo.errors import PeerError, UsageError
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

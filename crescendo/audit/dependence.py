@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from crescendo.audit.scores import Group, normal_p, squares_p
+from crescendo.core.arrays import Floats, Ints
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 MOST_ROWS = 400  # of which every pair is looked at
 LEAST_PAIRS = 8  # of a lag that is looked at as such: of fewer, each pair by itself says as much
 

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from crescendo.core.arrays import Floats, Ints
+
 Rng = np.random.Generator
 
 
@@ -155,7 +156,7 @@ def uniform_p(values: Floats) -> float:
     return float(kstwo.sf(apart, n))
 
 
-def ends_p(values: Floats) -> tuple[Floats, npt.NDArray[np.int64]]:
+def ends_p(values: Floats) -> tuple[Floats, Ints]:
     """Two-sided p-values of both ends of independent uniform numbers, and the ranks they are of: from 0 up, then from 1 down.
 
     The k-th smallest has a beta law. Ranks are far apart (1, 16, 256, ...), so that their p-values hardly depend on each other.
@@ -174,7 +175,7 @@ def ends_p(values: Floats) -> tuple[Floats, npt.NDArray[np.int64]]:
     return np.concatenate(found), np.concatenate([ranks, -ranks])
 
 
-def bins_p(counts: npt.NDArray[np.int64], rng: Rng) -> Floats:
+def bins_p(counts: Ints, rng: Rng) -> Floats:
     """Two-sided p-values of counts in equally likely bins, each given those before it: independent of each other."""
     left = np.concatenate([[counts.sum()], counts.sum() - np.cumsum(counts)[:-1]])
     bins = len(counts) - np.arange(len(counts))

@@ -7,16 +7,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from crescendo.audit.driving.lead import Faults
 from crescendo.audit.driving.subject import Script, Silent, Subject, releases
 from crescendo.audit.statistics import normal_quantile, normal_tail
 from crescendo.audit.worst_cases.fuzz import difference
 from crescendo.audit.worst_cases.scenes import Scene
+from crescendo.core.arrays import Floats
 from crescendo.privacy.accounting.events import PoissonGaussian
 
-Floats = npt.NDArray[np.float64]
 Cost = Callable[[Sequence[PoissonGaussian]], float]
 
 NEAR = 1e-3  # of the sensitivity: what the wire's rounding may add

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+
+from crescendo.core.arrays import Array
 
 
 def clopper_pearson(hits: int, runs: int, alpha: float) -> tuple[float, float]:
@@ -23,7 +23,7 @@ def clopper_pearson(hits: int, runs: int, alpha: float) -> tuple[float, float]:
     return low, high
 
 
-def scale_bounds(values: npt.NDArray[Any], alpha: float) -> tuple[float, float]:
+def scale_bounds(values: Array, alpha: float) -> tuple[float, float]:
     """Bounds on the standard deviation of a Gaussian with mean 0, each wrong with probability at most ``alpha``."""
     from scipy.stats import chi2
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from crescendo.audit.driving.subject import Draw, Script, Subject, releases
 from crescendo.audit.statistics import clopper_pearson, epsilon_of_rates
 from crescendo.audit.worst_cases.fuzz import difference
 from crescendo.audit.worst_cases.scenes import Scene
-
-Floats = npt.NDArray[np.float64]
+from crescendo.core.arrays import Floats
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,8 +24,8 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from crescendo.core.arrays import Floats
 from crescendo.core.messages import Pair, Settled, Sum, Update, Word
 from crescendo.core.refusals import ConflictingUpdate
 from crescendo.core.terms import Terms
@@ -219,7 +219,7 @@ class Aggregator:
                 parcel.within = None
         return forgotten
 
-    def _choose(self) -> tuple[list[_Parcel], npt.NDArray[np.float64]]:
+    def _choose(self) -> tuple[list[_Parcel], Floats]:
         """Parcels that wait, oldest first, of one block and without a common pair; and their sum, which is finite."""
         taken = {pair for total in self._frozen.values() for pair in total.pairs}
         chosen: list[_Parcel] = []

@@ -6,7 +6,8 @@ import weakref
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+
+from crescendo.core.arrays import Array
 
 
 class BufferPool:
@@ -30,12 +31,12 @@ class BufferPool:
     """
 
     def __init__(self, most: int = 3) -> None:
-        self._most, self._given = most, list[tuple[memoryview, weakref.ref[npt.NDArray[Any]]]]()
+        self._most, self._given = most, list[tuple[memoryview, weakref.ref[Array]]]()
 
-    def room(self, size: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    def room(self, size: int, dtype: np.dtype[Any]) -> Array:
         """An array of that size and type, with whatever numbers happen to be in it."""
         memory = self._free(size * dtype.itemsize)
-        array: npt.NDArray[Any] = np.frombuffer(memory, dtype)  # not np.ndarray, whose views look past it at the memory
+        array: Array = np.frombuffer(memory, dtype)  # not np.ndarray, whose views look past it at the memory
         self._given = [*self._given, (memory, weakref.ref(array))][-self._most :]
         return array
 

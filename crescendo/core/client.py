@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from crescendo.core.messages import Broadcast, Settled, Update, Vector
+from crescendo.core.arrays import Floats, Vector
+from crescendo.core.messages import Broadcast, Settled, Update
 from crescendo.core.terms import Terms
 from crescendo.errors import PeerError, UsageError
 
@@ -57,7 +57,7 @@ class Client:
         self._base = np.array(model, dtype=np.float64)
         self._yours = Settled(0)
         self._sent: dict[int, Vector] = {}  # round -> what was sent, for all that the base does not contain
-        self._frame: npt.NDArray[np.float64] | None = None  # where the round in hand started; None before it began
+        self._frame: Floats | None = None  # where the round in hand started; None before it began
         self._put_aside: Broadcast | None = None
         self._pass_empty_rounds()
 
@@ -77,14 +77,14 @@ class Client:
 
     # -- the round in hand ---------------------------------------------------------------------------------------------
 
-    def start(self) -> npt.NDArray[np.float64]:
+    def start(self) -> Floats:
         """Begin the round: the model to start from."""
         if self._frame is None:
             self._frame = self._own_view()
         return self._frame.copy()
 
     @property
-    def frame(self) -> npt.NDArray[np.float64]:
+    def frame(self) -> Floats:
         """The model that the displacement of the round in hand is measured from."""
         if self._frame is None:
             raise UsageError(f"round {self.round} of client {self.me} has not begun; call start() first")
@@ -131,7 +131,7 @@ class Client:
 
     # -- broadcasts ----------------------------------------------------------------------------------------------------
 
-    def receive(self, broadcast: Broadcast) -> npt.NDArray[np.float64] | None:
+    def receive(self, broadcast: Broadcast) -> Floats | None:
         """Take in a newer global model. What to add to the local model of the round in hand, or None for nothing.
 
         Old news changes nothing. Within an epoch newer means a larger k.
@@ -205,7 +205,7 @@ class Client:
     def _newest(self) -> tuple[int, int]:
         return (self._put_aside.epoch, self._put_aside.k) if self._put_aside is not None else (self.epoch, self.k)
 
-    def _own_view(self) -> npt.NDArray[np.float64]:
+    def _own_view(self) -> Floats:
         """The newest global model with this client's own updates that are still on the way."""
         view = self._base.copy()
         for i in sorted(self._sent):
@@ -213,7 +213,7 @@ class Client:
             view[low:high] -= self._sent[i]
         return view
 
-    def _take_in(self, broadcast: Broadcast) -> npt.NDArray[np.float64] | None:
+    def _take_in(self, broadcast: Broadcast) -> Floats | None:
         self._base, self.k, self.epoch = np.array(broadcast.model, dtype=np.float64), broadcast.k, broadcast.epoch
         self._yours = broadcast.yours
         self._sent = {i: delta for i, delta in self._sent.items() if i not in broadcast.yours}

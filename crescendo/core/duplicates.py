@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import xxhash
 
-from crescendo.core.messages import Vector
+from crescendo.core.arrays import Vector
 
 REMEMBERED_ROUNDS = 64  # after its round, for which an update's fingerprint is kept
 

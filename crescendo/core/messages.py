@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-Vector = npt.NDArray[np.floating[Any]]
+from crescendo.core.arrays import Vector
+
 Pair = tuple[int, int]  # (round, client)
 
 

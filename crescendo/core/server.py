@@ -29,11 +29,11 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from crescendo.core.arrays import Bools, Floats, Vector
 from crescendo.core.buffer_pool import BufferPool
 from crescendo.core.duplicates import Duplicates
-from crescendo.core.messages import Broadcast, Pair, Settled, Sum, Update, Vector, Word
+from crescendo.core.messages import Broadcast, Pair, Settled, Sum, Update, Word
 from crescendo.core.refusals import ConflictingUpdate, DuplicateUpdate, RefusedSum, SumOverlaps
 from crescendo.core.settled import SettledRounds
 from crescendo.core.terms import Terms
@@ -75,7 +75,7 @@ class Server:
         return self.k == self.terms.rounds
 
     @property
-    def present(self) -> npt.NDArray[np.bool_]:
+    def present(self) -> Bools:
         """Which clients a round waits for (a copy)."""
         return self._present.copy()
 
@@ -282,7 +282,7 @@ class Server:
         if len({self.terms.block(i, len(self.model)) for i, _ in total.pairs}) > 1:
             raise RefusedSum("a sum mixes rounds that move different blocks; nothing was applied, check the aggregator")
 
-    def _moved(self, i: int, delta: Vector, what: str) -> npt.NDArray[np.float64]:
+    def _moved(self, i: int, delta: Vector, what: str) -> Floats:
         """The model after ``delta``, the displacement of round i's block; refused if it is not finite numbers that fit."""
         low, high = self.terms.block(i, len(self.model))
         if delta.dtype.kind != "f" or delta.shape != (high - low,):
@@ -345,7 +345,7 @@ class Server:
         return self.k > before
 
 
-def _frozen(vector: Vector) -> npt.NDArray[np.float64]:
+def _frozen(vector: Vector) -> Floats:
     """A model of our own that nobody can change: one row of finite float64."""
     own = np.array(vector, dtype=np.float64)
     if own.ndim != 1 or not np.isfinite(own).all():

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from crescendo.core.arrays import Bools
 from crescendo.core.messages import Settled
 from crescendo.core.terms import Terms
 
@@ -53,7 +53,7 @@ class SettledRounds:
         if not beyond:
             del self._beyond[c]
 
-    def count_open(self, k: int, present: npt.NDArray[np.bool_]) -> int:
+    def count_open(self, k: int, present: Bools) -> int:
         """How many of the clients that are present round k still waits for."""
         waiting = present & (self.below <= k) & (self._terms.shares(k) > 0)
         overtook = sum(bool(waiting[c]) and k in rounds for c, rounds in self._beyond.items())

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
-import numpy as np
-import numpy.typing as npt
-
+from crescendo.core.arrays import Floats, Vector
 from crescendo.core.client import Done, Wait, Work
-from crescendo.core.messages import Broadcast, Update, Vector
+from crescendo.core.messages import Broadcast, Update
 from crescendo.core.terms import Terms
 
 
@@ -23,27 +21,22 @@ class ServerSide(Protocol):
     late: int  # updates that came after the server had gone on without them
 
     @property
-    def model(self) -> npt.NDArray[np.float64]: ...
+    def model(self) -> Floats: ...
     @property
     def finished(self) -> bool:
         """Nothing more is expected."""
-        ...
 
     def receive(self, update: Update) -> bool:
         """Apply one update. True if k rose, so that a Broadcast is due. A repeated one raises `DuplicateUpdate`."""
-        ...
 
     def broadcast(self, c: int) -> Broadcast:
         """What to tell client c now."""
-        ...
 
     def absent(self, c: int) -> bool:
         """Client c has been silent for too long. True if k rose."""
-        ...
 
     def back(self, c: int, last: int) -> int:
         """Client c is here again, and the last round it sent is ``last``. The round it has to go on with."""
-        ...
 
 
 class ClientSide(Protocol):
@@ -56,45 +49,35 @@ class ClientSide(Protocol):
 
     def next(self) -> Work | Wait | Done:
         """What it may do now."""
-        ...
 
-    def start(self) -> npt.NDArray[np.float64]:
+    def start(self) -> Floats:
         """Begin the round: the model to start from."""
-        ...
 
     @property
-    def frame(self) -> npt.NDArray[np.float64]:
+    def frame(self) -> Floats:
         """The model that the displacement of the round in hand is measured from."""
-        ...
 
     def advance(self, slots: int) -> None:
         """``slots`` more slots of the round were run."""
-        ...
 
     @property
     def round_is_full(self) -> bool:
         """All slots of the round in hand were run; `finish` is due."""
-        ...
 
     def finish(self, delta: Vector) -> Update:
         """The round is done, and ``delta`` is its displacement as the server will decode it. Goes on with the next round."""
-        ...
 
-    def receive(self, broadcast: Broadcast) -> npt.NDArray[np.float64] | None:
+    def receive(self, broadcast: Broadcast) -> Floats | None:
         """Take in a newer global model. What to add to the local model of the round in hand, or None for nothing."""
-        ...
 
     def unacknowledged(self) -> list[Update]:
         """What was sent and is in no broadcast yet, oldest first."""
-        ...
 
     def restart_round(self) -> None:
         """Forget the unfinished round, as a crash does."""
-        ...
 
     def resume(self, round: int) -> None:
         """Go on with ``round`` after an absence."""
-        ...
 
 
 class WorkerSide(Protocol):
@@ -107,15 +90,12 @@ class WorkerSide(Protocol):
     def next(self) -> Work | Wait | Done: ...
     def begin(self) -> None:
         """Begin the round in hand, unless it has begun."""
-        ...
 
     def run(self, slots: int) -> None:
         """Run ``slots`` slots of the round in hand; begins the round if need be."""
-        ...
 
     def finish(self) -> Update:
         """What is sent of the round in hand; the client goes on with its next round."""
-        ...
 
     def receive(self, broadcast: Broadcast) -> None: ...
     def restart_round(self) -> None: ...

@@ -13,25 +13,22 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from crescendo.core.arrays import Floats, Ints
 from crescendo.core.random import Purpose, aim, stream
 from crescendo.errors import UsageError
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 CACHED_NUMBERS = 4_000_000  # shares are kept for as many rounds as fit into this many numbers
 
 
-class SizesLike(Protocol):
+class _Sizes(Protocol):
     """Slots of round i over all clients, and their sum before round i."""
 
     def __call__(self, i: int) -> int: ...
     def before(self, i: int) -> int: ...
 
 
-class StepsLike(Protocol):
+class _Steps(Protocol):
     """The step size at label t; ``per`` says whether a round looks it up once or at every slot."""
 
     @property
@@ -39,7 +36,7 @@ class StepsLike(Protocol):
     def at(self, t: Any) -> Any: ...
 
 
-class DelayLike(Protocol):
+class _Delay(Protocol):
     """The permissible delay tau(t)."""
 
     def __call__(self, t: Any) -> Any: ...
@@ -54,12 +51,12 @@ class Terms:
     round.
     """
 
-    sizes: SizesLike
-    steps: StepsLike
+    sizes: _Sizes
+    steps: _Steps
     weights: tuple[float, ...]
     rounds: int
     ahead: int | None = None
-    tau: DelayLike | None = None
+    tau: _Delay | None = None
     shares_by: Literal["expected", "coin"] = "expected"
     seed: int = 0
     blocks: int = 1

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from crescendo.core.arrays import Array, Vector
 from crescendo.core.buffer_pool import BufferPool
-from crescendo.core.messages import Vector
 from crescendo.errors import PeerError, UsageError
 
 OVERHEAD = 32  # bytes of a message that are not its vector: round, client, k, hash of the terms
@@ -84,7 +84,7 @@ def decode(data: Raw, wire: str, numbers: int, finite: bool = True) -> Vector:
         raise PeerError(f"a vector came as {str(wire)[:20]!r}, which is none of {', '.join(WIRES)}; dropped")
     if len(data) != numbers * _STORED[wire].itemsize:
         raise PeerError(f"a vector came with {len(data)} bytes, expected {numbers} numbers of {wire}; dropped")
-    stored: npt.NDArray[Any] = np.frombuffer(data, dtype=_STORED[wire])
+    stored: Array = np.frombuffer(data, dtype=_STORED[wire])
     vector: Vector = (stored.astype(np.uint32) << 16).view(np.float32) if wire == "bfloat16" else stored
     if finite and not _finite(vector):
         raise PeerError(

@@ -16,13 +16,14 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
+
+from crescendo.core.arrays import Array
 
 _NAMES = "_names"  # the list of the arrays: damage to the directory of a zip can hide one without any CRC noticing
-Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
+Arrays: TypeAlias = dict[str, Array]
 
 
 def folder() -> Path:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from crescendo.data.records import Column, FloatArray, IntArray, Label
+from crescendo.core.arrays import Floats, Ints
+from crescendo.data.records import Column, Label
 from crescendo.errors import ConfigError, DataError
 
 MOST = 1000
@@ -91,7 +92,7 @@ def _meant(label: Label) -> float | str:
     return number if math.isfinite(number) else str(label)
 
 
-def encode(labels: Column, classes: tuple[Label, ...], name: str) -> FloatArray:
+def encode(labels: Column, classes: tuple[Label, ...], name: str) -> Floats:
     """Class numbers of labels that are all among ``classes``.
 
     >>> encode(np.array([2, 1, 2]), (1, 2), "three")
@@ -104,7 +105,7 @@ def encode(labels: Column, classes: tuple[Label, ...], name: str) -> FloatArray:
     return numbered(place, len(classes))
 
 
-def places(labels: Column, classes: tuple[Label, ...]) -> IntArray:
+def places(labels: Column, classes: tuple[Label, ...]) -> Ints:
     """The place of each label in ``classes``, -1 for one that is none of them: a rule on each label alone.
 
     A number is met in every way to write it, a text as it is.
@@ -128,7 +129,7 @@ def places(labels: Column, classes: tuple[Label, ...]) -> IntArray:
     return np.where(numbers[near] == labels, at[near], -1)
 
 
-def numbered(place: IntArray, classes: int) -> FloatArray:
+def numbered(place: Ints, classes: int) -> Floats:
     """Class numbers from places among so many ``classes``.
 
     >>> numbered(np.array([1, 0]), 2), numbered(np.array([1, 0]), 3)

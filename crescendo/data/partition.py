@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from crescendo.core.arrays import Floats, Ints
 from crescendo.core.random import Purpose, stream
-from crescendo.data.records import Column, Dataset, FloatArray, IntArray
+from crescendo.data.records import Column, Dataset
 from crescendo.errors import ConfigError
 
 RULES = ("iid", "label", "dirichlet", "column:NAME")
@@ -26,7 +27,7 @@ def split(
     seed: int,
     alpha: float | None = None,
     sizes: Sequence[float] | None = None,
-) -> list[IntArray]:
+) -> list[Ints]:
     """The row numbers of the training part that each client holds, rising.
 
     - ``iid``: shuffled and cut into equal parts, or parts in the ratio of ``sizes``.
@@ -65,7 +66,7 @@ def client_names(dataset: Dataset, count: int, rule: str = "iid") -> tuple[str, 
     return tuple(f"client {client}" for client in range(count))
 
 
-def weights(rule: str | Sequence[float], parts: Sequence[Sized]) -> FloatArray:
+def weights(rule: str | Sequence[float], parts: Sequence[Sized]) -> Floats:
     """The weights p_c of the clients, which sum to 1: by ``size``, ``uniform``, or a list that is made to sum to 1.
 
     >>> weights("size", [np.arange(3), np.arange(1)]), weights([2, 2], [np.arange(3), np.arange(1)])
@@ -77,7 +78,7 @@ def weights(rule: str | Sequence[float], parts: Sequence[Sized]) -> FloatArray:
         given = np.array([float(len(part)) if rule == "size" else 1.0 for part in parts])
     else:
         given = _positive(rule, len(parts), "clients.weights")
-    shares: FloatArray = given / given.sum()
+    shares: Floats = given / given.sum()
     return shares
 
 
@@ -91,7 +92,7 @@ def _checked_count(count: int | None, rows: int) -> int:
     return int(count)
 
 
-def _positive(values: Sequence[float], count: int, key: str) -> FloatArray:
+def _positive(values: Sequence[float], count: int, key: str) -> Floats:
     if len(values) != count:
         raise ConfigError(f"{key} has {len(values)} numbers for {count} clients; give one for each client")
     if not all(isinstance(v, Real) and not isinstance(v, bool) and 0 < v < float("inf") for v in values):
@@ -101,7 +102,7 @@ def _positive(values: Sequence[float], count: int, key: str) -> FloatArray:
 
 def _by_rule(
     dataset: Dataset, count: int, rule: str, seed: int, alpha: float | None, sizes: Sequence[float] | None
-) -> list[IntArray]:
+) -> list[Ints]:
     rng = stream(seed, Purpose.SPLIT)
     labels = dataset.train.y
     if rule == "iid":
@@ -115,7 +116,7 @@ def _by_rule(
     raise ConfigError(f"clients.split = '{rule}' is unknown; it is one of {', '.join(RULES)}")
 
 
-def _cut(rows: IntArray, sizes: FloatArray) -> list[IntArray]:
+def _cut(rows: Ints, sizes: Floats) -> list[Ints]:
     """Consecutive parts in the ratio of ``sizes``, rounded along the running sum so that no record is lost."""
     ends = np.rint(np.cumsum(sizes) / sizes.sum() * len(rows)).astype(np.int64)
     parts = np.split(rows, ends[:-1])
@@ -127,7 +128,7 @@ def _cut(rows: IntArray, sizes: FloatArray) -> list[IntArray]:
     return parts
 
 
-def _by_label(labels: FloatArray, count: int, rng: np.random.Generator) -> list[IntArray]:
+def _by_label(labels: Floats, count: int, rng: np.random.Generator) -> list[Ints]:
     by_class = [rng.permutation(np.flatnonzero(labels == label)) for label in np.unique(labels)]
     if count <= len(by_class):  # whole labels, as even in number as can be
         groups = np.array_split(np.arange(len(by_class)), count)
@@ -136,7 +137,7 @@ def _by_label(labels: FloatArray, count: int, rng: np.random.Generator) -> list[
     return [part for rows, many in zip(by_class, holders, strict=True) for part in np.array_split(rows, many)]
 
 
-def _holders(sizes: IntArray, count: int) -> IntArray:
+def _holders(sizes: Ints, count: int) -> Ints:
     """How many clients share each label: one each, then always one more where the most records fall on a client."""
     holders = np.ones(len(sizes), dtype=np.int64)
     for _ in range(count - len(sizes)):
@@ -144,7 +145,7 @@ def _holders(sizes: IntArray, count: int) -> IntArray:
     return holders
 
 
-def _by_dirichlet(labels: FloatArray, count: int, alpha: float, rng: np.random.Generator) -> list[IntArray]:
+def _by_dirichlet(labels: Floats, count: int, alpha: float, rng: np.random.Generator) -> list[Ints]:
     if not 0 < alpha < float("inf"):
         raise ConfigError(f"clients.alpha must be a positive number, got {alpha}")
     owner = np.empty(len(labels), dtype=np.int64)
@@ -157,7 +158,7 @@ def _by_dirichlet(labels: FloatArray, count: int, alpha: float, rng: np.random.G
     return np.split(np.argsort(owner, kind="stable"), np.cumsum(np.bincount(owner, minlength=count))[:-1])
 
 
-def _dirichlet(alpha: float, count: int, rng: np.random.Generator) -> FloatArray:
+def _dirichlet(alpha: float, count: int, rng: np.random.Generator) -> Floats:
     """A draw from Dirichlet(alpha, ..., alpha); where every gamma underflows, all goes to one client, which is the limit."""
     draw = rng.dirichlet(np.full(count, alpha))
     if np.isfinite(draw).all() and draw.sum() > 0.5:
@@ -167,7 +168,7 @@ def _dirichlet(alpha: float, count: int, rng: np.random.Generator) -> FloatArray
     return draw
 
 
-def _fill_the_empty(owner: IntArray, count: int) -> None:
+def _fill_the_empty(owner: Ints, count: int) -> None:
     """A client that the draw left empty takes one record from the client that then has the most."""
     held = np.bincount(owner, minlength=count)
     ends = np.cumsum(held)
@@ -190,7 +191,7 @@ def _column(dataset: Dataset, rule: str) -> Column:
     return dataset.columns[name]
 
 
-def _owners(column: Column) -> tuple[list[Any], IntArray]:
+def _owners(column: Column) -> tuple[list[Any], Ints]:
     """The values of a column in order, and the place of each record's value among them.
 
     The texts of a private run are put in order one by one, by the number that each says, if any: what the others say does not
@@ -212,7 +213,7 @@ def _number(text: str) -> float:
     return math.inf
 
 
-def _by_column(column: Column, rule: str, count: int | None) -> list[IntArray]:
+def _by_column(column: Column, rule: str, count: int | None) -> list[Ints]:
     values, owner = _owners(column)
     if count is not None and count != len(values):
         raise ConfigError(

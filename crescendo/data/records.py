@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from crescendo.core.arrays import Array, Bools, Floats
 from crescendo.errors import DataError
 
 if TYPE_CHECKING:  # scipy is loaded by whoever makes the first sparse matrix, not by this module
     from scipy.sparse import csr_array
 
-Vector: TypeAlias = npt.NDArray[np.floating[Any]]
-FloatArray: TypeAlias = npt.NDArray[np.float64]
-IntArray: TypeAlias = npt.NDArray[np.int64]
-Column: TypeAlias = npt.NDArray[Any]
+Column: TypeAlias = Array
 Label: TypeAlias = float | int | str
 
 
@@ -33,8 +31,8 @@ class Records:
     (2, 2, array([1.]))
     """
 
-    x: npt.NDArray[Any] | csr_array
-    y: FloatArray
+    x: Array | csr_array
+    y: Floats
 
     def __post_init__(self) -> None:
         if self.x.ndim != 2 or self.y.ndim != 1 or self.x.shape[0] != self.y.shape[0]:
@@ -60,7 +58,7 @@ class Records:
     def __len__(self) -> int:
         return int(self.y.shape[0])
 
-    def take(self, rows: npt.NDArray[Any]) -> Records:
+    def take(self, rows: Array) -> Records:
         """The records of ``rows`` (numbers or a mask), in that order, as a copy."""
         return as_records(self.x[rows], self.y[rows])
 
@@ -78,9 +76,7 @@ def as_records(x: Any, y: npt.ArrayLike) -> Records:
     return Records(np.ascontiguousarray(x, dtype=np.float32 if x.dtype == np.float32 else np.float64), labels)
 
 
-def csr(
-    values: npt.NDArray[Any], indices: npt.NDArray[Any], ends: npt.NDArray[Any], shape: tuple[int, int]
-) -> csr_array:
+def csr(values: Array, indices: Array, ends: Array, shape: tuple[int, int]) -> csr_array:
     """A sparse matrix from its three arrays, with the int32 indices that the kernels read."""
     from scipy.sparse import csr_array
 
@@ -96,7 +92,7 @@ def _csr(x: Any) -> csr_array:
     return csr(values, x.indices, x.indptr, x.shape)
 
 
-def finite_rows(x: npt.NDArray[Any] | csr_array) -> npt.NDArray[np.bool_]:
+def finite_rows(x: Array | csr_array) -> Bools:
     """Which rows of a dense or sparse matrix have finite numbers only.
 
     >>> finite_rows(np.array([[1.0, np.nan], [2.0, 3.0]]))
@@ -120,7 +116,7 @@ class Raw:
     y: Column
     test: tuple[Any, Column] | None = None
     columns: Mapping[str, Column] = field(default_factory=dict)
-    in_test: npt.NDArray[np.bool_] | None = None  # which records a rule of the source's own puts in the test part
+    in_test: Bools | None = None  # which records a rule of the source's own puts in the test part
     unreadable: int = 0
 
     def __len__(self) -> int:
@@ -143,7 +139,7 @@ class Dataset:
     test: Records | None
     classes: tuple[Label, ...]
     columns: dict[str, Column] = field(default_factory=dict)
-    optimum: FloatArray | None = None
+    optimum: Floats | None = None
     norm_bound: float | None = None
     left_out: int = 0
 

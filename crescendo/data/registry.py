@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
+from crescendo.core.arrays import Bools
 from crescendo.core.random import Purpose, stream
 from crescendo.data import labels
 from crescendo.data.formats import files, readers
@@ -178,7 +178,7 @@ def _with_classes(raw: Raw, classes: tuple[Label, ...]) -> Raw:
     return Raw(raw.x[keep], raw.y[keep], test, columns, None if raw.in_test is None else raw.in_test[keep])
 
 
-def _held_out(rows: int, test: float, seed: int, name: str) -> npt.NDArray[np.bool_]:
+def _held_out(rows: int, test: float, seed: int, name: str) -> Bools:
     """A seeded choice of the share ``test`` of the records, at least one."""
     many = max(1, round(test * rows))
     if many >= rows:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from crescendo.core.arrays import Bools
 from crescendo.data import labels
 from crescendo.data.records import Column, Label, Raw, Records, as_records, finite_rows
 
@@ -20,7 +20,7 @@ class Sound:
     """The records that can be used, and how many others there were and why: for the eyes of the owner only."""
 
     records: Records
-    kept: npt.NDArray[np.bool_]  # of those that could be read
+    kept: Bools  # of those that could be read
     unreadable: int = 0  # lines that are no record at all
     other_label: int = 0  # whose label is none of the classes
     not_finite: int = 0  # that have one of the labels, and a feature which is no finite number

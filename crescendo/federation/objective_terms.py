@@ -13,15 +13,14 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 
+from crescendo.core.arrays import Floats
 from crescendo.core.random import Purpose, stream
 from crescendo.data.labels import stated, values_of
 from crescendo.data.records import Label, Records
 from crescendo.errors import ConfigError, CrescendoError, UsageError
 from crescendo.objectives import Logistic, ModelFile, Objective, OwnModel, Traits
 
-Floats = npt.NDArray[np.float64]
 Raw = dict[str, Any]
 KIND = re.compile(r'[^/\\":]{1,100}\.py:[A-Za-z_]\w{0,99}')
 HASH = re.compile(r"[0-9a-f]{64}")

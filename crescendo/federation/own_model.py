@@ -9,10 +9,11 @@ import math
 
 import numpy as np
 
+from crescendo.core.arrays import Floats
 from crescendo.data.records import Records
 from crescendo.errors import CrescendoError, Refused
 from crescendo.federation.agreement import Agreement
-from crescendo.federation.objective_terms import Described, Floats, first_model, made_up, tried
+from crescendo.federation.objective_terms import Described, first_model, made_up, tried
 from crescendo.logs import Log
 from crescendo.objectives import ModelFile, OwnModel, read_model
 from crescendo.privacy.mechanisms.frozen import first

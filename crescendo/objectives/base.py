@@ -22,14 +22,12 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from crescendo.core.arrays import Floats, Ints, Vector
 from crescendo.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
     from crescendo.data.records import Records
 
-Vector: TypeAlias = npt.NDArray[np.floating[Any]]
-FloatArray: TypeAlias = npt.NDArray[np.float64]
-IntArray: TypeAlias = npt.NDArray[np.int64]
 Block: TypeAlias = tuple[int, int]
 
 
@@ -42,9 +40,9 @@ class Slots:
     (2, array([7]))
     """
 
-    rows: IntArray  # row numbers into the data, in processing order
-    etas: FloatArray  # one step size per slot
-    ends: IntArray | None = None  # where each public slot ends in rows; None: one record per slot
+    rows: Ints  # row numbers into the data, in processing order
+    etas: Floats  # one step size per slot
+    ends: Ints | None = None  # where each public slot ends in rows; None: one record per slot
     block: Block | None = None  # Paper [app-rec]: the coordinates lo..hi-1 that move; None: all
     factor: float = 1.0  # Paper [app-rec]: the number of blocks, by which a masked gradient is scaled
     clip: float | None = None
@@ -108,17 +106,14 @@ class Objective(Protocol):
 
     def initial(self, rng: np.random.Generator) -> Vector:
         """The model to start from."""
-        ...
 
-    def gradient(self, w: Vector, data: Records, rows: IntArray) -> Vector:
+    def gradient(self, w: Vector, data: Records, rows: Ints) -> Vector:
         """The sum over ``rows`` of each record's gradient, in float64."""
-        ...
 
     def evaluate(
         self, w: Vector, data: Records, weighted: npt.ArrayLike | None = None, metrics: Sequence[str] = ()
     ) -> dict[str, Any]:
         """Means over the records: "loss" (with L2), and "accuracy" where that makes sense. Arrays for a stack of models."""
-        ...
 
     def stepper(self, data: Records) -> Stepper:
         """What moves a local model on these records."""
@@ -132,11 +127,11 @@ class ClippingObjective(Objective, Protocol):
         self,
         w: Vector,
         data: Records,
-        rows: IntArray,
+        rows: Ints,
         clip: float | None = None,
         block: Block | None = None,
         unit: float | None = None,
-    ) -> FloatArray: ...
+    ) -> Floats: ...
 
 
 class Stepper(Protocol):
@@ -145,15 +140,12 @@ class Stepper(Protocol):
     def load(self, w: Vector) -> None: ...
     def advance(self, slots: Slots, h0: int, h1: int) -> None:
         """Run slots h0..h1-1."""
-        ...
 
     def translate(self, by: Vector) -> None:
         """Add ``by`` to the local model."""
-        ...
 
-    def read(self) -> FloatArray:
+    def read(self) -> Floats:
         """A copy of the local model."""
-        ...
 
 
 def clipped(gradient: Vector, limit: float) -> Vector:
@@ -184,7 +176,7 @@ class LoopStepper:
 
     def __init__(self, objective: Objective, data: Records) -> None:
         self._objective, self._data, self._l2 = objective, data, objective.traits.l2
-        self._w: FloatArray = np.zeros(0)
+        self._w: Floats = np.zeros(0)
 
     def load(self, w: Vector) -> None:
         self._w = np.array(w, dtype=np.float64)
@@ -192,7 +184,7 @@ class LoopStepper:
     def translate(self, by: Vector) -> None:
         self._w = self._w + by
 
-    def read(self) -> FloatArray:
+    def read(self) -> Floats:
         return self._w.copy()
 
     def advance(self, slots: Slots, h0: int, h1: int) -> None:
@@ -208,7 +200,7 @@ class LoopStepper:
             for i in range(len(rows)):
                 self._w[block] -= step * self._gradient(rows[i : i + 1], slots.clip)[block]
 
-    def _gradient(self, rows: IntArray, clip: float | None) -> Vector:
+    def _gradient(self, rows: Ints, clip: float | None) -> Vector:
         gradient = np.asarray(self._objective.gradient(self._w, self._data, rows), dtype=np.float64)
         if gradient.shape != self._w.shape:
             raise ConfigError(
@@ -226,7 +218,7 @@ def check_segment(slots: Slots, h0: int, h1: int, size: int) -> None:
         raise UsageError(f"block {slots.block} reaches beyond a model of {size} coordinates")
 
 
-def squared_lengths(data: Records, intercept: bool) -> FloatArray:
+def squared_lengths(data: Records, intercept: bool) -> Floats:
     """|(x, 1)|^2 of every record; |x|^2 without an intercept."""
     x: Any = data.x
     if isinstance(x, np.ndarray):
@@ -236,7 +228,7 @@ def squared_lengths(data: Records, intercept: bool) -> FloatArray:
     return squares + float(intercept)
 
 
-def weights_of_rows(parts: Sequence[IntArray], weights: Sequence[float] | FloatArray, count: int) -> FloatArray:
+def weights_of_rows(parts: Sequence[Ints], weights: Sequence[float] | Floats, count: int) -> Floats:
     """The weight of each record in F = sum_c p_c F_c: p_c / N_c for a record of client c; they sum to 1.
 
     >>> weights_of_rows([np.array([0]), np.array([1, 2])], [0.5, 0.5], count=3)
@@ -248,7 +240,7 @@ def weights_of_rows(parts: Sequence[IntArray], weights: Sequence[float] | FloatA
     return rows
 
 
-def shares(weighted: npt.ArrayLike | None, count: int) -> FloatArray | None:
+def shares(weighted: npt.ArrayLike | None, count: int) -> Floats | None:
     """Row weights that sum to 1, or None where they are equal but for rounding.
 
     >>> shares([3, 1], 2), shares([0.1 + 0.2, 0.3], 2)

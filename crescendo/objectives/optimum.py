@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from crescendo.core.arrays import Floats
 from crescendo.errors import ConfigError, UsageError
-from crescendo.objectives.base import FloatArray, Objective, shares, squared_lengths
+from crescendo.objectives.base import Objective, shares, squared_lengths
 from crescendo.objectives.logistic.objective import Logistic
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ LARGEST_HESSIAN = 3000  # coordinates; above this the Newton equations are solve
 class Optimum:
     """The minimiser ``model``, its ``loss`` F*, G, and the norm of the gradient that is left there."""
 
-    model: FloatArray
+    model: Floats
     loss: float
     G: float
     gradient_norm: float
@@ -65,7 +66,7 @@ def optimum(
     return found
 
 
-def _at(objective: Logistic, data: Records, weights: FloatArray | None, w: FloatArray) -> Optimum:
+def _at(objective: Logistic, data: Records, weights: Floats | None, w: Floats) -> Optimum:
     """|g (x, 1) + l2 w|^2 = g^2 |(x, 1)|^2 + 2 g l2 z + l2^2 |w|^2, z the margin: no gradient is written out."""
     z, g = objective.margins_and_slopes(w, data)
     squares = (
@@ -76,7 +77,7 @@ def _at(objective: Logistic, data: Records, weights: FloatArray | None, w: Float
     return Optimum(w, loss, 2 * mean, objective.gradient_norm(w, data, weights))
 
 
-def _minimiser(objective: Logistic, data: Records, weights: FloatArray | None) -> FloatArray:
+def _minimiser(objective: Logistic, data: Records, weights: Floats | None) -> Floats:
     """Newton's method with step halving until the gradient no longer falls."""
     enough = ENOUGH * max(1.0, float(np.sqrt(squared_lengths(data, objective.intercept).max())))
     w = best = np.zeros(objective.size)
@@ -106,14 +107,14 @@ def _minimiser(objective: Logistic, data: Records, weights: FloatArray | None) -
 def _halved(
     objective: Logistic,
     data: Records,
-    weights: FloatArray | None,
-    w: FloatArray,
-    direction: FloatArray,
-    gradient: FloatArray,
-) -> FloatArray:
+    weights: Floats | None,
+    w: Floats,
+    direction: Floats,
+    gradient: Floats,
+) -> Floats:
     """The first of w + d, w + d/2, w + d/4, ... where F falls by Armijo's rule; rounding of F is forgiven."""
 
-    def loss(model: FloatArray) -> float:
+    def loss(model: Floats) -> float:
         return float(objective.evaluate(model, data, weights, metrics=("loss",))["loss"])
 
     start, slope, step = loss(w), float(gradient @ direction), 1.0
@@ -122,9 +123,7 @@ def _halved(
     return w + step * direction
 
 
-def _newton(
-    objective: Logistic, data: Records, weights: FloatArray | None, w: FloatArray, gradient: FloatArray
-) -> FloatArray:
+def _newton(objective: Logistic, data: Records, weights: Floats | None, w: Floats, gradient: Floats) -> Floats:
     """Solve H d = -gradient. Without L2 the Hessian may be singular: flat directions are left alone."""
     _, g = objective.margins_and_slopes(w, data)
     curvature = np.abs(g) * (1 - np.abs(g)) * (1 / len(data) if weights is None else weights)
@@ -139,7 +138,7 @@ def _newton(
     return np.asarray(-along @ ((along.T @ gradient) / values[steep]))
 
 
-def _hessian(objective: Logistic, data: Records, curvature: FloatArray) -> FloatArray:
+def _hessian(objective: Logistic, data: Records, curvature: Floats) -> Floats:
     size, features, x = objective.size, objective.features, data.x
     hessian = np.zeros((size, size))
     for first in range(0, len(data), 1 << 15):  # in parts, so that dense records are not copied whole
@@ -154,12 +153,10 @@ def _hessian(objective: Logistic, data: Records, curvature: FloatArray) -> Float
     return hessian + objective.l2 * np.eye(size)
 
 
-def _by_conjugate_gradients(
-    objective: Logistic, data: Records, curvature: FloatArray, gradient: FloatArray
-) -> FloatArray:
+def _by_conjugate_gradients(objective: Logistic, data: Records, curvature: Floats, gradient: Floats) -> Floats:
     from scipy.sparse.linalg import LinearOperator, cg
 
-    def times(v: FloatArray) -> FloatArray:
+    def times(v: Floats) -> Floats:
         v = np.ravel(v)
         return objective.pulled(data.x, curvature * objective.margins(v, data.x)) + objective.l2 * v
 
@@ -168,7 +165,7 @@ def _by_conjugate_gradients(
     return np.asarray(direction)
 
 
-def _key(objective: Logistic, data: Records, weights: FloatArray | None) -> str:
+def _key(objective: Logistic, data: Records, weights: Floats | None) -> str:
     x: Any = data.x
     digest = hashlib.sha256(FORM)
     digest.update(repr((objective.features, float(objective.l2), bool(objective.intercept), x.shape)).encode())
@@ -191,7 +188,7 @@ def _keep(path: Path, found: Optimum) -> None:
         Path(name).unlink(missing_ok=True)
 
 
-def _kept(path: Path, objective: Logistic, data: Records, weights: FloatArray | None) -> Optimum | None:
+def _kept(path: Path, objective: Logistic, data: Records, weights: Floats | None) -> Optimum | None:
     """What the file says if it is whole and its model has the gradient and the loss it claims; else None."""
     try:
         with np.load(path, allow_pickle=False) as file:

@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from crescendo.core.arrays import Ints, Vector
 from crescendo.errors import ConfigError, CrescendoError
-from crescendo.objectives.base import Block, IntArray, LoopStepper, Stepper, Traits, Vector, clipped, shares
+from crescendo.objectives.base import Block, LoopStepper, Stepper, Traits, clipped, shares
 
 if TYPE_CHECKING:
     from crescendo.data.records import Records
@@ -69,7 +70,7 @@ class OwnModel:
         return model
 
     def gradient(
-        self, w: Vector, data: Records, rows: IntArray, clip: float | None = None, block: Block | None = None
+        self, w: Vector, data: Records, rows: Ints, clip: float | None = None, block: Block | None = None
     ) -> Vector:
         if clip is not None:
             each = (clipped(self.gradient(w, data, rows[i : i + 1]), clip) for i in range(len(rows)))

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from crescendo.core.arrays import Array
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from crescendo.core.arrays import Floats
 from crescendo.data import Records, cache
 from crescendo.objectives import Logistic, Optimum, optimum
 from crescendo.runs.prepare import Prepared, row_weights
@@ -17,7 +17,6 @@ from crescendo.schedules import TheoremSteps, lower_bound, upper_bound
 from crescendo.simulator.simulation import Moment
 
 Row = dict[str, Any]
-Floats = npt.NDArray[np.float64]
 
 STACK_NUMBERS = 8_000_000  # models kept at once: their numbers, and their margins over all records, stay below this
 LONGEST_WAIT = 2.0  # seconds until a model is scored, so that a run can be watched

@@ -11,11 +11,11 @@ import numpy as np
 
 from crescendo.config.schema import Config
 from crescendo.config.to_terms import check_own_keys, declared, guarantee_of
+from crescendo.core.arrays import Floats, Ints
 from crescendo.core.terms import Terms
 from crescendo.data import Dataset, Records, client_names, load, split, weights
 from crescendo.data.labels import values_of
 from crescendo.data.public import stated_classes
-from crescendo.data.records import FloatArray, IntArray
 from crescendo.errors import ConfigError
 from crescendo.federation.agreement import Agreement, agree, curvature
 from crescendo.federation.objective_terms import made_up
@@ -33,7 +33,7 @@ class Prepared:
 
     config: Config
     dataset: Dataset
-    parts: list[IntArray]
+    parts: list[Ints]
     agreement: Agreement
     sizes: CutSizes
     smoothness: float | None
@@ -45,7 +45,7 @@ class Prepared:
         return self.agreement.names
 
     @property
-    def weights(self) -> FloatArray:
+    def weights(self) -> Floats:
         return np.array(self.agreement.terms.weights)
 
     @property
@@ -118,8 +118,8 @@ def _check_counts(counts: tuple[int, ...], found: Sequence[int]) -> None:
 
 
 def _admit(
-    dataset: Dataset, parts: list[IntArray], norm_bound: float | None, objective: Objective
-) -> tuple[Dataset, list[IntArray]]:
+    dataset: Dataset, parts: list[Ints], norm_bound: float | None, objective: Objective
+) -> tuple[Dataset, list[Ints]]:
     """The training records as a private mechanism may see them: shortened to the norm bound, unsound ones left out."""
     labels = values_of(len(dataset.classes))
     train, sound = admitted(dataset.train, norm_bound, objective.traits.intercept, labels)
@@ -145,7 +145,7 @@ def load_data(config: Config) -> Dataset:
     )
 
 
-def split_data(config: Config, dataset: Dataset) -> list[IntArray]:
+def split_data(config: Config, dataset: Dataset) -> list[Ints]:
     asked = config.clients
     return split(dataset, asked.count, asked.split, seed=config.run.seed, alpha=asked.alpha, sizes=asked.sizes)
 
@@ -170,7 +170,7 @@ def given_objective(objective: Any, sample: Records) -> Objective:
     return objective if isinstance(objective, Logistic | OwnModel) else OwnModel(objective, sample)
 
 
-def row_weights(prepared: Prepared) -> FloatArray | None:
+def row_weights(prepared: Prepared) -> Floats | None:
     """The weight of every training record in F = sum_c p_c F_c; None where all are equal."""
     weights = weights_of_rows(prepared.parts, prepared.weights, len(prepared.dataset.train))
     return None if np.ptp(weights) <= 1e-13 * weights.max() else weights

@@ -6,9 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
+from crescendo.core.arrays import Floats
 from crescendo.core.vectors import message_bytes
 from crescendo.runs.prepare import Prepared
 from crescendo.simulator.trace import Trace
@@ -44,7 +42,7 @@ class Result:
     wall_seconds: float
     privacy: Row | None
     run: str | None
-    model: npt.NDArray[np.float64]
+    model: Floats
     metrics: list[Row]
     trace: Trace
     prepared: Prepared

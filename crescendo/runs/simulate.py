@@ -13,10 +13,10 @@ import numpy as np
 
 from crescendo.config.loading import read
 from crescendo.config.schema import Config
+from crescendo.core.arrays import Ints
 from crescendo.core.random import Purpose, stream
 from crescendo.core.server import Server
 from crescendo.data import Dataset
-from crescendo.data.records import IntArray
 from crescendo.errors import PeerError, UsageError
 from crescendo.privacy.accounting.accountant import Progress
 from crescendo.privacy.mechanisms.mechanism import Private
@@ -115,6 +115,6 @@ def run_prepared(prepared: Prepared, out: str | None = None, sinks: Sequence[Sin
     )
 
 
-def _mechanism(prepared: Prepared, c: int, rows: IntArray, noise: bool) -> Private | None:
+def _mechanism(prepared: Prepared, c: int, rows: Ints, noise: bool) -> Private | None:
     guarantee = prepared.privacy
     return guarantee.mechanism(c, rows, prepared.config.run.seed, noise) if guarantee is not None else None

@@ -21,10 +21,10 @@ from heapq import heappop, heappush
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from crescendo.core.arrays import Floats, Vector
 from crescendo.core.client import Done, Work
-from crescendo.core.messages import Broadcast, Update, Vector
+from crescendo.core.messages import Broadcast, Update
 from crescendo.core.random import Purpose, stream
 from crescendo.core.refusals import DuplicateUpdate
 from crescendo.core.sides import ServerSide, WorkerSide
@@ -45,7 +45,7 @@ class Moment:
     k: int
     gradients: int
     seconds: float
-    model: npt.NDArray[np.float64]
+    model: Floats
     bytes_up: int
     bytes_down: int
     broadcasts: int

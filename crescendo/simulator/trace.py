@@ -13,12 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from crescendo.core.arrays import Array, Floats
 from crescendo.core.terms import Terms
 from crescendo.errors import CrescendoError, DataError
-
-Array = npt.NDArray[Any]
 
 # The tables of a trace and their columns; a column whose name ends in "at" holds virtual seconds, all others whole numbers.
 TABLES = {
@@ -66,7 +64,7 @@ def _columns(table: str, rows: list[tuple[float, ...]]) -> dict[str, Array]:
 class Trace:
     """What happened. ``max_delay_used`` is the largest t_delay / tau(t_glob), None under the rule of rounds."""
 
-    model: npt.NDArray[np.float64]
+    model: Floats
     gradients: int
     rounds: int
     broadcasts: int

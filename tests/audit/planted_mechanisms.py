@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from crescendo.audit.driving.subject import Maker, Subject
-from crescendo.core.messages import Vector
+from crescendo.core.arrays import Ints, Vector
 from crescendo.core.terms import Terms
 from crescendo.data.records import Records
-from crescendo.objectives.base import IntArray, LoopStepper, Slots, Stepper, clipped
+from crescendo.objectives.base import LoopStepper, Slots, Stepper, clipped
 from crescendo.privacy.mechanisms.admission import admitted
 from crescendo.privacy.mechanisms.certificate import Certificate, largest_step
 from crescendo.privacy.mechanisms.frozen import FrozenStepper
@@ -26,7 +26,6 @@ from crescendo.privacy.mechanisms.noise import Source
 from crescendo.worker import Worker
 
 Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 
 def planted(mechanism: type[Private] = Private, worker: type[Worker] = Worker, admission: bool = True) -> Maker:
@@ -101,12 +100,12 @@ class ClipsTheInterceptApart(Private):
 
     def stepper(self, objective: Any, data: Records) -> Stepper:
         class Frozen(FrozenStepper):
-            def _gradient(self, slots: Slots, rows: IntArray) -> Floats:
+            def _gradient(self, slots: Slots, rows: Ints) -> Floats:
                 each = [self._objective.gradient(self._start, self._data, rows[r : r + 1]) for r in range(len(rows))]
                 return np.asarray(sum(_clipped_apart(g, slots.clip or math.inf) for g in each))
 
         class Loop(LoopStepper):
-            def _gradient(self, rows: IntArray, clip: float | None) -> Vector:
+            def _gradient(self, rows: Ints, clip: float | None) -> Vector:
                 return _clipped_apart(self._objective.gradient(self._w, self._data, rows), clip or math.inf)
 
         return Frozen(objective, data) if self._certificate.mechanism == "minibatch" else Loop(objective, data)
@@ -117,7 +116,7 @@ class LetsNanThroughTheClip(Private):
 
     def stepper(self, objective: Any, data: Records) -> Stepper:
         class Frozen(FrozenStepper):
-            def _gradient(self, slots: Slots, rows: IntArray) -> Floats:
+            def _gradient(self, slots: Slots, rows: Ints) -> Floats:
                 each = [self._objective.gradient(self._start, self._data, rows[r : r + 1]) for r in range(len(rows))]
                 return np.asarray(sum(g / max(1.0, float(np.linalg.norm(g)) / (slots.clip or math.inf)) for g in each))
 
@@ -129,7 +128,7 @@ class ClipsTheSum(Private):
 
     def stepper(self, objective: Any, data: Records) -> Stepper:
         class Frozen(FrozenStepper):
-            def _gradient(self, slots: Slots, rows: IntArray) -> Floats:
+            def _gradient(self, slots: Slots, rows: Ints) -> Floats:
                 total = np.asarray(self._objective.gradient(self._start, self._data, rows), dtype=np.float64)
                 return np.asarray(clipped(total, len(rows) * (slots.clip or math.inf)))
 

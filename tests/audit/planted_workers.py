@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from crescendo.audit.worst_cases.sent_again import open_outbox
+from crescendo.core.arrays import Vector
 from crescendo.core.client import Client
-from crescendo.core.messages import Broadcast, Update, Vector
+from crescendo.core.messages import Broadcast, Update
 from crescendo.core.terms import Terms
 from crescendo.data.records import Records
 from crescendo.objectives.base import LoopStepper, Slots

@@ -14,10 +14,10 @@ from crescendo.audit.checks import CHECKS
 from crescendo.audit.findings import DETERMINISTIC
 from crescendo.audit.statistics import clopper_pearson, scale_bounds
 from crescendo.audit.threshold import best_bound
+from crescendo.core.arrays import Ints, Vector
 from crescendo.core.terms import Terms
 from crescendo.data.records import Records
 from crescendo.objectives import Traits
-from crescendo.objectives.base import IntArray, Vector
 from crescendo.objectives.logistic.objective import Logistic
 from crescendo.privacy.accounting.accountant import account
 from crescendo.privacy.mechanisms.certificate import Certificate, certify
@@ -47,7 +47,7 @@ class Distance(Bare):
 
     size, traits = 3, Traits(features=3)
 
-    def gradient(self, w: Vector, data: Records, rows: IntArray) -> Vector:
+    def gradient(self, w: Vector, data: Records, rows: Ints) -> Vector:
         return np.asarray((w - data.x[rows]).sum(axis=0))
 
 

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
 
+from crescendo.core.arrays import Floats
 from crescendo.data.records import Records, as_records
 from crescendo.errors import DataError, UsageError
 from crescendo.objectives import Logistic, weights_of_rows
-from crescendo.objectives.base import FloatArray, shares, squared_lengths
+from crescendo.objectives.base import shares, squared_lengths
 from tests.objectives.textbook import drawn, extended, record_gradient
 
 
@@ -202,5 +203,5 @@ def test_importing_the_objectives_does_not_import(heavy: str) -> None:
 def test_models_print_and_compare() -> None:
     assert Logistic(3, 0.1) == Logistic(3, 0.1, dtype=np.float64) != Logistic(3, 0.2)
     assert repr(Logistic(3)) == "Logistic(features=3, l2=0.0, intercept=True, dtype=dtype('float64'))"
-    start: FloatArray = Logistic(3).initial(np.random.default_rng(0))
+    start: Floats = Logistic(3).initial(np.random.default_rng(0))
     np.testing.assert_array_equal(start, np.zeros(4))

@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
+from crescendo.core.arrays import Floats
 from crescendo.data.records import Records, as_records
 from crescendo.errors import UsageError
 from crescendo.objectives import Logistic, LoopStepper, Slots
-from crescendo.objectives.base import FloatArray, clipped
+from crescendo.objectives.base import clipped
 from tests.objectives.textbook import Case, run, sigmoid
 
 # 1: no L2; then mild, strong, zero, negative and diverging shrinks, and one that must be folded at every step.
@@ -32,7 +33,7 @@ cases = st.builds(
 ).flatmap(lambda case: st.sampled_from([case, replace(case, values=case.dtype)]))  # a9a in float32, say, mixes the two
 
 
-def after(case: Case, cuts: list[int] | None = None) -> FloatArray:
+def after(case: Case, cuts: list[int] | None = None) -> Floats:
     objective, data, w, slots = case.build()
     stepper = objective.stepper(data)
     stepper.load(w)

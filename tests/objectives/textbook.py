@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
+from crescendo.core.arrays import Floats
 from crescendo.data.records import Records, as_records
 from crescendo.objectives import Logistic, Slots
-from crescendo.objectives.base import FloatArray
 
 
 def drawn(seed: int = 0, rows: int = 60, features: int = 6, sparse: bool = True, dtype: str = "float64") -> Records:
@@ -28,13 +28,13 @@ def sigmoid(z: float) -> float:
     return e / (1 + e)
 
 
-def extended(data: Records, intercept: bool) -> FloatArray:
+def extended(data: Records, intercept: bool) -> Floats:
     """The records as rows (x, 1)."""
     x = np.asarray(data.x if isinstance(data.x, np.ndarray) else data.x.toarray(), dtype=np.float64)
     return np.hstack([x, np.ones((len(x), 1))]) if intercept else x
 
 
-def record_gradient(w: FloatArray, x: FloatArray, y: float, clip: float | None) -> FloatArray:
+def record_gradient(w: Floats, x: Floats, y: float, clip: float | None) -> Floats:
     with np.errstate(all="ignore"):
         margin = float(x @ w)
         g = -y * sigmoid(-y * margin) * x
@@ -46,7 +46,7 @@ def record_gradient(w: FloatArray, x: FloatArray, y: float, clip: float | None) 
     return np.asarray(g if norm <= clip else g / norm * clip)
 
 
-def run(objective: Logistic, data: Records, w: FloatArray, slots: Slots) -> tuple[FloatArray, float]:
+def run(objective: Logistic, data: Records, w: Floats, slots: Slots) -> tuple[Floats, float]:
     """The model after the round, and the largest norm it had on the way (what rounding is relative to)."""
     x, w = extended(data, objective.intercept), np.array(w, dtype=np.float64)
     lo, hi = slots.block or (0, objective.size)
@@ -81,13 +81,13 @@ class Case:
     features: int = 7
     slots: int = 30
 
-    def build(self) -> tuple[Logistic, Records, FloatArray, Slots]:
+    def build(self) -> tuple[Logistic, Records, Floats, Slots]:
         rng = np.random.default_rng(self.seed)
         x: Any = rng.normal(size=(20, self.features)) * (rng.random((20, self.features)) < 0.6)
         x = x.astype(self.values)
         data = as_records(csr_array(x) if self.sparse else x, np.where(rng.random(20) < 0.5, -1.0, 1.0))
         objective = Logistic(self.features, (1 - self.shrink) / 0.5, self.intercept, self.dtype)
-        etas: FloatArray = np.asarray(0.5 / (1 + 0.1 * np.arange(self.slots)), dtype=np.float64)
+        etas: Floats = np.asarray(0.5 / (1 + 0.1 * np.arange(self.slots)), dtype=np.float64)
         sizes = rng.integers(0, 4, self.slots) if self.grouped else np.ones(self.slots, dtype=np.int64)
         block, factor = None, 1.0
         if self.masked:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from crescendo.core.messages import Vector
+from crescendo.core.arrays import Vector
 from crescendo.core.terms import Terms
 from crescendo.core.vectors import encode
 from crescendo.schedules.sizes import ConstantSizes

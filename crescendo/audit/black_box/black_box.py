@@ -27,21 +27,11 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-from crescendo.audit.black_box.distinguishers import (
-    RANKED,
-    Bools,
-    Floats,
-    Rule,
-    best_rule,
-    central_rule,
-    last_bits,
-    learn,
-    nearby,
-)
+from crescendo.audit.black_box.distinguishers import RANKED, Rule, best_rule, central_rule, last_bits, learn, nearby
 from crescendo.audit.black_box.epsilon_bounds import epsilon_bound, gaussian_bound
 from crescendo.audit.black_box.neighbours import Neighbours, Pair
+from crescendo.core.arrays import Array, Bools, Floats
 
 Runner: TypeAlias = Callable[[Pair, Bools, np.random.Generator], Floats]
 """Calls the mechanism once for each coin, on ``with_it`` where it is true; a row for each release."""
@@ -261,7 +251,7 @@ class _Attack:
         lower: float,
         gaussian: float | None,
         findings: tuple[str, ...],
-        counts: npt.NDArray[Any] | Sequence[Sequence[int]] = (),
+        counts: Array | Sequence[Sequence[int]] = (),
         tested: int = 0,
     ) -> BlackBoxReport:
         claim = self.claim

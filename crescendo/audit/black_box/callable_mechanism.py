@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from crescendo.audit.black_box.distinguishers import Bools, Floats
-from crescendo.audit.black_box.neighbours import Array, Pair
+from crescendo.audit.black_box.neighbours import Pair
+from crescendo.core.arrays import Array, Bools, Floats
 from crescendo.errors import ConfigError, CrescendoError
 
 MOST_NUMBERS = 10_000_000  # in one release
@@ -67,7 +66,7 @@ class Mechanism:
             self._check_shape(release.shape, pair)
         return release.ravel()  # type: ignore[no-any-return]
 
-    def _array(self, release: Any) -> npt.NDArray[np.float64]:
+    def _array(self, release: Any) -> Floats:
         try:
             if release is None:  # numpy takes it for nan
                 raise TypeError

@@ -15,9 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from crescendo.audit.black_box.epsilon_bounds import normal_deviations, spared
+from crescendo.core.arrays import Bools, Floats, Uints
 
-Floats: TypeAlias = npt.NDArray[np.float64]
-Bools: TypeAlias = npt.NDArray[np.bool_]
 Score: TypeAlias = Callable[[Floats], Floats]
 
 COORDINATES = 24  # that are looked at one by one: those that differ most
@@ -232,7 +231,7 @@ def _atoms(name: str, of: Score, x: Floats, present: Bools) -> Iterator[Statisti
 def _hashes(r: Floats) -> Floats:
     """A number for each release, equal for equal ones; 52 bits, so that floats hold it."""
     odd = np.random.Generator(np.random.Philox(1)).integers(1, 2**63, r.shape[1], dtype=np.uint64) * 2 + 1
-    bits: npt.NDArray[np.uint64] = (r + 0.0).view(np.uint64)
+    bits: Uints = (r + 0.0).view(np.uint64)
     bits = (bits ^ (bits >> np.uint64(32))) * odd  # numbers with few bits have zeros at the end
     mixed = (bits ^ (bits >> np.uint64(29))).sum(axis=1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     return np.asarray(mixed >> np.uint64(12), dtype=np.float64)

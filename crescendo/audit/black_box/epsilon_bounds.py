@@ -7,9 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
 FOR_DELTA = 0.1  # of what may go wrong, for the runs that delta lets be told apart
 
 

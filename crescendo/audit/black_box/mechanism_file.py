@@ -19,7 +19,8 @@ import numpy as np
 
 from crescendo.audit.black_box.black_box import BlackBoxReport, Claim, Progress, attack
 from crescendo.audit.black_box.callable_mechanism import Mechanism
-from crescendo.audit.black_box.neighbours import Array, Neighbours, Pair, pairs
+from crescendo.audit.black_box.neighbours import Neighbours, Pair, pairs
+from crescendo.core.arrays import Array
 from crescendo.errors import ConfigError, CrescendoError, DataError
 from crescendo.objectives.own import read_model
 

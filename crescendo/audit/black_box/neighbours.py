@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-Array: TypeAlias = npt.NDArray[Any]
+from crescendo.core.arrays import Array
+
 Neighbours: TypeAlias = Literal["add", "replace"]
 FAR = 1000.0  # how much longer than the others a canary is, at least
 

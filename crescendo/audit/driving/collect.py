@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from crescendo.audit.dependence import some
 from crescendo.audit.driving.evidence import TAGS, TRACKED, Draws, Noise, Words
@@ -15,8 +14,7 @@ from crescendo.audit.driving.subject import Draw, Silent, Subject
 from crescendo.audit.driving.tap import Tap
 from crescendo.audit.scores import count_score, normal_score
 from crescendo.audit.worst_cases.scenes import plain_records
-
-Ints = npt.NDArray[np.int64]
+from crescendo.core.arrays import Floats, Ints
 
 SIZES = (0, 0, 1, 1, 2, 3, 5, 8, 16)  # of draws that the auditor chooses
 MOST_COORDINATES = 20_000  # of which noise is kept
@@ -123,7 +121,7 @@ def _keep(noise: Noise, run: int, place: int, subject: Subject, one: Released, r
         noise.tags[run, place, : len(members)] = one.draw.tags[:TAGS]
 
 
-def _scores_of_counts(noise: Noise, rng: np.random.Generator) -> npt.NDArray[np.float64]:
+def _scores_of_counts(noise: Noise, rng: np.random.Generator) -> Floats:
     records, rates = np.moveaxis(noise.asked, 2, 0)
     own = np.isfinite(rates) & (noise.drawn <= records) & (rates <= 1)
     return np.where(own, count_score(noise.drawn, np.where(own, records, 1), np.where(own, rates, 0.5), rng), np.nan)

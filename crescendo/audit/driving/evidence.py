@@ -5,11 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from crescendo.core.arrays import Bools, Floats, Ints, Uints
 
 TRACKED = 16  # records whose presence in a draw is remembered one by one
 TAGS = 6  # of a draw that are remembered
@@ -91,5 +88,5 @@ class Draws:
 class Words:
     """Random words, by seed, round and coordinate; ``more`` are the first further words of some coordinates."""
 
-    first: npt.NDArray[np.uint64]
-    more: npt.NDArray[np.uint64]
+    first: Uints
+    more: Uints

@@ -11,18 +11,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from crescendo.audit.driving.literal import Displacement, Mirror, bounded, displacement, normal_numbers, public_grid
 from crescendo.audit.driving.subject import Draw, Driver, Subject
 from crescendo.audit.driving.tap import Tap
+from crescendo.core.arrays import Floats, Ints, Uints
 from crescendo.core.client import Work
 from crescendo.core.messages import Update
 from crescendo.data.records import Records
 from crescendo.errors import CrescendoError
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 NEAR = 1e-9  # of the sensitivity, for each record drawn: what float arithmetic in another order may change
 SPREAD = 0.3  # of the models that are broadcast
@@ -48,7 +45,7 @@ class Released:
     start: Floats
     draw: Draw
     asked: tuple[int, float] | None  # of how many records, and at what rate, the source drew by itself
-    words: npt.NDArray[np.uint64] | None  # that the source gave for the noise
+    words: Uints | None  # that the source gave for the noise
     scale: float
     near: float  # how far the formula in floats may be off
 

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from crescendo.core.arrays import Array, Floats, Ints, Uints
 from crescendo.data.records import Records, as_records
 from crescendo.objectives.base import Objective
 from crescendo.privacy.mechanisms.certificate import Certificate
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 ONE = np.zeros(1, dtype=np.int64)
 
 
@@ -94,7 +91,7 @@ def shortened(model: Floats, bound: float) -> Floats:
     return model if largest * length <= bound else direction * (bound / length)
 
 
-def normal_numbers(words: npt.NDArray[np.uint64]) -> tuple[Floats, Floats]:
+def normal_numbers(words: Uints) -> tuple[Floats, Floats]:
     """The normal numbers that first words stand for, and how far further words can move each.
 
     A word says in which of 2^52 cells of the lower half of the uniforms a number lies, and on which side of 0. The cell at 0 has
@@ -126,7 +123,7 @@ class Mirror:
         self._base, self.below = np.array(model, dtype=np.float64), below
         self._sent = {i: delta for i, delta in self._sent.items() if i >= below}
 
-    def sends(self, i: int, delta: npt.NDArray[Any]) -> None:
+    def sends(self, i: int, delta: Array) -> None:
         self._sent[i] = np.asarray(delta, dtype=np.float64)
 
     def view(self) -> Floats:

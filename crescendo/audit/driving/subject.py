@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from crescendo.core.arrays import Bools, Floats, Ints, Uints
 from crescendo.core.client import Work
 from crescendo.core.messages import Broadcast, Settled, Update
 from crescendo.data.records import Records
@@ -22,9 +22,6 @@ from crescendo.privacy.mechanisms.noise import SeededSource, Source
 from crescendo.privacy.mechanisms.sigmas import Sigmas
 from crescendo.worker import Worker
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
 Maker = Callable[["Subject", Records, Ints, Source, Floats], Worker]
 Sources = Callable[[int, int], Source]  # (seed, client): a source is made anew for every run
 
@@ -96,7 +93,7 @@ class Draw:
 
     members: Ints
     tags: Floats
-    sound: npt.NDArray[np.bool_] | None = None
+    sound: Bools | None = None
 
     @classmethod
     def none(cls) -> Draw:
@@ -140,7 +137,7 @@ class Script:
             return self._behind.tags(i, count)
         return np.resize(tags, count) if len(tags) else np.linspace(0.0, 1.0, count, endpoint=False)
 
-    def words(self, i: int, size: int) -> Words:
+    def words(self, i: int, size: int) -> Uints:
         if self._behind is not None and self._draws is not None:
             return self._behind.words(i, size)
         return word_of(np.resize(self._push[i], size) if i in self._push else np.zeros(size))

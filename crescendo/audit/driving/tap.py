@@ -5,28 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
 from crescendo.audit.driving.subject import Draw
+from crescendo.core.arrays import Floats, Ints, Uints
 from crescendo.privacy.mechanisms.noise import Source
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
 
 
 class Tap:
     """Remembers, by round, what was asked for and what was given; the last time counts, as for a round that is restarted."""
 
     def __init__(
-        self, behind: Source, draws: dict[int, Draw] | None = None, words: dict[int, Words] | None = None
+        self, behind: Source, draws: dict[int, Draw] | None = None, words: dict[int, Uints] | None = None
     ) -> None:
         self.simulated = behind.simulated
         self._behind, self._draws, self._words = behind, draws or {}, words or {}
         self.asked: dict[int, tuple[int, float]] = {}
         self.members_of: dict[int, Ints] = {}
         self.tags_of: dict[int, Floats] = {}
-        self.words_of: dict[int, Words] = {}
+        self.words_of: dict[int, Uints] = {}
 
     def members(self, i: int, records: int, rate: float) -> Ints:
         self.asked[i] = records, rate
@@ -40,7 +36,7 @@ class Tap:
         self.tags_of[i] = chosen.tags if chosen is not None and given else self._behind.tags(i, count)
         return self.tags_of[i].copy()
 
-    def words(self, i: int, size: int) -> Words:
+    def words(self, i: int, size: int) -> Uints:
         chosen = self._words.get(i)
         self.words_of[i] = self._behind.words(i, size) if chosen is None else np.resize(chosen, size)
         return self.words_of[i].copy()
@@ -58,7 +54,7 @@ class Tap:
             return None
         return Draw(self.members_of[i], self.tags_of[i]) if len(self.tags_of[i]) == len(self.members_of[i]) else None
 
-    def noise(self, i: int, size: int) -> Words | None:
+    def noise(self, i: int, size: int) -> Uints | None:
         """The words of round i's noise, None if the client did not ask for as many."""
         words = self.words_of.get(i)
         return words if words is not None and len(words) == size else None

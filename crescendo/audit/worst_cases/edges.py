@@ -12,15 +12,14 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from crescendo.audit.driving.lead import Faults, led
 from crescendo.audit.driving.subject import Draw, Silent, Subject
 from crescendo.audit.driving.tap import Tap
 from crescendo.audit.worst_cases.scenes import plain_records
 from crescendo.audit.worst_cases.variants import changed
+from crescendo.core.arrays import Uints
 
-Words = npt.NDArray[np.uint64]
 Change = Callable[[float], "Subject | None"]
 
 AS_THEY_ARE = "the terms as they are"
@@ -114,7 +113,7 @@ def _draw(rng: np.random.Generator, k: int) -> Draw:
     return Draw(members, rng.random(len(members)))
 
 
-def tail_words(rng: np.random.Generator, size: int, far: bool = False) -> Words:
+def tail_words(rng: np.random.Generator, size: int, far: bool = False) -> Uints:
     """Random words, some of them next to 0 and in the tails; with ``far`` one beyond 6 sigma, which takes long to round."""
     words = rng.integers(0, 2**64, size=size, dtype=np.uint64)
     some = rng.choice(size, min(size, len(NEAR_CELLS) + 1), replace=False)

@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from crescendo.audit.driving.literal import displacement, public_grid, shortened
 from crescendo.audit.driving.subject import Draw, Driver, Script, Silent, Subject, releases
 from crescendo.audit.worst_cases.scenes import Scene, hard_scenes, mutated, random_scene, spread_scene
+from crescendo.core.arrays import Floats
 from crescendo.core.client import Client
 from crescendo.data.records import Records
-
-Floats = npt.NDArray[np.float64]
 
 CLIMBS = 4  # the best scenes from which the search goes on
 

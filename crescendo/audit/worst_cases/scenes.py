@@ -8,12 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from crescendo.audit.driving.subject import Draw, Subject
+from crescendo.core.arrays import Floats, Ints
 from crescendo.data.records import Records, as_records
-
-Floats = npt.NDArray[np.float64]
 
 ACTIVE = 4  # features that a synthetic record uses: two directions, and some to be apart in
 OVERLONG = "records over the norm bound"
@@ -32,7 +30,7 @@ class Scene:
     y: Floats
     start: Floats
     tags: Floats
-    columns: npt.NDArray[np.int64]
+    columns: Ints
     step: float | None = None
     sparse: bool = False
     disturb: Floats | None = None

@@ -15,7 +15,8 @@ from typing import BinaryIO
 
 import numpy as np
 
-from crescendo.data.records import Column, FloatArray, Raw
+from crescendo.core.arrays import Floats
+from crescendo.data.records import Column, Raw
 from crescendo.errors import ConfigError, DataError
 
 _LONGEST_HEADER = 1 << 20
@@ -122,7 +123,7 @@ class _Found:
     def __init__(self) -> None:
         self.values, self.labels, self.owners, self.unreadable = array("d"), list[str](), list[str](), 0
 
-    def matrix(self, features: int) -> FloatArray:
+    def matrix(self, features: int) -> Floats:
         flat = np.frombuffer(self.values) if self.values else np.empty(0)  # no bytes: nothing that numpy would look at
         return flat.reshape(len(self.labels), features)
 
@@ -202,7 +203,7 @@ def _not_finite(column: str, cell: str) -> str:
     return f"column '{column}' {what}; fill it in, turn the column into numbers or leave it out"
 
 
-def _check_finite(x: FloatArray, layout: _Layout, content: bytes, name: str) -> None:
+def _check_finite(x: Floats, layout: _Layout, content: bytes, name: str) -> None:
     bad = np.argwhere(~np.isfinite(x))
     if len(bad):
         record, feature = bad[0].tolist()

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from crescendo.data.records import FloatArray, IntArray, csr
+from crescendo.core.arrays import Floats, Ints
+from crescendo.data.records import csr
 from crescendo.errors import DataError
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ _NUMBER = re.compile(rb"[-+.0-9eE]+")
 _LARGEST = int(np.iinfo(np.int32).max)
 
 
-def parse(content: bytes, name: str, features: int | None = None) -> tuple[csr_array, FloatArray]:
+def parse(content: bytes, name: str, features: int | None = None) -> tuple[csr_array, Floats]:
     """The matrix and the raw labels of a LIBSVM text; ``name`` is what errors call it.
 
     Without ``features`` the largest index met is their number: pass it where it is known, since a part of a data set
@@ -49,7 +50,7 @@ def parse(content: bytes, name: str, features: int | None = None) -> tuple[csr_a
     return found.matrix(max(widest, 1) if features is None else features), found.labels
 
 
-def parse_each(content: bytes, features: int) -> tuple[csr_array, FloatArray, int]:
+def parse_each(content: bytes, features: int) -> tuple[csr_array, Floats, int]:
     """The same, with every line judged alone: one that is no record is left out. Also returns how many were.
 
     A number that is written in full and is too large for a float is infinite, for the caller to leave its record out.
@@ -64,10 +65,10 @@ def parse_each(content: bytes, features: int) -> tuple[csr_array, FloatArray, in
 
 @dataclass(frozen=True, eq=False)
 class _Filled:
-    labels: FloatArray
-    values: FloatArray
+    labels: Floats
+    values: Floats
     indices: npt.NDArray[np.int32]
-    ends: IntArray
+    ends: Ints
     unreadable: int
     error: int
     place: int  # of the error
@@ -113,7 +114,7 @@ def _line_of(content: bytes, place: int) -> int:
     return content.count(b"\n", 0, place) + 1
 
 
-def _read_hard(content: bytes, hard: IntArray, labels: FloatArray, values: FloatArray) -> int | None:
+def _read_hard(content: bytes, hard: Ints, labels: Floats, values: Floats) -> int | None:
     """Give the numbers that the kernel left to Python's float their value. Returns the place of the first infinite one."""
     infinite = None
     for place, cell in hard.tolist():

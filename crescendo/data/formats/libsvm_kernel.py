@@ -15,6 +15,8 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from crescendo.core.arrays import Floats, Ints
+
 Bytes = npt.NDArray[np.uint8]
 compiled = numba.njit(nogil=True, cache=True)
 
@@ -128,11 +130,11 @@ def fill(
     text: Bytes,
     limit: int,
     leave_out: bool,
-    labels: npt.NDArray[np.float64],
-    values: npt.NDArray[np.float64],
+    labels: Floats,
+    values: Floats,
     indices: npt.NDArray[np.int32],
-    ends: npt.NDArray[np.int64],
-    hard: npt.NDArray[np.int64],
+    ends: Ints,
+    hard: Ints,
 ) -> tuple[int, int, int, int, int]:
     """Fill the arrays. Returns rows, hard numbers, lines left out, and (error, place) with error 0 when all is well.
 

@@ -6,15 +6,12 @@ import io
 import math
 import zipfile
 import zlib
-from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from crescendo.core.arrays import Array
 from crescendo.data.records import Raw
 from crescendo.errors import DataError
-
-Array: TypeAlias = npt.NDArray[Any]
 
 
 def read_npz(content: bytes, name: str, leave_out: bool = False) -> Raw:

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from crescendo.core.arrays import Floats
 from crescendo.data import cache
 from crescendo.data.formats import csv as csv_table
 from crescendo.data.formats import files, idx, libsvm
 from crescendo.data.formats import npz as npz_file
-from crescendo.data.records import FloatArray, Raw, csr
+from crescendo.data.records import Raw, csr
 from crescendo.data.sets.known import MNIST, KnownFile, KnownSet, features_of
 from crescendo.errors import ConfigError, DataError
 
@@ -31,7 +32,7 @@ def known_set(chosen: KnownSet, folder: Path | None) -> Raw:
     return Raw(x, y, None if chosen.test is None else _known_file(chosen, chosen.test, folder))
 
 
-def _known_file(chosen: KnownSet, file: KnownFile, folder: Path | None) -> tuple[Any, FloatArray]:
+def _known_file(chosen: KnownSet, file: KnownFile, folder: Path | None) -> tuple[Any, Floats]:
     path = files.must_find(chosen.name, [file.name], folder)
     raw = files.read(path)
     return _libsvm(raw, path, files.verified(raw, path, file), chosen.features, file.content)
@@ -39,7 +40,7 @@ def _known_file(chosen: KnownSet, file: KnownFile, folder: Path | None) -> tuple
 
 def _libsvm(
     raw: bytes, path: Path, content: Callable[[], bytes], features: int | None, verified: str | None
-) -> tuple[Any, FloatArray]:
+) -> tuple[Any, Floats]:
     def build() -> cache.Arrays:
         text = content()
         x, y = libsvm.parse(text, str(path), features or features_of(files.sha256(text)))
@@ -56,7 +57,7 @@ def libsvm_file(path: Path, features: int | None, leave_out: bool = False, test:
     With ``leave_out`` nothing of it is kept in the cache, which is no place for somebody's records.
     """
 
-    def part(at: Path) -> tuple[Any, FloatArray, int]:
+    def part(at: Path) -> tuple[Any, Floats, int]:
         raw = files.read(at)
         if not leave_out:
             return *_libsvm(raw, at, lambda: files.unpack(raw, at), features, None), 0

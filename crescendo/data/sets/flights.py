@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from crescendo.core.arrays import Bools, Floats, Ints, Uints
 from crescendo.data import cache
 from crescendo.data.formats import files
-from crescendo.data.records import Column, FloatArray, IntArray, Raw, csr
+from crescendo.data.records import Column, Raw, csr
 from crescendo.data.sets.known import FLIGHTS, WEATHER
 from crescendo.errors import DataError
 
@@ -93,11 +93,11 @@ def encode(fields: Mapping[str, Column]) -> Any:
     return _sparse(np.column_stack(places), np.column_stack(values + numbers), width + len(numbers))
 
 
-def _floats(column: Column) -> FloatArray:
+def _floats(column: Column) -> Floats:
     return np.asarray(column, dtype=np.float64)
 
 
-def _hats(delay: FloatArray) -> tuple[list[IntArray], list[FloatArray]]:
+def _hats(delay: Floats) -> tuple[list[Ints], list[Floats]]:
     """Piecewise linear in the delay: the two knots around it share a weight of 1 by nearness. NaN counts as 0 minutes."""
     knots = np.array(DELAY_KNOTS)
     delay = np.clip(np.where(np.isnan(delay), 0.0, delay), knots[0], knots[-1])
@@ -106,23 +106,23 @@ def _hats(delay: FloatArray) -> tuple[list[IntArray], list[FloatArray]]:
     return [left, left + 1], [1.0 - far, far]
 
 
-def _place(column: Column, known: Column) -> IntArray:
+def _place(column: Column, known: Column) -> Ints:
     """Where each value stands in the sorted list of known ones; -1 for a value that is not in it."""
     place = np.minimum(np.searchsorted(known, column), len(known) - 1)
     return np.where(known[place] == column, place, -1)
 
 
-def _scaled(column: Column, centre: float, width: float) -> FloatArray:
+def _scaled(column: Column, centre: float, width: float) -> Floats:
     scaled = np.clip((_floats(column) - centre) / width, -1.0, 1.0)
     return np.where(np.isnan(scaled), 0.0, scaled)
 
 
-def _flags(fields: Mapping[str, Column]) -> list[FloatArray]:
+def _flags(fields: Mapping[str, Column]) -> list[Floats]:
     precip, visib, temp = (_floats(fields[name]) for name in ("precip", "visib", "temp"))
     return [(precip > 0).astype(np.float64), (visib < 3).astype(np.float64), np.isnan(temp).astype(np.float64)]
 
 
-def _sparse(places: IntArray, values: FloatArray, features: int) -> Any:
+def _sparse(places: Ints, values: Floats, features: int) -> Any:
     norms = np.sqrt(np.square(values).sum(axis=1, keepdims=True))
     values = values * np.minimum(1.0, NORM_BOUND * (1 - 1e-15) / np.maximum(norms, 1e-300))
     used = values != 0
@@ -130,7 +130,7 @@ def _sparse(places: IntArray, values: FloatArray, features: int) -> Any:
     return csr(values[used], places[used], ends, (len(values), features))
 
 
-def in_test(fields: Mapping[str, Column], fraction: float) -> npt.NDArray[np.bool_]:
+def in_test(fields: Mapping[str, Column], fraction: float) -> Bools:
     """Which flights belong to the test part: those whose own hash, seen as a number in [0, 1), is below ``fraction``.
 
     A rule on the record alone, so that an airline can apply it without knowing the others' records.
@@ -143,7 +143,7 @@ def in_test(fields: Mapping[str, Column], fraction: float) -> npt.NDArray[np.boo
     return (mixed >> np.uint64(11)).astype(np.float64) * 2.0**-53 < fraction
 
 
-def _mix(z: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+def _mix(z: Uints) -> Uints:
     """One step of SplitMix64 (Steele, Lea and Flood 2014); uint64 arithmetic wraps around."""
     z = z + np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -22,8 +22,9 @@ from typing import Any
 
 import numpy as np
 
+from crescendo.core.arrays import Floats
 from crescendo.core.random import Purpose, stream
-from crescendo.data.records import Dataset, FloatArray, as_records
+from crescendo.data.records import Dataset, as_records
 from crescendo.errors import ConfigError
 
 _DRAW = 2  # as the round of the stream: 0 is the split over clients, 1 the test part
@@ -82,7 +83,7 @@ def load(chosen: Options, test: float, seed: int) -> Dataset:
     scale = _NORM / np.sqrt(chosen.features)  # of a feature
     optimum = direction * (_SPREAD / scale)
 
-    def draw(rows: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def draw(rows: int) -> tuple[Floats, Floats, Floats]:
         x = rng.normal(scale=scale, size=(rows, chosen.features))
         along = x @ direction
         across = x - np.outer(along, direction)
@@ -103,12 +104,12 @@ def load(chosen: Options, test: float, seed: int) -> Dataset:
     return Dataset("synthetic", train, held_out, (-1, 1), optimum=np.append(optimum, 0.0))
 
 
-def _residual(along: FloatArray, labels: FloatArray, norm: float) -> FloatArray:
-    residual: FloatArray = labels / (1 + np.exp(labels * along * norm))
+def _residual(along: Floats, labels: Floats, norm: float) -> Floats:
+    residual: Floats = labels / (1 + np.exp(labels * along * norm))
     return residual
 
 
-def _calibrate(along: FloatArray, labels: FloatArray, norm: float, l2: float) -> tuple[float, float]:
+def _calibrate(along: Floats, labels: Floats, norm: float, l2: float) -> tuple[float, float]:
     """Slope a and offset b with, for t = a along + b: mean r = 0 and mean r t = l2 norm, where r = residual(t)."""
     a, b = 1.0, 0.0
     for _ in range(60):

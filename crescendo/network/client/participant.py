@@ -26,8 +26,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from crescendo.core.arrays import Vector
 from crescendo.core.client import Client, Work
-from crescendo.core.messages import Broadcast, Settled, Vector
+from crescendo.core.messages import Broadcast, Settled
 from crescendo.core.vectors import decode, encode
 from crescendo.errors import CrescendoError, PeerError, UsageError
 from crescendo.federation.agreement import Agreement

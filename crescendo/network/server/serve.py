@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
+from crescendo.core.arrays import Floats
 from crescendo.errors import UsageError
 from crescendo.federation.agreement import Agreement
 from crescendo.federation.last_model import save_model
@@ -51,7 +49,7 @@ class Served:
     finished: bool
     k: int
     rounds: int
-    model: npt.NDArray[np.float64]
+    model: Floats
 
 
 def check_start(listening: Listening, state: Path, linger: float) -> None:

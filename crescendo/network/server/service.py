@@ -18,8 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from crescendo.core.arrays import Vector
 from crescendo.core.buffer_pool import BufferPool
-from crescendo.core.messages import Pair, Settled, Vector
+from crescendo.core.messages import Pair, Settled
 from crescendo.core.server import ConflictingUpdate, DuplicateUpdate, RefusedSum
 from crescendo.core.vectors import Raw, decode, encoded, largest
 from crescendo.errors import PeerError, UsageError

@@ -12,14 +12,11 @@ function, and that made a sparse step three times as slow.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from crescendo.core.arrays import Array
 from crescendo.objectives.compiled import compiled
-
-Array = npt.NDArray[Any]
 
 # Outside these the scale is multiplied into u. Far from overflow in float32, and rarely met: once in 20/(eta l2) steps.
 SMALLEST, LARGEST = 2.0**-30, 2.0**30

@@ -19,8 +19,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
+from crescendo.core.arrays import Floats, Ints, Vector
 from crescendo.errors import DataError, UsageError
-from crescendo.objectives.base import Block, FloatArray, IntArray, Stepper, Traits, Vector, shares
+from crescendo.objectives.base import Block, Stepper, Traits, shares
 
 if TYPE_CHECKING:
     from crescendo.data.records import Records
@@ -69,18 +70,18 @@ class Logistic:
             clips=True,
         )
 
-    def initial(self, rng: np.random.Generator) -> FloatArray:
+    def initial(self, rng: np.random.Generator) -> Floats:
         return np.zeros(self.size)
 
     def gradient(
         self,
         w: Vector,
         data: Records,
-        rows: IntArray,
+        rows: Ints,
         clip: float | None = None,
         block: Block | None = None,
         unit: float | None = None,
-    ) -> FloatArray:
+    ) -> Floats:
         """Sum of the gradients of ``rows`` without the L2 part, each clipped over (x, 1) if asked; the block's if given.
 
         With ``unit``, a power of two, each record's gradient is rounded to multiples of it, so that the sum is exact.
@@ -99,7 +100,7 @@ class Logistic:
             sum_sparse(total, model, x.data, x.indices, x.indptr, self.features, data.y, rows, *limits)
         return total[slice(*(block or (0, self.size)))]
 
-    def mean_gradient(self, w: Vector, data: Records, weighted: npt.ArrayLike | None = None) -> FloatArray:
+    def mean_gradient(self, w: Vector, data: Records, weighted: npt.ArrayLike | None = None) -> Floats:
         """The gradient of F, L2 included."""
         self.admit(data)
         weights = shares(weighted, len(data))
@@ -168,24 +169,24 @@ class Logistic:
                 raise DataError("the sparse data have unsorted or repeated columns; call x.sum_duplicates() first")
         _admitted[data] = self.features
 
-    def margins_and_slopes(self, w: Vector, data: Records) -> tuple[FloatArray, FloatArray]:
+    def margins_and_slopes(self, w: Vector, data: Records) -> tuple[Floats, Floats]:
         """z and d/dz log(1 + exp(-y z)) of every record."""
         z = self.margins(w, data.x)
         return z, _slopes(z, data.y)
 
-    def margins(self, w: Vector, x: Any) -> FloatArray:
+    def margins(self, w: Vector, x: Any) -> Floats:
         """w . (x, 1) for every row of a matrix."""
         with np.errstate(all="ignore"):  # a model that diverged shows in what comes out
-            margins: FloatArray = x @ np.asarray(w[: self.features], dtype=np.float64)
+            margins: Floats = x @ np.asarray(w[: self.features], dtype=np.float64)
         return np.asarray(margins + w[self.features]) if self.intercept else margins
 
-    def pulled(self, x: Any, slopes: FloatArray) -> FloatArray:
+    def pulled(self, x: Any, slopes: Floats) -> Floats:
         """The sum of slope * (x, 1) over the rows of a matrix."""
         gradient = np.asarray(x.T @ slopes)
         return np.append(gradient, slopes.sum()) if self.intercept else gradient
 
 
-def _slopes(margins: FloatArray, y: FloatArray) -> FloatArray:
+def _slopes(margins: Floats, y: Floats) -> Floats:
     from scipy.special import expit
 
     return np.asarray(-y * expit(-y * margins))
@@ -203,7 +204,7 @@ def _clipped_smoothness(norm_bound: float, clip: float) -> float:
     return clip * (norm_bound - clip) if norm_bound >= 2 * clip else norm_bound**2 / 4
 
 
-def _auc(margins: FloatArray, y: FloatArray, weights: FloatArray | None) -> float:
+def _auc(margins: Floats, y: Floats, weights: Floats | None) -> float:
     from sklearn.metrics import roc_auc_score
 
     if np.ptp(y) == 0 or np.isnan(margins).any():
@@ -212,8 +213,8 @@ def _auc(margins: FloatArray, y: FloatArray, weights: FloatArray | None) -> floa
 
 
 def _score(
-    models: FloatArray, data: Records, weights: FloatArray | None, features: int, loss: bool, accuracy: bool
-) -> tuple[FloatArray, FloatArray]:
+    models: Floats, data: Records, weights: Floats | None, features: int, loss: bool, accuracy: bool
+) -> tuple[Floats, Floats]:
     """Mean losses (without L2) and hit rates of all models, over threads where there is enough to do."""
     from crescendo.objectives.logistic.scores import CHUNK, score
 
@@ -236,7 +237,7 @@ def _score(
     return _in_order(losses) / total, _in_order(hits) / total
 
 
-def _in_order(sums: FloatArray) -> FloatArray:
+def _in_order(sums: Floats) -> Floats:
     """Chunk after chunk: numpy's own sum takes another order when there is one model only."""
     return np.cumsum(sums, axis=0)[-1] if len(sums) else np.zeros(sums.shape[1])
 

@@ -12,14 +12,11 @@ Chunks depend on the number of records alone and their sums are added in order: 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from crescendo.core.arrays import Array
 from crescendo.objectives.compiled import compiled
-
-Array = npt.NDArray[Any]
 
 CHUNK = 512
 

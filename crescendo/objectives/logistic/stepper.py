@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from crescendo.core.arrays import Array, Floats, Vector
 from crescendo.errors import UsageError
-from crescendo.objectives.base import FloatArray, Slots, Vector, check_segment
+from crescendo.objectives.base import Slots, check_segment
 from crescendo.objectives.logistic.kernels import advance_dense, advance_sparse
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class LogisticStepper:
     def __init__(self, objective: Logistic, data: Records) -> None:
         self._objective, self._data = objective, data
         self._slots: Slots | None = None
-        self._run: Callable[[FloatArray, float, int, int], float] | None = None
+        self._run: Callable[[Floats, float, int, int], float] | None = None
         self.load(np.zeros(objective.size))
 
     def load(self, w: Vector) -> None:
@@ -34,7 +34,7 @@ class LogisticStepper:
             raise UsageError(f"a model of {self._objective.size} coordinates was due, got shape {np.shape(w)}")
         self._u, self._scale, self._block = np.array(w, self._objective.dtype), 1.0, (0, self._objective.size)
 
-    def read(self) -> FloatArray:
+    def read(self) -> Floats:
         w, (lo, hi) = self._u.astype(np.float64), self._block
         w[lo:hi] *= self._scale
         return w
@@ -65,17 +65,17 @@ class LogisticStepper:
         x: Any = data.x
         y = data.y
 
-        def dense(u: FloatArray, scale: float, h0: int, h1: int) -> float:
+        def dense(u: Floats, scale: float, h0: int, h1: int) -> float:
             return advance_dense(u, scale, x, features, y, rows, ends, etas, h0, h1, *rest)
 
-        def sparse(u: FloatArray, scale: float, h0: int, h1: int) -> float:
+        def sparse(u: Floats, scale: float, h0: int, h1: int) -> float:
             arrays = x.data, x.indices, x.indptr
             return advance_sparse(u, scale, *arrays, features, y, rows, ends, etas, h0, h1, *rest)
 
         self._run, self._slots = dense if isinstance(x, np.ndarray) else sparse, slots
 
 
-def _own(values: Any, kind: type) -> npt.NDArray[Any]:
+def _own(values: Any, kind: type) -> Array:
     """A contiguous writable array of this type, so that a loop is compiled once and not again for read-only arguments."""
-    array: npt.NDArray[Any] = np.ascontiguousarray(values, dtype=kind)
+    array: Array = np.ascontiguousarray(values, dtype=kind)
     return array if array.flags.writeable else array.copy()

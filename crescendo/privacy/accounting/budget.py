@@ -9,6 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from crescendo.core.arrays import Vector
 from crescendo.errors import UsageError
 from crescendo.privacy.accounting import renyi
 from crescendo.privacy.accounting.events import Counted, PoissonGaussian, tally
@@ -72,12 +73,12 @@ def choose_orders(budget: Budget, counted: Counted, delta: float) -> Orders | No
     return Orders(float(renyi.ORDERS[best]), aside) if share[best] < math.inf else None
 
 
-def _toll(order: renyi.FloatArray, delta: float) -> renyi.FloatArray:
+def _toll(order: Vector, delta: float) -> Vector:
     """Canonne, Kamath, Steinke 2020, Proposition 12: a divergence of order a gives epsilon at delta when this is added to it::
 
     ln(1 - 1/a) - (ln delta + ln a) / (a - 1)
     """
-    toll: renyi.FloatArray = np.log1p(-1 / order) - (math.log(delta) + np.log(order)) / (order - 1)
+    toll: Vector = np.log1p(-1 / order) - (math.log(delta) + np.log(order)) / (order - 1)
     return toll + 1e-9 * (1 + np.abs(toll))
 
 

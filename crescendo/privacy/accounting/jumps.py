@@ -18,9 +18,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from crescendo.core.arrays import Vector
 from crescendo.privacy.accounting import tilted
 from crescendo.privacy.accounting.loss import Losses
-from crescendo.privacy.accounting.renyi import FloatArray
 from crescendo.privacy.accounting.saddle import Aim, Direction
 
 _U = float(np.finfo(float).eps)
@@ -66,7 +66,7 @@ def _upto(found: Losses, direction: Direction, most: int) -> Losses:
     return found._replace(log_probs=np.where(keep, found.log_probs, -math.inf))
 
 
-def _expected(rounds: Sequence[tuple[Losses, int]], direction: Direction, split: int) -> FloatArray:
+def _expected(rounds: Sequence[tuple[Losses, int]], direction: Direction, split: int) -> Vector:
     """The expected number of rounds with each loss above the split, rounded up."""
     parts = []
     for found, count in rounds:

@@ -30,7 +30,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crescendo.privacy.accounting.renyi import FloatArray
+from crescendo.core.arrays import Vector
 
 _U = float(np.finfo(float).eps)
 _NARROW, _MIDDLE = 0.01, 0.5  # widths up to which 3 and 7 nodes leave less than rounding does
@@ -43,7 +43,7 @@ class Losses(NamedTuple):
     """
 
     lowest: int
-    log_probs: FloatArray
+    log_probs: Vector
     cut: float
     interval: float
 
@@ -58,7 +58,7 @@ def losses(rate: float, sigma: float, interval: float, cut: float) -> Losses:
     least, most = span(rate, sigma, cut)
     low = math.floor(least / interval)
     high = max(math.ceil(most / interval), low + 1)
-    k: FloatArray = np.arange(low, high).astype(float)
+    k: Vector = np.arange(low, high).astype(float)
     edges = _score(np.arange(low, high + 1) * interval, rate, sigma)
     with np.errstate(invalid="ignore"):
         width = np.diff(edges) * np.maximum(np.maximum(np.abs(edges[1:]), np.abs(edges[:-1])), max(1.0, 1 / sigma))
@@ -103,7 +103,7 @@ def coarser(found: Losses) -> Losses:
     return Losses((found.lowest - start) // 2, even, found.cut, 2 * found.interval)
 
 
-def loss_at(y: FloatArray, rate: FloatArray | float) -> FloatArray:
+def loss_at(y: Vector, rate: Vector | float) -> Vector:
     """The loss ln(1 - q + q e^y) of an outcome x when a record is removed, with y = (2x-1)/(2 sigma^2).
 
     >>> float(loss_at(np.array(1000.0), 0.5)), float(loss_at(np.array(1000.0), 1.0))
@@ -119,7 +119,7 @@ def loss_at(y: FloatArray, rate: FloatArray | float) -> FloatArray:
     )
 
 
-def _exponent(loss: FloatArray, rate: float) -> tuple[FloatArray, FloatArray]:
+def _exponent(loss: Vector, rate: float) -> tuple[Vector, Vector]:
     """The y = (2x-1)/(2 sigma^2) with the given loss, minus infinity where no x has so small a loss; and a bound on its error."""
     if rate == 1:
         return loss, 4 * _U * np.abs(loss)
@@ -131,7 +131,7 @@ def _exponent(loss: FloatArray, rate: float) -> tuple[FloatArray, FloatArray]:
     return np.where(loss > 1, large, small), np.where(loss > 1, 8 * _U * (1 + loss - math.log(rate)), error)
 
 
-def _score(loss: FloatArray, rate: float, sigma: float) -> FloatArray:
+def _score(loss: Vector, rate: float, sigma: float) -> Vector:
     """x / sigma of the outcome with the given loss."""
     return np.asarray(sigma * _exponent(loss, rate)[0] + 0.5 / sigma)
 
@@ -143,9 +143,7 @@ def _gauss(nodes: int) -> tuple[tuple[float, float], ...]:
     return tuple((float(point + 1) / 2, float(weight) / 2) for point, weight in zip(points, weights, strict=True))
 
 
-def _by_quadrature(
-    k: FloatArray, rate: float, sigma: float, interval: float, nodes: int
-) -> tuple[FloatArray, FloatArray]:
+def _by_quadrature(k: Vector, rate: float, sigma: float, interval: float, nodes: int) -> tuple[Vector, Vector]:
     base, down, up = None, np.zeros(len(k)), np.zeros(len(k))
     full = math.expm1(interval)
     for share, weight in _gauss(nodes):
@@ -168,8 +166,8 @@ def _by_quadrature(
 
 
 def _by_difference(
-    k: FloatArray, left: FloatArray, right: FloatArray, rate: float, sigma: float, interval: float
-) -> tuple[FloatArray, FloatArray]:
+    k: Vector, left: Vector, right: Vector, rate: float, sigma: float, interval: float
+) -> tuple[Vector, Vector]:
     still, error = _log_mass(left, right)
     moved, error_moved = _log_mass(left - 1 / sigma, right - 1 / sigma)
     at, mean = k * interval, loss_at(moved - still, rate)
@@ -182,7 +180,7 @@ def _by_difference(
         return scale + np.log(-np.expm1(least - interval)), scale + np.log(np.expm1(most))
 
 
-def _log_mass(left: FloatArray, right: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _log_mass(left: Vector, right: Vector) -> tuple[Vector, Vector]:
     """ln of the standard normal probability between left and right, and a bound on its error."""
     from scipy.special import log_ndtr
 

@@ -15,26 +15,23 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from crescendo.core.arrays import Ints, Vector
 from crescendo.privacy.accounting.events import Counted
-
-FloatArray: TypeAlias = npt.NDArray[np.floating[Any]]
 
 _WHOLE = np.unique(np.concatenate([np.arange(1, 49), np.round(48 * 1.15 ** np.arange(1, 33)).astype(int)]))
 _FINE = np.concatenate([np.arange(1.1, 11, 0.1), np.arange(11.5, 33, 0.5)])
 _MOST_SIGMA = 1e100  # far above it, squares overflow
 
-ORDERS: FloatArray = np.unique(np.concatenate([_WHOLE[1:], np.round(_FINE, 6)]))
+ORDERS: Vector = np.unique(np.concatenate([_WHOLE[1:], np.round(_FINE, 6)]))
 """The orders kept by a ledger: the divergences of two sets of releases add up order by order."""
 ORDERS.flags.writeable = False
 
 
 @lru_cache(maxsize=8)
-def _terms(sigma: float) -> tuple[FloatArray, FloatArray, FloatArray, npt.NDArray[np.int64]] | None:
+def _terms(sigma: float) -> tuple[Vector, Vector, Vector, Ints] | None:
     """For every whole order a >= 2, laid end to end: i = 2..a, ln C(a, i) (e^x - 1), a - i; and where each order begins.
 
     None where so little noise overflows.
@@ -53,7 +50,7 @@ def _terms(sigma: float) -> tuple[FloatArray, FloatArray, FloatArray, npt.NDArra
 
 
 @lru_cache(maxsize=4096)
-def _log_moments(rate: float, sigma: float) -> FloatArray:
+def _log_moments(rate: float, sigma: float) -> Vector:
     """(a - 1) D_a at the whole orders 1, 2, ..., infinite without noise."""
     whole, sigma = _WHOLE.astype(float), min(sigma, _MOST_SIGMA)  # more noise costs no more
     if rate == 0:
@@ -70,7 +67,7 @@ def _log_moments(rate: float, sigma: float) -> FloatArray:
     return np.concatenate([[0.0], np.logaddexp(0.0, peaks + np.log(sums))])
 
 
-def divergences(events: Counted) -> FloatArray:
+def divergences(events: Counted) -> Vector:
     """The Renyi divergence of all events together at each of ORDERS; they add.
 
     >>> from crescendo.privacy.accounting.events import PoissonGaussian
@@ -82,11 +79,11 @@ def divergences(events: Counted) -> FloatArray:
         total = total + count * _log_moments(event.rate, event.sigma)
     with np.errstate(invalid="ignore"):  # inf - inf between two infinite orders
         moments = np.interp(ORDERS, _WHOLE, total)
-    divergence: FloatArray = np.where(np.isnan(moments), math.inf, moments) / (ORDERS - 1)
+    divergence: Vector = np.where(np.isnan(moments), math.inf, moments) / (ORDERS - 1)
     return divergence
 
 
-def epsilon_of(divergence: FloatArray, delta: float) -> tuple[float, float]:
+def epsilon_of(divergence: Vector, delta: float) -> tuple[float, float]:
     """The least epsilon over ORDERS, and the order that gives it (Canonne, Kamath, Steinke 2020, Proposition 12).
 
     >>> from crescendo.privacy.accounting.events import PoissonGaussian

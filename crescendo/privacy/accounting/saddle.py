@@ -14,9 +14,9 @@ from typing import Literal
 
 import numpy as np
 
+from crescendo.core.arrays import Vector
 from crescendo.privacy.accounting import loss
 from crescendo.privacy.accounting.events import Counted
-from crescendo.privacy.accounting.renyi import FloatArray
 
 Direction = Literal["remove", "add"]
 DIRECTIONS: tuple[Direction, ...] = ("remove", "add")
@@ -66,7 +66,7 @@ class Moments:
     def deviation(self, s: float) -> float:
         return math.sqrt(self.at(s)[2])
 
-    def interval(self, sizes: FloatArray, s: float, scale: float, deviation: float) -> float:
+    def interval(self, sizes: Vector, s: float, scale: float, deviation: float) -> float:
         """A power of two for which the dots add about 0.03% of ``scale`` to epsilon.
 
         Dots h apart add a variance of about h^2/6 to a loss, or h |L| if that is less, and variance v adds v (1+s)/2 to epsilon.
@@ -78,7 +78,7 @@ class Moments:
             h /= 2
         return max(h, self.finest_power)
 
-    def at(self, s: float) -> tuple[float, float, float, FloatArray]:
+    def at(self, s: float) -> tuple[float, float, float, Vector]:
         """K, K', K'' and each round's mean absolute loss under the tilt."""
         exponent = s * self.loss + self.base
         peak = exponent.max(axis=1, keepdims=True)

@@ -32,8 +32,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from crescendo.core.arrays import Ints, Vector
 from crescendo.privacy.accounting.loss import Losses
-from crescendo.privacy.accounting.renyi import FloatArray
 from crescendo.privacy.accounting.saddle import Aim, Direction
 
 Complex: TypeAlias = npt.NDArray[np.complexfloating[Any, Any]]
@@ -46,7 +46,7 @@ _FOLLOWED = 1e-20
 class Composed(NamedTuple):
     """The tilted loss of all rounds in a window: ``masses[j]`` (and at most ``error`` more) at (first + j) * interval."""
 
-    masses: FloatArray
+    masses: Vector
     error: float
     first: int
     interval: float
@@ -63,11 +63,11 @@ def compose(
     first = math.floor(aim.low / h)
     cells = 1 << max(6, math.ceil(math.log2(aim.high / h - first + 2)))
     e = FFT_ERROR * math.log2(cells)
-    at: npt.NDArray[np.int64] = np.arange(cells // 2 + 1)
+    at: Ints = np.arange(cells // 2 + 1)
     product: Complex = np.ones(len(at), complex)
-    bound: FloatArray = np.ones(len(at))
-    errors: FloatArray = np.zeros(len(at))
-    both: FloatArray = (
+    bound: Vector = np.ones(len(at))
+    errors: Vector = np.zeros(len(at))
+    both: Vector = (
         np.where((at == 0) | (at == cells // 2), 1.0, 2.0) / cells
     )  # a real signal's frequencies come in pairs
     lost = log_scale = infinite = 0.0
@@ -113,10 +113,10 @@ class Deltas(NamedTuple):
     """Upper bounds on delta(y) at the grid points y from ``first`` on, which may be negative."""
 
     first: int
-    values: FloatArray
+    values: Vector
     interval: float
 
-    def at(self, k: npt.NDArray[np.int64]) -> FloatArray:
+    def at(self, k: Ints) -> Vector:
         """At any grid points; below the first, y0, by delta(y) <= 1 - e^(y - y0) (1 - delta(y0))."""
         steps = k - self.first
         below = -np.expm1(np.minimum(steps, 0) * self.interval) * (1 - self.values[0]) + self.values[0]
@@ -133,7 +133,7 @@ def deltas(composed: Composed, guess: float) -> Deltas:
     return Deltas(start, np.minimum(values, 1.0), composed.interval)
 
 
-def _weighed(composed: Composed, guess: float, lowest: int) -> tuple[int, FloatArray, FloatArray, FloatArray, float]:
+def _weighed(composed: Composed, guess: float, lowest: int) -> tuple[int, Vector, Vector, Vector, float]:
     """The first grid point, losses from the guess on, weights and the rest, and ln of the unit in which they count as delta."""
     masses, error, first, h, s, log_scale, infinite = composed
     centre = round(guess / h)
@@ -147,7 +147,7 @@ def _weighed(composed: Composed, guess: float, lowest: int) -> tuple[int, FloatA
     return start, x, weight, rest, log_unit
 
 
-def _sums(weight: FloatArray, h: float) -> tuple[FloatArray, FloatArray]:
+def _sums(weight: Vector, h: float) -> tuple[Vector, Vector]:
     """B and the sums over ih > kh, see `crossing`."""
     from scipy.signal import lfilter
 
@@ -155,7 +155,7 @@ def _sums(weight: FloatArray, h: float) -> tuple[FloatArray, FloatArray]:
     return later, np.append(np.cumsum(later[:0:-1])[::-1], 0.0) * (-math.expm1(-h) * (1 + 8 * _U * len(weight)))
 
 
-def crossing(weight: FloatArray, rest: FloatArray, h: float, reached: float) -> tuple[int, float] | None:
+def crossing(weight: Vector, rest: Vector, h: float, reached: float) -> tuple[int, float] | None:
     """Where the sum of weight(i) (1 - e^(-(ih - x))) over ih > x, and rest, falls to ``reached``: at x = k h + step.
 
     With B(k) = sum over i >= k of weight(i) e^(-(i-k)h), the sum at x = kh is (1 - e^-h) times the sum of all B(m) with m > k:
@@ -192,7 +192,7 @@ def surely_below(
     return math.exp(min(log + 32 * _U * (1 + abs(log) + size), 0.0)) + infinite < delta
 
 
-def _tilted(found: Losses, direction: Direction, s: float) -> tuple[tuple[int, FloatArray], float]:
+def _tilted(found: Losses, direction: Direction, s: float) -> tuple[tuple[int, Vector], float]:
     """The lowest loss and the tilted masses, and ln M."""
     k = found.lowest + np.arange(len(found.log_probs))
     if direction == "remove":
@@ -210,7 +210,7 @@ def _tilted(found: Losses, direction: Direction, s: float) -> tuple[tuple[int, F
     return (lowest, masses * (1 + 4 * _U)), peak + math.log(total) + 4 * _U * (1 + abs(peak))
 
 
-def _folded(lowest: int, masses: FloatArray, cells: int) -> FloatArray:
+def _folded(lowest: int, masses: Vector, cells: int) -> Vector:
     """Masses laid around a circle of so many cells."""
     start = lowest % cells
     laid = np.zeros(-(-(start + len(masses)) // cells) * cells)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
+from crescendo.core.arrays import Bools, Floats, Ints
 from crescendo.data.records import Records, finite_rows
 from crescendo.privacy.mechanisms.rounding import UNDECLARED
 
@@ -37,7 +37,7 @@ def enough_declared(records: int) -> int:
 
 def admitted(
     records: Records, norm_bound: float | None, intercept: bool, labels: tuple[float, ...] = LABELS
-) -> tuple[Records, npt.NDArray[np.bool_]]:
+) -> tuple[Records, Bools]:
     """The records with their features scaled down to the bound, and which of them are sound; leave the others out.
 
     A record is sound if its features are finite and its label is one of ``labels``; the others are left out, silently: to stop
@@ -73,23 +73,19 @@ def admitted(
     return Records(shorter, records.y), sound
 
 
-def _sparse_lengths(
-    values: npt.NDArray[np.float64], rows: npt.NDArray[np.int64], count: int
-) -> npt.NDArray[np.float64]:
+def _sparse_lengths(values: Floats, rows: Ints, count: int) -> Floats:
     largest = np.zeros(count)
     np.maximum.at(largest, rows, np.abs(values))
     unit = np.where(largest > 0, largest, 1.0)
     with np.errstate(over="ignore"):  # a length that overflows is infinite: the record becomes 0
-        lengths: npt.NDArray[np.float64] = unit * np.sqrt(
-            np.bincount(rows, (values / unit[rows]) ** 2, minlength=count)
-        )
+        lengths: Floats = unit * np.sqrt(np.bincount(rows, (values / unit[rows]) ** 2, minlength=count))
     return lengths
 
 
-def _lengths(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _lengths(x: Floats) -> Floats:
     """Row lengths; squares do not overflow."""
     largest = np.abs(x).max(axis=1, initial=0.0)
     unit = np.where(largest > 0, largest, 1.0)
     with np.errstate(over="ignore"):
-        lengths: npt.NDArray[np.float64] = unit * np.sqrt(((x / unit[:, None]) ** 2).sum(axis=1))
+        lengths: Floats = unit * np.sqrt(((x / unit[:, None]) ** 2).sum(axis=1))
     return lengths

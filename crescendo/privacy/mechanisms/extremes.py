@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from crescendo.core.arrays import Floats, Ints
 from crescendo.core.terms import Terms
 from crescendo.privacy.mechanisms.passes import passes
 
@@ -24,8 +24,8 @@ class Extremes:
     client: int
     step: float
     lowest: float  # the least step, with its sign
-    least: npt.NDArray[np.float64]
-    slots: npt.NDArray[np.int64]
+    least: Floats
+    slots: Ints
 
 
 def extremes(terms: Terms, records: tuple[int, ...]) -> Extremes:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
-import numpy.typing as npt
 
+from crescendo.core.arrays import Array, Floats, Ints
 from crescendo.errors import UsageError
 from crescendo.objectives.base import ClippingObjective, Objective, Slots, check_segment, clipped
 
 if TYPE_CHECKING:
     from crescendo.data.records import Records
 
-Floats = npt.NDArray[np.float64]
 
-
-def first() -> npt.NDArray[np.int64]:
+def first() -> Ints:
     """The row of a record that is shown alone: a new array each time, since the code that it is shown to may write into it."""
     return np.zeros(1, dtype=np.int64)
 
@@ -39,12 +37,12 @@ class FrozenStepper:
         self._sum: Floats = np.zeros(0)
         self._step, self._slots, self._block = 0.0, 0, slice(0)
 
-    def load(self, w: npt.NDArray[Any]) -> None:
+    def load(self, w: Array) -> None:
         self._start = np.array(w, dtype=np.float64)
         self._sum = np.zeros_like(self._start)
         self._step, self._slots, self._block = 0.0, 0, slice(0, len(self._start))
 
-    def translate(self, by: npt.NDArray[Any]) -> None:
+    def translate(self, by: Array) -> None:
         raise UsageError("a private round uses one start model; take broadcasts in between rounds")
 
     def gradients(self) -> Floats:
@@ -73,7 +71,7 @@ class FrozenStepper:
         if len(rows):
             self._sum += self._gradient(slots, rows)
 
-    def _gradient(self, slots: Slots, rows: npt.NDArray[np.int64]) -> Floats:
+    def _gradient(self, slots: Slots, rows: Ints) -> Floats:
         """The sum of the rows' gradients, each clipped.
 
         A model that cannot clip by itself may be anybody's code. It is shown one record at a time, alone, and on copies, so
@@ -87,7 +85,7 @@ class FrozenStepper:
             total += self._alone(slots, rows[r : r + 1])
         return total
 
-    def _alone(self, slots: Slots, row: npt.NDArray[np.int64]) -> Floats:
+    def _alone(self, slots: Slots, row: Ints) -> Floats:
         """One record's gradient, clipped and rounded; 0 where the code fails: stopping would tell that the record is there.
 
         The code may set numpy to raise: what it sets ends with its call, and what is computed from its answer ignores errors.

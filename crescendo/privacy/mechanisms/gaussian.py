@@ -28,12 +28,10 @@ from fractions import Fraction
 from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from crescendo.core.arrays import Floats, Ints, Uints
 from crescendo.errors import UsageError
 
-Floats: TypeAlias = npt.NDArray[np.float64]
-Words: TypeAlias = npt.NDArray[np.uint64]
 More: TypeAlias = Callable[[int], Iterator[int]]
 
 GRID_BITS = 20  # a release has steps of between 2^-21 and 2^-20 of its noise
@@ -55,7 +53,7 @@ def grid(scale: float) -> float:
     return math.ldexp(1.0, math.frexp(scale)[1] - 1 - GRID_BITS)
 
 
-def noised(x: Floats, scale: float, words: Words, more: More) -> Floats:
+def noised(x: Floats, scale: float, words: Uints, more: More) -> Floats:
     """``x`` plus ideal Gaussian noise of deviation ``scale``, rounded to the grid; ``words`` are 64 random bits per number.
 
     ``more(j)`` yields further words of number j. Numbers beyond 2^50 multiples of the grid are cut to that: no certified
@@ -80,8 +78,8 @@ def noised(x: Floats, scale: float, words: Words, more: More) -> Floats:
     return released
 
 
-def word_of(z: Floats) -> Words:
-    """Words whose normal numbers are next to ``z``: for an auditor who wants to choose the noise.
+def word_of(z: Floats) -> Uints:
+    """Uints whose normal numbers are next to ``z``: for an auditor who wants to choose the noise.
 
     >>> noised(np.zeros(3), 1.0, word_of(np.array([-1.5, 0.25, 2.0])), lambda j: iter(())).round(5)
     array([-1.5 ,  0.25,  2.  ])
@@ -89,16 +87,16 @@ def word_of(z: Floats) -> Words:
     from scipy.special import ndtr
 
     cells = np.clip(np.floor(ndtr(-np.abs(z)) * 2.0**CELL_BITS), 1, 2.0 ** (CELL_BITS - 1) - 1)
-    words: Words = (cells.astype(np.uint64) << np.uint64(65 - CELL_BITS)) | (np.asarray(z) > 0).astype(np.uint64)
+    words: Uints = (cells.astype(np.uint64) << np.uint64(65 - CELL_BITS)) | (np.asarray(z) > 0).astype(np.uint64)
     return words
 
 
-def _cells(words: Words) -> Floats:
+def _cells(words: Uints) -> Floats:
     """Which cell of the lower half of the uniforms: a whole number below 2^52."""
     return (words >> np.uint64(65 - CELL_BITS)).astype(np.float64)
 
 
-def _nearest(x: Floats, scale: float, g: float, words: Words) -> tuple[Floats, npt.NDArray[np.int64]]:
+def _nearest(x: Floats, scale: float, g: float, words: Uints) -> tuple[Floats, Ints]:
     """The multiple of g that x + scale z is nearest to, and the numbers for which the cell of u leaves that open."""
     from scipy.special import ndtri
 

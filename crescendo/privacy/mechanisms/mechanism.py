@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from crescendo.core.arrays import Floats, Ints
 from crescendo.core.random import Purpose, aim, stream
 from crescendo.core.terms import Terms
 from crescendo.errors import UsageError
@@ -28,32 +28,24 @@ if TYPE_CHECKING:
     from crescendo.data.records import Records
     from crescendo.privacy.mechanisms.certificate import Certificate
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-
 
 class Mechanism(Protocol):
     """One client's way from records to releases."""
 
     def check(self, terms: Terms, objective: Objective) -> None:
         """Refuse terms and an objective that this mechanism was not made for."""
-        ...
 
     def stepper(self, objective: Objective, data: Records) -> Stepper:
         """What computes a round."""
-        ...
 
     def start(self, model: Floats) -> Floats:
         """Where a round begins that would begin at ``model``."""
-        ...
 
     def draw(self, i: int, size: int) -> Slots:
         """Lay out round i for a model of ``size`` numbers."""
-        ...
 
     def release(self, i: int, start: Floats, stepper: Stepper) -> Floats:
         """What is sent of round i, which began at ``start`` and was run by ``stepper``. Called once a round."""
-        ...
 
     saturates: bool
     """Whether a number too large for the wire is sent as the wire's largest: a private release must never fail."""

@@ -11,13 +11,9 @@ from collections.abc import Iterator
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from crescendo.core.arrays import Floats, Ints, Uints
 from crescendo.core.random import Purpose, stream
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
 
 _CHUNK = 1 << 20  # records that are drawn together: a hundred million must not take gigabytes
 _BLOCKS = 16  # counter blocks of four words that each number's further bits have to themselves; 512 bits take two
@@ -30,19 +26,15 @@ class Source(Protocol):
 
     def members(self, i: int, records: int, rate: float) -> Ints:
         """Which of ``records`` records are drawn in round i: each one independently, with probability ``rate``, in any order."""
-        ...
 
     def tags(self, i: int, count: int) -> Floats:
         """``count`` uniform numbers in [0, 1) that put the drawn records of round i in order."""
-        ...
 
-    def words(self, i: int, size: int) -> Words:
+    def words(self, i: int, size: int) -> Uints:
         """64 random bits for each of ``size`` numbers of round i's release: the first bits of its noise."""
-        ...
 
     def more(self, i: int, number: int) -> Iterator[int]:
         """Further words of one number's noise, for the rare case that the first leaves its rounding open."""
-        ...
 
 
 class SystemSource:
@@ -58,7 +50,7 @@ class SystemSource:
     def tags(self, i: int, count: int) -> Floats:
         return _uniform(count)
 
-    def words(self, i: int, size: int) -> Words:
+    def words(self, i: int, size: int) -> Uints:
         return _words(size)
 
     def more(self, i: int, number: int) -> Iterator[int]:
@@ -71,7 +63,7 @@ def _uniform(count: int) -> Floats:
     return (_words(count) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
-def _words(count: int) -> Words:
+def _words(count: int) -> Uints:
     return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
 
 
@@ -99,7 +91,7 @@ class SeededSource:
     def tags(self, i: int, count: int) -> Floats:
         return self._sampling(i).random(count)
 
-    def words(self, i: int, size: int) -> Words:
+    def words(self, i: int, size: int) -> Uints:
         return stream(self._seed, Purpose.NOISE, self._client, i).bit_generator.random_raw(size)
 
     def more(self, i: int, number: int) -> Iterator[int]:

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crescendo.core.messages import Vector
+from crescendo.core.arrays import Vector
 from crescendo.errors import PeerError
 from crescendo.privacy.mechanisms.certificate import Certificate, largest_step
 from crescendo.privacy.mechanisms.reach import LOG_CHANCE

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from crescendo.core.arrays import Floats, Ints
 from crescendo.core.terms import Terms
 from crescendo.errors import Refused
 
@@ -23,9 +23,9 @@ class Rounds:
     """
 
     first: int
-    shares: npt.NDArray[np.int64]
-    steps: npt.NDArray[np.float64]
-    least: npt.NDArray[np.float64]
+    shares: Ints
+    steps: Floats
+    least: Floats
 
 
 def passes(terms: Terms) -> Iterator[Rounds]:
@@ -41,7 +41,7 @@ def passes(terms: Terms) -> Iterator[Rounds]:
             yield _slot_by_slot(terms, first, shares)
 
 
-def _slot_by_slot(terms: Terms, first: int, shares: npt.NDArray[np.int64]) -> Rounds:
+def _slot_by_slot(terms: Terms, first: int, shares: Ints) -> Rounds:
     """The slots of a round have the same step sizes for all clients, some run more of them: one running maximum serves all."""
     steps, least = np.zeros(shares.shape), np.zeros(len(shares))
     for row, mine in enumerate(shares):

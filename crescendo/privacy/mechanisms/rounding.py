@@ -26,6 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from crescendo.core.arrays import Floats
 from crescendo.core.random import Purpose, stream
 from crescendo.core.terms import Terms
 from crescendo.errors import Refused
@@ -42,8 +43,6 @@ LOG_RARE = 60 * math.log(10)  # a draw beyond its bound has a chance below 1e-60
 _FINEST = 40  # a clipped gradient has at most 2^41 units
 LONGEST = 1e150  # a model's length, whose square is still a float
 _U = 2.0**-53
-
-Floats = npt.NDArray[np.float64]
 
 
 def most_drawn(slots: npt.ArrayLike, records: npt.ArrayLike) -> Floats:

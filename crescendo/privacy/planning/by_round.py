@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from crescendo.privacy.accounting.renyi import FloatArray
+from crescendo.core.arrays import Vector
 from crescendo.privacy.planning.staircase import Staircase, merged
 from crescendo.privacy.planning.target import Target
 
@@ -124,7 +124,7 @@ class _Table:
         grid, costs, most = self._losses.sigmas, self._losses.moments(z), self.cost(z)
         slopes = np.maximum.accumulate(np.gradient(costs, grid**2, axis=1), axis=1)  # rising to 0, as costs are convex
 
-        def sigmas(log_slope: float) -> FloatArray:
+        def sigmas(log_slope: float) -> Vector:
             return np.exp([np.interp(-math.exp(log_slope), row, np.log(grid)) for row in slopes])
 
         def over(log_slope: float) -> float:
@@ -142,7 +142,7 @@ class _Table:
 class _Losses:
     """The privacy loss of a round at the points of a trapezium rule, for each rate and each sigma; far tails are left out."""
 
-    def __init__(self, rates: FloatArray, sigmas: FloatArray) -> None:
+    def __init__(self, rates: Vector, sigmas: Vector) -> None:
         self.sigmas = sigmas
         q, s = rates[:, None, None], sigmas[None, :, None]
         exponent = (2 * np.concatenate([_POINTS * s, 1 + _POINTS * s], axis=2) - 1) / (2 * s * s)
@@ -151,7 +151,7 @@ class _Losses:
             self._loss = np.logaddexp(np.log1p(-q), np.log(q) + exponent)
             self._mass = np.log(np.concatenate([(1 - q) * normal, q * normal], axis=2))
 
-    def moments(self, z: float) -> FloatArray:
+    def moments(self, z: float) -> Vector:
         """ln E[e^(zL)], a row for each rate and a column for each sigma."""
         tilted = self._mass + z * self._loss
         peak = tilted.max(axis=2, keepdims=True)

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from crescendo.core.arrays import Ints
 from crescendo.core.terms import Terms
-from crescendo.data.records import IntArray
 from crescendo.errors import ConfigError
 from crescendo.objectives.base import Objective
 from crescendo.privacy.accounting import renyi
@@ -61,7 +61,7 @@ class Guarantee:
         """sqrt(T) sigma, or the root of the sum of the rounds' squares."""
         return self.certificate.sigma.aggregated(self.certificate.terms.rounds)
 
-    def mechanism(self, c: int, rows: IntArray, seed: int, noise: bool = True) -> Private:
+    def mechanism(self, c: int, rows: Ints, seed: int, noise: bool = True) -> Private:
         """Client c's own, on seeded noise. Without noise it draws and clips the same, and no epsilon is ever stated for it."""
         made = self.certificate if noise else dataclasses.replace(self.certificate, sigma=Sigmas.constant(0.0))
         return Private(made, c, rows, SeededSource(seed, c))

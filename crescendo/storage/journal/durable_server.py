@@ -26,9 +26,9 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 
-from crescendo.core.messages import Broadcast, Settled, Vector, Word
+from crescendo.core.arrays import Bools, Floats, Vector
+from crescendo.core.messages import Broadcast, Settled, Word
 from crescendo.core.terms import Terms
 from crescendo.errors import CrescendoError, DataError, Refused, UsageError
 from crescendo.storage.journal.journal import SEGMENT_BYTES, Journal, JournalFailed, lock_folder
@@ -65,7 +65,7 @@ class Published(NamedTuple):
 class _News(NamedTuple):
     word: Word  # to the clients of which something changed
     late: int
-    present: npt.NDArray[np.bool_]
+    present: Bools
 
 
 def digest_of(terms: str) -> str:
@@ -94,9 +94,9 @@ class DurableServer:
         self.folder, self.digest, self.notes = Path(folder), digest_of(terms), list[str]()
         # Taken in this order: one commit at a time; the state and the line; what is published.
         self._commits, self._guard, self._publishing = threading.RLock(), threading.RLock(), threading.Lock()
-        self.model: npt.NDArray[np.float64] = np.zeros(0)
+        self.model: Floats = np.zeros(0)
         self.k = self.epoch = self.late = 0  # late: updates applied after their round was complete without them
-        self.present: npt.NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)  # whom rounds wait for
+        self.present: Bools = np.zeros(0, dtype=np.bool_)  # whom rounds wait for
         self._changed: set[int] = set()  # clients of which something was submitted since the last commit
         self._settled: dict[int, Settled] = {}
         self._snapshot_at = self._snapshot_written = 0  # of the newest: entries, bytes of this process

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from crescendo.core.messages import Pair, Vector
+from crescendo.core.arrays import Vector
+from crescendo.core.messages import Pair
 from crescendo.core.vectors import WIRES, Raw, decode, item_bytes
 from crescendo.errors import DataError
 

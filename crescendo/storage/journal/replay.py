@@ -5,16 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
+from crescendo.core.arrays import Floats
 from crescendo.errors import DataError
 from crescendo.storage.journal.journal import read_records
 from crescendo.storage.journal.journal_entries import Opened, Received, Summed, delta_of, from_bytes
 
 
-def replay(folder: str | Path) -> npt.NDArray[np.float64]:
+def replay(folder: str | Path) -> Floats:
     """The model that the journal adds up to, from its first entry on, in its order; the folder may be in use."""
-    model: npt.NDArray[np.float64] | None = None
+    model: Floats | None = None
     for record in read_records(Path(folder)):
         entry = from_bytes(record.kind, record.body)
         if isinstance(entry, Opened):

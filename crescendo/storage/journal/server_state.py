@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from crescendo.core.messages import Settled, Sum, Update, Vector
+from crescendo.core.arrays import Vector
+from crescendo.core.messages import Settled, Sum, Update
 from crescendo.core.server import Server
 from crescendo.core.terms import Terms
 from crescendo.errors import PeerError, UsageError

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from crescendo.audit.check import Check
 from crescendo.audit.driving.evidence import Draws
 from crescendo.audit.scores import Group, Tested, combined, count_score, normal_p, squares_p
+from crescendo.core.arrays import Floats, Ints
 
 MOST_PAIRS, MOST_RECORDS = 40_000, 30_000
 
@@ -32,7 +32,7 @@ def test(draws: Draws, rng: np.random.Generator) -> Tested:
     return combined(*_by_lag(np.concatenate(pairs), apart), *_again(np.array(unions)), *_between(between))
 
 
-def _again(scores: npt.NDArray[np.float64]) -> list[Group]:
+def _again(scores: Floats) -> list[Group]:
     """Records that were in any round before: by round, and over all rounds."""
     by_round = scores.sum(axis=0) / np.sqrt(max(1, len(scores)))
     total = float(scores.sum() / np.sqrt(max(1, scores.size)))
@@ -45,14 +45,14 @@ def _again(scores: npt.NDArray[np.float64]) -> list[Group]:
     ]
 
 
-def _between(scores: list[npt.NDArray[np.float64]]) -> list[Group]:
+def _between(scores: list[Floats]) -> list[Group]:
     values = np.array([each.sum() / np.sqrt(len(each)) for each in scores])
     return [
         Group(normal_p(values), lambda at: f"seeds {at} and {at + 1} draw the same records too often or too rarely")
     ]
 
 
-def _by_lag(scores: npt.NDArray[np.float64], apart: npt.NDArray[np.int64]) -> list[Group]:
+def _by_lag(scores: Floats, apart: Ints) -> list[Group]:
     lags, place = np.unique(apart, return_inverse=True)
     counts = np.bincount(place, minlength=len(lags))
     sums = np.bincount(place, scores, minlength=len(lags)) / np.sqrt(counts)

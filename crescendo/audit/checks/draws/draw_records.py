@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from crescendo.audit.check import Check
 from crescendo.audit.driving.evidence import Draws
 from crescendo.audit.scores import Group, Tested, combined, count_score, normal_p, sum_p
+from crescendo.core.arrays import Ints
 
 PARTS = 16
 
@@ -26,7 +26,7 @@ def test(draws: Draws, rng: np.random.Generator) -> Tested:
 
         by_part = hits.sum(axis=(0, 1))
 
-        def says(place: int, name: str = name, by_part: npt.NDArray[np.int64] = by_part) -> str:
+        def says(place: int, name: str = name, by_part: Ints = by_part) -> str:
             return f"{by_part[place]:,} draws of records in {name} {place} of {PARTS}, of {by_part.sum():,} in all"
 
         groups.append(Group(normal_p(scores), says))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from crescendo.audit.check import Check
 from crescendo.audit.dependence import dependent
 from crescendo.audit.driving.evidence import Draws
 from crescendo.audit.scores import Group, Tested, along, always, bins_p, combined, ends_p, normal_p
+from crescendo.core.arrays import Floats
 
 BINS, WIDTH, MOST = 32, 24, 20_000
 
@@ -45,7 +45,7 @@ def repeats(draws: Draws, rng: np.random.Generator) -> Tested:
     return Tested(min(1.0, len(tags) ** 2 * 2.0**-54) if twice else 1.0, says)
 
 
-def _table(draws: Draws) -> npt.NDArray[np.float64]:
+def _table(draws: Draws) -> Floats:
     """The first tags of every draw, by seed, round and place; NaN where there are fewer."""
     table = np.full((len(draws.tags), len(draws.rounds), WIDTH), np.nan)
     for s, seed in enumerate(draws.tags):
@@ -54,7 +54,7 @@ def _table(draws: Draws) -> npt.NDArray[np.float64]:
     return table
 
 
-def _numbers(draws: Draws) -> npt.NDArray[np.float64]:
+def _numbers(draws: Draws) -> Floats:
     """The drawn records' numbers, as large above the middle as below it."""
     numbers = np.concatenate([np.empty(0), *(each for seed in draws.members for each in seed)])
     return numbers - (draws.records - 1) / 2

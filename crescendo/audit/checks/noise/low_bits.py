@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from crescendo.audit.check import Check
 from crescendo.audit.driving.evidence import Noise
 from crescendo.audit.scores import Group, Tested, combined, count_p
+from crescendo.core.arrays import Floats, Ints
 
 BITS = 8  # a parity is as likely even as odd for each of the 255 subsets of this many bits
 MODULI = (3, 5, 7)
@@ -29,14 +29,14 @@ def test(noise: Noise, rng: np.random.Generator) -> Tested:
     for modulus in MODULI:
         rest = np.bincount(np.mod(units, modulus).astype(np.int64), minlength=modulus)
 
-        def says(place: int, modulus: int = modulus, rest: npt.NDArray[np.int64] = rest) -> str:
+        def says(place: int, modulus: int = modulus, rest: Ints = rest) -> str:
             return f"{rest[place]:,} of {n:,} multiples of the grid leave {place} by {modulus}"
 
         groups.append(Group(count_p(rest, n, 1 / modulus, rng), says))
     return combined(*groups)
 
 
-def _walsh(counts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _walsh(counts: Floats) -> Floats:
     """The sum of (-1)^(parity of the bits of b in m) over all b, for every m."""
     found = counts.copy()
     for bit in range(BITS):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
 from crescendo.audit.check import Check
 from crescendo.audit.checks.noise.noise_tails import tails
 from crescendo.audit.driving.evidence import TRACKED, Noise
 from crescendo.audit.scores import Group, Tested, along, always, combined, mean_and_spread, normal_p, squares_score
+from crescendo.core.arrays import Floats
 
 CLASSES = ((0, 0), (1, 1), (2, 2), (3, 4), (5, 8), (9, 10**9))
 LAGS = 8
@@ -32,7 +32,7 @@ def tails_by_size(noise: Noise, rng: np.random.Generator) -> Tested:
     return combined(*(tails(values, what) for what, values in _classes(noise)))
 
 
-def _classes(noise: Noise) -> Iterator[tuple[str, npt.NDArray[np.float64]]]:
+def _classes(noise: Noise) -> Iterator[tuple[str, Floats]]:
     for low, high in CLASSES:
         values = noise.z[(noise.drawn >= low) & (noise.drawn <= high)]
         values = values[np.isfinite(values)]
@@ -86,7 +86,7 @@ def with_tags(noise: Noise, rng: np.random.Generator) -> Tested:
             tags = noise.tags[:, :, k].reshape(-1, 1)
             scores = along(np.broadcast_to(tags, columns.shape).T, columns.T)
 
-            def says(place: int, kind: str = kind, k: int = k, scores: npt.NDArray[np.float64] = scores) -> str:
+            def says(place: int, kind: str = kind, k: int = k, scores: Floats = scores) -> str:
                 return f"tag {k} goes with the {kind} at coordinate {place} by {scores[place]:.1f} standard deviations"
 
             groups.append(Group(normal_p(scores), says))

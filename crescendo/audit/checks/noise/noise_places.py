@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from crescendo.audit.check import Check
 from crescendo.audit.driving.evidence import Noise
 from crescendo.audit.scores import Group, Tested, combined, mean_and_spread, squares_p
+from crescendo.core.arrays import Ints
 
 
-def _by(noise: Noise, axis: tuple[int, ...], name: str, labels: npt.NDArray[np.int64]) -> Tested:
+def _by(noise: Noise, axis: tuple[int, ...], name: str, labels: Ints) -> Tested:
     squares, count = noise.squares(axis)
     sums = np.nansum(noise.z, axis=axis)
     means, spreads = mean_and_spread(sums, squares, count)

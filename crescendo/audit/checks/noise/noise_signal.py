@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from crescendo.audit.check import Check
 from crescendo.audit.driving.evidence import Noise
 from crescendo.audit.scores import Group, Tested, along, combined, normal_p, squares_p
+from crescendo.core.arrays import Floats
 
-Floats = npt.NDArray[np.float64]
 PARTS = 8
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from crescendo.audit.check import Check
 from crescendo.audit.driving.evidence import Noise
 from crescendo.audit.scores import Group, Tested, combined, ends_p
-
-Floats = npt.NDArray[np.float64]
+from crescendo.core.arrays import Floats
 
 
 def tails(values: Floats, what: str) -> Group:

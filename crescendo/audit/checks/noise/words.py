@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from crescendo.audit.check import Check
 from crescendo.audit.driving.evidence import Words
 from crescendo.audit.scores import Group, Tested, combined, count_p
+from crescendo.core.arrays import Ints
 
 
 def bits(words: Words, rng: np.random.Generator) -> Tested:
@@ -26,7 +26,7 @@ def bits(words: Words, rng: np.random.Generator) -> Tested:
             continue
         ones = np.array([int(((values >> np.uint64(bit)) & np.uint64(1)).sum()) for bit in range(64)])
 
-        def says(place: int, name: str = name, ones: npt.NDArray[np.int64] = ones, n: int = len(values)) -> str:
+        def says(place: int, name: str = name, ones: Ints = ones, n: int = len(values)) -> str:
             return f"bit {place} of the random words{name}: {ones[place]:,} of {n:,} are 1"
 
         groups.append(Group(count_p(ones, len(values), 0.5, rng), says))
