@@ -28,7 +28,7 @@ F = np.float64
 
 
 @compiled
-def slope(margin: float, y: float) -> float:
+def _slope(margin: float, y: float) -> float:
     """d/dz log(1 + exp(-y z)) = -y / (1 + exp(y z)), without overflow."""
     m = y * margin
     if m >= 0.0:
@@ -64,7 +64,7 @@ def _clipped_with_care(g: float, clip: float, x: Array, ones: float) -> float:
 
 
 @compiled
-def fold(u: Array, scale: float, lo: int, hi: int) -> None:
+def _fold(u: Array, scale: float, lo: int, hi: int) -> None:
     """Multiply the scale into the block; a zero or non-finite scale does there what it would do to the model."""
     for j in range(lo, hi):
         u[j] *= scale
@@ -100,7 +100,7 @@ def advance_sparse(
             first, stop = ends[h - 1] if h > 0 else 0, ends[h]
             scale *= 1.0 - step * l2
             if not SMALLEST <= abs(scale) <= LARGEST:
-                fold(u, scale, lo, hi)
+                _fold(u, scale, lo, hi)
                 scale = 1.0
         for i in range(first, stop):
             r = U(rows[i])
@@ -120,7 +120,7 @@ def advance_sparse(
                     inside += F(u[last])
                 else:
                     outside += F(u[last])
-            g = slope(scale * inside + outside, y[r])
+            g = _slope(scale * inside + outside, y[r])
             if clip > 0.0:
                 square = 1.0 if intercept else 0.0
                 for p in range(a, b):
@@ -132,7 +132,7 @@ def advance_sparse(
             if single and l2 != 0.0:  # the margin was taken before the shrink, as in w - eta (g(w) + l2 w)
                 scale *= 1.0 - step * l2
                 if not SMALLEST <= abs(scale) <= LARGEST:
-                    fold(u, scale, lo, hi)
+                    _fold(u, scale, lo, hi)
                     scale = 1.0
             by = step * g / scale
             if by == 0.0 and clip > 0.0:  # a gradient that counts as 0 must not touch the model: 0 * inf is not 0
@@ -177,7 +177,7 @@ def advance_dense(
             first, stop = ends[h - 1] if h > 0 else 0, ends[h]
             scale *= 1.0 - step * l2
             if not SMALLEST <= abs(scale) <= LARGEST:
-                fold(u, scale, lo, hi)
+                _fold(u, scale, lo, hi)
                 scale = 1.0
         for i in range(first, stop):
             r = U(rows[i])
@@ -206,7 +206,7 @@ def advance_dense(
                     inside += F(u[last])
                 else:
                     outside += F(u[last])
-            g = slope(scale * inside + outside, y[r])
+            g = _slope(scale * inside + outside, y[r])
             if clip > 0.0:
                 square = 1.0 if intercept else 0.0
                 for k in range(features):
@@ -218,7 +218,7 @@ def advance_dense(
             if single and l2 != 0.0:
                 scale *= 1.0 - step * l2
                 if not SMALLEST <= abs(scale) <= LARGEST:
-                    fold(u, scale, lo, hi)
+                    _fold(u, scale, lo, hi)
                     scale = 1.0
             by = step * g / scale
             if by == 0.0 and clip > 0.0:
@@ -255,7 +255,7 @@ def sum_sparse(
         for p in range(indptr[r], indptr[r + 1]):
             margin += F(values[p]) * w[indices[p]]
             square += F(values[p]) * F(values[p])
-        g = slope(margin, y[r])
+        g = _slope(margin, y[r])
         if clip > 0.0:
             if g - g + square < math.inf:
                 g = _clipped(g, square, clip)
@@ -279,7 +279,7 @@ def sum_dense(total: Array, w: Array, x: Array, features: int, y: Array, rows: A
         for j in range(features):
             margin += F(x[r, j]) * w[j]
             square += F(x[r, j]) * F(x[r, j])
-        g = slope(margin, y[r])
+        g = _slope(margin, y[r])
         if clip > 0.0:
             if g - g + square < math.inf:
                 g = _clipped(g, square, clip)
