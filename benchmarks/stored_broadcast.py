@@ -34,7 +34,7 @@ from crescendo.config.to_terms import terms_text
 from crescendo.core.messages import Settled
 from crescendo.core.vectors import encode
 from crescendo.federation.agreement import Agreement, build_terms
-from crescendo.federation.own_records import Source
+from crescendo.federation.own_records import RecordSource
 from crescendo.federation.policy import Policy
 from crescendo.network.client.join import join
 from crescendo.network.client.participant import Participant
@@ -188,7 +188,13 @@ def take_part(port: str, folder: Path) -> None:
 
     policy = Policy(epsilon=1e6, delta=1e-3)
     with patch.object(Participant, "hear", noted):
-        join(Endpoint(f"127.0.0.1:{port}"), "client 0", Source(str(folder / "records.npz")), folder / "state", policy)
+        join(
+            Endpoint(f"127.0.0.1:{port}"),
+            "client 0",
+            RecordSource(str(folder / "records.npz")),
+            folder / "state",
+            policy,
+        )
     (folder / "stored.json").write_text(json.dumps(stored))
 
 

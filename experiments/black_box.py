@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from crescendo.audit.black_box.black_box import BlackBoxReport, Claim, attack
-from crescendo.audit.black_box.callable_mechanism import Mechanism
+from crescendo.audit.black_box.callable_mechanism import CallableMechanism
 from crescendo.audit.black_box.neighbours import Neighbours, pairs
 from crescendo.privacy.accounting.accountant import account
 from crescendo.privacy.accounting.events import PoissonGaussian
@@ -46,7 +46,7 @@ class Case:
     def attacked(self, runs: int, seed: int, **options: Any) -> BlackBoxReport:
         claim = Claim(self.epsilon, self.delta, neighbours=self.neighbours, **options)
         chosen = pairs(self.records, self.neighbours, None if self.canaries is None else list(self.canaries))
-        mechanism = Mechanism(self.name, lambda records, rng: self.many(records, rng, 1)[0], self.many)
+        mechanism = CallableMechanism(self.name, lambda records, rng: self.many(records, rng, 1)[0], self.many)
         return attack(self.name, mechanism.run, chosen, claim, runs=runs, seed=seed)
 
 

@@ -51,16 +51,7 @@ LIBRARIES: dict[str, set[str]] = {"errors": set(), "core": {"numpy", "xxhash"}, 
 
 KNOWN_IMPORTS: set[str] = set()
 KNOWN_CYCLES: set[str] = set()
-KNOWN_NAMES: set[str] = {
-    "Condition",
-    "Joined",
-    "Limits",
-    "Mechanism",
-    "Sizes",
-    "Source",
-    "VoidRound",
-    "scores.py",
-}
+KNOWN_NAMES: set[str] = {}
 KNOWN_FOLDERS: set[str] = set()
 
 

@@ -94,7 +94,7 @@ def join(
         allowed = read_policy(policy)
 
         from crescendo.cli.addresses import place
-        from crescendo.federation.own_records import Source, check_source
+        from crescendo.federation.own_records import RecordSource, check_source
         from crescendo.network.client.join import check_name
         from crescendo.network.client.join import join as run
         from crescendo.network.transport.channels import Backoff
@@ -102,7 +102,7 @@ def join(
         from crescendo.objectives import read_model
 
         check_address(address, certs)
-        source = Source(data, folder, label, part, test)
+        source = RecordSource(data, folder, label, part, test)
         check_name(name)
         check_source(source)
         backoff = Backoff() if give_up_after is None else Backoff(give_up=give_up_after)

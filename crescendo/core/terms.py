@@ -21,14 +21,14 @@ from crescendo.errors import UsageError
 CACHED_NUMBERS = 4_000_000  # shares are kept for as many rounds as fit into this many numbers
 
 
-class _Sizes(Protocol):
+class _SizeRule(Protocol):
     """Slots of round i over all clients, and their sum before round i."""
 
     def __call__(self, i: int) -> int: ...
     def before(self, i: int) -> int: ...
 
 
-class _Steps(Protocol):
+class _StepRule(Protocol):
     """The step size at label t; ``per`` says whether a round looks it up once or at every slot."""
 
     @property
@@ -36,7 +36,7 @@ class _Steps(Protocol):
     def at(self, t: Any) -> Any: ...
 
 
-class _Delay(Protocol):
+class _DelayRule(Protocol):
     """The permissible delay tau(t)."""
 
     def __call__(self, t: Any) -> Any: ...
@@ -51,12 +51,12 @@ class Terms:
     round.
     """
 
-    sizes: _Sizes
-    steps: _Steps
+    sizes: _SizeRule
+    steps: _StepRule
     weights: tuple[float, ...]
     rounds: int
     ahead: int | None = None
-    tau: _Delay | None = None
+    tau: _DelayRule | None = None
     shares_by: Literal["expected", "coin"] = "expected"
     seed: int = 0
     blocks: int = 1

@@ -29,7 +29,7 @@ from crescendo.federation.terms_tables import Run, tables_of
 from crescendo.objectives.base import Objective, squared_lengths
 from crescendo.privacy.accounting.events import PoissonGaussian
 from crescendo.privacy.mechanisms.certificate import Certificate, certify, usual_delta
-from crescendo.privacy.mechanisms.norm_limits import Limits
+from crescendo.privacy.mechanisms.norm_limits import NormLimits
 from crescendo.privacy.mechanisms.sigmas import Sigmas
 from crescendo.schedules import ScheduleCertificate
 
@@ -67,9 +67,9 @@ class Agreement:
         return int(self.objective.size)
 
     @cached_property
-    def limits(self) -> Limits:
+    def limits(self) -> NormLimits:
         """How long an update can be."""
-        return Limits(self.certificate, self.size, self.objective.traits.l2)
+        return NormLimits(self.certificate, self.size, self.objective.traits.l2)
 
     @property
     def mechanism(self) -> str:

@@ -20,7 +20,7 @@ from crescendo.privacy.mechanisms.admission import admitted, enough_declared, mo
 
 
 @dataclass(frozen=True)
-class Source:
+class RecordSource:
     """Where a client's records are. ``part`` is for trials: the part that a simulation would give to this client."""
 
     name: str
@@ -30,7 +30,7 @@ class Source:
     test: float = 0.0
 
 
-def check_source(source: Source) -> None:
+def check_source(source: RecordSource) -> None:
     """Refuse a mistake in how the records are named, before anybody is asked for terms; no record is read."""
     if not source.name.strip():
         raise UsageError("the records have no name; give a file, or a name of `crescendo data list`, with --data")
@@ -47,7 +47,7 @@ def check_source(source: Source) -> None:
     _check_columns(source)
 
 
-def _check_columns(source: Source) -> None:
+def _check_columns(source: RecordSource) -> None:
     """A mistyped column is found by the header line of the file."""
     columns, by = columns_of(source.name, source.folder), source.part or ""
     if columns is None:
@@ -75,7 +75,7 @@ class Own:
     def left_out(self) -> int:
         return self.unreadable + self.other_label + self.not_finite
 
-    def tell(self, source: Source, log: Log) -> None:
+    def tell(self, source: RecordSource, log: Log) -> None:
         """Counts only, in the client's own log; nothing of this is sent to anybody."""
         used, why = len(self.records), {"unreadable": self.unreadable, "other_label": self.other_label}
         log("records", used=used, left_out=self.left_out, **why, not_finite=self.not_finite)
@@ -87,7 +87,7 @@ class Own:
             )
 
 
-def _label_of(source: Source) -> str:
+def _label_of(source: RecordSource) -> str:
     if source.label is not None:
         return f"the column '{source.label}'"
     return "what is read as their label" if columns_of(source.name, source.folder) is None else "the last column"
@@ -97,7 +97,7 @@ class Unfit(DataError):
     """The records are not what the terms are about. What it says is for the client's own log, and never sent."""
 
 
-def own_records(source: Source, agreed: Agreement, me: int) -> Own:
+def own_records(source: RecordSource, agreed: Agreement, me: int) -> Own:
     """The records that client ``me`` works on: of the agreed classes, and under privacy shortened to the norm bound.
 
     `join` calls this before it signs, so that a file of another shape costs nothing. Under privacy the shape of a file (that it
@@ -110,7 +110,7 @@ def own_records(source: Source, agreed: Agreement, me: int) -> Own:
         raise Unfit(str(error)) from error
 
 
-def _private_records(source: Source, agreed: Agreement, me: int) -> Own:
+def _private_records(source: RecordSource, agreed: Agreement, me: int) -> Own:
     assert agreed.certificate is not None and agreed.classes is not None, "private terms name their classes"
     path, declared = file_of(source.name, source.folder), agreed.certificate.records[me]
     if path is None:
@@ -137,7 +137,7 @@ def _private_records(source: Source, agreed: Agreement, me: int) -> Own:
     return replace(found, records=shortened.take(np.flatnonzero(fits)))
 
 
-def _records(source: Source, agreed: Agreement, me: int) -> Own:
+def _records(source: RecordSource, agreed: Agreement, me: int) -> Own:
     """Without privacy: a file that has a fault is refused with its line."""
     path = file_of(source.name, source.folder)
     if path is None or agreed.classes is None or source.part is not None:
@@ -160,14 +160,14 @@ def _width(path: Path, agreed: Agreement) -> int | None:
     return agreed.features if readers.kind_of(path) == "libsvm" else None
 
 
-def _check_features(records: Records, source: Source, agreed: Agreement) -> None:
+def _check_features(records: Records, source: RecordSource, agreed: Agreement) -> None:
     if records.features != agreed.features:
         raise DataError(
             f"{source.name} has {records.features} features and the terms say {agreed.features}; use the agreed ones"
         )
 
 
-def _part(source: Source, agreed: Agreement, me: int) -> Own:
+def _part(source: RecordSource, agreed: Agreement, me: int) -> Own:
     """A source by its name, or, for trials, a part of the records that have one of the agreed classes."""
     by = source.part or ""
     dataset = load(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.stats import beta, binom
 
 from crescendo.audit.black_box.black_box import Claim, attack
-from crescendo.audit.black_box.callable_mechanism import Mechanism
+from crescendo.audit.black_box.callable_mechanism import CallableMechanism
 from crescendo.audit.black_box.distinguishers import best_rule, learn
 from crescendo.audit.black_box.epsilon_bounds import _epsilon_of_shift, epsilon_bound, gaussian_bound, spared
 from crescendo.audit.black_box.neighbours import Pair, canaries, pairs
@@ -214,29 +214,29 @@ PAIR = Pair("2 records and one more: zero", np.ones((2, 3)), np.ones((3, 3)))
 def test_what_goes_wrong_in_a_mechanism_is_one_sentence(release: Any, words: str) -> None:
     rng = np.random.Generator(np.random.PCG64(0))
     with pytest.raises(ConfigError, match=re.escape(words)) as error:
-        Mechanism("mine", release).run(PAIR, np.array([False, True]), rng)
+        CallableMechanism("mine", release).run(PAIR, np.array([False, True]), rng)
     assert "\n" not in str(error.value)
 
 
 def test_a_mechanism_may_return_a_number_a_list_of_arrays_or_change_its_records() -> None:
     rng, coins = np.random.Generator(np.random.PCG64(0)), np.array([True, False, True])
-    assert Mechanism("n", lambda r, g: int(r.sum())).run(PAIR, coins, rng).tolist() == [[9], [6], [9]]
-    parts = Mechanism("l", lambda r, g: [np.ones((2, 2)), [3], 4.0]).run(PAIR, coins, rng)
+    assert CallableMechanism("n", lambda r, g: int(r.sum())).run(PAIR, coins, rng).tolist() == [[9], [6], [9]]
+    parts = CallableMechanism("l", lambda r, g: [np.ones((2, 2)), [3], 4.0]).run(PAIR, coins, rng)
     assert parts.shape == (3, 6) and parts[0].tolist() == [1, 1, 1, 1, 3, 4]
 
     def greedy(records: Any, rng: Any) -> Any:
         records *= 2
         return records.sum()
 
-    assert Mechanism("g", greedy).run(PAIR, coins, rng).tolist() == [[18], [12], [18]]
+    assert CallableMechanism("g", greedy).run(PAIR, coins, rng).tolist() == [[18], [12], [18]]
 
 
 def test_many_releases_at_once_are_put_in_the_order_of_the_coins() -> None:
     rng, coins = np.random.Generator(np.random.PCG64(0)), np.array([True, False, True])
-    found = Mechanism("m", lambda r, g: 0, lambda r, g, runs: np.full((runs, 2), len(r))).run(PAIR, coins, rng)
+    found = CallableMechanism("m", lambda r, g: 0, lambda r, g, runs: np.full((runs, 2), len(r))).run(PAIR, coins, rng)
     assert found.tolist() == [[3, 3], [2, 2], [3, 3]]
     with pytest.raises(ConfigError, match="a row for each run"):
-        Mechanism("m", lambda r, g: 0, lambda r, g, runs: np.zeros(2)).run(PAIR, np.array([True] * 3), rng)
+        CallableMechanism("m", lambda r, g: 0, lambda r, g, runs: np.zeros(2)).run(PAIR, np.array([True] * 3), rng)
 
 
 def test_a_release_of_many_numbers_is_attacked_in_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from crescendo.config.loading import read
 from crescendo.config.to_terms import terms_text
 from crescendo.errors import Refused, UsageError
 from crescendo.federation.agreement import build_terms
-from crescendo.federation.own_records import Source
+from crescendo.federation.own_records import RecordSource
 from crescendo.federation.policy import Policy
 from crescendo.network.client.join import Joined, join
 from crescendo.network.transport.certificates import make_certificates
@@ -63,7 +63,7 @@ def joins(
 ) -> asyncio.Task[Joined]:
     """A client in a thread of its own."""
     allowed = Policy.model_validate({**OPEN, **policy})
-    source = Source(str(records(folder)))
+    source = RecordSource(str(records(folder)))
     return asyncio.create_task(
         asyncio.to_thread(join, where, name, source, folder / "client", allowed, log=log, backoff=backoff)
     )
@@ -115,7 +115,7 @@ def test_a_folder_that_may_have_more_to_do_waits_for_the_server(what: str, tmp_p
                 plan = agreed.plan(0)
                 ledger.sign("next", agreed.digest, "client 0", plan, 1e-9, lambda events, delta: float("inf"))
         name = "mallory" if what == "another name" else "client 0"
-        source, allowed = Source(str(records(tmp_path))), Policy.model_validate(OPEN)
+        source, allowed = RecordSource(str(records(tmp_path))), Policy.model_validate(OPEN)
         with pytest.raises(Unreachable):
             await asyncio.to_thread(
                 join, nowhere(), name, source, tmp_path / "client", allowed, backoff=Backoff(0.01, 0.01, 0.05)

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from crescendo.cli.main import app
 from crescendo.config.loading import read, write
 from crescendo.errors import CrescendoError, Refused
-from crescendo.federation.own_records import Source
+from crescendo.federation.own_records import RecordSource
 from crescendo.federation.policy import Policy
 from crescendo.network.client.join import CANNOT, Joined, join
 from crescendo.network.server.liveness import LivenessLimits
@@ -44,7 +44,7 @@ async def joined(on: Stage, folder: Path, policy: dict[str, Any], name: str = "c
         join,
         Endpoint(f"127.0.0.1:{on.port}"),
         name,
-        Source(str(records(folder))),
+        RecordSource(str(records(folder))),
         folder / "client",
         Policy.model_validate(policy),
         log=lambda event, **facts: noted.append({"event": event, **facts}),

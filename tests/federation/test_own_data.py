@@ -13,7 +13,7 @@ from crescendo.config.loading import read
 from crescendo.config.to_terms import terms_text
 from crescendo.errors import DataError, UsageError
 from crescendo.federation.agreement import Agreement, build_terms
-from crescendo.federation.own_records import Own, Source, check_source, own_records
+from crescendo.federation.own_records import Own, RecordSource, check_source, own_records
 from crescendo.federation.policy import Policy
 from crescendo.network.client.join import join
 from crescendo.network.transport.channels import Backoff, Endpoint
@@ -37,21 +37,21 @@ def table(folder: Path, records: int = 12) -> Path:
     return path
 
 
-def told(own: Own, source: Source) -> list[dict[str, Any]]:
+def told(own: Own, source: RecordSource) -> list[dict[str, Any]]:
     lines: list[dict[str, Any]] = []
     own.tell(source, lambda event, **facts: lines.append({"event": event, **facts}))
     return lines
 
 
 def test_the_label_that_was_agreed_on_leaves_nothing_out(tmp_path: Path) -> None:
-    source = Source(str(table(tmp_path)), label="late")
+    source = RecordSource(str(table(tmp_path)), label="late")
     assert told(own_records(source, agreed(), 0), source) == [
         {"event": "records", "used": 12, "left_out": 0, "unreadable": 0, "other_label": 0, "not_finite": 0}
     ]
 
 
 def test_a_wrong_label_column_that_drops_most_records_is_warned_of(tmp_path: Path) -> None:
-    source = Source(str(table(tmp_path)), label="hour")
+    source = RecordSource(str(table(tmp_path)), label="hour")
     counted, warned = told(own_records(source, agreed(), 0), source)
     assert counted == {"event": "records", "used": 4, "left_out": 8, "unreadable": 0, "other_label": 8, "not_finite": 0}
     assert warned["event"] == "most_left_out"
@@ -59,7 +59,7 @@ def test_a_wrong_label_column_that_drops_most_records_is_warned_of(tmp_path: Pat
 
 
 def test_a_wrong_label_column_that_drops_all_records_is_refused(tmp_path: Path) -> None:
-    source = Source(str(table(tmp_path)), label="year")
+    source = RecordSource(str(table(tmp_path)), label="year")
     with pytest.raises(DataError, match=r"none of the 12 records .* agreed classes 0, 1; .* the column 'year'"):
         own_records(source, agreed(), 0)
 
@@ -73,24 +73,24 @@ def test_a_mistyped_column_is_found_in_the_header_line(name: str, tmp_path: Path
     with pytest.raises(
         UsageError, match=r"--label asks for the column 'lat', and the columns of .* hour, a, b, year, late"
     ):
-        check_source(Source(str(tmp_path / name), label="lat"))
+        check_source(RecordSource(str(tmp_path / name), label="lat"))
     with pytest.raises(UsageError, match="--part asks for the column 'airline'"):
-        check_source(Source(str(tmp_path / name), part="column:airline"))
-    check_source(Source(str(tmp_path / name), label="late", part="column:hour"))
+        check_source(RecordSource(str(tmp_path / name), part="column:airline"))
+    check_source(RecordSource(str(tmp_path / name), label="late", part="column:hour"))
 
 
 def test_only_a_csv_has_a_label_column() -> None:
     with pytest.raises(UsageError, match="which wine is not; leave it out"):
-        check_source(Source("wine", label="late"))
+        check_source(RecordSource("wine", label="late"))
 
 
 def test_a_damaged_file_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "mine.csv.gz").write_bytes(b"no gzip at all")
     with pytest.raises(DataError, match="damaged"):
-        check_source(Source(str(tmp_path / "mine.csv.gz")))
+        check_source(RecordSource(str(tmp_path / "mine.csv.gz")))
     (tmp_path / "mine.csv").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(DataError, match="not UTF-8"):
-        check_source(Source(str(tmp_path / "mine.csv")))
+        check_source(RecordSource(str(tmp_path / "mine.csv")))
 
 
 def test_a_client_counts_its_records_in_its_own_log_and_nowhere_else(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_a_client_counts_its_records_in_its_own_log_and_nowhere_else(tmp_path: P
                 join,
                 Endpoint(f"127.0.0.1:{on.port}"),
                 "client 0",
-                Source(str(table(tmp_path, 60)), label="late"),
+                RecordSource(str(table(tmp_path, 60)), label="late"),
                 tmp_path / "client",
                 Policy.model_validate(OPEN),
                 log=lambda event, **facts: log.append({"event": event, **facts}),
@@ -118,7 +118,7 @@ def test_a_mistyped_label_leaves_no_state_folder(tmp_path: Path) -> None:
         join(
             Endpoint("127.0.0.1:1"),
             "client 0",
-            Source(str(table(tmp_path)), label="lat"),
+            RecordSource(str(table(tmp_path)), label="lat"),
             tmp_path / "client",
             Policy.model_validate(OPEN),
         )

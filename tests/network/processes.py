@@ -75,7 +75,7 @@ def run_server(run_file: str, port: int, state: str, log: str, linger: float) ->
 def run_client(client: Client) -> None:
     """The body of a client process."""
     from crescendo.errors import CrescendoError
-    from crescendo.federation.own_records import Source
+    from crescendo.federation.own_records import RecordSource
     from crescendo.federation.policy import Policy
     from crescendo.logs import JsonLog
     from crescendo.network.client.join import join
@@ -89,7 +89,7 @@ def run_client(client: Client) -> None:
             join(
                 Endpoint(f"127.0.0.1:{client.port}"),
                 client.name,
-                Source(client.data),
+                RecordSource(client.data),
                 Path(client.state),
                 Policy.model_validate(client.policy),
                 model=None if client.model is None else read_model(client.model),

@@ -45,7 +45,7 @@ def run_secured(what: str, folder: Path, port: int, certs: Path, log: Path) -> N
     """The body of a server's or client's process that proves who it is."""
     from crescendo.cli.addresses import listening, place
     from crescendo.config.loading import read_served
-    from crescendo.federation.own_records import Source
+    from crescendo.federation.own_records import RecordSource
     from crescendo.federation.policy import Policy
     from crescendo.logs import JsonLog
     from crescendo.network.client.join import join
@@ -59,7 +59,7 @@ def run_secured(what: str, folder: Path, port: int, certs: Path, log: Path) -> N
             serve_file(config, listening(address, certs), folder / "served", linger=600.0, log=said)
         else:
             c, policy = int(what), Policy.model_validate({"mechanisms": ["none"]})
-            source, state = Source(str(folder / f"part{c}.npz")), folder / f"client{c}"
+            source, state = RecordSource(str(folder / f"part{c}.npz")), folder / f"client{c}"
             backoff = Backoff(0.05, 0.5)
             join(place(address, certs), f"client {c}", source, state, policy, log=said, backoff=backoff)
 

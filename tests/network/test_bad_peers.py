@@ -21,7 +21,7 @@ import pytest
 from crescendo.core.vectors import decode
 from crescendo.federation.agreement import Agreement, build_terms
 from crescendo.network.protocol import wire_pb2 as pb
-from crescendo.privacy.mechanisms.norm_limits import Limits
+from crescendo.privacy.mechanisms.norm_limits import NormLimits
 from crescendo.storage.journal.durable_server import replay
 from crescendo.storage.journal.journal import read_records
 from crescendo.storage.journal.journal_entries import Received, from_bytes
@@ -118,7 +118,7 @@ def check_after(made: Federation, agreed: Agreement) -> None:
     entries = [from_bytes(record.kind, record.body) for record in read_records(made.journal)]
     received = [entry for entry in entries if isinstance(entry, Received)]
     assert len({(entry.round, entry.client) for entry in received}) == len(received)
-    limits = Limits(agreed.certificate, agreed.objective.size, agreed.objective.traits.l2)
+    limits = NormLimits(agreed.certificate, agreed.objective.size, agreed.objective.traits.l2)
     for c in GOOD:
         file = LedgerFile(made.folder / f"client{c}" / "ledger.sqlite", read_only=True)
         charges = {entry.body["round"]: entry.body["sha256"] for entry in file.entries if entry.kind == "charge"}

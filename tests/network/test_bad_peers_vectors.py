@@ -19,7 +19,7 @@ from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.network.protocol.tree_messages import NodeHello, to_parent
 from crescendo.network.protocol.vector_parts import Assembly, Part
 from crescendo.network.server import service
-from crescendo.privacy.mechanisms.norm_limits import Limits
+from crescendo.privacy.mechanisms.norm_limits import NormLimits
 from crescendo.storage.journal import journal_entries
 from crescendo.storage.journal.journal import read_records
 from tests.network.bad_sums import bad_sum, parsed
@@ -155,7 +155,7 @@ def test_what_once_was_a_hole(attack: Attack, tmp_path: Path) -> None:
 
 
 def no_norm_limit(patch: Patch) -> None:
-    patch.setattr(Limits, "longest", lambda *asked: np.inf)
+    patch.setattr(NormLimits, "longest", lambda *asked: np.inf)
 
 
 def nobody_looks_at_the_numbers(patch: Patch) -> None:

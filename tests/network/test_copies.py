@@ -13,7 +13,7 @@ import pytest
 
 from crescendo.core.messages import Settled
 from crescendo.errors import Refused
-from crescendo.federation.own_records import Source
+from crescendo.federation.own_records import RecordSource
 from crescendo.federation.policy import Policy
 from crescendo.network.client.join import join
 from crescendo.network.client.participant import Participant
@@ -28,7 +28,7 @@ NAMED: dict[str, Any] = {**TWO, "serve": {**TWO["serve"], "names": ["alice", "bo
 
 def joins(on: Stage, folder: Path, name: str = "client") -> asyncio.Task[Any]:
     """A real client in a thread of its own; it ends or is refused."""
-    source, policy = Source(str(records(folder))), Policy.model_validate(OPEN)
+    source, policy = RecordSource(str(records(folder))), Policy.model_validate(OPEN)
     where, backoff = Endpoint(f"127.0.0.1:{on.port}"), Backoff(0.02, 0.2, give_up=SOON)
     return asyncio.create_task(
         asyncio.to_thread(join, where, "client 0", source, folder / name, policy, backoff=backoff)

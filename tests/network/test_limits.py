@@ -23,7 +23,7 @@ from crescendo.network.server.service import Incoming, Service, Submission
 from crescendo.network.transport.channels import Endpoint, channel_to, join_on
 from crescendo.privacy.mechanisms.mechanism import Private
 from crescendo.privacy.mechanisms.noise import SeededSource
-from crescendo.privacy.mechanisms.norm_limits import Limits, length_of
+from crescendo.privacy.mechanisms.norm_limits import NormLimits, length_of
 from crescendo.storage.journal.durable_server import DurableServer
 from crescendo.storage.journal.journal_entries import NewEpoch
 from crescendo.worker import Worker
@@ -52,8 +52,8 @@ def agreed_on(mechanism: str, features: int, l2: float = 0.1, eta: float = 1.0, 
     return build_terms(terms_text(read(raw)))
 
 
-def limits_of(agreed: Agreement) -> Limits:
-    return Limits(agreed.certificate, agreed.objective.size, agreed.objective.traits.l2)
+def limits_of(agreed: Agreement) -> NormLimits:
+    return NormLimits(agreed.certificate, agreed.objective.size, agreed.objective.traits.l2)
 
 
 def records(features: int) -> Records:

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from scipy.special import log_ndtr
 
 from crescendo.errors import Refused, UsageError
-from crescendo.privacy.accounting.book import Account, Book, Plan, Promise, Total
+from crescendo.privacy.accounting.book import Account, Book, PlannedEvents, Promise, Total
 from crescendo.privacy.accounting.budget import Budget, down, sum_up
 from crescendo.privacy.accounting.events import Counted, PoissonGaussian, tally
 
@@ -42,7 +42,7 @@ def exact(events: Counted, delta: float) -> float:
     return high
 
 
-def signed(book: Book, name: str, plan: Plan, delta: float = 1e-7) -> Promise:
+def signed(book: Book, name: str, plan: PlannedEvents, delta: float = 1e-7) -> Promise:
     promise = book.quote(name, "terms", "me", plan, delta, exact)
     book.sign(promise)
     return promise

@@ -17,7 +17,7 @@ from crescendo.config.loading import read
 from crescendo.config.to_terms import terms_text
 from crescendo.errors import ConfigError, Refused
 from crescendo.federation.agreement import build_terms
-from crescendo.federation.own_records import Source, Unfit, own_records
+from crescendo.federation.own_records import RecordSource, Unfit, own_records
 from crescendo.federation.policy import Policy
 from crescendo.network.client.join import CANNOT, Joined, join
 from crescendo.network.transport.channels import Backoff, Endpoint
@@ -48,7 +48,7 @@ async def joined(on: Stage, folder: Path, data: Path, log: list[dict[str, Any]])
         join,
         Endpoint(f"127.0.0.1:{on.port}"),
         "client 0",
-        Source(str(data)),
+        RecordSource(str(data)),
         folder / "client",
         Policy.model_validate(ALLOWED),
         log=lambda event, **facts: log.append({"event": event, **facts}),
@@ -134,7 +134,7 @@ def test_a_file_that_is_no_such_table_is_refused_before_it_is_signed_for(
 ) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(Unfit) as error:
-        own_records(Source(str(tmp_path / name)), agreed(), 0)
+        own_records(RecordSource(str(tmp_path / name)), agreed(), 0)
     assert says in str(error.value) and str(error.value).isprintable()
 
 
@@ -151,12 +151,12 @@ def test_a_file_that_is_no_such_table_is_refused_before_it_is_signed_for(
 def test_arrays_of_another_shape_are_refused(tmp_path: Path, arrays: dict[str, Any], says: str) -> None:
     np.savez(tmp_path / "mine.npz", **arrays)
     with pytest.raises(Unfit, match=says):
-        own_records(Source(str(tmp_path / "mine.npz")), agreed(), 0)
+        own_records(RecordSource(str(tmp_path / "mine.npz")), agreed(), 0)
 
 
 def test_as_many_records_as_are_covered_are_taken_whatever_they_hold(tmp_path: Path) -> None:
     (tmp_path / "mine.csv").write_text(HEADER + GOOD * 8 + "x,1,1,0\n" * 32)
-    own = own_records(Source(str(tmp_path / "mine.csv")), agreed(), 0)
+    own = own_records(RecordSource(str(tmp_path / "mine.csv")), agreed(), 0)
     assert (len(own.records), own.unreadable) == (480, 32)
 
 
@@ -171,19 +171,19 @@ def test_what_offers_can_find_out_is_how_many_digits_the_number_of_records_has(d
 
 def test_an_empty_npz_is_a_table_without_records(tmp_path: Path) -> None:
     np.savez(tmp_path / "mine.npz", x=np.zeros((0, 3)), y=np.zeros(0))
-    assert own_records(Source(str(tmp_path / "mine.npz")), agreed(), 0).records.x.shape == (0, 3)
+    assert own_records(RecordSource(str(tmp_path / "mine.npz")), agreed(), 0).records.x.shape == (0, 3)
 
 
 def test_a_test_part_beside_a_clients_file_is_none_of_its_business(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("1 1:1\n")
     (tmp_path / "mine.t").write_text("no record\n")
-    assert len(own_records(Source(str(tmp_path / "mine")), agreed(), 0).records) == 1
+    assert len(own_records(RecordSource(str(tmp_path / "mine")), agreed(), 0).records) == 1
 
 
 def test_a_private_client_has_its_own_file_and_no_part_of_one(tmp_path: Path) -> None:
     (tmp_path / "all.csv").write_text(HEADER + GOOD)
     with pytest.raises(Unfit, match="must be this client's own records and no more"):
-        own_records(Source(str(tmp_path / "all.csv"), part="iid"), agreed(), 0)
+        own_records(RecordSource(str(tmp_path / "all.csv"), part="iid"), agreed(), 0)
 
 
 def test_private_terms_without_classes_are_neither_written_nor_taken() -> None:

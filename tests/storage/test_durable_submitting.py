@@ -12,7 +12,7 @@ from crescendo.core.server import ConflictingUpdate, DuplicateUpdate
 from crescendo.core.vectors import encode
 from crescendo.errors import PeerError
 from crescendo.storage.journal.durable_server import OtherInstance, Published
-from crescendo.storage.journal.journal_entries import Absent, Back, Entry, Joined, Left, Received, Summed, Voided
+from crescendo.storage.journal.journal_entries import Absent, Back, Entry, Left, Received, Registered, Summed, Voided
 from tests.storage.durable_play import INSTANCE, ROUNDS, SIZE, opened, state_of, update
 
 REFUSED: dict[str, Entry] = {
@@ -23,7 +23,7 @@ REFUSED: dict[str, Entry] = {
     "numbers that are not finite": Received(0, 0, "float32", np.full(SIZE, np.nan, dtype="<f4").tobytes()),
     "a void round of an unknown client": Voided(0, 9),
     "an impossible return": Back(0, ROUNDS),
-    "a joining stranger": Joined(9, INSTANCE),
+    "a joining stranger": Registered(9, INSTANCE),
     "an absent stranger": Absent(9),
     "a sum of nothing": Summed((), "float32", bytes(4 * SIZE)),
     "a sum with a stranger": Summed(((0, 0), (0, 9)), "float32", bytes(4 * SIZE)),
@@ -64,7 +64,7 @@ def test_a_repeated_update_is_dropped_and_one_with_other_bytes_is_an_alarm_befor
 
 def test_what_changes_nothing_is_not_written(tmp_path: Path) -> None:
     with opened(tmp_path) as server:
-        assert server.submit(Joined(0, INSTANCE)) and not server.submit(Joined(0, INSTANCE))
+        assert server.submit(Registered(0, INSTANCE)) and not server.submit(Registered(0, INSTANCE))
         assert server.submit(Back(0, 0)) and not server.submit(Back(0, 0))
         assert server.submit(Voided(0, 0, "lost")) and not server.submit(Voided(0, 0))
         assert server.submit(Absent(0)) and not server.submit(Absent(0))
@@ -82,22 +82,22 @@ def test_a_client_that_left_keeps_its_acknowledgements_and_is_refused(tmp_path: 
     with opened(tmp_path) as again:
         assert again.settled(0) == Settled(1)
         with pytest.raises(PeerError, match="left this run for good"):
-            again.submit(Joined(0, INSTANCE))
+            again.submit(Registered(0, INSTANCE))
 
 
 def test_another_instance_is_refused_before_and_after_a_restart(tmp_path: Path) -> None:
     with opened(tmp_path) as server:
-        server.submit(Joined(1, INSTANCE))
+        server.submit(Registered(1, INSTANCE))
         with pytest.raises(OtherInstance, match="registered as another instance"):
-            server.submit(Joined(1, "cd" * 16))
+            server.submit(Registered(1, "cd" * 16))
         server.commit()
     with opened(tmp_path) as again:
         with pytest.raises(OtherInstance):
-            again.submit(Joined(1, "cd" * 16))
+            again.submit(Registered(1, "cd" * 16))
         assert again.instances == {1: INSTANCE}
         again.snapshot()
     with opened(tmp_path) as again, pytest.raises(OtherInstance):
-        again.submit(Joined(1, "cd" * 16))
+        again.submit(Registered(1, "cd" * 16))
 
 
 def test_the_last_round_that_a_client_spoke_of_outlives_a_snapshot(tmp_path: Path) -> None:

@@ -9,11 +9,11 @@ from crescendo.storage.journal.journal_entries import (
     Absent,
     Back,
     Entry,
-    Joined,
     Left,
     NewEpoch,
     Opened,
     Received,
+    Registered,
     Summed,
     Voided,
     from_bytes,
@@ -24,7 +24,7 @@ from tests.storage.durable_play import INSTANCE, START, TERMS
 
 def test_every_kind_of_entry_comes_back_from_its_bytes() -> None:
     entries: list[Entry] = [
-        Joined(1, INSTANCE),
+        Registered(1, INSTANCE),
         Voided(2**40, 1, "a “reason”"),
         Absent(1),
         Back(1, -1),

@@ -16,7 +16,7 @@ from crescendo.privacy.accounting.budget import Budget
 from crescendo.privacy.accounting.events import PoissonGaussian
 from crescendo.storage.ledger.ledger_file import LedgerFile
 from crescendo.storage.ledger.offers import TooManyOffers
-from crescendo.storage.ledger.open_ledger import VoidRound, open_ledger
+from crescendo.storage.ledger.open_ledger import BytesGone, open_ledger
 from tests.storage.ledger_play import BUDGET, PLAN, begun, cheap, store
 
 
@@ -61,7 +61,7 @@ def test_acknowledged_bytes_are_dropped_and_the_charge_stays(path: Path) -> None
         ledger.acknowledge("f", Settled(1, frozenset({2})))
         assert [i for i, _ in ledger.unacknowledged("f")] == [1, 4]
         assert ledger.summary(cheap)["federations"][0]["charged"] == 4
-        with pytest.raises(VoidRound, match="round 2 of federation 'f' was released and its bytes are gone"):
+        with pytest.raises(BytesGone, match="round 2 of federation 'f' was released and its bytes are gone"):
             store(ledger, 2, b"fresh noise")
         assert ledger.void("f", Settled(3)) == []
         assert ledger.void("f", Settled(2)) == [2]  # a server opened from an older state lacks it

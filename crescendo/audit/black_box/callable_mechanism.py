@@ -17,7 +17,7 @@ MOST_NUMBERS = 10_000_000  # in one release
 
 
 @dataclass
-class Mechanism:
+class CallableMechanism:
     """``call(records, rng)`` returns a release: an array, a number, or a list of arrays, of one shape in every run.
 
     ``many(records, rng, runs)``, where there is one, returns so many releases at once, a row for each.

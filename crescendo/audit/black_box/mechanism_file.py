@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from crescendo.audit.black_box.black_box import BlackBoxReport, Claim, Progress, attack
-from crescendo.audit.black_box.callable_mechanism import Mechanism
+from crescendo.audit.black_box.callable_mechanism import CallableMechanism
 from crescendo.audit.black_box.neighbours import Neighbours, Pair, pairs
 from crescendo.core.arrays import Array
 from crescendo.errors import ConfigError, CrescendoError, DataError
@@ -53,7 +53,7 @@ def attack_file(
         data = _records(found, records, shape)
         claim = _with_neighbours(claim, neighbours or getattr(found, "neighbours", "add"))
         chosen = pairs(data, claim.neighbours, _canaries(found, data))
-        mechanism = Mechanism(kind.rpartition(":")[2], found, getattr(found, "many", None))
+        mechanism = CallableMechanism(kind.rpartition(":")[2], found, getattr(found, "many", None))
         count = runs if runs is not None else _affordable(mechanism, chosen[0], seconds, clock or _spent())
         return attack(kind, mechanism.run, chosen, claim, runs=count, seed=seed, progress=progress)
 
@@ -102,7 +102,7 @@ def _spent() -> Callable[[], float]:
     return lambda: max(time.process_time() - busy, (time.perf_counter() - began) / 4)
 
 
-def _affordable(mechanism: Mechanism, pair: Pair, seconds: float, clock: Callable[[], float]) -> int:
+def _affordable(mechanism: CallableMechanism, pair: Pair, seconds: float, clock: Callable[[], float]) -> int:
     """Runs that fit into the time. They are fixed before the first of them, so that what is seen has no say in them."""
     rng, coins = np.random.Generator(np.random.PCG64(0)), np.arange(WARM) % 2 == 0
     mechanism.run(pair, coins, rng)

@@ -18,7 +18,7 @@ from crescendo.errors import CrescendoError, Refused, UsageError
 from crescendo.federation.agreement import Agreement, build_terms
 from crescendo.federation.last_model import load_model, save_model
 from crescendo.federation.own_model import clients_copy
-from crescendo.federation.own_records import Own, Source, check_source, own_records
+from crescendo.federation.own_records import Own, RecordSource, check_source, own_records
 from crescendo.federation.policy import Policy, check_epsilon, check_policy
 from crescendo.logs import Log, quiet
 from crescendo.network.client.client_session import take_part
@@ -56,7 +56,7 @@ class Joined:
 def join(
     endpoint: Endpoint,
     name: str,
-    source: Source,
+    source: RecordSource,
     state: Path,
     policy: Policy,
     *,
@@ -89,7 +89,7 @@ def check_name(name: str) -> None:
 class _Joining:
     endpoint: Endpoint
     name: str
-    source: Source
+    source: RecordSource
     state: Path
     policy: Policy
     ledger: Ledger

@@ -32,7 +32,7 @@ from crescendo.network.server.encoded_broadcasts import EncodedBroadcast, News
 from crescendo.network.transport.wording import named, ranges
 from crescendo.privacy.mechanisms.norm_limits import length_of
 from crescendo.storage.journal.durable_server import DurableServer
-from crescendo.storage.journal.journal_entries import Absent, Back, Joined, Left, Received, Summed, Voided
+from crescendo.storage.journal.journal_entries import Absent, Back, Left, Received, Registered, Summed, Voided
 from crescendo.storage.journal.server_state import OtherInstance
 
 
@@ -230,7 +230,7 @@ class Service:
 
         True if a new epoch begins.
         """
-        self.durable.submit(Joined(c, hello.instance))
+        self.durable.submit(Registered(c, hello.instance))
         begun = self.durable.witness(c, hello.epoch, hello.k, hello.acknowledged, hello.last)
         if begun:
             self._log("new_epoch", client=self.names[c], k=hello.k, epoch=hello.epoch)

@@ -216,7 +216,7 @@ def _score(
     models: Floats, data: Records, weights: Floats | None, features: int, loss: bool, accuracy: bool
 ) -> tuple[Floats, Floats]:
     """Mean losses (without L2) and hit rates of all models, over threads where there is enough to do."""
-    from crescendo.objectives.logistic.scores import CHUNK, score
+    from crescendo.objectives.logistic.scoring import CHUNK, score
 
     count, chunks = len(models), -(-len(data) // CHUNK)
     losses, hits = np.zeros((chunks if loss else 0, count)), np.zeros((chunks if accuracy else 0, count))

@@ -46,7 +46,7 @@ from crescendo.errors import Refused
 from crescendo.privacy.accounting.budget import Budget, Orders, choose_orders, down, sum_up
 from crescendo.privacy.accounting.events import Counted, PoissonGaussian, fewer, tally
 
-Plan: TypeAlias = tuple[PoissonGaussian | None, ...]
+PlannedEvents: TypeAlias = tuple[PoissonGaussian | None, ...]
 """The event of every round, from round 0; None where nothing is sent."""
 
 Price: TypeAlias = Callable[[Counted, float], float]
@@ -73,14 +73,14 @@ class Promise:
     federation: str
     terms: str
     client: str
-    plan: Plan
+    plan: PlannedEvents
     delta: float
     epsilon: float
     divergence: float = 0.0
     orders: Orders | None = None
     failure: float = 0.0
 
-    def asks_the_same(self, terms: str, client: str, plan: Plan, delta: float) -> bool:
+    def asks_the_same(self, terms: str, client: str, plan: PlannedEvents, delta: float) -> bool:
         """Nothing that was agreed on is different."""
         return (self.terms, self.client, self.plan, self.delta) == (terms, client, plan, delta)
 

@@ -32,7 +32,7 @@ from crescendo.privacy.accounting.budget import down
 from crescendo.privacy.accounting.events import PoissonGaussian
 from crescendo.privacy.mechanisms.extremes import extremes
 from crescendo.privacy.mechanisms.requirements import (
-    Condition,
+    Requirement,
     check_numbers,
     non_expansive,
     one_step_a_round,
@@ -63,7 +63,7 @@ class Certificate:
     sigma: Sigmas
     records: tuple[int, ...]
     norm_bound: float | None
-    conditions: tuple[Condition, ...]
+    conditions: tuple[Requirement, ...]
     slack: float
     model_bound: float  # the longest start model; a client shortens a longer one to it
     unit: float | None  # what clipped gradients are rounded to before they are added; None where they are not added

@@ -43,7 +43,7 @@ class TooLong(PeerError):
 
 
 @dataclass(frozen=True)
-class Limits:
+class NormLimits:
     """The longest update of each round and client, for a model of ``size`` numbers with L2 strength ``l2``."""
 
     certificate: Certificate | None

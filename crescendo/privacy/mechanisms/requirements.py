@@ -22,7 +22,7 @@ LEAST, MOST = (
 
 
 @dataclass(frozen=True)
-class Condition:
+class Requirement:
     """One inequality that the certificate rests on, with both sides."""
 
     name: str
@@ -32,7 +32,7 @@ class Condition:
     says: str
 
 
-def require(mechanism: str, found: list[Condition]) -> None:
+def require(mechanism: str, found: list[Requirement]) -> None:
     for condition in found:
         if not condition.holds:
             raise Refused(f"the {mechanism} mechanism cannot be certified: {condition.says}")
@@ -76,17 +76,17 @@ def check_numbers(
         raise UsageError(f"a client declares {max(records)} records, and at most {MOST_RECORDS} can be certified")
 
 
-def rates(terms: Terms, records: tuple[int, ...], found: Extremes) -> Condition:
+def rates(terms: Terms, records: tuple[int, ...], found: Extremes) -> Requirement:
     """Every rate is a probability."""
     rate, i, c = found.rate, found.round, found.client
     says = (
         f"round {i} has {terms.share(i, c)} slots for the {records[c]} records of client {c}, a rate of {rate:.4g}; "
         f"a rate is at most 1: at most {records[c]} slots would pass"
     )
-    return Condition("sampling rate", rate, 1.0, rate <= 1.0, says)
+    return Requirement("sampling rate", rate, 1.0, rate <= 1.0, says)
 
 
-def step_sizes(terms: Terms, found: Extremes) -> Condition:
+def step_sizes(terms: Terms, found: Extremes) -> Requirement:
     """Every round of every client has a step that noise can be scaled by: not 0, and no float at the edge of its range."""
     least, most = float(np.min(found.least)) * terms.blocks, found.step * terms.blocks
     moves = least != math.inf
@@ -98,17 +98,17 @@ def step_sizes(terms: Terms, found: Extremes) -> Condition:
         if moves
         else "no client has a share in any round; larger rounds would pass"
     )
-    return Condition("step sizes", least, LEAST, holds, says)
+    return Requirement("step sizes", least, LEAST, holds, says)
 
 
-def shrink(terms: Terms, l2: float, largest: float, limit: float = math.inf) -> Condition:
+def shrink(terms: Terms, l2: float, largest: float, limit: float = math.inf) -> Requirement:
     """L2 shrinks the model: a factor outside 0..1 would enlarge it, and with it every rounding, until noise is lost in it.
 
     ``limit`` is what else bounds a step times its blocks, so that what is suggested passes there too.
     """
     step = largest * terms.blocks
     times = f" times {terms.blocks} blocks" if terms.blocks > 1 else ""
-    return Condition(
+    return Requirement(
         "shrink",
         step * l2,
         1.0,
@@ -139,15 +139,15 @@ def printed(limit: float, digits: int = 6, up: bool = False) -> str:
     return f"{found:.{digits}g}"
 
 
-def one_step_a_round(terms: Terms) -> Condition:
+def one_step_a_round(terms: Terms) -> Requirement:
     holds = terms.steps.per == "round" or terms.rounds == 0
     says = 'minibatch takes one step size per round, and these change within a round; schedule.steps.per = "round" would pass'
-    return Condition("one step size per round", float(not holds), 0.0, holds, says)
+    return Requirement("one step size per round", float(not holds), 0.0, holds, says)
 
 
 def non_expansive(
     terms: Terms, objective: Objective, clip: float, norm_bound: float | None, found: Extremes, l2: float
-) -> Condition:
+) -> Requirement:
     """The condition of `local`: no step brings two models further apart."""
     bend = objective.traits.margin
     if bend is None:
@@ -168,7 +168,7 @@ def non_expansive(
         )
     limit = 2.0 / smooth
     times = f" times {terms.blocks} blocks" if terms.blocks > 1 else ""
-    return Condition(
+    return Requirement(
         "non-expansive steps",
         step,
         limit,

@@ -34,7 +34,7 @@ from crescendo.objectives.base import Objective
 from crescendo.privacy.mechanisms.extremes import Extremes
 from crescendo.privacy.mechanisms.gaussian import GRID_BITS, MOST_MULTIPLES, STOPPED
 from crescendo.privacy.mechanisms.reach import SHORTENED, reach, rounded_up
-from crescendo.privacy.mechanisms.requirements import MOST, Condition, printed
+from crescendo.privacy.mechanisms.requirements import MOST, Requirement, printed
 from crescendo.privacy.mechanisms.sigmas import Sigmas
 
 MOST_SLACK = 1e-3  # rounding may enlarge what a record changes by this share, and the noise is enlarged along with it
@@ -110,7 +110,7 @@ class Rounding:
     def unit(self) -> float | None:
         return unit(self.clip, float(self.drawn.max())) if self.mechanism == "minibatch" else None
 
-    def certified(self, l2: float) -> tuple[Condition, Condition, float]:
+    def certified(self, l2: float) -> tuple[Requirement, Requirement, float]:
         """What rounding adds, how many grid steps the largest number to be hidden has, and the longest start model.
 
         `minibatch` hides a sum that the start model is no part of, so its bound is what the run reaches. `local` takes as
@@ -129,7 +129,7 @@ class Rounding:
             slack = self._local_slack(bound)
         return self._slack(slack, bound, least, first), self._multiples(bound), bound
 
-    def _slack(self, slack: float, bound: float, least: float, first: float) -> Condition:
+    def _slack(self, slack: float, bound: float, least: float, first: float) -> Requirement:
         says = f"rounding enlarges what a record changes by at most {slack:.2g} of it, and {MOST_SLACK:g} is allowed; "
         if self.mechanism == "minibatch":
             passes = "a smaller model or fewer records per round would pass"
@@ -139,9 +139,9 @@ class Rounding:
             helps = less > 0 and self._multiples(least).holds  # less noise does not help where the steps fall too far
             larger = f"sigma = {printed(less, 3)}, larger" if helps else "larger last"
             passes = f"{larger} steps or fewer slots per round would pass"
-        return Condition("rounding", slack, MOST_SLACK, slack <= MOST_SLACK, says + passes)
+        return Requirement("rounding", slack, MOST_SLACK, slack <= MOST_SLACK, says + passes)
 
-    def _multiples(self, bound: float) -> Condition:
+    def _multiples(self, bound: float) -> Requirement:
         """The largest number to be hidden, over the finest grid that a release of this sigma has."""
         steps = self._largest(bound) * 2.0 ** (GRID_BITS + 1)  # for a sigma of 1
         multiples, enough = steps / self.sigma.least, steps / MOST_MULTIPLES
@@ -149,7 +149,7 @@ class Rounding:
             f"the numbers to be hidden can have {multiples:.3g} steps of the grid that noise is rounded to, and "
             f"{MOST_MULTIPLES:.3g} are allowed; sigma = {printed(enough, 3, up=True)} would pass"
         )
-        return Condition("grid", multiples, MOST_MULTIPLES, multiples <= MOST_MULTIPLES, says)
+        return Requirement("grid", multiples, MOST_MULTIPLES, multiples <= MOST_MULTIPLES, says)
 
     def _largest(self, bound: float) -> float:
         """In units of eta D C: m gradients, and for `local` the model that L2 pulls."""

@@ -24,7 +24,7 @@ from crescendo.privacy.planning.comparison import (
     spread_over,
 )
 from crescendo.privacy.planning.family import POWERS, Delay, Limits, Member
-from crescendo.privacy.planning.plans import Plan, Sizes, notes
+from crescendo.privacy.planning.plans import Plan, PlannedSizes, notes
 from crescendo.privacy.planning.search import checked, choose
 from crescendo.privacy.planning.staircase import Curve, flat
 from crescendo.privacy.planning.target import Target, rounded_up
@@ -59,7 +59,7 @@ def plan(
 
     >>> found = plan(1, 1e-5, 1000, 2000, rounds=40, compare=False)
     >>> found.sizes, found.rounds, f"{found.sigma:.3g}", found.epsilon <= 1
-    (Sizes(shape='constant', q=0.05, m=0.0, p=0.0, first=50, last=50), 40, '1.59', True)
+    (PlannedSizes(shape='constant', q=0.05, m=0.0, p=0.0, first=50, last=50), 40, '1.59', True)
     """
     target = checked(epsilon, delta, records, gradients, first_size, power, rounds, max_share)
     if method not in ("tight", "paper"):
@@ -99,7 +99,7 @@ def plan(
 def _made(target: Target, member: Member, sigma: Sigmas, method: str) -> Plan:
     stairs = member.stairs
     plan = Plan(
-        sizes=Sizes(member.shape, member.q, member.m, member.p, stairs[0][0], stairs[-1][0]),
+        sizes=PlannedSizes(member.shape, member.q, member.m, member.p, stairs[0][0], stairs[-1][0]),
         staircase=stairs,
         rounds=member.rounds,
         sigma=sigma,

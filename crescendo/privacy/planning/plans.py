@@ -18,7 +18,7 @@ _WORTH = 1.001  # noise that is less by a smaller factor is not worth a sentence
 
 
 @dataclass(frozen=True)
-class Sizes:
+class PlannedSizes:
     """The shape of the sizes, with their first and last.
 
     A power follows N q (i+m)^p with rounds i from 0; for other shapes N q is the last size of the even ones, and p = 0.
@@ -33,7 +33,7 @@ class Sizes:
 
     def __str__(self) -> str:
         """
-        >>> print(Sizes("step", 0.0455, 0.0, 0.0, 16, 455))
+        >>> print(PlannedSizes("step", 0.0455, 0.0, 0.0, 16, 455))
         16 in the first round, then even
         """
         words = {
@@ -48,7 +48,7 @@ class Sizes:
 class Plan:
     """A schedule for one client and what it costs. ``epsilon`` is the tight one, never above what was asked for."""
 
-    sizes: Sizes
+    sizes: PlannedSizes
     staircase: Staircase
     rounds: int
     sigma: Sigmas

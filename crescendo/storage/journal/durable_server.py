@@ -36,10 +36,10 @@ from crescendo.storage.journal.journal_entries import (
     Absent,
     Back,
     Entry,
-    Joined,
     NewEpoch,
     Opened,
     Received,
+    Registered,
     Summed,
     Voided,
     from_bytes,
@@ -307,7 +307,7 @@ class DurableServer:
         match entry:
             case Summed(pairs):
                 self._changed.update(c for _, c in pairs)
-            case Received() | Voided() | Absent() | Back() | Joined():
+            case Received() | Voided() | Absent() | Back() | Registered():
                 self._changed.add(entry.client)
 
     def _news(self) -> _News:

@@ -30,7 +30,7 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class Registered:
     """Client ``client`` came for the first time, as this instance; no other instance may use its name."""
 
     client: int
@@ -97,9 +97,9 @@ class NewEpoch:
     why: str = ""
 
 
-Entry = Opened | Joined | Received | Summed | Voided | Absent | Back | Left | NewEpoch
+Entry = Opened | Registered | Received | Summed | Voided | Absent | Back | Left | NewEpoch
 
-_PLAIN: dict[int, type[Any]] = {2: Joined, 4: Voided, 5: Absent, 6: Back, 7: Left, 8: NewEpoch}
+_PLAIN: dict[int, type[Any]] = {2: Registered, 4: Voided, 5: Absent, 6: Back, 7: Left, 8: NewEpoch}
 _OPENED, _RECEIVED, _SUMMED = 1, 3, 9
 _KINDS: dict[type[Any], int] = {kind: number for number, kind in _PLAIN.items()}
 _UPDATE = struct.Struct("<QIIQ")  # round, client, wire, low

@@ -13,11 +13,11 @@ from crescendo.storage.journal.journal_entries import (
     Absent,
     Back,
     Entry,
-    Joined,
     Left,
     NewEpoch,
     Opened,
     Received,
+    Registered,
     Summed,
     Voided,
     delta_of,
@@ -61,7 +61,7 @@ class ServerState:
                 known = self._present(client) and self.server.last(client) == last
                 self.server.back(client, last)
                 return not known
-            case Joined(client, instance):
+            case Registered(client, instance):
                 return self._join(client, instance)
             case Left(client):
                 self.server.leave(client)

@@ -7,7 +7,7 @@ import math
 from dataclasses import asdict, fields
 from typing import Any
 
-from crescendo.privacy.accounting.book import Account, Book, Plan, Price, Promise
+from crescendo.privacy.accounting.book import Account, Book, PlannedEvents, Price, Promise
 from crescendo.privacy.accounting.budget import Budget, Orders
 from crescendo.privacy.accounting.events import PoissonGaussian
 
@@ -48,7 +48,7 @@ def promise_body(promise: Promise) -> dict[str, Any]:
 
 def promise_of(body: dict[str, Any]) -> Promise:
     """What `promise_body` wrote."""
-    plan: Plan = tuple(None if event is None else PoissonGaussian(*event) for event in body["plan"])
+    plan: PlannedEvents = tuple(None if event is None else PoissonGaussian(*event) for event in body["plan"])
     orders = None if body["orders"] is None else Orders(**body["orders"])
     known = {field.name: body[field.name] for field in fields(Promise) if field.name in body}  # older ones have fewer
     numbers = {name: _number(body[name]) for name in ("epsilon", "divergence")}

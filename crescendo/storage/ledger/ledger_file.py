@@ -53,7 +53,7 @@ pragma user_version = {VERSION};
 """
 
 
-class Entry(NamedTuple):
+class LedgerEntry(NamedTuple):
     """One line of the ledger. ``body`` is plain data; ``digest`` hashes it and everything before it."""
 
     seq: int
@@ -98,10 +98,10 @@ class LedgerFile:
         """How many entries there are, and the hash of them all."""
         return len(self.entries), (self.entries[-1].digest if self.entries else _START).hex()
 
-    def append(self, kind: str, body: dict[str, Any], data: bytes | None = None) -> Entry:
+    def append(self, kind: str, body: dict[str, Any], data: bytes | None = None) -> LedgerEntry:
         """Add an entry, and the bytes that belong to it, in one transaction. It is on disk when this returns."""
         seq, text = len(self.entries), json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
-        entry = Entry(seq, kind, json.loads(text), _digest(bytes.fromhex(self.head[1]), seq, kind, text))
+        entry = LedgerEntry(seq, kind, json.loads(text), _digest(bytes.fromhex(self.head[1]), seq, kind, text))
         with self._writing() as db:
             db.execute("insert into entries values (?, ?, ?, ?)", (seq, kind, text, entry.digest))
             if data is not None:
@@ -220,14 +220,14 @@ class LedgerFile:
             os.fsync(folder)
             os.close(folder)
 
-    def _verified(self) -> Iterator[Entry]:
+    def _verified(self) -> Iterator[LedgerEntry]:
         last = _START
         rows = self._open().execute("select seq, kind, body, digest from entries order by seq").fetchall()
         for expected, (seq, kind, body, digest) in enumerate(rows):
             last = _digest(last, expected, str(kind), str(body))
             if seq != expected or digest != last:
                 raise damaged(self.path, f"entry {expected} is not what was written")
-            yield Entry(expected, kind, json.loads(body), last)
+            yield LedgerEntry(expected, kind, json.loads(body), last)
 
     def _note_head(self) -> None:
         """After the entry is on disk, so that the note never runs ahead of the file. It may lag; then it guards less."""

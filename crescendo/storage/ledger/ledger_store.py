@@ -29,12 +29,12 @@ from crescendo.storage.ledger.ledger_entries import (
     promise_of,
     summary_body,
 )
-from crescendo.storage.ledger.ledger_file import Entry, LedgerFile
+from crescendo.storage.ledger.ledger_file import LedgerEntry, LedgerFile
 from crescendo.storage.ledger.offers import Offers
 from crescendo.storage.ledger.outbox import Outbox, Release
 
 
-class VoidRound(UsageError):
+class BytesGone(UsageError):
     """The round was charged and its bytes are gone: declare it void, and never compute it again."""
 
 
@@ -144,7 +144,7 @@ class Ledger:
         """Charge the round and keep its bytes, on disk; then return what may be sent.
 
         That is ``data``, or what was stored if the round was released before. Refused if it is not what was signed off;
-        `VoidRound` if it was released before and its bytes are gone.
+        `BytesGone` if it was released before and its bytes are gone.
         """
         with self._guard:
             stored = self.released(federation, round)
@@ -176,7 +176,7 @@ class Ledger:
                 return None
             data = self._outbox.bytes_of(federation, round)
             if data is None:
-                raise VoidRound(
+                raise BytesGone(
                     f"round {round} of federation {federation!r} was released and its bytes are gone; never compute it again"
                 )
             return data
@@ -281,14 +281,14 @@ class Ledger:
             self._file.close()
             raise
 
-    def _begin(self, entry: Entry) -> None:
+    def _begin(self, entry: LedgerEntry) -> None:
         """A budget: a ledger's first entry, or its correction before anything was signed off."""
         if entry.kind != "budget":
             raise ValueError("it does not begin with a budget")
         self._book = Book(budget_of(entry.body))
         self._secret, self.dataset = str(entry.body["instance"]), str(entry.body["dataset"])
 
-    def _apply(self, entry: Entry) -> None:
+    def _apply(self, entry: LedgerEntry) -> None:
         """What an entry means, when it is written and when it is read again."""
         body = entry.body
         if entry.kind == "sign":

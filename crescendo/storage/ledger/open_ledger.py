@@ -9,10 +9,10 @@ from crescendo.errors import DataError, Refused
 from crescendo.privacy.accounting.budget import Budget
 from crescendo.storage.ledger.ledger_entries import budget_body
 from crescendo.storage.ledger.ledger_file import LedgerFile
-from crescendo.storage.ledger.ledger_store import Ledger, VoidRound
+from crescendo.storage.ledger.ledger_store import BytesGone, Ledger
 from crescendo.storage.ledger.outbox import Lost, Release
 
-__all__ = ["Ledger", "Lost", "Release", "VoidRound", "open_ledger"]
+__all__ = ["BytesGone", "Ledger", "Lost", "Release", "open_ledger"]
 
 
 def open_ledger(
