@@ -51,7 +51,7 @@ LIBRARIES: dict[str, set[str]] = {"errors": set(), "core": {"numpy", "xxhash"}, 
 
 KNOWN_IMPORTS: set[str] = set()
 KNOWN_CYCLES: set[str] = set()
-KNOWN_NAMES: set[str] = {}
+KNOWN_NAMES: set[str] = set()
 KNOWN_FOLDERS: set[str] = set()
 
 
