@@ -49,8 +49,8 @@ from crescendo.network.protocol.wire_messages import (
     to_client,
     with_yours,
 )
-from crescendo.network.server.session import serialize
-from crescendo.network.transport.channels import LARGEST_MESSAGE, OPTIONS, Endpoint
+from crescendo.network.server.encoded_broadcasts import serialize
+from crescendo.network.transport.channels import OPTIONS, Endpoint
 
 BROADCASTS, EVERY, GOAL = 600, 0.02, 0.05
 STEP = 1024.0  # numbers are sent as multiples of 1 / STEP: exact in float32, and no model grows long
@@ -148,7 +148,7 @@ class Sender:
 async def serve(case: Case, folder: Path) -> tuple[Sender, float]:
     """Let the client join and work until all was sent. How long its rounds took, in seconds."""
     sender = Sender(case.agreed())
-    server = grpc.aio.server(options=[*OPTIONS, ("grpc.max_receive_message_length", LARGEST_MESSAGE)])
+    server = grpc.aio.server(options=OPTIONS)
     handler = grpc.stream_stream_rpc_method_handler(
         sender.join, request_deserializer=pb.ToServer.FromString, response_serializer=serialize
     )

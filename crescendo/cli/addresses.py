@@ -8,7 +8,6 @@ from typing import Any
 
 from crescendo.errors import UsageError
 from crescendo.federation.policy import Policy, check_certificate
-from crescendo.network.server.grpc_server import everybody
 from crescendo.network.server.health import check_health
 from crescendo.network.server.serve import Listening
 from crescendo.network.transport.channels import Endpoint
@@ -18,6 +17,7 @@ from crescendo.network.transport.security import (
     check_folder,
     client_credentials,
     client_token,
+    everybody,
     server_credentials,
     shown_certificate,
 )

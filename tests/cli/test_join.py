@@ -132,7 +132,7 @@ def test_a_complete_folder_takes_part_in_the_next_federation(tmp_path: Path) -> 
         following = {**ONE, "serve": {**ONE["serve"], "federation": "next"}}
         async with stage(tmp_path / "next", following) as on:
             result = await joined(on, tmp_path, OPEN)
-            assert result.federation == "next" and on.service.finished
+            assert result.federation == "next" and on.service.durable.finished
 
     played(play)
 

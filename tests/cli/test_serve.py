@@ -65,7 +65,7 @@ def test_a_client_takes_part_to_the_end_and_keeps_the_last_model(tmp_path: Path)
     async def play() -> None:
         async with stage(tmp_path / "served", ONE) as on:
             result = await joined(on, tmp_path, OPEN)
-            assert result.last == 3 and on.service.finished
+            assert result.last == 3 and on.service.durable.finished
             np.testing.assert_allclose(result.model, on.service.durable.model)
             with np.load(tmp_path / "client" / "model.npz", allow_pickle=False) as saved:
                 assert saved["model"].tobytes() == np.asarray(result.model).tobytes()
@@ -170,7 +170,7 @@ def test_a_round_whose_bytes_are_gone_is_void_and_never_computed_again(tmp_path:
             db.close()
             log: list[dict[str, Any]] = []
             result = await joined(on, tmp_path, OPEN, log=log)
-            assert result.last == 3 and on.service.finished
+            assert result.last == 3 and on.service.durable.finished
             assert [facts["rounds"] for facts in on.events("void")] == ["0"]
 
     played(play)
@@ -198,7 +198,7 @@ def test_a_private_round_that_fails_is_void_for_the_server_and_the_run_goes_on(
         async with stage(tmp_path / "served", private) as on:
             log: list[dict[str, Any]] = []
             result = await joined(on, tmp_path, {"epsilon": 10.0, "delta": 1e-5}, log=log)
-            assert result.last == 3 and on.service.finished and failed == [1]
+            assert result.last == 3 and on.service.durable.finished and failed == [1]
             assert [facts["rounds"] for facts in on.events("void")] == ["1"]
             assert [facts["round"] for facts in log if facts["event"] == "round_failed"] == [1]
 

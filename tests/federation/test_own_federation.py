@@ -124,7 +124,7 @@ def test_a_client_with_its_own_copy_takes_part_to_the_end(tmp_path: Path) -> Non
         async with stage(tmp_path / "served", federation(kind)) as on:
             for allowed in ("mean.py:Mean", read_model(copy).sha256):
                 result = await joined(on, tmp_path, copy, {**OPEN, "objectives": ["logistic", allowed]}, [])
-            assert result.last == 3 and on.service.finished
+            assert result.last == 3 and on.service.durable.finished
             np.testing.assert_allclose(result.model, on.service.durable.model)
 
     played(play)
@@ -139,7 +139,7 @@ def test_a_private_federation_of_an_own_model_runs_and_is_charged(tmp_path: Path
         log: list[Any] = []
         async with stage(tmp_path / "served", raw) as on:
             result = await joined(on, tmp_path, kind, {"epsilon": 50.0, "delta": 1e-5}, log)
-            assert result.last == 3 and on.service.finished
+            assert result.last == 3 and on.service.durable.finished
         signed = next(facts for facts in log if facts["event"] == "signed")
         assert 0 < signed["epsilon"] < 50
 

@@ -20,13 +20,13 @@ from crescendo.federation.agreement import Agreement, build_terms
 from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.network.protocol.tree_messages import SERVICE as TREE
 from crescendo.network.protocol.vector_parts import PART
-from crescendo.network.server import service
-from crescendo.network.server.grpc_server import Admit, NetworkServer, everybody
+from crescendo.network.server.grpc_server import NetworkServer
 from crescendo.network.server.service import Service
 from crescendo.network.transport import rate_limits
+from crescendo.network.transport.security import Admit, everybody
 from crescendo.storage.journal.durable_server import DurableServer, replay
 from crescendo.storage.journal.journal import read_records
-from crescendo.storage.journal.journal_entries import Entry, NewEpoch, Received, Summed, from_bytes
+from crescendo.storage.journal.journal_entries import Absent, Entry, NewEpoch, Received, Summed, from_bytes
 from tests.conformance.cases import PRIVATE, case
 from tests.network import raw_streams
 from tests.network.mallory import Mallory
@@ -77,7 +77,7 @@ class House:
     async def finish(self, *good: int) -> None:
         """The others train to the end, and the model is what the journal adds up to, bit for bit."""
         for c in set(range(self.agreed.terms.clients)) - set(good):
-            await self.served.put(c, service.Silence())
+            await self.served.put(c, Absent(c))
         training: asyncio.Future[Any] = asyncio.gather(*(self.client(c).train() for c in good))
         failed: asyncio.Future[Any] = self.served.failed
         try:
@@ -88,7 +88,7 @@ class House:
         finally:
             training.cancel()
             await asyncio.gather(training, return_exceptions=True)
-        assert self.served.service.finished
+        assert self.served.service.durable.finished
         self.check()
 
     def check(self) -> None:

@@ -28,10 +28,11 @@ from crescendo.network.protocol.wire_messages import (
     to_server,
     update_parts,
 )
-from crescendo.network.server.grpc_server import Admit, NetworkServer, everybody
+from crescendo.network.server.grpc_server import NetworkServer
 from crescendo.network.server.liveness import LivenessLimits
 from crescendo.network.server.service import Service
 from crescendo.network.transport.channels import Endpoint, channel_to, join_on
+from crescendo.network.transport.security import Admit, everybody
 from crescendo.storage.journal.durable_server import DurableServer
 from tests.conformance.cases import case
 

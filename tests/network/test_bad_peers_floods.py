@@ -11,8 +11,7 @@ import pytest
 
 from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.network.protocol.wire_messages import Hello, Pong, VoidRound, to_server
-from crescendo.network.server import grpc_server
-from crescendo.network.transport import pending_streams, rate_limits
+from crescendo.network.transport import channels, pending_streams, rate_limits
 from crescendo.network.transport.stream_writer import StreamWriter
 from tests.network import raw_streams
 from tests.network.house import Attack, Patch, each, each_without, house, play, succeeds, waits
@@ -72,16 +71,16 @@ async def questions_about_the_terms_leave_room_for_others(folder: Path) -> None:
 
 async def refusals_do_not_pile_up_for_one_that_does_not_read(folder: Path) -> None:
     most = 0
-    say = StreamWriter.say
+    send = StreamWriter.send
 
     def note(self: StreamWriter, message: Any) -> None:
         nonlocal most
-        say(self, message)
-        most = max(most, len(self._words))
+        send(self, message)
+        most = max(most, len(self._queue))
 
     narrow = [("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 1)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(StreamWriter, "say", note)
+        patch.setattr(StreamWriter, "send", note)
         async with house(folder) as here, channel_to(here.port, options=narrow) as channel:
             bad = Mallory(channel, here.agreed, 0)
             await bad.fire()
@@ -118,8 +117,8 @@ def nobody_has_to_wait(patch: Patch) -> None:
 
 
 def no_limit_on_a_message(patch: Patch) -> None:
-    unlimited = [(name, -1 if "receive" in name else value) for name, value in pending_streams.SERVER_OPTIONS]
-    patch.setattr(grpc_server, "SERVER_OPTIONS", unlimited)
+    unlimited = [(name, -1 if "receive" in name else value) for name, value in channels.SERVER_OPTIONS]
+    patch.setattr(channels, "SERVER_OPTIONS", unlimited)
 
 
 def silence_is_waited_out(patch: Patch) -> None:

@@ -11,7 +11,7 @@ import pytest
 from crescendo.core.messages import Settled
 from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.network.protocol.wire_messages import to_server
-from crescendo.network.server.service import Service
+from crescendo.network.server import client_streams
 from crescendo.network.transport.security import Authenticator, token_hash
 from crescendo.storage.journal.server_state import ServerState
 from tests.network.house import Attack, Patch, each, each_without, house, play, refused, succeeds
@@ -118,7 +118,7 @@ def every_claim_is_believed(patch: Patch) -> None:
 
 
 def nobody_asks_what_it_is_about(patch: Patch) -> None:
-    patch.setattr(Service, "check_federation", lambda *told: None)
+    patch.setattr(client_streams, "check_federation", lambda *told: None)
 
 
 @each_without(

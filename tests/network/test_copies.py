@@ -18,8 +18,8 @@ from crescendo.federation.policy import Policy
 from crescendo.network.client.join import join
 from crescendo.network.client.participant import Participant
 from crescendo.network.protocol.wire_messages import Refusal, VoidRound
-from crescendo.network.server.service import Incoming, Silence
 from crescendo.network.transport.channels import Backoff, Endpoint
+from crescendo.storage.journal.journal_entries import Absent, Received
 from tests.cli.test_serve import OPEN, records
 from tests.network.stage import ONES, SOON, TWO, Stage, played, stage, until
 
@@ -81,8 +81,8 @@ def test_a_copy_that_hears_of_a_round_it_never_sent_ends_before_it_releases_one(
     async def play() -> None:
         async with stage(tmp_path / "served", TWO) as on:
             client = joins(on, tmp_path)
-            await until(lambda: 0 in on.server.peers)
-            await on.server.put(0, Incoming(0, np.ones(5).tobytes()))
+            await until(lambda: 0 in on.server.sessions)
+            await on.server.put(0, Received(0, 0, on.agreed.wire, np.ones(5).tobytes()))
             with pytest.raises(Refused, match=r"has round 0 .* another copy is at work"):
                 await client
 
@@ -122,7 +122,7 @@ def test_an_older_copy_is_refused_although_the_others_have_gone_far_beyond_it(tm
             await alice.send(0, ONES)
             await bob.send(0, ONES)
             await alice.acknowledged()
-            await on.server.put(0, Silence())
+            await on.server.put(0, Absent(0))
             for i in range(1, 4):
                 await bob.send(i, ONES)
             await bob.k(4)

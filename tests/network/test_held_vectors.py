@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from crescendo.core.messages import Settled
-from crescendo.network.server.service import Committed, Incoming, Service, Submission
+from crescendo.network.server.service import Committed, Service, Submission
+from crescendo.storage.journal.journal_entries import Received
 from tests.conformance.cases import case
 from tests.network.stage import stage
 
@@ -28,13 +29,13 @@ RAW = case(
 
 def test_what_was_acknowledged_is_held_by_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[weakref.ref[Any]] = []
-    take = Service.take
+    process = Service.process
 
     def watched(service: Service, batch: Sequence[Submission], connected: Sequence[int]) -> Committed:
-        taken.extend(weakref.ref(item.message.data) for item in batch if isinstance(item.message, Incoming))
-        return take(service, batch, connected)
+        taken.extend(weakref.ref(item.message.data) for item in batch if isinstance(item.message, Received))
+        return process(service, batch, connected)
 
-    monkeypatch.setattr(Service, "take", watched)
+    monkeypatch.setattr(Service, "process", watched)
 
     async def play() -> None:
         async with stage(tmp_path, RAW) as on:

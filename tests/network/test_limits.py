@@ -19,13 +19,13 @@ from crescendo.data.records import Records, as_records
 from crescendo.federation.agreement import Agreement, build_terms
 from crescendo.network.aggregator.node import Node
 from crescendo.network.protocol.wire_messages import Hello, Refusal, Welcome
-from crescendo.network.server.service import Incoming, Service, Submission
+from crescendo.network.server.service import Service, Submission
 from crescendo.network.transport.channels import Endpoint, channel_to, join_on
 from crescendo.privacy.mechanisms.mechanism import Private
 from crescendo.privacy.mechanisms.noise import SeededSource
 from crescendo.privacy.mechanisms.norm_limits import NormLimits, length_of
 from crescendo.storage.journal.durable_server import DurableServer
-from crescendo.storage.journal.journal_entries import NewEpoch
+from crescendo.storage.journal.journal_entries import NewEpoch, Received
 from crescendo.worker import Worker
 from tests.conformance.cases import PRIVATE, case
 from tests.network.stage import Fake, Stage, stage, until
@@ -89,8 +89,8 @@ class Room:
         self.enter()
 
     def take(self, c: int, round: int, data: bytes) -> list[Any]:
-        item = Submission(c, Incoming(round, data))
-        self.service.take([item], [])
+        item = Submission(c, Received(round, c, self.agreed.wire, data))
+        self.service.process([item], [])
         return item.answers
 
 
@@ -171,7 +171,7 @@ def test_an_update_from_the_longest_start_is_within_the_limit_and_a_hundredfold_
 
 async def _one_of_five_is_too_long(here: Stage, node: Node) -> None:
     agreed, size = here.agreed, here.agreed.objective.size
-    limit = here.service.limits.longest(0, 0)
+    limit = here.agreed.limits.longest(0, 0)
     bad = np.zeros(size)
     bad[0] = 4.9 * limit  # within the limit of the sum of five
     async with channel_to(Endpoint(f"127.0.0.1:{node.port}")) as channel:

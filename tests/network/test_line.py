@@ -1,4 +1,4 @@
-"""The line before the disk: batches gather behind the one in hand, nothing is begun while it is held or after a failure."""
+"""The commit queue: batches gather behind the one in hand, nothing is begun while it is held or after a failure."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from crescendo.network.server.commit_queue import Batch, CommitQueue
-from crescendo.network.server.service import Committed, Incoming, Submission
+from crescendo.network.server.service import Committed, Submission
 from crescendo.storage.journal.journal import GROUP, GROUP_BYTES
+from crescendo.storage.journal.journal_entries import Received
 
 SOON = 60.0
 
@@ -24,13 +25,13 @@ class Disk:
         self.begun, self.may_end = threading.Semaphore(0), threading.Semaphore(0)
         self.broken = False
 
-    def take(self, items: list[Submission], connected: list[int]) -> Committed:
+    def process(self, items: list[Submission], connected: list[int]) -> Committed:
         self.batches.append([item.client for item in items])
         self.begun.release()
         assert self.may_end.acquire(timeout=SOON)
         if self.broken:
             raise OSError("no space")
-        return Committed({}, {}, 0, len(self.batches))
+        return Committed({}, len(self.batches), None, {})
 
     async def wait(self) -> None:
         """Until the next batch is in hand."""
@@ -38,19 +39,20 @@ class Disk:
 
 
 class Played:
-    """A line over such a disk, and what it told."""
+    """A queue over such a disk, and what it told."""
 
     def __init__(self) -> None:
         self.disk, self.taken, self.failures = Disk(), list[list[int]](), list[BaseException]()
         self.queue = CommitQueue(self.disk, list, self._on_taken, self.failures.append)  # type: ignore[arg-type]
 
     def _on_taken(self, batch: Batch, said: Committed) -> None:
-        self.taken.append([item.client for item, _ in batch])
-        for _, done in batch:
-            done.set_result(None)
+        self.taken.append([item.client for item in batch])
+        for item in batch:
+            assert item.done is not None
+            item.done.set_result(None)
 
     def add(self, *clients: int, size: int = 0) -> list[asyncio.Future[None]]:
-        return [self.queue.add(Submission(c, Incoming(0, bytes(size)))) for c in clients]
+        return [self.queue.add(Submission(c, Received(0, c, "float64", bytes(size)))) for c in clients]
 
 
 def play(body: Callable[[Played], Awaitable[Any]]) -> None:
@@ -126,7 +128,7 @@ def test_after_a_failure_nothing_is_taken_and_it_is_said_why(where: str, monkeyp
         if where == "the disk":
             on.disk.broken = True
         else:
-            monkeypatch.setattr(on.queue, "_taken", lambda batch, said: [].pop())
+            monkeypatch.setattr(on.queue, "_committed", lambda batch, said: [].pop())
         on.add(0)
         await on.disk.wait()
         (rest,) = on.add(1)

@@ -25,8 +25,8 @@ from crescendo.network.protocol.wire_messages import (
     Welcome,
     from_server,
 )
-from crescendo.network.server.encoded_broadcasts import EncodedBroadcast, News
-from crescendo.network.server.session import Session, serialize
+from crescendo.network.server.encoded_broadcasts import EncodedBroadcast, serialize
+from crescendo.network.server.session import Session
 from crescendo.network.transport import rate_limits
 from crescendo.network.transport.rate_limits import TokenBucket
 from crescendo.storage.journal.durable_server import replay
@@ -162,7 +162,7 @@ def test_an_update_longer_than_the_terms_allow_becomes_void(tmp_path: Path) -> N
     async def play() -> None:
         async with stage(tmp_path, private) as on:
             bad, good = await on.join(0), await on.join(1)
-            longest = on.service.limits.longest(0, 0)
+            longest = on.agreed.limits.longest(0, 0)
             await bad.send(0, ONES * longest)
             refusal = await bad.hear_until(Refusal)
             assert refusal.round == 0 and "not longer than" in refusal.reason
@@ -299,7 +299,7 @@ def test_a_slow_reader_gets_only_the_newest_broadcast_and_acknowledgement() -> N
         context, peer = SlowContext(), Session(0)
         writing = asyncio.create_task(peer.write_all(context))
         for k in range(1, 100):
-            peer.tell(News(EncodedBroadcast(k, 0, ONES.tobytes(), "float64"), Settled(k)))
+            peer.publish(EncodedBroadcast(k, 0, ONES.tobytes(), "float64"), Settled(k))
             peer.acknowledge(Settled(k), 0)
             await asyncio.sleep(0)
         context.let.set()

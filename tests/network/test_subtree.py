@@ -18,11 +18,11 @@ from crescendo.network.aggregator.node import Node
 from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.network.protocol.tree_messages import Alive
 from crescendo.network.protocol.wire_messages import Hello, Ping, VoidRound, to_server
-from crescendo.network.server.aggregator_requests import ServerAggregators
-from crescendo.network.server.aggregator_session import AggregatorSession
-from crescendo.network.server.service import Silence
+from crescendo.network.server.aggregator_requests import AggregatorRequests, Relay
+from crescendo.network.server.aggregator_streams import AggregatorSession
 from crescendo.network.transport import pending_streams, rate_limits
 from crescendo.network.transport.channels import JOIN, Endpoint
+from crescendo.storage.journal.journal_entries import Absent
 from tests.conformance.cases import case
 from tests.network import raw_streams
 from tests.network.house import RELAY, Attack, House, each, house, play, refused, waits
@@ -53,7 +53,7 @@ class Below:
     async def finish(self, *good: int) -> None:
         """These train to the end behind the aggregator; the others are not there."""
         for c in set(range(self.above.agreed.terms.clients)) - set(good):
-            await self.above.served.put(c, Silence())
+            await self.above.served.put(c, Absent(c))
         async with asyncio.timeout(raw_streams.DEADLINE):
             await asyncio.gather(*(self.client(c).train() for c in good))
         self.above.check()
@@ -87,14 +87,14 @@ def void(here: Below, i: int) -> pb.ToServer:
 async def a_flood_of_void_rounds_does_not_go_up(folder: Path) -> None:
     """Rounds that cannot be, or were said to be void before, are answered where they come; who says them waits."""
     passed: list[int] = []
-    on_below = ServerAggregators.on_below
+    on_below = AggregatorRequests.on_below
 
-    async def count(self: ServerAggregators, link: AggregatorSession, name: str, message: Any) -> None:
+    async def count(self: AggregatorRequests, link: Relay, name: str, message: Any) -> None:
         passed.append(message.round)
         await on_below(self, link, name, message)
 
     with pytest.MonkeyPatch.context() as patch, waits(burst=20) as noted:
-        patch.setattr(ServerAggregators, "on_below", count)
+        patch.setattr(AggregatorRequests, "on_below", count)
         async with below(folder) as here:
             bad, good = here.client(0), here.client(1)
             await good.join()
@@ -122,14 +122,14 @@ async def one_that_says_much_does_not_keep_the_link_waiting_for_the_disk(folder:
 async def a_name_has_one_hello_on_its_way_up(folder: Path) -> None:
     """Also if it hangs up at once, again and again."""
     asked: list[str] = []
-    on_hello = ServerAggregators.on_hello
+    on_hello = AggregatorRequests.on_hello
 
-    async def count(self: ServerAggregators, link: AggregatorSession, hello: Any) -> None:
+    async def count(self: AggregatorRequests, link: Relay, hello: Any) -> None:
         asked.append(hello.name)
         await on_hello(self, link, hello)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ServerAggregators, "on_hello", count)
+        patch.setattr(AggregatorRequests, "on_hello", count)
         async with below(folder) as here:
             async with here.above.served.commit_queue.paused():  # the disk is slow
                 first = RawStream(here.channel)
@@ -143,7 +143,7 @@ async def a_name_has_one_hello_on_its_way_up(folder: Path) -> None:
                     assert isinstance(answer, pb.ToClient) and "come back" in answer.refusal.reason, answer
                 assert asked == ["client 0"]
             await here.finish(1, 2)
-            assert here.node.downstream._asked == {} and 0 not in here.above.served.peers
+            assert here.node.downstream._hellos == {} and 0 not in here.above.served.sessions
 
 
 # -- streams and memory ------------------------------------------------------------------------------------------------------
@@ -166,10 +166,10 @@ async def streams_that_say_nothing_are_bounded_here_too(folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pending_streams, "SPARE", 10)
         async with below(folder) as here:
-            room = here.node.pending.room
+            room = here.node.downstream.pending.room
             async with silent_streams(here.node.port, JOIN, RELAY) as silent:
                 await until_ended(silent, MANY - room)
-                assert len(here.node.pending) <= room
+                assert len(here.node.downstream.pending) <= room
                 await here.finish(0, 1, 2)
 
 
@@ -210,14 +210,15 @@ async def a_liar_behind_an_aggregator_does_not_write_to_the_journal_at_will(fold
 
 def test_what_waits_for_a_parent_that_does_not_read_is_bounded() -> None:
     async def fill() -> None:
-        outgoing = upstream.SendQueue()
+        up, queue = Node("node", Endpoint("127.0.0.1:1")).upstream, asyncio.Queue[Any]()
+        up._set_queue(queue)
         for n in range(upstream.MAX_QUEUED_UP):
-            await asyncio.wait_for(outgoing.room(), raw_streams.DEADLINE)
-            outgoing.put(Alive(n))
-        waiting = asyncio.create_task(outgoing.room())
+            await asyncio.wait_for(up.room(), raw_streams.DEADLINE)
+            up.send(Alive(n))
+        waiting = asyncio.create_task(up.room())
         await asyncio.sleep(0)
-        assert outgoing.full and not waiting.done()
-        await outgoing.get()
+        assert not up.is_free and not waiting.done()
+        await up._next(queue)
         await asyncio.wait_for(waiting, raw_streams.DEADLINE)
 
     asyncio.run(fill())
@@ -227,10 +228,10 @@ def test_an_aggregator_that_does_not_read_is_hung_up_on() -> None:
     async def fill() -> None:
         link = AggregatorSession("node", most=5)
         for n in range(5):
-            link.say(Ping(n))
+            link.send(Ping(n))
             assert not link.closed.is_set()
-        link.say(Ping(5))
-        assert link.closed.is_set() and len(link._words) == 5
+        link.send(Ping(5))
+        assert link.closed.is_set() and len(link._queue) == 5
 
     asyncio.run(fill())
 

@@ -36,7 +36,7 @@ async def to_the_end(made: Stage) -> list[Fake]:
 
 
 async def until_gone(made: Stage, *clients: int) -> None:
-    await until(lambda: not any(c in made.server.peers for c in clients))
+    await until(lambda: not any(c in made.server.sessions for c in clients))
 
 
 async def come_back(made: Stage, c: int) -> Fake:
@@ -54,7 +54,7 @@ def test_a_client_whose_stream_closed_without_a_word_is_waited_for(tmp_path: Pat
             await one.closed()
             await other.call.done_writing()
             await until_gone(made, 0, 1)
-            made.server.look_who_knows()
+            made.server.check_all_told()
             assert not made.server.all_told.is_set()
             again = await come_back(made, 1)
             await again.say(Goodbye(finished=True))

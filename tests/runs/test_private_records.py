@@ -75,7 +75,7 @@ def test_bad_records_are_counted_by_their_owner_and_the_client_goes_on(
         async with stage(tmp_path / "served", SERVED) as on:
             log: list[dict[str, Any]] = []
             result = await joined(on, tmp_path, tmp_path / "mine.csv", log)
-            assert result.last == 2 and np.isfinite(result.model).all() and on.service.finished
+            assert result.last == 2 and np.isfinite(result.model).all() and on.service.durable.finished
             (line,) = [line for line in log if line["event"] == "records"]
             assert line == {"event": "records", **counted}
             assert ("most_left_out" in [line["event"] for line in log]) == (counted["left_out"] > counted["used"])

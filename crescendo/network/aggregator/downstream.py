@@ -1,32 +1,40 @@
-"""The clients of an aggregator: who has joined here, who is behind an aggregator below, and what they hand in.
+"""Downstream: the clients and aggregators below an aggregator, who of them has joined, and what they hand in.
 
-What a client says about itself goes up, if it can be news, and the server answers. What cannot be is answered here, so that
-nobody keeps the way up, which all share, busy with nonsense.
+What a client says about itself goes up, if it can be news, and the server answers. What cannot be is answered here, so that no
+client keeps the stream to the parent, which all share, busy with nonsense.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from crescendo.core.messages import Update
+from crescendo.core.aggregator import TooMany
+from crescendo.core.messages import Pair, Sum, Update, Word
+from crescendo.core.refusals import ConflictingUpdate
 from crescendo.core.vectors import Raw, decode
 from crescendo.errors import PeerError
-from crescendo.network.protocol.tree_messages import Below
-from crescendo.network.protocol.wire_messages import Hello, Refusal, VoidRound, Welcome
-from crescendo.network.server.aggregator_session import AggregatorSession
+from crescendo.federation.agreement import Agreement
+from crescendo.network.protocol.tree_messages import Below, NodeHello, SumRefusal
+from crescendo.network.protocol.wire_messages import FromServer, Goodbye, Hello, Ping, Refusal, VoidRound, Welcome
+from crescendo.network.server.aggregator_streams import AggregatorSession, AggregatorStreams
+from crescendo.network.server.client_streams import ClientStreams
+from crescendo.network.server.encoded_broadcasts import EncodedBroadcast
 from crescendo.network.server.session import Session
-from crescendo.network.transport.pending_streams import BUSY
+from crescendo.network.transport.pending_streams import BUSY, PendingStreams
 from crescendo.network.transport.rate_limits import RateLimits
+from crescendo.network.transport.security import Admit
+from crescendo.network.transport.wording import named
 from crescendo.privacy.mechanisms.norm_limits import TooLong
+from crescendo.storage.journal.journal_entries import Summed
 
 if TYPE_CHECKING:
-    from crescendo.federation.agreement import Agreement
     from crescendo.network.aggregator.node import Node
 
-ANSWER = 60.0  # seconds in which the server has to answer a hello
+ANSWER_TIMEOUT = 60.0  # seconds in which the server has to answer a hello
 
 
 @dataclass(eq=False)
@@ -34,7 +42,7 @@ class PendingHello:
     """A hello that waits for the server's answer, and who waits for it: a stream, an aggregator below, or nobody any more."""
 
     hello: Hello
-    who: asyncio.Future[DownstreamSession | Refusal] | AggregatorSession | None
+    waiting: asyncio.Future[DownstreamSession | Refusal] | AggregatorSession | None
 
 
 class DownstreamSession(Session):
@@ -47,174 +55,291 @@ class DownstreamSession(Session):
 
 
 class Downstream:
-    """All clients below a node."""
+    """Everything below a node: the host of its clients' and of its aggregators' streams."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
-        self.peers: dict[int, DownstreamSession] = {}
+    epoch = 0  # of a welcome that only shows the terms
+
+    def __init__(self, node: Node, admit: Admit) -> None:
+        self._node, self._upstream, self.admit, self.log = node, node.upstream, admit, node.log
+        self.sessions: dict[int, DownstreamSession] = {}
         self.behind: dict[int, AggregatorSession] = {}  # clients that are behind an aggregator below
         self.rate_limits: defaultdict[int, RateLimits] = defaultdict(RateLimits)
-        self._asked: dict[str, PendingHello] = {}  # one of a name: however often it comes, one hello is on its way
+        self._hellos: dict[str, PendingHello] = {}  # one of a name: however often it comes, one hello is on its way
+        self._heard: set[int] = set()  # clients that were heard since the last ping
+        self.pending = PendingStreams(0)  # the terms will say of how many names
+        self._clients, self._aggregators = ClientStreams(self, self.pending), AggregatorStreams(self, self.pending)
 
-    def send_away(self, why: str) -> None:
-        for peer in list(self.peers.values()):
-            peer.close(Refusal(why))
-        for asked in self._asked.values():
-            if isinstance(asked.who, asyncio.Future) and not asked.who.done():
-                asked.who.set_result(Refusal(why))
-        self._asked.clear()
+    @property
+    def handlers(self) -> tuple[Any, Any]:
+        """To be added to a gRPC server."""
+        return self._clients.handlers(), self._aggregators.handlers
 
-    # -- coming and going ----------------------------------------------------------------------------------------------
+    @property
+    def agreement(self) -> Agreement:
+        return self._node.known[0]
 
-    async def introduce(self, hello: Hello) -> DownstreamSession | Refusal:
-        """Ask the server about a client that has come here: its place, if it is let in. Call `left` in the end."""
-        answer: asyncio.Future[DownstreamSession | Refusal] = asyncio.get_running_loop().create_future()
-        if not self.ask(replace(hello, token=""), answer):
-            return BUSY
-        asked = self._asked[hello.name]
-        try:
-            await asyncio.wait({answer}, timeout=ANSWER)
-            return answer.result() if answer.done() else Refusal("the server does not answer; come back later")
-        except asyncio.CancelledError:
-            if answer.done() and isinstance(peer := answer.result(), Session):
-                self.left(peer)
-            raise
-        finally:
-            asked.who = None
+    def close(self, why: str, over: bool) -> None:
+        """End every stream, for good if the run is ``over``."""
+        self._clients.close()
+        self.send_away(why, over)
 
-    def ask(self, hello: Hello, who: asyncio.Future[DownstreamSession | Refusal] | AggregatorSession) -> bool:
-        """Pass a hello up, unless one of the same name is on its way or too much else is."""
-        agreed, _ = self._node.known
-        if hello.name in self._asked or not self._node.upstream.is_free:
-            return False
-        self._vacate(hello.name, agreed)
-        self._asked[hello.name] = PendingHello(hello, who)
-        self._node.upstream.send(Below(hello.name, hello))
-        return True
+    def send_away(self, why: str, over: bool = False) -> None:
+        """Close the streams of all that have joined, or wait for the server's answer; they come back."""
+        for session in list(self.sessions.values()):
+            session.close(Refusal(why))
+        for pending in self._hellos.values():
+            if isinstance(pending.waiting, asyncio.Future) and not pending.waiting.done():
+                pending.waiting.set_result(Refusal(why))
+        self._hellos.clear()
+        self._aggregators.send_away(why, over)
 
-    def _vacate(self, name: str, agreed: Agreement) -> None:
-        """A client comes anew: the server has to hear first that its older stream has ended."""
-        c = agreed.names.index(name) if name in agreed.names else -1
-        older, link = self.peers.pop(c, None), self.behind.pop(c, None)
-        if older is not None:
-            older.close(Refusal("this client has joined again from elsewhere; if these are two copies, stop one", True))
-        if older is not None or link is not None:
-            self._node.upstream.send(Below(name))
+    # -- what the parent says ------------------------------------------------------------------------------------------
 
-    def _enter(self, welcome: Welcome, hello: Hello) -> DownstreamSession:
-        """A client was let in by the server."""
-        agreed, core = self._node.known
-        c = welcome.client
-        peer = DownstreamSession(c, self.rate_limits[c], hello, welcome.epoch)
-        self.peers[c] = peer
-        self.behind.pop(c, None)
-        core.join(c, [c])
-        peer.say(welcome)
-        self._node.log("joined", client=agreed.names[c], start=welcome.start)
-        return peer
+    def ping(self, number: int) -> tuple[int, ...]:
+        """Ping everybody below; the clients that were heard since the last time."""
+        for writer in (*self.sessions.values(), *self._aggregators.links):
+            writer.send(Ping(number))
+        heard, self._heard = tuple(sorted(self._heard)), set()
+        return heard
+
+    def pass_down(self, words: Mapping[Any, Word], broadcast: EncodedBroadcast | None = None) -> None:
+        """Acknowledge what the server's word says to each child, and publish its ``broadcast`` if it came with one."""
+        for child, word in words.items():
+            for c, yours in word.yours.items():
+                if isinstance(child, AggregatorSession):
+                    child.acknowledge(c, yours, word.epoch)
+                    if broadcast is not None:
+                        child.publish(c, broadcast, yours)
+                elif c == child and c in self.sessions:
+                    self.sessions[c].acknowledge(yours, word.epoch)
+                    if broadcast is not None:
+                        self.sessions[c].publish(broadcast, yours)
+
+    def refuse(self, child: Any, content: Sum, pairs: tuple[Pair, ...], reason: str) -> None:
+        """The server refused what a child handed in, because of ``pairs``."""
+        shown = [[i, self.agreement.names[c]] for i, c in content.pairs[:20]]
+        self.log("refused", pairs=shown, reason=reason)
+        if isinstance(child, AggregatorSession):
+            child.send(SumRefusal(content.id, tuple(pair for pair in pairs if pair in content.pairs), reason))
+        elif child in self.sessions:
+            self.sessions[child].send(Refusal(reason, False, content.pairs[0][0]))
 
     def answered(self, name: str, message: Welcome | Refusal) -> None:
-        agreed, core = self._node.known
-        asked = self._asked.pop(name, None)
-        who = None if asked is None else asked.who
-        c = agreed.names.index(name) if name in agreed.names else -1
-        link = who if isinstance(who, AggregatorSession) else self.behind.get(c)
-        if asked is not None and isinstance(who, asyncio.Future):
-            if isinstance(message, Refusal):
-                who.set_result(message)
-            else:  # now, or a broadcast that follows at once would pass it by
-                who.set_result(self._enter(message, asked.hello))
-        elif isinstance(message, Welcome) and who is None and c not in self.peers:
-            self._node.upstream.send(Below(name))  # nobody waits for it any more
+        """The server has answered a client's hello, or refuses something else of it."""
+        agreement, core = self._node.known
+        pending, c = self._hellos.pop(name, None), self._index(agreement, name)
+        waiting = None if pending is None else pending.waiting
+        link = waiting if isinstance(waiting, AggregatorSession) else self.behind.get(c)
+        if pending is not None and isinstance(waiting, asyncio.Future):
+            # entered now, or a broadcast that follows at once would pass it by
+            waiting.set_result(message if isinstance(message, Refusal) else self._enter(message, pending.hello))
+        elif isinstance(message, Welcome) and waiting is None and c not in self.sessions:
+            self._upstream.send(Below(name))  # nobody waits for it any more
         elif link is not None:
             if isinstance(message, Welcome):
                 self.behind[c] = link
                 core.join(link, [c])
-            link.above(name, message)
-        elif c in self.peers and isinstance(message, Refusal):
-            peer = self.peers[c]
-            peer.close(message) if message.final or message.round is None else peer.say(message)
+            link.send_to(name, message)
+        elif c in self.sessions and isinstance(message, Refusal):
+            session = self.sessions[c]
+            session.close(message) if message.final or message.round is None else session.send(message)
 
-    def left(self, peer: Session) -> None:
-        """A client's stream has ended."""
-        c = peer.client
-        if self.peers.get(c) is peer and self._node.agreement is not None and self._node.core is not None:
-            del self.peers[c]
-            self._node.core.part(c)
-            self._node.upstream.send(Below(self._node.agreement.names[c]))
-            self._node.log("disconnected", client=self._node.agreement.names[c])
+    # -- clients come and go -------------------------------------------------------------------------------------------
 
-    def left_behind(self, link: AggregatorSession, name: str) -> None:
-        """A client that was behind an aggregator below has gone."""
-        agreed, _ = self._node.known
-        c = agreed.names.index(name) if name in agreed.names else -1
-        if self.behind.get(c) is link:
-            del self.behind[c]
-            self._node.upstream.send(Below(name))
+    async def join(self, c: int, hello: Hello) -> Session | list[FromServer]:
+        limits = self.rate_limits[c]
+        if (why := limits.may_join()) is not None:
+            return [Refusal(why)]
+        answer = await self._introduce(hello)
+        if isinstance(answer, Session):
+            return answer
+        if answer.final:
+            limits.strikes.take(1)
+        return [answer]
 
-    def link_ended(self, link: AggregatorSession) -> None:
-        """An aggregator below has gone, and everybody behind it."""
-        assert self._node.agreement is not None
-        for asked in self._asked.values():
-            if asked.who is link:
-                asked.who = None
-        for c in [c for c, behind in self.behind.items() if behind is link]:
-            del self.behind[c]
-            self._node.upstream.send(Below(self._node.agreement.names[c]))
+    async def _introduce(self, hello: Hello) -> DownstreamSession | Refusal:
+        """Ask the server about a client that has come here: its session, if it is let in."""
+        answer: asyncio.Future[DownstreamSession | Refusal] = asyncio.get_running_loop().create_future()
+        if not self._ask(replace(hello, token=""), answer):
+            return BUSY
+        pending = self._hellos[hello.name]
+        try:
+            await asyncio.wait({answer}, timeout=ANSWER_TIMEOUT)
+            return answer.result() if answer.done() else Refusal("the server does not answer; come back later")
+        except asyncio.CancelledError:
+            if answer.done() and isinstance(session := answer.result(), Session):
+                self.on_end(session)
+            raise
+        finally:
+            pending.waiting = None
 
-    # -- what they hand in ---------------------------------------------------------------------------------------------
+    def _ask(self, hello: Hello, waiting: asyncio.Future[DownstreamSession | Refusal] | AggregatorSession) -> bool:
+        """Pass a hello up, unless one of the same name is on its way or too much else is."""
+        agreement, _ = self._node.known
+        if hello.name in self._hellos or not self._upstream.is_free:
+            return False
+        self._vacate(hello.name, self._index(agreement, hello.name))
+        self._hellos[hello.name] = PendingHello(hello, waiting)
+        self._upstream.send(Below(hello.name, hello))
+        return True
 
-    def take(self, peer: DownstreamSession, round: int, data: Raw) -> bool:
+    def _vacate(self, name: str, c: int) -> None:
+        """A client comes anew: the server has to hear first that its older stream has ended."""
+        older, link = self.sessions.pop(c, None), self.behind.pop(c, None)
+        if older is not None:
+            older.close(Refusal("this client has joined again from elsewhere; if these are two copies, stop one", True))
+        if older is not None or link is not None:
+            self._upstream.send(Below(name))
+
+    def _enter(self, welcome: Welcome, hello: Hello) -> DownstreamSession:
+        """The server has let a client in."""
+        agreement, core = self._node.known
+        c = welcome.client
+        session = self.sessions[c] = DownstreamSession(c, self.rate_limits[c], hello, welcome.epoch)
+        self.behind.pop(c, None)
+        core.join(c, [c])
+        session.send(welcome)
+        self.log("joined", client=agreement.names[c], start=welcome.start)
+        return session
+
+    def _index(self, agreement: Agreement, name: str) -> int:
+        return agreement.names.index(name) if name in agreement.names else -1
+
+    async def on_declined(self, c: int, goodbye: Goodbye) -> None:
+        await asyncio.sleep(self.rate_limits[c].useless.take())
+        await self._upstream.room()
+        self._upstream.send(Below(self.agreement.names[c], goodbye))
+
+    async def on_goodbye(self, session: DownstreamSession, goodbye: Goodbye) -> None:
+        self._upstream.send(Below(self.agreement.names[session.client], goodbye))
+
+    def on_heard(self, session: DownstreamSession) -> None:
+        self._heard.add(session.client)
+
+    def on_broken(self, session: DownstreamSession, error: PeerError) -> Refusal:
+        if not isinstance(error, TooMany):  # which may be the server's slowness
+            session.rate_limits.strikes.take(1)
+        agreement, alarm = self._node.agreement, isinstance(error, ConflictingUpdate)
+        names = dict(enumerate(agreement.names if agreement is not None else ()))
+        reason = named(str(error), names)
+        self.log("alarm" if alarm else "refused", client=names.get(session.client), reason=reason)
+        return Refusal(reason, alarm)
+
+    def on_end(self, session: Session) -> None:
+        c, agreement, core = session.client, self._node.agreement, self._node.core
+        if self.sessions.get(c) is session and agreement is not None and core is not None:
+            del self.sessions[c]
+            core.part(c)
+            self._upstream.send(Below(agreement.names[c]))
+            self.log("disconnected", client=agreement.names[c])
+
+    # -- what clients hand in ------------------------------------------------------------------------------------------
+
+    async def on_update(self, session: DownstreamSession, round: int, data: Raw) -> None:
+        if not self._take(session, round, data):
+            await asyncio.sleep(session.rate_limits.useless.take())
+
+    async def on_void(self, session: DownstreamSession, message: VoidRound) -> None:
+        if not self._void(session, message):
+            await asyncio.sleep(session.rate_limits.useless.take())
+        await self._upstream.room()
+
+    def _take(self, session: DownstreamSession, round: int, data: Raw) -> bool:
         """A whole update of a client has come: True if it is new."""
-        agreed, core = self._node.known
-        if (reason := self._impossible(peer, round)) is not None:
+        agreement, core = self._node.known
+        if (reason := self._impossible(session, round)) is not None:
             raise PeerError(reason)
-        low, high = agreed.terms.block(round, agreed.size)
-        update = Update(round, peer.client, decode(data, agreed.wire, high - low))
-        if self._too_long(peer, update):
+        low, high = agreement.terms.block(round, agreement.size)
+        update = Update(round, session.client, decode(data, agreement.wire, high - low))
+        if self._too_long(session, update):
             return False
         held = core.waiting
-        word = core.receive(peer.client, update)
+        word = core.receive(session.client, update)
         if word is not None:
-            peer.acknowledge(word.yours[peer.client], word.epoch)
+            session.acknowledge(word.yours[session.client], word.epoch)
         is_new = core.waiting > held
-        self._node.kick()
+        self._node.send_sums()
         return is_new
 
-    def _too_long(self, peer: DownstreamSession, update: Update) -> bool:
+    def _too_long(self, session: DownstreamSession, update: Update) -> bool:
         """Refuse here what the server cannot tell in a sum, and as it would: the pair becomes void and the client is told."""
-        agreed, _ = self._node.known
-        i, c = update.round, update.client
+        agreement, i = self.agreement, update.round
         try:
-            agreed.limits.check(i, c, update.delta)
+            agreement.limits.check(i, update.client, update.delta)
             return False
         except TooLong as error:
-            self._node.log("refused", client=agreed.names[c], round=i, reason=str(error))
-            self.void(peer, VoidRound(i, agreed.federation, agreed.digest))
-            peer.say(Refusal(str(error), False, i))
+            self.log("refused", client=agreement.names[update.client], round=i, reason=str(error))
+            self._void(session, VoidRound(i, agreement.federation, agreement.digest))
+            session.send(Refusal(str(error), False, i))
             return True
 
-    def void(self, peer: DownstreamSession, message: VoidRound) -> bool:
+    def _void(self, session: DownstreamSession, message: VoidRound) -> bool:
         """A client says that a round's bytes are gone: True if that is news, which goes up. The server has the last word."""
-        _, core = self._node.known
-        c, i = peer.client, message.round
+        agreement, core = self._node.known
+        c, i = session.client, message.round
         if i in core.settled(c):
-            peer.acknowledge(core.settled(c), core.epoch)
-        elif (reason := self._impossible(peer, i)) is not None:
-            peer.say(Refusal(reason, False, i))
-        elif i not in peer.voids:
-            peer.voids.add(i)
-            self._node.upstream.send(Below(self._node.known[0].names[c], message))
+            session.acknowledge(core.settled(c), core.epoch)
+        elif (reason := self._impossible(session, i)) is not None:
+            session.send(Refusal(reason, False, i))
+        elif i not in session.voids:
+            session.voids.add(i)
+            self._upstream.send(Below(agreement.names[c], message))
             return True
         return False
 
-    def _impossible(self, peer: DownstreamSession, i: int) -> str | None:
+    def _impossible(self, session: DownstreamSession, i: int) -> str | None:
         """Why a round cannot be this client's, by what is known here; None if it can be."""
-        agreed, core = self._node.known
-        terms, name, k = agreed.terms, agreed.names[peer.client], max(self._node.k, peer.k)
-        if not 0 <= i < terms.rounds or not terms.share(i, peer.client):
+        agreement, core = self._node.known
+        terms, name, k = agreement.terms, agreement.names[session.client], max(self._node.k, session.k)
+        if not 0 <= i < terms.rounds or not terms.share(i, session.client):
             return f'client "{name}" has no share in a round {i} of this run; check its terms'
-        forgetful = max(core.epoch, peer.epoch) > 0  # a server that lost something takes clients' word, and so do we
-        if not forgetful and i > max(terms.furthest(min(k, terms.rounds)), peer.last):
+        forgetful = max(core.epoch, session.epoch) > 0  # a server that lost something takes clients' word, and so do we
+        if not forgetful and i > max(terms.furthest(min(k, terms.rounds)), session.last):
             return f'client "{name}" speaks of round {i}, which nobody can have finished at k={k}; check its terms'
         return None
+
+    # -- aggregators below ---------------------------------------------------------------------------------------------
+
+    def new_link(self, hello: NodeHello, most: int) -> AggregatorSession:
+        link, (_, core) = AggregatorSession(hello.name, most), self._node.known
+        core.join(link, (), hello.carries)
+        return link
+
+    async def on_hello(self, link: AggregatorSession, hello: Hello) -> None:
+        if not self._ask(hello, link):
+            link.send_to(hello.name, BUSY)
+
+    async def on_below(self, link: AggregatorSession, name: str, message: VoidRound | Goodbye) -> None:
+        await self._upstream.room()
+        self._upstream.send(Below(name, message))
+
+    async def on_gone(self, link: AggregatorSession, name: str) -> None:
+        c = self._index(self.agreement, name)
+        if self.behind.get(c) is link:
+            del self.behind[c]
+            self._upstream.send(Below(name))
+
+    async def on_sum(self, link: AggregatorSession, id: str, total: Summed) -> None:
+        agreement, core = self._node.known
+        terms = agreement.terms
+        low, high = terms.block(min(total.pairs[0][0], terms.rounds), agreement.size)
+        word = core.receive(link, Sum(total.pairs, decode(total.data, total.wire, high - low)))
+        if word is not None:
+            self.pass_down({link: word})
+        self._node.send_sums()
+
+    def on_alive(self, link: AggregatorSession, clients: tuple[int, ...]) -> None:
+        self._heard.update(c for c in clients if self.behind.get(c) is link)
+
+    def on_link_end(self, link: AggregatorSession) -> None:
+        """An aggregator below has gone, and everybody behind it."""
+        agreement, core = self._node.agreement, self._node.core
+        if agreement is None or core is None:
+            return
+        core.part(link)
+        for pending in self._hellos.values():
+            if pending.waiting is link:
+                pending.waiting = None
+        for c in [c for c, behind in self.behind.items() if behind is link]:
+            del self.behind[c]
+            self._upstream.send(Below(agreement.names[c]))

@@ -1,4 +1,4 @@
-"""An aggregator's way up: one stream to its parent, made again whenever it breaks, and what waits to be said on it."""
+"""Upstream: an aggregator's one stream to its parent, made again whenever it breaks, and what waits to be sent on it."""
 
 from __future__ import annotations
 
@@ -37,60 +37,45 @@ LINGER = 60.0  # seconds after the last round in which a parent that is gone may
 MAX_QUEUED_UP = 256  # messages that wait for the parent to read them; then clients wait, or are told to come back
 
 
-class SendQueue:
-    """What waits to go up on one stream."""
-
-    def __init__(self) -> None:
-        self._queue: asyncio.Queue[FromNode | Sum] = asyncio.Queue()
-        self._room = asyncio.Event()
-        self._room.set()
-
-    def put(self, message: FromNode | Sum) -> None:
-        self._queue.put_nowait(message)
-        if self.full:
-            self._room.clear()
-
-    async def get(self) -> FromNode | Sum:
-        message = await self._queue.get()
-        if not self.full:
-            self._room.set()
-        return message
-
-    @property
-    def full(self) -> bool:
-        return self._queue.qsize() >= MAX_QUEUED_UP
-
-    async def room(self) -> None:
-        """Wait until the parent has read enough."""
-        await self._room.wait()
-
-
 class Upstream:
     """The stream to the parent, as the node sees it. `keep` it until the run is over or `Refused` comes."""
 
     def __init__(self, node: Node, parent: Endpoint, backoff: Backoff) -> None:
         self._node, self._parent, self._backoff = node, parent, backoff
-        self._outgoing: SendQueue | None = None  # of the stream that is up
+        self._queue: asyncio.Queue[FromNode | Sum] | None = None  # of the stream that is up
+        self._room = asyncio.Event()
+        self._room.set()
 
     @property
     def is_up(self) -> bool:
         """Is there a way to the server?"""
-        return self._outgoing is not None
+        return self._queue is not None
 
     @property
     def is_free(self) -> bool:
         """Is there a way, and room on it?"""
-        return self._outgoing is not None and not self._outgoing.full
+        return self._queue is not None and self._queue.qsize() < MAX_QUEUED_UP
 
     def send(self, message: FromNode | Sum) -> None:
-        """Say something to the parent; if the way up is down nobody waits for it."""
-        if self._outgoing is not None:
-            self._outgoing.put(message)
+        """Queue a message to the parent; while the stream is down it is dropped, since nobody waits for it."""
+        if self._queue is not None:
+            self._queue.put_nowait(message)
+            if not self.is_free:
+                self._room.clear()
 
     async def room(self) -> None:
-        """Wait until there is room for more of what clients say."""
-        if self._outgoing is not None:
-            await self._outgoing.room()
+        """Back-pressure: wait until the parent has read enough of what clients say, or the stream is down."""
+        await self._room.wait()
+
+    async def _next(self, queue: asyncio.Queue[FromNode | Sum]) -> FromNode | Sum:
+        message = await queue.get()
+        if queue.qsize() < MAX_QUEUED_UP:
+            self._room.set()
+        return message
+
+    def _set_queue(self, queue: asyncio.Queue[FromNode | Sum] | None) -> None:
+        self._queue = queue
+        self._room.set()
 
     async def keep(self) -> None:
         """One stream after the other. After the last round a parent that stays away is waited for for a while only."""
@@ -108,8 +93,8 @@ class Upstream:
                 wait = next(waits)
                 log("disconnected", parent=self._parent.address, reason=reason_of(error), again_in=round(wait, 2))
             finally:
-                self._outgoing = None
-                self._node.send_everybody_away("the way to the server is interrupted; come back")
+                self._set_queue(None)
+                self._node.downstream.send_away("the way to the server is interrupted; come back")
             if self._node.after_the_last_round and time.monotonic() - gone > LINGER:
                 self._node.end()
                 return
@@ -121,8 +106,8 @@ class Upstream:
             call = channel.stream_stream(
                 RELAY, request_serializer=pb.Up.SerializeToString, response_deserializer=pb.Down.FromString
             )()
-            agreed, core = node.agreement, node.core
-            about = ("", "") if agreed is None else (agreed.federation, agreed.digest)
+            agreement, core = node.agreement, node.core
+            about = ("", "") if agreement is None else (agreement.federation, agreement.digest)
             carries = () if core is None else tuple(sorted(core.carries))
             await call.write(to_parent(NodeHello(node.name, *about, carries, self._parent.token)))
             writing: asyncio.Task[None] | None = None
@@ -131,11 +116,12 @@ class Upstream:
                 if not isinstance(welcome, NodeWelcome):
                     raise StreamBroken("the parent spoke out of turn")
                 core = node.agree(welcome)
-                self._outgoing = SendQueue()
+                queue: asyncio.Queue[FromNode | Sum] = asyncio.Queue()
+                self._set_queue(queue)
                 for total in core.unanswered():
-                    self._outgoing.put(total)
+                    self.send(total)
                 node.log("joined", parent=self._parent.address, federation=welcome.federation)
-                writing = asyncio.create_task(self._write_all(call, self._outgoing))
+                writing = asyncio.create_task(self._write_all(call, queue))
                 await self._read_all(call)
             finally:
                 if writing is not None:
@@ -158,33 +144,32 @@ class Upstream:
         return message
 
     async def _read_all(self, call: Any) -> None:
-        agreed, _ = self._node.known
-        assembly, word = Assembly(agreed.size, (agreed.wire,)), Word({}, 0)
+        agreement, _ = self._node.known
+        size, wire = agreement.size, agreement.wire
+        assembly, word = Assembly(size, (wire,)), Word({}, 0)
         while True:
             message = await self._read(call)
             if not isinstance(message, WordPart):
-                self._node.hear(message)
+                self._node.on_message(message)
                 continue
             if message.yours is not None:
                 word = Word(message.yours, message.vector.about, message.epoch)
             data = assembly.add(message.vector)
             if data is not None:
-                model = decode(data, agreed.wire, agreed.size)
-                self._node.hear_model(
-                    replace(word, model=model), EncodedBroadcast(word.k, word.epoch, data, agreed.wire)
-                )
+                model = decode(data, wire, size)
+                self._node.on_broadcast(replace(word, model=model), EncodedBroadcast(word.k, word.epoch, data, wire))
 
-    async def _write_all(self, call: Any, outgoing: SendQueue) -> None:
-        agreed, _ = self._node.known
+    async def _write_all(self, call: Any, queue: asyncio.Queue[FromNode | Sum]) -> None:
+        agreement, _ = self._node.known
         try:
             while True:
-                message = await outgoing.get()
+                message = await self._next(queue)
                 if not isinstance(message, Sum):
                     await call.write(to_parent(message))
                     continue
                 wire = message.delta.dtype.name
                 data = encode(message.delta, wire)
-                for part in sum_parts(message.id, message.pairs, data, wire, agreed.federation, agreed.digest):
+                for part in sum_parts(message.id, message.pairs, data, wire, agreement.federation, agreement.digest):
                     await call.write(part)
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
             call.cancel()  # wakes the reader, which says why

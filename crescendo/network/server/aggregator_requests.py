@@ -1,93 +1,132 @@
-"""What the federation's server does with what comes by way of aggregators."""
+"""Aggregator requests: what the server does with what comes by way of aggregators.
+
+The clients behind an aggregator have sessions like all others, which write through the aggregator's stream.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
+from crescendo.core.messages import Settled
 from crescendo.errors import PeerError
 from crescendo.federation.agreement import Agreement
 from crescendo.network.protocol.tree_messages import NodeHello
-from crescendo.network.protocol.wire_messages import Goodbye, Hello, Refusal, VoidRound
-from crescendo.network.server.aggregator_session import AggregatorSession, RelayedSession
-from crescendo.network.server.aggregator_stream import admit_aggregator
-from crescendo.network.server.service import IncomingSum, Service
+from crescendo.network.protocol.wire_messages import FromServer, Goodbye, Hello, Refusal, VoidRound
+from crescendo.network.server.aggregator_streams import AggregatorSession
+from crescendo.network.server.client_streams import check_federation, client_index
+from crescendo.network.server.encoded_broadcasts import EncodedBroadcast
+from crescendo.network.server.session import Session
+from crescendo.network.transport.rate_limits import RateLimits
+from crescendo.storage.journal.journal_entries import Summed
+
+if TYPE_CHECKING:
+    from crescendo.network.server.grpc_server import NetworkServer
 
 
-class ServerAggregators:
-    """The federation's server behind the door: its clients are peers like all others, but reached through a link."""
+class Relay(AggregatorSession):
+    """An aggregator below the server, and the sessions of the clients behind it."""
 
-    def __init__(self, server: Any) -> None:
-        self._server = server
-        self._service: Service = server.service
+    def __init__(self, name: str, most: int) -> None:
+        super().__init__(name, most)
+        self.sessions: dict[int, RelayedSession] = {}
+
+    def count_down(self, client: int, size: int) -> None:
+        if client in self.sessions:
+            self.sessions[client].traffic.down += size
+
+
+class RelayedSession(Session):
+    """A client that has joined by way of an aggregator."""
+
+    def __init__(self, client: int, rate_limits: RateLimits, name: str, link: Relay) -> None:
+        super().__init__(client, rate_limits)
+        self.name, self.link = name, link
+        link.sessions[client] = self
+
+    def send(self, message: FromServer) -> None:
+        self.link.send_to(self.name, message)
+
+    def acknowledge(self, settled: Settled, epoch: int) -> None:
+        self.link.acknowledge(self.client, settled, epoch)
+
+    def publish(self, broadcast: EncodedBroadcast, yours: Settled) -> None:
+        self.link.publish(self.client, broadcast, yours)
+
+    def close(self, refusal: Refusal | None = None) -> None:
+        if refusal is not None:  # not final: by the time it arrives the client may have come anew by the same way
+            self.send(replace(refusal, final=False))
+        self.closed.set()
+        if self.link.sessions.get(self.client) is self:
+            del self.link.sessions[self.client]
+
+
+class AggregatorRequests:
+    """The server as aggregators see it."""
+
+    def __init__(self, server: NetworkServer) -> None:
+        self._server, self.admit, self.log = server, server.admit, server.log
 
     @property
     def agreement(self) -> Agreement:
-        return self._service.agreement
+        return self._server.agreement
 
-    def admit(self, hello: NodeHello, context: Any) -> None:
-        admit_aggregator(self._server.admit, hello, context)
-
-    async def on_link(self, link: AggregatorSession, carries: tuple[int, ...]) -> None:
+    def new_link(self, hello: NodeHello, most: int) -> Relay:
         """What an aggregator carries is judged when it sends it."""
+        return Relay(hello.name, most)
 
-    async def on_hello(self, link: AggregatorSession, hello: Hello) -> None:
-        server, service = self._server, self._service
+    async def on_hello(self, link: Relay, hello: Hello) -> None:
         try:
-            c = service.index(hello)
+            c = client_index(self.agreement, hello)
         except PeerError as error:
-            link.above(hello.name, Refusal(str(error), final=True))
+            link.send_to(hello.name, Refusal(str(error), final=True))
             return
-        item = await server.let_in(c, hello, lambda: RelayedSession(c, hello.name, link, server.rate_limits[c]))
-        if item.peer is None:
-            for answer in item.answers:
-                link.above(hello.name, answer)
+        answers = await self._server.let_in(c, hello, lambda limits: RelayedSession(c, limits, hello.name, link))
+        for answer in answers if isinstance(answers, list) else ():
+            link.send_to(hello.name, answer)
 
-    async def on_below(self, link: AggregatorSession, name: str, message: VoidRound | Goodbye) -> None:
-        peer = self._peer(link, name)
+    async def on_below(self, link: Relay, name: str, message: VoidRound | Goodbye) -> None:
+        session = self._session(link, name)
         if isinstance(message, VoidRound):
-            self._service.check_federation(message.federation, message.digest)
-        elif peer is None:
-            self._server.log("declined", client=name, reason=message.reason)
-        if peer is not None and isinstance(message, VoidRound):
-            await self._server.pass_on(peer, message)  # its neighbours do not wait for the disk with it
-        elif peer is not None and isinstance(message, Goodbye):
-            await self._server.part(peer.client, message)
+            check_federation(self.agreement, message)
+            if session is not None:
+                await self._server.on_void(session, message)  # its neighbours do not wait for the disk with it
+        elif session is not None:
+            await self._server.on_goodbye(session, message)
+        else:
+            self.log("declined", client=name, reason=message.reason)
 
-    async def on_gone(self, link: AggregatorSession, name: str) -> None:
-        peer = self._peer(link, name)
-        if peer is not None:
-            self._drop(peer)
+    async def on_gone(self, link: Relay, name: str) -> None:
+        session = self._session(link, name)
+        if session is not None:
+            self._drop(session)
 
-    async def on_sum(self, link: AggregatorSession, total: IncomingSum) -> None:
-        server, durable, now = self._server, self._service.durable, time.monotonic()
-        item = await server.put(-1, total)
-        for answer in item.answers:
-            link.say(answer)
-        for c in {c for _, c in total.pairs if c < len(self._service.names)}:
+    async def on_sum(self, link: Relay, id: str, total: Summed) -> None:
+        server, durable, now = self._server, self._server.service.durable, time.monotonic()
+        submission = await server.put(-1, total, sum_id=id)
+        for answer in submission.answers:
+            link.send(answer)
+        for c in {c for _, c in total.pairs if c < len(self.agreement.names)}:
             link.acknowledge(c, durable.settled(c), durable.epoch)
-            if c in link.peers:
+            if c in link.sessions:
                 server.last_heard[c] = now
-                link.peers[c].traffic.up += len(total.data) // len(total.pairs)
-        if item.useless:
-            await asyncio.sleep(link.useless.take())
+                link.sessions[c].traffic.up += len(total.data) // len(total.pairs)
+        if submission.useless:
+            await asyncio.sleep(link.rate_limits.useless.take())
 
-    def on_heard(self, link: AggregatorSession, clients: tuple[int, ...]) -> None:
+    def on_alive(self, link: Relay, clients: tuple[int, ...]) -> None:
         now = time.monotonic()
-        self._server.last_heard.update({c: now for c in clients if c in link.peers})
+        self._server.last_heard.update({c: now for c in clients if c in link.sessions})
 
-    def on_end(self, link: AggregatorSession) -> None:
-        for peer in list(link.peers.values()):
-            self._drop(peer)
+    def on_link_end(self, link: Relay) -> None:
+        for session in list(link.sessions.values()):
+            self._drop(session)
 
-    def _peer(self, link: AggregatorSession, name: str) -> RelayedSession | None:
-        return next((peer for peer in link.peers.values() if peer.name == name), None)
+    def _session(self, link: Relay, name: str) -> RelayedSession | None:
+        return next((session for session in link.sessions.values() if session.name == name), None)
 
-    def _drop(self, peer: RelayedSession) -> None:
-        server = self._server
-        if server.peers.get(peer.client) is peer:
-            del server.peers[peer.client]
-            server.log("disconnected", client=peer.name)
-        peer.close()
-        server.look_who_knows()
+    def _drop(self, session: RelayedSession) -> None:
+        self._server.on_end(session)
+        session.close()

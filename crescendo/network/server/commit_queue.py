@@ -16,71 +16,72 @@ from contextlib import asynccontextmanager, suppress
 from crescendo.network.server.service import Committed, Service, Submission
 from crescendo.storage.journal.journal import GROUP, GROUP_BYTES
 
-Batch = list[tuple[Submission, asyncio.Future[None]]]
+Batch = list[Submission]
 
 
 class CommitQueue:
-    """Submissions on their way to ``service``. ``connected`` lists who is told, ``taken`` gets batches, ``failed`` the error."""
+    """Submissions on their way to ``service``. ``connected`` lists the clients that hear of them; ``committed`` gets each batch
+    before its futures are set, ``failed`` the error that ends it all."""
 
     def __init__(
         self,
         service: Service,
         connected: Callable[[], list[int]],
-        taken: Callable[[Batch, Committed], None],
+        committed: Callable[[Batch, Committed], None],
         failed: Callable[[BaseException], None],
     ) -> None:
-        self._service, self._connected, self._taken, self._failed = service, connected, taken, failed
-        self._waiting: deque[tuple[Submission, asyncio.Future[None]]] = deque()
-        self._loop, self._hand = asyncio.get_running_loop(), ThreadPoolExecutor(1, "commit")
-        self._holds = 0  # who wants nothing to be begun
+        self._service, self._connected, self._committed, self._failed = service, connected, committed, failed
+        self._waiting: deque[Submission] = deque()
+        self._loop, self._thread = asyncio.get_running_loop(), ThreadPoolExecutor(1, "commit")
+        self._pauses = 0  # how many callers want no batch to be begun
         self._idle = asyncio.Event()
         self._idle.set()
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def add(self, item: Submission) -> asyncio.Future[None]:
-        """Put an item in line; done when it is on disk or refused, and ``taken`` was told."""
-        done = self._loop.create_future()
-        self._waiting.append((item, done))
+    def add(self, submission: Submission) -> asyncio.Future[None]:
+        """Queue a submission; done when it is on disk or refused, and ``committed`` was called."""
+        done = submission.done = self._loop.create_future()
+        self._waiting.append(submission)
         self._begin()
         return done
 
     @asynccontextmanager
     async def paused(self) -> AsyncIterator[None]:
-        """What is in hand is finished first; meanwhile nothing is begun."""
-        self._holds += 1
+        """The batch in hand is finished first; meanwhile none is begun."""
+        self._pauses += 1
         try:
             await self._idle.wait()
             yield
         finally:
-            self._holds -= 1
+            self._pauses -= 1
             self._begin()
 
     async def close(self) -> None:
-        """Finish what is in hand. What still waits is forgotten; nobody was told of it."""
-        self._holds += 1
+        """Finish the batch in hand. What still waits is forgotten; no client was told of it."""
+        self._pauses += 1
         await self._idle.wait()
-        self._hand.shutdown(wait=False)
+        self._thread.shutdown(wait=False)
 
     def _begin(self) -> None:
-        if not self._waiting or self._holds or not self._idle.is_set():
+        if not self._waiting or self._pauses or not self._idle.is_set():
             return
         batch, size = Batch(), 0
         while self._waiting and len(batch) < GROUP and size < GROUP_BYTES:
             batch.append(self._waiting.popleft())
-            size += batch[-1][0].size
+            size += batch[-1].size
         self._idle.clear()
-        self._hand.submit(self._take, batch, self._connected())
+        self._thread.submit(self._process, batch, self._connected())
 
-    def _take(self, batch: Batch, connected: list[int]) -> None:
+    def _process(self, batch: Batch, connected: list[int]) -> None:
         """In the thread."""
         outcome: Committed | BaseException
         try:
-            outcome = self._service.take([item for item, _ in batch], connected)
+            outcome = self._service.process(batch, connected)
         except BaseException as error:
             outcome = error
-        with suppress(RuntimeError):  # the loop is closed, and nobody listens
+        with suppress(RuntimeError):  # the loop is closed, and no client is connected
             self._loop.call_soon_threadsafe(self._end, batch, outcome)
 
     def _end(self, batch: Batch, outcome: Committed | BaseException) -> None:
@@ -88,8 +89,8 @@ class CommitQueue:
         try:
             if isinstance(outcome, BaseException):
                 raise outcome
-            self._taken(batch, outcome)
+            self._committed(batch, outcome)
         except BaseException as error:
-            self._holds += 1  # for good: what is in memory is not known any more
+            self._pauses += 1  # for good: what is in memory is not known any more
             self._failed(error)
         self._begin()

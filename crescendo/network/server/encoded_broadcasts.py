@@ -1,10 +1,10 @@
-"""Broadcasts as they go out: the bytes are made once and shared by all who are told; only what is settled differs."""
+"""Encoded broadcasts: the server makes the bytes of a broadcast once and shares them between clients; only ``yours`` differs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from crescendo.core.messages import Settled
 from crescendo.core.vectors import Raw
@@ -28,9 +28,7 @@ class EncodedBroadcast:
         yield from others
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class News:
-    """A broadcast for one client."""
-
-    broadcast: EncodedBroadcast
-    yours: Settled
+def serialize(message: Any) -> bytes:
+    """What goes to a client: protobuf messages, and bytes where many clients share them."""
+    raw: bytes = message if isinstance(message, bytes) else message.SerializeToString()
+    return raw

@@ -1,9 +1,9 @@
 """The federation's server on the network: grpc.aio around a `Service`.
 
-Every joined client has one stream: a reader, which puts messages into the `CommitQueue`, and a writer (`Session`). The queue
-hands the service batches, in a thread, and then the sessions are told. A client that floods waits for its own messages; one that
-breaks the protocol is told why and its stream is closed, and one that keeps doing so is let in again only after a while. What is
-held for a client is bounded: one unfinished vector, a few messages in the queue, of large ones one, and the newest broadcast.
+Every joined client has one stream: its reader (`ClientStreams`) puts messages into the `CommitQueue`, and its `Session` writes.
+The queue hands the service batches, in a thread, and then the sessions are told. A client that floods waits for its own messages;
+one that breaks the protocol is told why and its stream is closed, and one that keeps doing so is let in again only after a while.
+What is held for a client is bounded: an unfinished vector, a few messages in the queue, of large ones one, the newest broadcast.
 """
 
 from __future__ import annotations
@@ -17,40 +17,29 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from crescendo.core.buffer_pool import BufferPool
+from crescendo.core.vectors import Raw
 from crescendo.errors import PeerError
+from crescendo.federation.agreement import Agreement
 from crescendo.logs import Log, quiet
 from crescendo.network.protocol import wire_pb2 as pb
-from crescendo.network.protocol.framing import heard
-from crescendo.network.protocol.vector_parts import Assembly, Part
-from crescendo.network.protocol.wire_messages import (
-    SERVICE,
-    Goodbye,
-    Hello,
-    Pong,
-    Refusal,
-    UpdatePart,
-    VoidRound,
-    from_client,
-    to_client,
-)
-from crescendo.network.server.aggregator_requests import ServerAggregators
-from crescendo.network.server.aggregator_stream import AggregatorStreams
+from crescendo.network.protocol.wire_messages import Goodbye, Hello, Refusal, VoidRound
+from crescendo.network.server.aggregator_requests import AggregatorRequests
+from crescendo.network.server.aggregator_streams import AggregatorStreams
+from crescendo.network.server.client_streams import ClientStreams
 from crescendo.network.server.commit_queue import Batch, CommitQueue
 from crescendo.network.server.liveness import Liveness, LivenessLimits
-from crescendo.network.server.service import Committed, Incoming, Message, Service, Submission
-from crescendo.network.server.session import LARGE, Session, Traffic, serialize
+from crescendo.network.server.service import Committed, Message, Service, Submission
+from crescendo.network.server.session import LARGE, Session, Traffic
 from crescendo.network.server.status import StatusReporter
-from crescendo.network.transport.channels import parsed
-from crescendo.network.transport.pending_streams import BUSY, SERVER_OPTIONS, PendingStreams, TermsRequests
+from crescendo.network.transport.channels import listen, parsed
+from crescendo.network.transport.pending_streams import BUSY, PendingStreams
 from crescendo.network.transport.rate_limits import RateLimits
-from crescendo.network.transport.stream_writer import LAST_WORDS, run_stream
+from crescendo.network.transport.security import Admit, everybody
+from crescendo.network.transport.stream_writer import CLOSE_TIMEOUT
+from crescendo.storage.journal.journal_entries import Received
 
-Admit = Callable[[str, str, Any], None]
-
-
-def everybody(name: str, token: str, context: Any) -> None:
-    """On one machine nobody needs to prove who it is."""
+STOPS = "the server stops; come back later"
+MakeSession = Callable[[RateLimits], Session]
 
 
 class NetworkServer:
@@ -61,66 +50,60 @@ class NetworkServer:
     ) -> None:
         self.service, self.admit, self.log = service, admit, log
         self.liveness = Liveness(self, limits or LivenessLimits())
-        self.peers: dict[int, Session] = {}
+        self.sessions: dict[int, Session] = {}
         self.last_heard: dict[int, float] = {}
         self._traffic: dict[int, Traffic] = {}
-        self._status_reporter = StatusReporter(service, self.peers, self.last_heard, self._traffic)
-        self._buffers = BufferPool(4)  # one for all streams: what each of many kept for itself would add up
+        self._status_reporter = StatusReporter(service, self.sessions, self.last_heard, self._traffic)
         self.rate_limits: defaultdict[int, RateLimits] = defaultdict(RateLimits)
-        self._pending, self._terms_requests = PendingStreams(len(service.names)), TermsRequests()
-        self._arriving: set[int] = set()  # clients whose hello is in line
+        self._pending = PendingStreams(len(service.agreement.names))
+        self._clients = ClientStreams(self, self._pending)
+        self._aggregators = AggregatorStreams(AggregatorRequests(self), self._pending)
+        self._arriving: set[int] = set()  # clients whose hello is in the queue
         self._told: set[int] = set()  # clients that have heard the end
-        self.commit_queue = CommitQueue(service, lambda: list(self.peers), self._on_taken, self._fail)
-        self._watching: asyncio.Task[None] | None = None
+        self.commit_queue = CommitQueue(service, lambda: list(self.sessions), self._on_committed, self._fail)
+        self._checking: asyncio.Task[None] | None = None
         self._server: grpc.aio.Server | None = None
-        self._relays: AggregatorStreams | None = None
         self.finished, self.all_told = asyncio.Event(), asyncio.Event()
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
+    @property
+    def agreement(self) -> Agreement:
+        return self.service.agreement
+
+    @property
+    def epoch(self) -> int:
+        return self.service.durable.epoch
+
     async def start(self, address: str, credentials: Any = None) -> int:
         """Listen; the port."""
-        server = grpc.aio.server(options=SERVER_OPTIONS)
-        handlers = {
-            "Join": grpc.stream_stream_rpc_method_handler(
-                self._join,
-                request_deserializer=heard,
-                response_serializer=serialize,
-            ),
-            "Status": grpc.stream_stream_rpc_method_handler(  # of one message each; a silent one stands on the pending too
-                self._status,
-                request_deserializer=parsed(pb.StatusRequest),
-                response_serializer=pb.StatusReply.SerializeToString,
-            ),
-        }
-        relays = self._relays = AggregatorStreams(ServerAggregators(self), self.log, self._pending)
-        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers), relays.handlers))
-        secure = credentials is not None
-        port = server.add_secure_port(address, credentials) if secure else server.add_insecure_port(address)
-        self._server = server
-        await server.start()
-        self._watching = asyncio.create_task(self.liveness.run())
-        self._watching.add_done_callback(self._on_watch_end)
-        if self.service.finished:
+        status = grpc.stream_stream_rpc_method_handler(  # of one message each; a silent one is pending too
+            self._status,
+            request_deserializer=parsed(pb.StatusRequest),
+            response_serializer=pb.StatusReply.SerializeToString,
+        )
+        handlers = self._clients.handlers(Status=status), self._aggregators.handlers
+        self._server, port = await listen(handlers, address, credentials)
+        self._checking = asyncio.create_task(self.liveness.run())
+        self._checking.add_done_callback(self._on_checking_end)
+        if self.service.durable.finished:
             self.finished.set()
-        return int(port)
+        return port
 
     async def stop(self) -> None:
         """Finish the write in hand, and close every stream."""
-        self._pending.close()
-        self._terms_requests.close()
-        for peer in list(self.peers.values()):
-            peer.close(Refusal("the server stops; come back later"))
-        if self._relays is not None:
-            await self._relays.close("the server stops; come back later", over=self.all_told.is_set())
+        self._clients.close()
+        for session in list(self.sessions.values()):
+            session.close(Refusal(STOPS))
+        await self._aggregators.close(STOPS, over=self.all_told.is_set())
         await self.commit_queue.close()
-        if self._watching is not None:
-            self._watching.cancel()
-            await asyncio.gather(self._watching, return_exceptions=True)
+        if self._checking is not None:
+            self._checking.cancel()
+            await asyncio.gather(self._checking, return_exceptions=True)
         self.service.log_void()
         if self._server is not None:
-            await self._server.stop(LAST_WORDS)
+            await self._server.stop(CLOSE_TIMEOUT)
 
-    def _on_watch_end(self, task: asyncio.Task[None]) -> None:
+    def _on_checking_end(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             self._fail(error)
 
@@ -128,181 +111,127 @@ class NetworkServer:
         if not self.failed.done():
             self.failed.set_exception(error)
 
-    # -- the line ------------------------------------------------------------------------------------------------------
+    # -- commits -------------------------------------------------------------------------------------------------------
 
-    async def put(self, c: int, message: Message, make: Callable[[], Session] | None = None) -> Submission:
-        """Put a message in line and wait until it is on disk or refused. ``make`` makes the stream of one that joins."""
-        item = Submission(c, message, make=make)
-        await self.commit_queue.add(item)
-        return item
+    async def put(self, c: int, message: Message, sum_id: str = "", make: MakeSession | None = None) -> Submission:
+        """Queue a message and wait until it is on disk or refused. ``make`` makes the session of a client that joins."""
+        submission = Submission(c, message, sum_id, make=make)
+        await self.commit_queue.add(submission)
+        return submission
 
-    def _on_taken(self, batch: Batch, said: Committed) -> None:
-        for item, done in batch:
-            if isinstance(item.message, Hello):
-                self._arriving.discard(item.client)
-            if done.cancelled():
-                continue
-            if item.taken and isinstance(item.message, Hello):
-                item.peer = self._enter(item)  # now, or a broadcast of the next batch would pass it by
-            done.set_result(None)
-        self._let_know(said)
-
-    def _let_know(self, said: Committed) -> None:
-        for c, settled in said.acks.items():
-            if c in self.peers:
-                self.peers[c].acknowledge(settled, said.epoch)
-        for c, news in said.news.items():
-            if c in self.peers:
-                self.peers[c].tell(news)
-        if said.k == self.service.terms.rounds and not self.finished.is_set():
-            self.log("finished", rounds=said.k, late=self.service.durable.late)
+    def _on_committed(self, batch: Batch, committed: Committed) -> None:
+        for one in batch:
+            assert one.done is not None
+            if isinstance(one.message, Hello):
+                self._arriving.discard(one.client)
+                if one.taken and not one.done.cancelled():
+                    self._enter(one)  # now, or a broadcast of the next batch would pass it by
+            if not one.done.cancelled():
+                one.done.set_result(None)
+        for c in committed.acks.keys() & self.sessions.keys():
+            self.sessions[c].acknowledge(committed.acks[c], committed.epoch)
+        if committed.broadcast is not None:
+            for c in committed.receivers.keys() & self.sessions.keys():
+                self.sessions[c].publish(committed.broadcast, committed.receivers[c])
+        durable = self.service.durable
+        if durable.finished and not self.finished.is_set():
+            self.log("finished", rounds=durable.k, late=durable.late)
             self.finished.set()
-        self.look_who_knows()
+        self.check_all_told()
 
     def untold(self) -> list[str]:
         """The clients that have joined and, as far as is known, have not heard the end: here, away or absent."""
-        return [self.service.names[c] for c in sorted(self.service.durable.instances) if c not in self._told]
+        return [self.agreement.names[c] for c in sorted(self.service.durable.instances) if c not in self._told]
 
-    def look_who_knows(self) -> None:
-        """After the last round: has everybody who takes part heard of it?"""
+    def check_all_told(self) -> None:
+        """After the last round: has every client that takes part heard of it?"""
         if self.finished.is_set() and not self.untold():
             self.all_told.set()
 
-    # -- a stream ------------------------------------------------------------------------------------------------------
+    # -- what clients ask ----------------------------------------------------------------------------------------------
 
-    async def _join(self, requests: Any, context: Any) -> None:
-        answers: list[Any] = []
-        try:
-            raw = await self._pending.first_message(context)
-            if raw is not None:
-                answers = await self._serve(self._admitted(raw, context), context)
-        except PeerError as error:
-            self.log("refused", peer=context.peer(), reason=str(error))
-            answers = [Refusal(str(error), final=True)]
-        if answers:
-            await self._pending.send_last(context, map(to_client, answers))
+    async def join(self, c: int, hello: Hello) -> Session | list[Any]:
+        return await self.let_in(c, hello, lambda limits: Session(c, limits))
 
-    def _admitted(self, raw: pb.ToServer, context: Any) -> Hello:
-        hello = from_client(raw)
-        if not isinstance(hello, Hello):
-            raise PeerError("a stream begins with a hello; refused, check the client's version")
-        self.admit(hello.name, hello.token, context)
-        return hello
-
-    async def _serve(self, hello: Hello, context: Any) -> list[Any]:
-        """Until the stream ends. What is returned is to be said to one that was not let in."""
-        c = self.service.index(hello)
-        if not hello.digest:
-            declined = await self._terms_requests.answer(hello.name, self.service.terms_for(c), context)
-            if declined is not None:
-                self.log("declined", client=hello.name, reason=declined.reason)
-            return []
-        item = await self.let_in(c, hello)
-        if item.peer is None:
-            return item.answers
-        await self._talk(item.peer, context)
-        return []
-
-    async def let_in(self, c: int, hello: Hello, make: Callable[[], Session] | None = None) -> Submission:
-        """What becomes of a hello, whichever way it came: a stream, which ``make`` makes, or the answers."""
-        if c in self._arriving:  # one hello of a name in line, however many streams it opens
-            return Submission(c, hello, [BUSY])
+    async def let_in(self, c: int, hello: Hello, make: MakeSession) -> Session | list[Any]:
+        """The outcome of a hello, whichever way it came: a session, which ``make`` makes, or the answers."""
+        if c in self._arriving:  # one hello of a name in the queue, however many streams it opens
+            return [BUSY]
         if (why := self.rate_limits[c].may_join()) is not None:
-            return Submission(c, hello, [Refusal(why)])
+            return [Refusal(why)]
         self._arriving.add(c)
-        item = await self.put(c, hello, make)
-        if item.costly:  # once in a while a server is an older copy; a client that says so again and again lies
+        submission = await self.put(c, hello, make=make)
+        if submission.costly:  # once in a while a server is an older copy; a client that says so again and again lies
             self.rate_limits[c].strikes.take(1)
-        return item
+        return submission.session or submission.answers
 
-    async def _talk(self, peer: Session, context: Any) -> None:
-        c = peer.client
-
-        def broken(error: PeerError) -> Refusal:
-            peer.rate_limits.strikes.take(1)
-            self.log("refused", client=self.service.names[c], reason=str(error))
-            return Refusal(str(error))
-
-        try:
-            await run_stream(peer, context, self._read_all(peer, context), broken)
-        finally:
-            if self.peers.get(c) is peer:
-                del self.peers[c]
-                self.log("disconnected", client=self.service.names[c])
-            self.look_who_knows()
-
-    def _enter(self, item: Submission) -> Session:
+    def _enter(self, submission: Submission) -> None:
         """The newest stream of a client is the one that counts."""
-        c = item.client
-        older = self.peers.get(c)
+        c = submission.client
+        older = self.sessions.get(c)
         if older is not None:
             older.close(Refusal("this client has joined again from elsewhere; if these are two copies, stop one", True))
-        peer = Session(c, self.rate_limits[c]) if item.make is None else item.make()
-        self.peers[c] = peer
-        peer.traffic = self._traffic.setdefault(c, peer.traffic)
+        session = submission.session = self.sessions[c] = submission.make(self.rate_limits[c])
+        session.traffic = self._traffic.setdefault(c, session.traffic)
         self._told.discard(c)  # it was ended before it could note the end, and has to hear it again
-        self.last_heard[c] = time.monotonic()
-        for answer in item.answers:
-            peer.say(answer)
-        return peer
+        self.on_heard(session)
+        for answer in submission.answers:
+            session.send(answer)
 
-    async def _read_all(self, peer: Session, context: Any) -> None:
-        """Read until the client has nothing more to say. What breaks the protocol is raised."""
-        service, c = self.service, peer.client
-        assembly = Assembly(len(service.durable.model), (service.wire,), self._buffers)
-        while (raw := await context.read()) is not grpc.aio.EOF:
-            peer.heard = self.last_heard[c] = time.monotonic()
-            message = from_client(raw)
-            if isinstance(message, UpdatePart):
-                service.check_federation(message.federation, message.digest)
-                await self._add_part(peer, assembly, message.vector)
-            elif isinstance(message, VoidRound):
-                service.check_federation(message.federation, message.digest)
-                await self.pass_on(peer, message)
-            elif isinstance(message, Goodbye):
-                await self.part(c, message)
-                return
-            elif isinstance(message, Pong):
-                await asyncio.sleep(peer.rate_limits.useless.take())
-            else:
-                raise PeerError("a client says hello twice on one stream; refused, check its version")
+    def on_heard(self, session: Session) -> None:
+        self.last_heard[session.client] = time.monotonic()
 
-    async def _add_part(self, peer: Session, assembly: Assembly, part: Part) -> None:
-        """By itself, so that nothing holds the whole vector while the reader waits for the next."""
-        data = assembly.add(part)
-        if data is not None:
-            peer.traffic.up += len(data)
-            await self.pass_on(peer, Incoming(part.about, data), large=len(data) > LARGE)
+    async def on_declined(self, c: int, goodbye: Goodbye) -> None:
+        """It is logged, and that is all."""
 
-    async def part(self, c: int, message: Goodbye) -> None:
+    async def on_update(self, session: Session, round: int, data: Raw) -> None:
+        session.traffic.up += len(data)
+        update = Received(round, session.client, self.agreement.wire, data)
+        await self._pass_on(session, update, large=len(data) > LARGE)
+
+    async def on_void(self, session: Session, message: VoidRound) -> None:
+        await self._pass_on(session, message)
+
+    async def on_goodbye(self, session: Session, goodbye: Goodbye) -> None:
         """A client wants to hear no more: it leaves for good, or the run is over for it."""
-        if not message.finished:
-            await self.put(c, message)
-        self._told.add(c)
+        if not goodbye.finished:
+            await self.put(session.client, goodbye)
+        self._told.add(session.client)
 
-    async def pass_on(self, peer: Session, message: Message, large: bool = False) -> None:
-        """Put a message in line without waiting for it, as long as not too many of this client are waiting."""
-        await peer.in_flight.acquire()
-        if large:  # one of them in line, while the next one comes in
-            await peer.large_in_flight.acquire()
-        item = Submission(peer.client, message)
-        done = self.commit_queue.add(item)
-        done.add_done_callback(lambda _: self._answer(peer, item))  # not a task: there are thousands a second
+    def on_broken(self, session: Session, error: PeerError) -> Refusal:
+        session.rate_limits.strikes.take(1)
+        self.log("refused", client=self.agreement.names[session.client], reason=str(error))
+        return Refusal(str(error))
+
+    def on_end(self, session: Session) -> None:
+        if self.sessions.get(session.client) is session:
+            del self.sessions[session.client]
+            self.log("disconnected", client=self.agreement.names[session.client])
+        self.check_all_told()
+
+    async def _pass_on(self, session: Session, message: Message, large: bool = False) -> None:
+        """Queue a message without waiting for it, as long as not too many of this client are waiting."""
+        await session.in_flight.acquire()
+        if large:  # one of them in the queue, while the next one comes in
+            await session.large_in_flight.acquire()
+        submission = Submission(session.client, message)
+        done = self.commit_queue.add(submission)
+        done.add_done_callback(lambda _: self._answer(session, submission))  # not a task: there are thousands a second
         if large:
-            done.add_done_callback(lambda _: peer.large_in_flight.release())
+            done.add_done_callback(lambda _: session.large_in_flight.release())
 
-    def _answer(self, peer: Session, item: Submission) -> None:
-        for answer in item.answers:
+    def _answer(self, session: Session, submission: Submission) -> None:
+        for answer in submission.answers:
             if isinstance(answer, Refusal) and answer.final:
-                peer.close(answer)
+                session.close(answer)
             else:
-                peer.say(answer)
-        if item.useless:
-            peer.acknowledge(self.service.durable.settled(peer.client), self.service.durable.epoch)
-        if item.useless or item.answers:  # nobody may ask for the same refusal without end
-            asyncio.get_running_loop().call_later(peer.rate_limits.useless.take(), peer.in_flight.release)
+                session.send(answer)
+        if submission.useless:
+            session.acknowledge(self.service.durable.settled(session.client), self.epoch)
+        if submission.useless or submission.answers:  # no client may ask for the same refusal without end
+            asyncio.get_running_loop().call_later(session.rate_limits.useless.take(), session.in_flight.release)
         else:
-            peer.in_flight.release()
+            session.in_flight.release()
 
     # -- for people ----------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from crescendo.network.protocol.wire_messages import Ping, Refusal
-from crescendo.network.server.service import Silence
+from crescendo.storage.journal.journal_entries import Absent
 
 if TYPE_CHECKING:
     from crescendo.network.server.grpc_server import NetworkServer
@@ -40,7 +40,7 @@ class Liveness:
 
     def __init__(self, server: NetworkServer, limits: LivenessLimits) -> None:
         self._server, self._service, self._limits = server, server.service, limits
-        self._silence = SilenceClock(len(self._service.names), time.monotonic())
+        self._silence = SilenceClock(len(self._service.agreement.names), time.monotonic())
         self._due_round, self._due_since = -1, time.monotonic()
         self._pings = 0
 
@@ -58,36 +58,36 @@ class Liveness:
         """Ping every client, and declare absent those that were silent for too long while others were heard."""
         server, durable, now = self._server, self._service.durable, time.monotonic()
         self._pings += 1
-        for peer in server.peers.values():
-            peer.say(Ping(self._pings))
+        for session in server.sessions.values():
+            session.send(Ping(self._pings))
         self._silence.update(now, server.last_heard)
         if durable.k != self._due_round:
             self._due_round, self._due_since = durable.k, now
         known = durable.instances
-        for c in range(len(self._service.names)):
+        for c in range(len(self._service.agreement.names)):
             limit = self._limits.absent_after if c in known else self._limits.gather
             await self._check_client(c, now, self._silence.seconds(c) > limit)
         async with server.commit_queue.paused():
             self._service.log_void()
-        server.look_who_knows()
+        server.check_all_told()
 
     async def _check_client(self, c: int, now: float, too_silent: bool) -> None:
         server, service = self._server, self._service
         if too_silent and service.durable.present[c]:
             await self._declare_absent(c, "nothing was heard for too long; come back")
-        elif c in server.peers and service.waits_for(c):
-            waited, k = now - max(self._due_since, server.peers[c].came), service.durable.k
+        elif c in server.sessions and service.waits_for(c):
+            waited, k = now - max(self._due_since, server.sessions[c].came), service.durable.k
             if (
                 waited > self._limits.hold_after
             ):  # it answers pings and sends no update; it may come back as one that was absent
-                server.log("held_up", client=service.names[c], round=k, seconds=round(waited))
+                server.log("held_up", client=service.agreement.names[c], round=k, seconds=round(waited))
                 await self._declare_absent(c, f"round {k} has waited {waited:.0f} seconds for this client; come back")
 
     async def _declare_absent(self, c: int, reason: str) -> None:
         """Journal the absence and close the client's stream, if any; a client that lives makes a new one."""
-        await self._server.put(c, Silence())
-        if c in self._server.peers:
-            self._server.peers[c].close(Refusal(reason))
+        await self._server.put(c, Absent(c))
+        if c in self._server.sessions:
+            self._server.sessions[c].close(Refusal(reason))
 
 
 class SilenceClock:

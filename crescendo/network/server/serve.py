@@ -17,12 +17,12 @@ from crescendo.errors import UsageError
 from crescendo.federation.agreement import Agreement
 from crescendo.federation.last_model import save_model
 from crescendo.logs import Log, quiet
-from crescendo.network.server.grpc_server import Admit, NetworkServer, everybody
+from crescendo.network.server.grpc_server import NetworkServer
 from crescendo.network.server.health import serve_health
 from crescendo.network.server.liveness import LivenessLimits
 from crescendo.network.server.service import Service
 from crescendo.network.server.status import federation_status
-from crescendo.network.transport.security import host_and_port
+from crescendo.network.transport.security import Admit, everybody, host_and_port
 from crescendo.network.transport.shutdown import ShutdownRequest, shutdown_on_signals
 from crescendo.storage.journal.durable_server import DurableServer
 
@@ -88,8 +88,8 @@ def serve(
             asyncio.run(_serve(service, listening, limits or LivenessLimits(), state, linger, log, shutdown))
             durable.snapshot()
         finally:  # after the last word of any stream
-            log("stopped", k=durable.k, finished=service.finished)
-        return Served(service.finished, durable.k, agreed.terms.rounds, durable.model)
+            log("stopped", k=durable.k, finished=durable.finished)
+        return Served(durable.finished, durable.k, agreed.terms.rounds, durable.model)
 
 
 async def _serve(
@@ -128,7 +128,7 @@ async def _serve(
         if health is not None:
             health.close()
         await server.stop()
-        if service.finished:  # what came late may have moved it
+        if service.durable.finished:  # what came late may have moved it
             save_model(state / "model.npz", service.durable.model, agreed)
 
 
@@ -160,7 +160,7 @@ async def _until_over(server: NetworkServer, stop: asyncio.Event, log: Log, ling
 def _facts(service: Service, server: NetworkServer) -> dict[str, Any]:
     found = federation_status(service)
     told = {name: found[name] for name in ("federation", "k", "rounds", "epoch", "finished")}
-    return {"ok": True, "connected": len(server.peers), **told}
+    return {"ok": True, "connected": len(server.sessions), **told}
 
 
 def _check_folder(state: Path) -> None:

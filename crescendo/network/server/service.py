@@ -1,94 +1,72 @@
-"""The server's side of a networked federation, without sockets: what each message does to the durable server, and who is told.
+"""The server's side of a networked federation, without sockets: what each message does to the durable server.
 
-Messages come in batches. `Service.take` applies a batch and commits it, in a thread of its own, and returns what may be said once
-it is on disk: an answer to each message, the acknowledgements, and the broadcasts that are due. Nothing of a batch is said
-before, and nobody but `take` touches the durable server.
+Messages come in batches. `Service.process` applies a batch and commits it, in a thread of its own, and returns what the server
+may send now that the batch is on disk: answers, acknowledgements and the broadcast that is due. The server sends nothing of a
+batch before, and only `process` touches the durable server.
 
 A message that the core refuses changes nothing. If it was an update, its pair becomes void, for good, and both sides log it: a
 round never waits for an update that will not be taken. The same pair with other bytes is an alarm: two instances use one name,
-or somebody forges.
+or a peer forges.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+import asyncio
+from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from crescendo.core.arrays import Vector
 from crescendo.core.buffer_pool import BufferPool
-from crescendo.core.messages import Pair, Settled
-from crescendo.core.server import ConflictingUpdate, DuplicateUpdate, RefusedSum
+from crescendo.core.messages import Settled
+from crescendo.core.refusals import ConflictingUpdate, DuplicateUpdate, RefusedSum
 from crescendo.core.vectors import Raw, decode, encoded, largest
 from crescendo.errors import PeerError, UsageError
 from crescendo.federation.agreement import Agreement
 from crescendo.logs import Log, quiet
 from crescendo.network.protocol.tree_messages import SumRefusal
-from crescendo.network.protocol.wire_messages import Goodbye, Hello, Refusal, VoidRound, Welcome
-from crescendo.network.server.encoded_broadcasts import EncodedBroadcast, News
+from crescendo.network.protocol.wire_messages import FromServer, Goodbye, Hello, Refusal, VoidRound, Welcome
+from crescendo.network.server.encoded_broadcasts import EncodedBroadcast
 from crescendo.network.transport.wording import named, ranges
 from crescendo.privacy.mechanisms.norm_limits import length_of
 from crescendo.storage.journal.durable_server import DurableServer
 from crescendo.storage.journal.journal_entries import Absent, Back, Left, Received, Registered, Summed, Voided
 from crescendo.storage.journal.server_state import OtherInstance
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Incoming:
-    """A whole update, put together from its parts."""
-
-    round: int
-    data: Raw
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class IncomingSum:
-    """A whole sum of updates from an aggregator, put together from its parts."""
-
-    id: str
-    pairs: tuple[Pair, ...]
-    wire: str
-    data: Raw
-
-
-@dataclass(frozen=True, slots=True)
-class Silence:
-    """Nothing was heard of the client for too long."""
-
-
-Message = Hello | Incoming | IncomingSum | VoidRound | Goodbye | Silence
+Message = Hello | Received | Summed | VoidRound | Goodbye | Absent
 
 
 @dataclass(eq=False, slots=True)
 class Submission:
-    """A message of a client (-1: of an aggregator), and what becomes of it: the answers to it, and whether it was taken."""
+    """A message of a client (-1: of an aggregator) on its way to the journal, and its outcome."""
 
     client: int
     message: Message
-    answers: list[Any] = field(default_factory=list)
+    sum_id: str = ""
+    answers: list[FromServer | SumRefusal] = field(default_factory=list)
     taken: bool = False
     useless: bool = False  # it changed nothing
     costly: bool = False  # it made the server begin a new epoch
-    peer: Any = None  # the stream of a client that has joined
-    make: Any = None  # makes it, for a client that comes by way of an aggregator
+    done: asyncio.Future[None] | None = None  # set when it is on disk or refused
+    make: Any = None  # makes the session of a client that joins,
+    session: Any = None  # which is this one, once it has
 
     @property
     def size(self) -> int:
         """Bytes of its vector."""
-        return len(self.message.data) if isinstance(self.message, Incoming | IncomingSum) else 0
+        return len(self.message.data) if isinstance(self.message, Received | Summed) else 0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Committed:
-    """What may be said after a commit."""
+class Committed(NamedTuple):
+    """What the server may send after a commit: ``acks`` to these clients, and the ``broadcast``, if one is due, to those."""
 
-    acks: dict[int, Settled]
-    news: dict[int, News]
+    acks: Mapping[int, Settled]
     epoch: int
-    k: int
+    broadcast: EncodedBroadcast | None
+    receivers: Mapping[int, Settled]
 
 
 class Service:
@@ -96,222 +74,185 @@ class Service:
 
     def __init__(self, durable: DurableServer, agreement: Agreement, log: Log = quiet) -> None:
         self.durable, self.agreement, self._log = durable, agreement, log
-        self.terms, self.names, self.wire, self.limits = (
-            agreement.terms,
-            agreement.names,
-            agreement.wire,
-            agreement.limits,
-        )
-        self._federation, self._digest = agreement.federation, agreement.digest
-        self._index, self._named = {name: c for c, name in enumerate(self.names)}, dict(enumerate(self.names))
-        self._void: dict[int, list[int]] = {}  # declared void by their clients and not yet logged: a line for many
+        self._names = dict(enumerate(agreement.names))
+        self._void: dict[int, list[int]] = {}  # declared void by their clients and not yet logged: one event for many
         self._broadcast: EncodedBroadcast | None = None  # the newest, unless the model has moved since
         self._buffers = BufferPool()
-        self._long = False
+        self._beyond_bound = False
         self._log_notes()
-        durable.refuse_beyond(largest(self.wire) / 2)  # a model that the wire cannot carry could be told to nobody
+        durable.refuse_beyond(largest(agreement.wire) / 2)  # a model that the wire cannot carry could not be sent
 
-    # -- before anything is journaled ----------------------------------------------------------------------------------
-
-    def index(self, hello: Hello) -> int:
-        """Which client this is, or PeerError for one that is not part of this federation."""
-        c = self._index.get(hello.name)
-        if c is None:
-            raise PeerError(
-                f'"{hello.name}" is not among the clients of this federation; join as one of those it names'
-            )
-        if hello.federation and hello.federation != self._federation:
-            raise PeerError(f'this is federation "{self._federation}", not "{hello.federation}"; check the address')
-        if hello.digest and hello.digest != self._digest:
-            raise PeerError(
-                f'"{hello.name}" signed off other terms of federation "{self._federation}" than the server has; a changed '
-                f"federation needs an id of its own"
-            )
-        return c
-
-    def terms_for(self, c: int) -> Welcome:
-        """The answer to a client that asks for the terms and has not joined."""
-        return Welcome(self.agreement.text, self._federation, self.durable.epoch, c, 0, Settled(0))
-
-    def check_federation(self, federation: str, digest: str) -> None:
-        """Every message says what it is about."""
-        if federation != self._federation or digest != self._digest:
-            raise PeerError(f'a message is about another federation or other terms than "{self._federation}"; dropped')
-
-    # -- a batch -------------------------------------------------------------------------------------------------------
-
-    def take(self, batch: Sequence[Submission], connected: Sequence[int]) -> Committed:
-        """Apply the messages and commit. What is returned may be said; the answers stand in the items."""
-        for item in batch:
+    def process(self, batch: Sequence[Submission], connected: Sequence[int]) -> Committed:
+        """Apply the messages and commit. The answers stand in the submissions."""
+        for submission in batch:
             try:
-                self._one(item)
-                item.taken = True
+                self._apply(submission)
+                submission.taken = True
             except PeerError as error:
-                self._refuse(item, error)
+                self._refuse(submission, error)
         published = self.durable.commit()
         self._log_notes()
-        self.log_void(but={item.client for item in batch if isinstance(item.message, VoidRound)})
-        joined = [item for item in batch if item.taken and isinstance(item.message, Hello)]
-        for item in joined:
-            item.answers.append(self._welcome(item.client))
-        newcomers = {item.client for item in joined}
-        told = {*connected, *newcomers} if published.due else newcomers
-        news = self._news(told) if told else {}
-        return Committed(dict(published.acks), news, self.durable.epoch, self.durable.k)
+        self.log_void(but={one.client for one in batch if isinstance(one.message, VoidRound)})
+        joined = [one for one in batch if one.taken and isinstance(one.message, Hello)]
+        for submission in joined:
+            submission.answers.append(self._welcome(submission.client))
+        receivers = {*(one.client for one in joined), *(connected if published.due else ())}
+        broadcast = self._encoded() if receivers else None
+        settled = {c: self.durable.settled(c) for c in receivers}
+        return Committed(published.acks, self.durable.epoch, broadcast, settled)
 
-    def _one(self, item: Submission) -> None:
-        c, message = item.client, item.message
+    def log_void(self, but: Container[int] = ()) -> None:
+        """Log which rounds were declared void, except of those clients that may be in the middle of it."""
+        for c in [c for c in self._void if c not in but]:
+            rounds = self._void.pop(c)
+            found = ranges(rounds)
+            self._log("void", client=self._names[c], rounds=found, count=len(rounds), reason="their bytes are gone")
+
+    def waits_for(self, c: int) -> bool:
+        """Does the round that is due wait for this client?"""
+        k, terms = self.durable.k, self.agreement.terms
+        here = k < terms.rounds and self.durable.present[c] and terms.share(k, c) > 0
+        return bool(here and k not in self.durable.settled(c))
+
+    # -- one message ---------------------------------------------------------------------------------------------------
+
+    def _apply(self, submission: Submission) -> None:
+        c, message = submission.client, submission.message
         match message:
-            case Incoming(round, data):
-                self._update(c, round, data)
-            case IncomingSum():
+            case Received():
+                self._update(message)
+            case Summed():
                 self._sum(message)
             case Hello():
-                item.costly = self._join(c, message)
+                submission.costly = self._join(c, message)
             case VoidRound(round):
                 if self.durable.submit(Voided(round, c, "its bytes are gone")):
                     self._void.setdefault(c, []).append(round)
                 else:
-                    item.useless = True
-            case Silence():
-                self.durable.submit(Absent(c))
-                self._log("absent", client=self.names[c])
+                    submission.useless = True
+            case Absent():
+                self.durable.submit(message)
+                self._log("absent", client=self._names[c])
             case Goodbye(reason):
                 self.durable.submit(Left(c))
-                self._log("left", client=self.names[c], reason=reason)
+                self._log("left", client=self._names[c], reason=reason)
 
     def _log_notes(self) -> None:
-        """What the durable server has noticed about its files, at its start or since."""
+        """Log what the durable server has noticed about its files, at its start or since."""
         while self.durable.notes:
             self._log("journal", note=self.durable.notes.pop(0))
 
-    def log_void(self, but: Container[int] = ()) -> None:
-        """Say which rounds were declared void, except of those clients that may be in the middle of it."""
-        for c in [c for c in self._void if c not in but]:
-            rounds = self._void.pop(c)
-            found = ranges(rounds)
-            self._log("void", client=self.names[c], rounds=found, count=len(rounds), reason="their bytes are gone")
-
-    def _update(self, c: int, round: int, data: Raw) -> None:
-        low, high = self._block(round)
-        delta = decode(data, self.wire, high - low, finite=False)  # the core looks at what it comes to
-        self.limits.check(round, c, delta)
+    def _update(self, update: Received) -> None:
+        numbers = self._numbers(update.round)
+        delta = decode(update.data, update.wire, numbers, finite=False)  # the core looks at what it comes to
+        self.agreement.limits.check(update.round, update.client, delta)
         try:
-            self.durable.submit(Received(round, c, self.wire, data, low), delta)
+            self.durable.submit(update, delta)
             self._broadcast = None
-        except DuplicateUpdate:  # nothing comes of a repeat, but one whose numbers are none is told so
-            decode(data, self.wire, high - low)
+        except DuplicateUpdate:  # nothing comes of a duplicate, but one whose numbers are none is told so
+            decode(update.data, update.wire, numbers)
             raise
 
-    def _sum(self, total: IncomingSum) -> None:
-        if any(c >= len(self.names) for _, c in total.pairs):
+    def _sum(self, total: Summed) -> None:
+        if any(c not in self._names for _, c in total.pairs):
             raise RefusedSum("a sum has updates of clients that are not part of this federation; refused")
-        low, high = self._block(total.pairs[0][0])
-        delta = decode(total.data, total.wire, high - low)
-        length = length_of(delta)
-        longest = sum(self.limits.longest(i, c) for i, c in total.pairs if i < self.terms.rounds)
+        delta = decode(total.data, total.wire, self._numbers(total.pairs[0][0]))
+        limits, rounds, length = self.agreement.limits, self.agreement.terms.rounds, length_of(delta)
+        longest = sum(limits.longest(i, c) for i, c in total.pairs if i < rounds)
         if length > longest:
             raise RefusedSum(
                 f"a sum of {len(total.pairs)} updates has length {length:.4g}, and under the terms a sound one is not longer "
                 f"than {longest:.4g}; refused"
             )
-        self.durable.submit(Summed(total.pairs, total.wire, total.data, low), delta)
+        self.durable.submit(total, delta)
         self._broadcast = None
 
-    def _block(self, round: int) -> tuple[int, int]:
-        if not 0 <= round < self.terms.rounds:
-            raise PeerError(
-                f"there is no round {round} in a run of {self.terms.rounds} rounds; dropped, check the terms"
-            )
-        return self.terms.block(round, len(self.durable.model))
+    def _numbers(self, round: int) -> int:
+        """How many numbers an update of that round has."""
+        terms = self.agreement.terms
+        if not 0 <= round < terms.rounds:
+            raise PeerError(f"there is no round {round} in a run of {terms.rounds} rounds; dropped, check the terms")
+        low, high = terms.block(round, self.agreement.size)
+        return high - low
 
     def _join(self, c: int, hello: Hello) -> bool:
-        """Register the instance, learn from what it has seen whether this server is an older copy, and count it as here.
+        """Register the instance, learn from what it has seen whether this server is an older copy, and count it as present.
 
         True if a new epoch begins.
         """
         self.durable.submit(Registered(c, hello.instance))
         begun = self.durable.witness(c, hello.epoch, hello.k, hello.acknowledged, hello.last)
         if begun:
-            self._log("new_epoch", client=self.names[c], k=hello.k, epoch=hello.epoch)
+            self._log("new_epoch", client=self._names[c], k=hello.k, epoch=hello.epoch)
         self.durable.submit(Back(c, hello.last))
         return begun
 
     def _welcome(self, c: int) -> Welcome:
-        durable = self.durable
+        durable, agreement = self.durable, self.agreement
         start = durable.start_of(c)
-        self._log("joined", client=self.names[c], start=start, epoch=durable.epoch, k=durable.k)
-        return Welcome(self.agreement.text, self._federation, durable.epoch, c, start, durable.settled(c))
+        self._log("joined", client=self._names[c], start=start, epoch=durable.epoch, k=durable.k)
+        return Welcome(agreement.text, agreement.federation, durable.epoch, c, start, durable.settled(c))
 
-    def _refuse(self, item: Submission, error: PeerError) -> None:
-        c, message = item.client, item.message
+    # -- refusals ------------------------------------------------------------------------------------------------------
+
+    def _refuse(self, submission: Submission, error: PeerError) -> None:
+        c, message = submission.client, submission.message
         if isinstance(error, DuplicateUpdate):
-            item.useless = True
+            submission.useless = True
             return
-        if isinstance(message, IncomingSum):
-            self._refuse_sum(item, message, error)
+        if isinstance(message, Summed):
+            self._refuse_sum(submission, message, error)
             return
-        name, reason = self.names[c], named(str(error), self._named)
-        round = message.round if isinstance(message, Incoming | VoidRound) else None
+        reason = named(str(error), self._names)
+        round = message.round if isinstance(message, Received | VoidRound) else None
         alarm = isinstance(error, ConflictingUpdate | OtherInstance)
-        self._log("alarm" if alarm else "refused", client=name, round=round, reason=reason)
-        if isinstance(message, Incoming) and not alarm:
-            with suppress(PeerError):  # a pair that cannot even be void: nobody waits for it
-                self.durable.submit(Voided(message.round, c, reason))
-        if isinstance(message, Silence):
-            return
-        final = alarm or isinstance(message, Hello)
-        item.answers.append(Refusal(reason, final, None if final else round))
+        self._log("alarm" if alarm else "refused", client=self._names[c], round=round, reason=reason)
+        if isinstance(message, Received) and not alarm:
+            self._make_void(message.round, c, reason)
+        if not isinstance(message, Absent):
+            final = alarm or isinstance(message, Hello)
+            submission.answers.append(Refusal(reason, final, None if final else round))
 
-    def _refuse_sum(self, item: Submission, total: IncomingSum, error: PeerError) -> None:
-        """Pairs at fault are final, as for an update; if nobody knows whose fault it is, the aggregator finds out."""
-        alarm, reason = isinstance(error, ConflictingUpdate), named(str(error), self._named)
-        shown = [[i, self._named.get(c, c)] for i, c in total.pairs[:20]]
+    def _refuse_sum(self, submission: Submission, total: Summed, error: PeerError) -> None:
+        """Pairs at fault are final, as for an update; if none is known to be at fault, the aggregator finds out."""
+        alarm, reason = isinstance(error, ConflictingUpdate), named(str(error), self._names)
+        shown = [[i, self._names.get(c, c)] for i, c in total.pairs[:20]]
         self._log("alarm" if alarm else "refused", pairs=shown, reason=reason)
         pairs = error.pairs if isinstance(error, RefusedSum) else ()
         if len(total.pairs) == 1:
             pairs = total.pairs
         for i, c in pairs if not alarm else ():
-            with suppress(PeerError):  # a pair that cannot even be void: nobody waits for it
-                self.durable.submit(Voided(i, c, reason))
-        item.answers.append(SumRefusal(total.id, pairs, reason))
+            self._make_void(i, c, reason)
+        submission.answers.append(SumRefusal(submission.sum_id, pairs, reason))
+
+    def _make_void(self, round: int, c: int, reason: str) -> None:
+        with suppress(PeerError):  # a pair that cannot even be void: no round waits for it
+            self.durable.submit(Voided(round, c, reason))
 
     # -- what goes out -------------------------------------------------------------------------------------------------
 
-    def _news(self, told: set[int]) -> dict[int, News]:
-        durable, broadcast = self.durable, self._broadcast
-        if broadcast is None or (broadcast.k, broadcast.epoch) != (durable.k, durable.epoch):
-            broadcast = self._broadcast = EncodedBroadcast(
-                durable.k, durable.epoch, self._on_the_wire(durable.model), self.wire
-            )
-            self._look_how_long(durable.model)
-        return {c: News(broadcast, durable.settled(c)) for c in told}
+    def _encoded(self) -> EncodedBroadcast:
+        durable, made = self.durable, self._broadcast
+        if made is None or (made.k, made.epoch) != (durable.k, durable.epoch):
+            made = EncodedBroadcast(durable.k, durable.epoch, self._on_the_wire(durable.model), self.agreement.wire)
+            self._log_model_length(durable.model)
+        self._broadcast = made
+        return made
 
-    def _look_how_long(self, model: Vector) -> None:
-        """Private clients begin no round beyond their certificate's bound and go on without a word; so it is said here, once."""
-        made = self.limits.certificate
-        if made is None or self._long == (long := (length := length_of(model)) > made.model_bound):
+    def _log_model_length(self, model: Vector) -> None:
+        """Private clients begin no round beyond their certificate's bound and go on silently; so the server logs it, once."""
+        made = self.agreement.certificate
+        if made is None or self._beyond_bound == (beyond := (length := length_of(model)) > made.model_bound):
             return
-        self._long = long
-        beyond = "beyond the bound: the run may be diverging, and clients begin at models shortened to it"
-        words = (
-            f"the model has length {length:.4g}, {beyond if long else 'again within the bound'} of {made.model_bound:g}"
-        )
-        self._log("long_model" if long else "model_in_bounds", k=self.durable.k, reason=words)
+        self._beyond_bound = beyond
+        where = "beyond the bound: the run may be diverging, and clients begin at models shortened to it"
+        words = f"the model has length {length:.4g}, {where if beyond else 'again within the bound'} of {made.model_bound:g}"
+        self._log("long_model" if beyond else "model_in_bounds", k=self.durable.k, reason=words)
 
     def _on_the_wire(self, model: Vector) -> Raw:
+        wire = self.agreement.wire
         try:
-            return encoded(model, self.wire, self._buffers)
+            return encoded(model, wire, self._buffers)
         except UsageError:  # only a journal of an older version can hold more; such a run is lost, the server is not
-            most = largest(self.wire)
-            return encoded(np.clip(model, -most, most), self.wire)
-
-    def waits_for(self, c: int) -> bool:
-        """Does the round that is due wait for this client?"""
-        k = self.durable.k
-        here = k < self.terms.rounds and self.durable.present[c] and self.terms.share(k, c) > 0
-        return bool(here and k not in self.durable.settled(c))
-
-    @property
-    def finished(self) -> bool:
-        return self.durable.k == self.terms.rounds
+            most = largest(wire)
+            return encoded(np.clip(model, -most, most), wire)

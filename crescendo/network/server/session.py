@@ -1,4 +1,4 @@
-"""One connected client as the server's loop sees it: what is to be said to it, and how much it may ask."""
+"""Session: one joined client, at the server or at an aggregator: what is to be written to it, and how much it may ask."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from crescendo.core.messages import Settled
 from crescendo.network.protocol.wire_messages import Ack, to_client
-from crescendo.network.server.encoded_broadcasts import News
+from crescendo.network.server.encoded_broadcasts import EncodedBroadcast
 from crescendo.network.transport.rate_limits import RateLimits
 from crescendo.network.transport.stream_writer import StreamWriter
 
@@ -29,46 +29,41 @@ class Session(StreamWriter):
     """A stream that has joined. Of broadcasts and acknowledgements only the newest wait, however slowly the client reads."""
 
     def __init__(self, client: int, rate_limits: RateLimits | None = None) -> None:
-        super().__init__()
+        super().__init__(to_client)
         self.client, self.rate_limits = client, rate_limits or RateLimits()
-        self.came = self.heard = time.monotonic()
-        self.traffic = Traffic()
+        self.came, self.traffic = time.monotonic(), Traffic()
         self.in_flight, self.large_in_flight = asyncio.Semaphore(MAX_IN_FLIGHT_PER_CLIENT), asyncio.Semaphore(1)
         self._ack: tuple[Settled, int] | None = None
-        self._news: News | None = None
+        self._broadcast: tuple[EncodedBroadcast, Settled] | None = None
 
     def acknowledge(self, settled: Settled, epoch: int) -> None:
+        """These rounds of the client are on disk."""
         self._ack = settled, epoch
         self._wake.set()
 
-    def tell(self, news: News) -> None:
-        self._news = news
+    def publish(self, broadcast: EncodedBroadcast, yours: Settled) -> None:
+        """A broadcast is due; ``yours`` are the client's rounds that are in it."""
+        self._broadcast = broadcast, yours
         self._wake.set()
 
-    def _worded(self, message: Any) -> Any:
-        return to_client(message)
-
-    async def _write_news(self, context: Any) -> bool:
-        ack, news = self._ack, self._news
-        if ack is not None and not (news is not None and _acknowledges(news, ack)):
+    async def _write_newest(self, context: Any) -> bool:
+        ack = self._ack
+        if ack is not None and not self._broadcast_says(ack):
             self._ack = None
             await context.write(to_client(Ack(*ack)))
             return True
-        if news is not None:
-            self._ack = self._news = None
-            for message in news.broadcast.messages(news.yours):
+        if self._broadcast is not None:
+            broadcast, yours = self._broadcast
+            self._ack = self._broadcast = None
+            for message in broadcast.messages(yours):
                 await context.write(message)
-            self.traffic.down += len(news.broadcast.data)
+            self.traffic.down += len(broadcast.data)
             return True
         return False
 
-
-def _acknowledges(news: News, ack: tuple[Settled, int]) -> bool:
-    """Does a broadcast say the same, and soon enough?"""
-    return ack == (news.yours, news.broadcast.epoch) and len(news.broadcast.data) <= LARGE
-
-
-def serialize(message: Any) -> bytes:
-    """What a `Session` writes: messages, and bytes where many share them."""
-    raw: bytes = message if isinstance(message, bytes) else message.SerializeToString()
-    return raw
+    def _broadcast_says(self, ack: tuple[Settled, int]) -> bool:
+        """Does the broadcast that is due say the same, and soon enough?"""
+        if self._broadcast is None:
+            return False
+        broadcast, yours = self._broadcast
+        return ack == (yours, broadcast.epoch) and len(broadcast.data) <= LARGE

@@ -6,7 +6,7 @@ import asyncio
 import math
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +22,7 @@ from crescendo.network.protocol.wire_messages import SERVICE, TERMS
 from crescendo.network.transport.error_translation import reason_of
 
 LARGEST_MESSAGE = max(PART, 4 * TERMS) + (64 << 10)
+MAX_STREAMS = 1000  # of one connection; a client has one, a proxy in between may have many
 JOIN, STATUS = f"/{SERVICE}/Join", f"/{SERVICE}/Status"
 
 # A connection whose other end vanished is noticed after 30 s at most. Proxies and keepalive agree on these.
@@ -34,7 +35,9 @@ OPTIONS: list[tuple[str, Any]] = [
     ("grpc.enable_http_proxy", 0),
     ("grpc.enable_retries", 0),
     ("grpc.max_send_message_length", -1),
+    ("grpc.max_receive_message_length", LARGEST_MESSAGE),
 ]
+SERVER_OPTIONS = [*OPTIONS, ("grpc.so_reuseport", 0), ("grpc.max_concurrent_streams", MAX_STREAMS)]
 
 
 def parsed(kind: Any) -> Callable[[bytes], Any]:
@@ -82,10 +85,20 @@ class Endpoint:
     look: Callable[[], Any] | None = None
 
 
+async def listen(handlers: Iterable[Any], address: str, credentials: Any = None) -> tuple[grpc.aio.Server, int]:
+    """A server that has begun to listen, and its port."""
+    server = grpc.aio.server(options=SERVER_OPTIONS)
+    server.add_generic_rpc_handlers(tuple(handlers))
+    secure = credentials is not None
+    port = server.add_secure_port(address, credentials) if secure else server.add_insecure_port(address)
+    await server.start()
+    return server, int(port)
+
+
 @asynccontextmanager
 async def channel_to(endpoint: Endpoint) -> AsyncIterator[grpc.aio.Channel]:
     """A new connection: gRPC's own waiting between attempts would add to ours."""
-    options = [*OPTIONS, ("grpc.max_receive_message_length", LARGEST_MESSAGE), ("grpc.use_local_subchannel_pool", 1)]
+    options = [*OPTIONS, ("grpc.use_local_subchannel_pool", 1)]
     try:
         credentials = endpoint.credentials if endpoint.look is None else await asyncio.to_thread(endpoint.look)
     except OSError as error:

@@ -19,23 +19,14 @@ import grpc
 import grpc.aio
 
 from crescendo.network.protocol.wire_messages import Goodbye, Refusal, Welcome, from_client, to_client
-from crescendo.network.transport.channels import LARGEST_MESSAGE, OPTIONS
 
 HELLO_TIMEOUT = (
     10.0  # seconds in which a stream has to send its hello, and in which one that is refused has to read why
 )
 DECISION_TIMEOUT = 600.0  # seconds in which a client that was shown the terms has to decide
 SPARE = 256  # pending streams beyond two of each name, which may all come at once
-MAX_STREAMS = 1000  # of one connection; a client has one, a proxy in between may have many
 BUSY = Refusal("another stream of this client is just being let in; come back")
 SILENT = "a stream has to say who it is at once, or makes room for others; come back"
-
-SERVER_OPTIONS: list[tuple[str, Any]] = [
-    *OPTIONS,
-    ("grpc.max_receive_message_length", LARGEST_MESSAGE),
-    ("grpc.so_reuseport", 0),
-    ("grpc.max_concurrent_streams", MAX_STREAMS),
-]
 
 
 class PendingStreams:

@@ -1,4 +1,4 @@
-"""The writing half of a stream, the same for one client and for an aggregator with many; and both halves run together."""
+"""Stream writer: what waits to be written on one stream, and how a stream is read and written side by side."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from typing import Any
 from crescendo.errors import PeerError
 from crescendo.network.protocol.wire_messages import Refusal
 
-MAX_QUEUED = 500  # that wait for the other side to read them; then its stream is closed
-LAST_WORDS = 5.0  # seconds after which a stream is cut whose other side does not read what was said last
+MAX_QUEUED = 500  # messages that wait for the other side to read them; then its stream is closed
+CLOSE_TIMEOUT = 5.0  # seconds after which a stream is cut whose other side does not read the last messages
 
 
 class StreamWriter(ABC):
-    """What is to be said on a stream: words, none of which may be lost, and news, of which only the newest waits."""
+    """Messages, none of which may be lost, and state (acknowledgements, broadcasts), of which only the newest waits."""
 
-    def __init__(self, most: int = MAX_QUEUED) -> None:
+    def __init__(self, encode: Callable[[Any], Any], most: int = MAX_QUEUED) -> None:
         self.closed, self._wake = asyncio.Event(), asyncio.Event()
-        self._words: deque[Any] = deque()
-        self._most = most
+        self._queue: deque[Any] = deque()
+        self._encode, self._most = encode, most
 
-    def say(self, message: Any) -> None:
-        """Say something that must not be lost on the way; few of these ever wait, or the other side does not read."""
-        if len(self._words) >= self._most:
+    def send(self, message: Any) -> None:
+        """Queue a message. Few of these ever wait; if there are too many the other side does not read, and is cut."""
+        if len(self._queue) >= self._most:
             self.closed.set()
         else:
-            self._words.append(message)
+            self._queue.append(message)
         self._wake.set()
 
     def close(self, refusal: Refusal | None = None) -> None:
-        """End the stream, after a last word."""
+        """End the stream, after a last message."""
         if refusal is not None:
-            self.say(refusal)
+            self.send(refusal)
         self.closed.set()
         self._wake.set()
 
     async def write_all(self, context: Any) -> None:
-        """Write what there is to say until the stream is closed. A broadcast that was begun is finished, then the newest goes."""
+        """Write until the stream is closed. A broadcast that was begun is finished, then the newest one follows."""
         while True:
             await self._wake.wait()
             self._wake.clear()
@@ -50,34 +50,28 @@ class StreamWriter(ABC):
                 return
 
     async def _write_one(self, context: Any) -> bool:
-        if self._words:
-            await context.write(self._worded(self._words.popleft()))
+        if self._queue:
+            await context.write(self._encode(self._queue.popleft()))
             return True
-        return not self.closed.is_set() and await self._write_news(context)
+        return not self.closed.is_set() and await self._write_newest(context)
 
     @abstractmethod
-    def _worded(self, message: Any) -> Any:
-        """A word as it is written."""
-
-    @abstractmethod
-    async def _write_news(self, context: Any) -> bool:
-        """Write the newest of something that is due; False if nothing is."""
+    async def _write_newest(self, context: Any) -> bool:
+        """Write the newest state that is due; False if nothing is."""
 
 
 async def run_stream(
     writer: StreamWriter, context: Any, read_all: Coroutine[Any, Any, None], broken: Callable[[PeerError], Refusal]
 ) -> None:
-    """Read and write until one of both ends or the writer is closed. What breaks the protocol is answered with ``broken``."""
+    """Read and write until one of both ends or the writer is closed; ``broken`` answers what breaks the protocol."""
     tasks = [asyncio.create_task(run) for run in (read_all, writer.write_all(context), writer.closed.wait())]
     reading, writing = tasks[:2]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         error = reading.exception() if reading.done() else None
-        if isinstance(error, PeerError):
-            writer.close(broken(error))
-        writer.close()
+        writer.close(broken(error) if isinstance(error, PeerError) else None)
         with suppress(TimeoutError, asyncio.CancelledError):
-            await asyncio.wait_for(asyncio.shield(writing), LAST_WORDS)
+            await asyncio.wait_for(asyncio.shield(writing), CLOSE_TIMEOUT)
     finally:
         for task in tasks:
             task.cancel()

@@ -1,0 +1,222 @@
+"""Aggregator streams: the parent's end of an aggregator's stream, which carries a whole subtree's clients over one connection.
+
+`AggregatorStreams` reads what comes up and hands it to its `AggregatorHost`: the server, or an aggregator that has aggregators
+below it. An `AggregatorSession` writes what goes down: to the aggregator itself, and through it to the clients behind it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Protocol
+
+import grpc
+import grpc.aio
+
+from crescendo.core.messages import Pair, Settled
+from crescendo.errors import PeerError
+from crescendo.federation.agreement import Agreement
+from crescendo.logs import Log
+from crescendo.network.protocol import tree_pb2 as pb
+from crescendo.network.protocol.tree_messages import (
+    SERVICE,
+    Above,
+    Acks,
+    Alive,
+    Below,
+    NodeHello,
+    NodeWelcome,
+    Over,
+    SumPart,
+    from_node,
+    to_node,
+    word_parts,
+)
+from crescendo.network.protocol.vector_parts import Assembly
+from crescendo.network.protocol.wire_messages import FromServer, Goodbye, Hello, Ping, Refusal, VoidRound
+from crescendo.network.server.client_streams import TryLater
+from crescendo.network.server.encoded_broadcasts import EncodedBroadcast
+from crescendo.network.transport.channels import parsed
+from crescendo.network.transport.pending_streams import PendingStreams
+from crescendo.network.transport.rate_limits import RateLimits
+from crescendo.network.transport.security import Admit, Authenticator
+from crescendo.network.transport.stream_writer import CLOSE_TIMEOUT, MAX_QUEUED, StreamWriter, run_stream
+from crescendo.storage.journal.journal_entries import Summed
+
+SPARE_AGGREGATORS = 64  # streams of aggregators beyond one for each client
+
+
+class AggregatorSession(StreamWriter):
+    """One aggregator below, as its parent's loop sees it."""
+
+    def __init__(self, name: str, most: int = MAX_QUEUED) -> None:
+        super().__init__(to_node, most)
+        self.name, self.rate_limits = name, RateLimits()
+        self._acks: dict[int, tuple[Settled, int]] = {}
+        self._broadcasts: dict[int, tuple[EncodedBroadcast, Settled]] = {}
+        self._pinged = -1
+
+    def send_to(self, name: str, message: FromServer) -> None:
+        """A message to one client. The aggregator itself answers pings: it is asked once, not for each client."""
+        if not isinstance(message, Ping):
+            self.send(Above(name, message))
+        elif message.number != self._pinged:
+            self._pinged = message.number
+            self.send(message)
+
+    def acknowledge(self, client: int, settled: Settled, epoch: int) -> None:
+        self._acks[client] = settled, epoch
+        self._wake.set()
+
+    def publish(self, client: int, broadcast: EncodedBroadcast, yours: Settled) -> None:
+        self._broadcasts[client] = broadcast, yours
+        self._wake.set()
+
+    async def _write_newest(self, context: Any) -> bool:
+        if self._acks:
+            epoch = max(epoch for _, epoch in self._acks.values())
+            yours = {c: settled for c, (settled, of) in self._acks.items() if of == epoch}
+            self._acks.clear()
+            await context.write(to_node(Acks(yours, epoch)))
+        elif self._broadcasts:
+            await self._write_model(context)
+        else:
+            return False
+        return True
+
+    async def _write_model(self, context: Any) -> None:
+        """The model goes out once for all clients that are to hear the same."""
+        model, _ = next(iter(self._broadcasts.values()))
+        yours = {c: settled for c, (broadcast, settled) in self._broadcasts.items() if broadcast is model}
+        for c in yours:
+            del self._broadcasts[c]
+        for part in word_parts(model.k, model.epoch, yours, model.data, model.wire):
+            await context.write(part)
+        for c in yours:
+            self.count_down(c, len(model.data) // len(yours))
+
+    def count_down(self, client: int, size: int) -> None:
+        """So many bytes went to a client behind it."""
+
+
+class AggregatorHost(Protocol):
+    """Whom aggregators join: the server, or an aggregator."""
+
+    admit: Admit
+    log: Log
+
+    @property
+    def agreement(self) -> Agreement:
+        """What was agreed on; `TryLater` while that is not known."""
+
+    def new_link(self, hello: NodeHello, most: int) -> AggregatorSession: ...
+    async def on_hello(self, link: Any, hello: Hello) -> None: ...
+    async def on_below(self, link: Any, name: str, message: VoidRound | Goodbye) -> None: ...
+    async def on_gone(self, link: Any, name: str) -> None: ...
+    async def on_sum(self, link: Any, id: str, total: Summed) -> None: ...
+    def on_alive(self, link: Any, clients: tuple[int, ...]) -> None: ...
+    def on_link_end(self, link: Any) -> None: ...
+
+
+class AggregatorStreams:
+    """Serves the streams of the aggregators of one host."""
+
+    def __init__(self, host: AggregatorHost, pending: PendingStreams) -> None:
+        self._host, self._pending = host, pending
+        self.links: set[AggregatorSession] = set()
+        self._streams: set[asyncio.Task[Any]] = set()
+
+    def send_away(self, why: str, over: bool = False) -> None:
+        """Close every stream, for good if the run is ``over``."""
+        for link in list(self.links):
+            if over:
+                link.send(Over())
+            link.close(Refusal(why))
+
+    async def close(self, why: str, over: bool) -> None:
+        """Send every aggregator away, and wait until it is gone."""
+        self.send_away(why, over)
+        if self._streams:
+            await asyncio.wait(self._streams, timeout=CLOSE_TIMEOUT)
+
+    @property
+    def handlers(self) -> Any:
+        """To be added to a gRPC server."""
+        relay = grpc.stream_stream_rpc_method_handler(
+            self._relay, request_deserializer=parsed(pb.Up), response_serializer=pb.Down.SerializeToString
+        )
+        return grpc.method_handlers_generic_handler(SERVICE, {"Relay": relay})
+
+    async def _relay(self, requests: Any, context: Any) -> None:
+        stream = asyncio.current_task()
+        assert stream is not None
+        self._streams.add(stream)
+        stream.add_done_callback(self._streams.discard)
+        try:
+            raw = await self._pending.first_message(context)
+            hello = None if raw is None else from_node(raw)
+            if isinstance(hello, NodeHello):
+                await self._serve(hello, context)
+        except PeerError as error:
+            self._host.log("refused", peer=context.peer(), reason=str(error))
+            refusal = Refusal(str(error), final=not isinstance(error, TryLater))
+            await self._pending.send_last(context, [to_node(refusal)])
+
+    def _admitted(self, hello: NodeHello, context: Any) -> Agreement:
+        """An aggregator has to prove that it is one, wherever clients have to prove who they are."""
+        admit = self._host.admit
+        (admit.aggregator if isinstance(admit, Authenticator) else admit)(hello.name, hello.token, context)
+        agreement = self._host.agreement
+        if hello.federation not in ("", agreement.federation) or hello.digest not in ("", agreement.digest):
+            raise PeerError(
+                f'this is federation "{agreement.federation}" under other terms than the aggregator has; refused'
+            )
+        if len(self.links) >= self._pending.names + SPARE_AGGREGATORS:
+            raise TryLater("there is no room for another aggregator; come back later")
+        return agreement
+
+    async def _serve(self, hello: NodeHello, context: Any) -> None:
+        host, agreement = self._host, self._admitted(hello, context)
+        link = host.new_link(hello, MAX_QUEUED + 4 * self._pending.names)  # all clients may come by it at once
+        link.send(NodeWelcome(agreement.text, agreement.federation))
+        self.links.add(link)
+        host.log("aggregator_joined", aggregator=link.name)
+
+        def broken(error: PeerError) -> Refusal:
+            host.log("refused", aggregator=link.name, reason=str(error))
+            return Refusal(str(error))
+
+        try:
+            await run_stream(link, context, self._read_all(link, agreement, context), broken)
+        finally:
+            self.links.discard(link)
+            host.on_link_end(link)
+            host.log("aggregator_left", aggregator=link.name)
+
+    async def _read_all(self, link: AggregatorSession, agreement: Agreement, context: Any) -> None:
+        wires = {agreement.wire if agreement.wire != "bfloat16" else "float32", "float64"}
+        assembly, pairs = Assembly(agreement.size, tuple(wires)), tuple[Pair, ...]()
+        while (raw := await context.read()) is not grpc.aio.EOF:
+            match from_node(raw):
+                case SumPart() as part:
+                    if (part.federation, part.digest) != (agreement.federation, agreement.digest):
+                        raise PeerError("a sum is about another federation or other terms; refused")
+                    pairs = pairs if part.pairs is None else part.pairs
+                    await self._add_part(link, assembly, part, pairs)
+                case Below(name, Hello() as hello) if hello.name == name:
+                    await self._host.on_hello(link, hello)
+                case Below(name, (VoidRound() | Goodbye()) as message):
+                    await self._host.on_below(link, name, message)
+                case Below(name, None):
+                    await self._host.on_gone(link, name)
+                case Alive(_, heard):
+                    self._host.on_alive(link, heard)
+                case _:
+                    raise PeerError("an aggregator spoke out of turn; refused, check its version")
+
+    async def _add_part(
+        self, link: AggregatorSession, assembly: Assembly, part: SumPart, pairs: tuple[Pair, ...]
+    ) -> None:
+        """By itself, so that nothing holds the whole vector while the reader waits for the next."""
+        data = assembly.add(part.vector)
+        if data is not None:
+            await self._host.on_sum(link, part.id, Summed(pairs, part.vector.wire, data))

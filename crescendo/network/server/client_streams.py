@@ -1,0 +1,183 @@
+"""Client streams: one handler for the streams of clients, at the server and at an aggregator, which a client cannot tell apart.
+
+A stream begins with a hello. A client that has not agreed to the terms yet is shown them; one that has is let in or refused by
+the `ClientHost`. From then on the stream is read and written side by side until either side ends it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import lru_cache
+from typing import Any, Protocol
+
+import grpc
+import grpc.aio
+
+from crescendo.core.buffer_pool import BufferPool
+from crescendo.core.messages import Settled
+from crescendo.core.vectors import Raw
+from crescendo.errors import PeerError
+from crescendo.federation.agreement import Agreement
+from crescendo.logs import Log
+from crescendo.network.protocol.framing import heard
+from crescendo.network.protocol.vector_parts import Assembly, Part
+from crescendo.network.protocol.wire_messages import (
+    SERVICE,
+    FromServer,
+    Goodbye,
+    Hello,
+    Pong,
+    Refusal,
+    UpdatePart,
+    VoidRound,
+    Welcome,
+    from_client,
+    to_client,
+)
+from crescendo.network.server.encoded_broadcasts import serialize
+from crescendo.network.server.session import Session
+from crescendo.network.transport.pending_streams import PendingStreams, TermsRequests
+from crescendo.network.transport.security import Admit
+from crescendo.network.transport.stream_writer import run_stream
+
+
+class TryLater(PeerError):
+    """Nothing is wrong with the request; the peer should make it again later."""
+
+
+class ClientHost(Protocol):
+    """Whom clients join: the server, or an aggregator."""
+
+    admit: Admit
+    log: Log
+
+    @property
+    def agreement(self) -> Agreement:
+        """What was agreed on; `TryLater` while that is not known, or nothing could be passed on."""
+
+    @property
+    def epoch(self) -> int: ...
+    async def join(self, c: int, hello: Hello) -> Session | list[FromServer]:
+        """Let a client in; or the answers to one that is not."""
+
+    async def on_declined(self, c: int, goodbye: Goodbye) -> None: ...
+    async def on_update(self, session: Any, round: int, data: Raw) -> None: ...
+    async def on_void(self, session: Any, message: VoidRound) -> None: ...
+    async def on_goodbye(self, session: Any, goodbye: Goodbye) -> None: ...
+    def on_heard(self, session: Any) -> None: ...
+    def on_broken(self, session: Any, error: PeerError) -> Refusal:
+        """The answer to a message that breaks the protocol; the stream ends with it."""
+
+    def on_end(self, session: Any) -> None: ...
+
+
+def client_index(agreement: Agreement, hello: Hello) -> int:
+    """Which client this is, or PeerError for one that is not part of this federation."""
+    c = _indices(agreement).get(hello.name)
+    if c is None:
+        raise PeerError(f'"{hello.name}" is not among the clients of this federation; join as one of those it names')
+    if hello.federation and hello.federation != agreement.federation:
+        raise PeerError(f'this is federation "{agreement.federation}", not "{hello.federation}"; check the address')
+    if hello.digest and hello.digest != agreement.digest:
+        raise PeerError(
+            f'"{hello.name}" signed off other terms of federation "{agreement.federation}" than the server has; a changed '
+            f"federation needs an id of its own"
+        )
+    return c
+
+
+@lru_cache(1)
+def _indices(agreement: Agreement) -> dict[str, int]:
+    return {name: c for c, name in enumerate(agreement.names)}
+
+
+def check_federation(agreement: Agreement, message: UpdatePart | VoidRound) -> None:
+    """Every message names the federation and the terms that it is about."""
+    if (message.federation, message.digest) != (agreement.federation, agreement.digest):
+        raise PeerError(f'a message is about another federation or other terms than "{agreement.federation}"; dropped')
+
+
+class ClientStreams:
+    """Serves the streams of the clients of one host."""
+
+    def __init__(self, host: ClientHost, pending: PendingStreams) -> None:
+        self._host, self._pending, self._terms_requests = host, pending, TermsRequests()
+        self._buffers = BufferPool(4)  # one for all streams: what each of many kept for itself would add up
+
+    def close(self) -> None:
+        """End the streams that have not joined."""
+        self._pending.close()
+        self._terms_requests.close()
+
+    def handlers(self, **others: Any) -> Any:
+        """To be added to a gRPC server; ``others`` are methods of the same service."""
+        join = grpc.stream_stream_rpc_method_handler(
+            self._join, request_deserializer=heard, response_serializer=serialize
+        )
+        return grpc.method_handlers_generic_handler(SERVICE, {"Join": join, **others})
+
+    async def _join(self, requests: Any, context: Any) -> None:
+        answers: list[FromServer] = []
+        try:
+            raw = await self._pending.first_message(context)
+            if raw is not None:
+                answers = await self._serve(self._admitted(raw, context), context)
+        except PeerError as error:
+            self._host.log("refused", peer=context.peer(), reason=str(error))
+            answers = [Refusal(str(error), final=not isinstance(error, TryLater))]
+        if answers:
+            await self._pending.send_last(context, map(to_client, answers))
+
+    def _admitted(self, raw: Any, context: Any) -> Hello:
+        hello = from_client(raw)
+        if not isinstance(hello, Hello):
+            raise PeerError("a stream begins with a hello; refused, check the client's version")
+        self._host.admit(hello.name, hello.token, context)
+        return hello
+
+    async def _serve(self, hello: Hello, context: Any) -> list[FromServer]:
+        """Until the stream ends. The answers that are returned are for a client that was not let in."""
+        host, agreement = self._host, self._host.agreement
+        c = client_index(agreement, hello)
+        if not hello.digest:
+            terms = Welcome(agreement.text, agreement.federation, host.epoch, c, 0, Settled(0))
+            declined = await self._terms_requests.answer(hello.name, terms, context)
+            if declined is not None:
+                host.log("declined", client=hello.name, reason=declined.reason)
+                await host.on_declined(c, declined)
+            return []
+        session = await host.join(c, hello)
+        if not isinstance(session, Session):
+            return session
+        try:
+            reading = self._read_all(session, agreement, context)
+            await run_stream(session, context, reading, lambda error: host.on_broken(session, error))
+        finally:
+            host.on_end(session)
+        return []
+
+    async def _read_all(self, session: Session, agreement: Agreement, context: Any) -> None:
+        """Read until the client has nothing more to say. What breaks the protocol is raised."""
+        host, assembly = self._host, Assembly(agreement.size, (agreement.wire,), self._buffers)
+        while (raw := await context.read()) is not grpc.aio.EOF:
+            host.on_heard(session)
+            message = from_client(raw)
+            if isinstance(message, UpdatePart | VoidRound):
+                check_federation(agreement, message)
+            if isinstance(message, UpdatePart):
+                await self._add_part(session, assembly, message.vector)
+            elif isinstance(message, VoidRound):
+                await host.on_void(session, message)
+            elif isinstance(message, Goodbye):
+                await host.on_goodbye(session, message)
+                return
+            elif isinstance(message, Pong):
+                await asyncio.sleep(session.rate_limits.useless.take())
+            else:
+                raise PeerError("a client says hello twice on one stream; refused, check its version")
+
+    async def _add_part(self, session: Session, assembly: Assembly, part: Part) -> None:
+        """By itself, so that nothing holds the whole vector while the reader waits for the next."""
+        data = assembly.add(part)
+        if data is not None:
+            await self._host.on_update(session, part.about, data)
