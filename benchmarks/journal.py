@@ -21,10 +21,11 @@ from crescendo.core.messages import Update
 from crescendo.core.server import Server
 from crescendo.core.terms import Terms
 from crescendo.core.vectors import decode, encode
+from crescendo.network.server.commit_queue import MAX_BATCH as GROUP
 from crescendo.schedules.sizes import ConstantSizes
 from crescendo.schedules.steps import ConstantSteps
 from crescendo.storage.journal.durable_server import DurableServer, replay
-from crescendo.storage.journal.journal import GROUP, Journal
+from crescendo.storage.journal.journal import Journal
 from crescendo.storage.journal.journal_entries import Received, to_bytes
 
 CLIENTS = 20
@@ -69,7 +70,7 @@ def durable_side_by_side(folder: Path, line: list[Received], numbers: int) -> fl
         commit = pool.submit(server.commit)
         for entry in line:
             server.submit(entry)
-            if server.full:
+            if server.pending >= GROUP:
                 commit.result()
                 commit = pool.submit(server.commit)
         commit.result()
@@ -93,10 +94,7 @@ def journal_alone(group: int) -> Callable[[Path, list[Received], int], float]:
         journal = Journal(folder)
         started = time.perf_counter()
         for start in range(0, len(line), group):
-            for entry in line[start : start + group]:
-                kind, body = to_bytes(entry)
-                journal.append(kind, *body)
-            journal.sync()
+            journal.write([to_bytes(entry) for entry in line[start : start + group]])
         seconds = time.perf_counter() - started
         assert sum(1 for _ in journal.read()) == len(line)
         journal.close()

@@ -206,8 +206,9 @@ class Server:
         return self.word([c]).to(c)
 
     def word(self, clients: Iterable[int], model: bool = True) -> Word:
-        """What to tell all of these clients now; without the model, only what is settled."""
-        return Word({c: self.settled(c) for c in clients}, self.k, self.epoch, self.model if model else None)
+        """What to tell all of these clients now, also one that has left; without the model, only what is settled."""
+        yours = {c: self._rounds.of(c) if self._gone[c] else self.settled(c) for c in clients}
+        return Word(yours, self.k, self.epoch, self.model if model else None)
 
     # -- state ---------------------------------------------------------------------------------------------------------
 

@@ -52,10 +52,7 @@ def rewrite(made: Federation, change: Callable[[list[Entry]], list[Entry]]) -> N
     shutil.rmtree(made.journal)
     made.journal.mkdir()
     journal = Journal(made.journal)
-    for entry in entries:
-        kind, body = to_bytes(entry)
-        journal.append(kind, *body)
-    journal.sync()
+    journal.write([to_bytes(entry) for entry in entries])
     journal.close()
     np.savez(made.folder / "served" / "model.npz", model=replay(made.journal))
 

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from crescendo.network.server.commit_queue import Batch, CommitQueue
+from crescendo.network.server.commit_queue import MAX_BATCH, MAX_BATCH_BYTES, Batch, CommitQueue
 from crescendo.network.server.service import Committed, Submission
-from crescendo.storage.journal.journal import GROUP, GROUP_BYTES
 from crescendo.storage.journal.journal_entries import Received
 
 SOON = 60.0
@@ -67,10 +66,10 @@ def test_what_comes_while_a_batch_is_written_is_the_next() -> None:
     async def body(on: Played) -> None:
         first = on.add(0)
         await on.disk.wait()
-        rest = on.add(*range(1, GROUP + 3))
+        rest = on.add(*range(1, MAX_BATCH + 3))
         on.disk.may_end.release(3)
         await asyncio.gather(*first, *rest)
-        assert on.disk.batches == on.taken == [[0], list(range(1, GROUP + 1)), [GROUP + 1, GROUP + 2]]
+        assert on.disk.batches == on.taken == [[0], list(range(1, MAX_BATCH + 1)), [MAX_BATCH + 1, MAX_BATCH + 2]]
         await on.queue.close()
 
     play(body)
@@ -79,7 +78,7 @@ def test_what_comes_while_a_batch_is_written_is_the_next() -> None:
 def test_a_batch_ends_with_the_message_that_makes_it_large() -> None:
     async def body(on: Played) -> None:
         async with on.queue.paused():
-            all_of_them = on.add(0, 1, 2, size=GROUP_BYTES // 2)
+            all_of_them = on.add(0, 1, 2, size=MAX_BATCH_BYTES // 2)
         on.disk.may_end.release(2)
         await asyncio.gather(*all_of_them)
         assert on.taken == [[0, 1], [2]]

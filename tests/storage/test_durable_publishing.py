@@ -15,7 +15,7 @@ from crescendo.core.messages import Settled
 from crescendo.core.server import DuplicateUpdate
 from crescendo.storage.journal.durable_server import DurableServer, JournalFailed, Published, replay
 from crescendo.storage.journal.journal import Journal, Record, read_records
-from crescendo.storage.journal.journal_entries import Entry, Received, from_bytes
+from crescendo.storage.journal.journal_entries import Entry, Left, Received, from_bytes
 from tests.storage.durable_play import CLIENTS, ROUNDS, START, opened, same, state_of, update
 
 
@@ -54,7 +54,7 @@ def test_a_failed_sync_publishes_nothing_and_ends_the_server(tmp_path: Path, mon
         assert same(again.model, replay(tmp_path))
 
 
-def test_an_entry_that_could_not_be_put_in_line_ends_the_server(
+def test_an_entry_that_could_not_be_kept_for_the_commit_ends_the_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> int:
@@ -62,12 +62,42 @@ def test_an_entry_that_could_not_be_put_in_line_ends_the_server(
 
     with opened(tmp_path) as server:
         before = state_of(server)
-        monkeypatch.setattr(Journal, "append", fail)
+        monkeypatch.setattr(DurableServer, "_note_changed", fail)
         with pytest.raises(MemoryError):
             server.submit(update(0, 0))
         with pytest.raises(JournalFailed):
             server.commit()
         assert state_of(server) == before
+
+
+def test_an_interrupt_in_a_commit_ends_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was taken for the journal and is not in it must not be followed by anything else."""
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with opened(tmp_path) as server:
+        before = state_of(server)
+        server.submit(update(0, 0))
+        with monkeypatch.context() as patch:
+            patch.setattr(Journal, "write", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                server.commit()
+        for use in (server.commit, server.snapshot, lambda: server.submit(update(0, 1))):
+            with pytest.raises(JournalFailed):
+                use()
+        assert state_of(server) == before
+    with opened(tmp_path) as again:
+        assert again.k == 0 and same(again.model, replay(tmp_path))
+
+
+def test_a_client_that_has_left_is_published_and_resumed_like_the_others(tmp_path: Path) -> None:
+    with opened(tmp_path) as server:
+        server.submit(update(0, 0))
+        server.submit(Left(0))
+        assert server.commit().acks[0] == Settled(1)
+    with opened(tmp_path) as again:
+        assert again.settled(0) == Settled(1)
 
 
 @pytest.mark.slow

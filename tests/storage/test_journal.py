@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from crescendo.errors import UsageError
 from crescendo.storage.journal import journal as journal_module
 from crescendo.storage.journal.journal import (
-    GROUP,
     Journal,
     JournalDamaged,
     JournalFailed,
@@ -35,9 +34,7 @@ def written(folder: Path, *groups: list[bytes], segment_bytes: int = 1 << 20) ->
     folder.mkdir(exist_ok=True)
     journal = Journal(folder, segment_bytes)
     for group in groups:
-        for body in group:
-            journal.append(1, body)
-        journal.sync()
+        journal.write([(1, [body]) for body in group])
     records = list(journal.read())
     journal.close()
     return records
@@ -83,37 +80,10 @@ def test_what_was_synced_is_read_again_in_order_whatever_the_segments(
     if start <= len(records):
         assert list(read_records(folder, start)) == records[start:]
     again = Journal(folder, segment_bytes)
-    assert again.end == again.synced == len(records) and again.cut is None
-    again.append(9, b"one", b" more")
-    again.sync()
+    assert again.end == len(records) and again.cut is None
+    again.write([(9, [b"one", b" more"])])
     assert list(again.read())[-1][:3] == (len(records), 9, b"one more")
     again.close()
-
-
-def test_nothing_is_there_before_the_sync(tmp_path: Path) -> None:
-    written(tmp_path, [b"a"])
-    journal = Journal(tmp_path)
-    journal.append(1, b"b")
-    assert (journal.pending, journal.end, journal.synced) == (1, 2, 1)
-    assert [record.body for record in journal.read()] == [b"a"]
-    journal.close()
-    assert reopened(tmp_path) == ([b"a"], False)
-
-
-def test_the_line_is_full_after_a_group_of_records_or_many_bytes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    journal = Journal(tmp_path)
-    for number in range(GROUP):
-        assert not journal.full
-        assert journal.append(1, b"x") == number
-    assert journal.full
-    journal.sync()
-    assert not journal.full
-    monkeypatch.setattr(journal_module, "GROUP_BYTES", 1000)
-    journal.append(1, bytes(1000))
-    assert journal.full
-    journal.close()
 
 
 @pytest.mark.slow
@@ -132,8 +102,7 @@ def test_a_tail_torn_at_any_byte_is_cut_and_the_journal_goes_on(tmp_path: Path) 
         assert reopened(copy) == (bodies(folder)[:whole], at > OPENING.size and at not in ends)
         assert bodies(copy) == bodies(folder)[:whole]  # it is mended now
         journal = Journal(copy)
-        journal.append(1, b"new")
-        journal.sync()
+        journal.write([(1, [b"new"])])
         journal.close()
         assert reopened(copy) == ([*bodies(folder)[:whole], b"new"], False)
 
@@ -267,8 +236,7 @@ def test_a_snapshot_can_ask_for_the_checksum_before_a_segment(tmp_path: Path) ->
     assert journal.check_before(2) == records[1].check == journal.check
     journal.roll()
     journal.roll()  # an empty segment is not rolled again
-    journal.append(1, b"c")
-    journal.sync()
+    journal.write([(1, [b"c"])])
     assert journal.check_before(2) == records[1].check
     assert journal.check_before(1) is None and journal.check_before(4) is None
     journal.close()
@@ -283,35 +251,18 @@ def test_after_a_failed_write_or_sync_the_journal_is_dead(
 
     written(tmp_path, [b"a"])
     journal = Journal(tmp_path)
-    journal.append(1, b"b")
     with monkeypatch.context() as patch:
         patch.setattr(os, call, fail)
         with pytest.raises(JournalFailed, match="could not be written"):
-            journal.sync()
-    for use in (journal.sync, journal.roll, lambda: journal.append(1, b"c")):
+            journal.write([(1, [b"b"])])
+    for use in (journal.check_alive, journal.roll, lambda: journal.write([]), lambda: journal.write([(1, [b"c"])])):
         with pytest.raises(JournalFailed):
             use()
-    assert journal.synced == 1
+    assert journal.end == 1
 
 
-def test_records_that_were_taken_and_not_written_end_the_journal(tmp_path: Path) -> None:
-    journal = Journal(tmp_path)
-    journal.append(1, b"a")
-    journal.take()  # and an interrupt comes
-    journal.append(1, b"b")
-    with pytest.raises(JournalFailed, match="taken and not written"):
-        journal.sync()
-    assert reopened(tmp_path) == ([], False)
-
-
-def test_a_record_appended_while_others_are_written_says_that_those_are_synced(tmp_path: Path) -> None:
-    journal = Journal(tmp_path)
-    journal.append(1, b"first")
-    line = journal.take()
-    journal.append(1, b"second")
-    assert (journal.write(line), journal.pending) == (1, 1)
-    journal.sync()
-    journal.close()
+def test_a_record_says_that_those_written_before_it_are_synced(tmp_path: Path) -> None:
+    written(tmp_path, [b"first"], [b"second"])
     data = bytearray((tmp_path / FIRST).read_bytes())
     data[OPENING.size + HEAD.size] ^= 1
     (tmp_path / FIRST).write_bytes(data)
@@ -330,7 +281,7 @@ def test_a_record_longer_than_its_header_can_say_is_refused(tmp_path: Path, monk
     monkeypatch.setattr(journal_module, "LONGEST", 10)
     journal = Journal(tmp_path)
     with pytest.raises(UsageError, match="more than the journal takes"):
-        journal.append(1, b"x" * 11)
+        journal.write([(1, [b"x" * 11])])
     assert journal.end == 0
     journal.close()
 

@@ -17,8 +17,7 @@ def grown(folder: Path) -> tuple[Path, list[bytes]]:
     journal, after = Journal(folder), []
     [segment] = segments_of(folder)
     for body in BODIES:
-        journal.append(1, body)
-        journal.sync()
+        journal.write([(1, [body])])
         after.append(segment.read_bytes())
     journal.close()
     return segment, after

@@ -14,7 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 
 from crescendo.network.server.service import Committed, Service, Submission
-from crescendo.storage.journal.journal import GROUP, GROUP_BYTES
+
+MAX_BATCH = 64  # messages that are synced together; why not 20: docs/decisions.md
+MAX_BATCH_BYTES = 4 << 20  # and their bytes: what comes first is not kept waiting for what is large
 
 Batch = list[Submission]
 
@@ -68,7 +70,7 @@ class CommitQueue:
         if not self._waiting or self._pauses or not self._idle.is_set():
             return
         batch, size = Batch(), 0
-        while self._waiting and len(batch) < GROUP and size < GROUP_BYTES:
+        while self._waiting and len(batch) < MAX_BATCH and size < MAX_BATCH_BYTES:
             batch.append(self._waiting.popleft())
             size += batch[-1].size
         self._idle.clear()

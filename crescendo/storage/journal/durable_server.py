@@ -1,9 +1,9 @@
 """A server that forgets nothing it has said: the core's server over a journal.
 
-`submit` checks an entry, applies it in memory and puts it in line; `commit` waits until the line is on disk and only then
-publishes: what `broadcast`, `settled`, `k`, `epoch` and `model` say is what was published, never what is only in memory. An
-entry that is refused (`PeerError`) leaves no trace. So a runtime's loop is: submit while messages are waiting and `full` is not
-true; commit; send what `Published` says. `JournalFailed` means: end the process.
+`submit` checks an entry, applies it in memory and keeps its bytes; `commit` writes them and only then publishes: what
+`broadcast`, `settled`, `k`, `epoch` and `model` say is what was published, never what is only in memory. An entry that is refused
+(`PeerError`) leaves no trace. So a runtime's loop is: submit the messages that have come; commit; send what `Published` says.
+`JournalFailed` means: end the process.
 
 A folder holds the journal, snapshots and a lock. Opening it again replays the journal from the newest sound snapshot: the same
 entries in the same order, so the same state bit for bit. `replay` adds the model up from the first entry on, by itself.
@@ -20,7 +20,8 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -92,11 +93,12 @@ class DurableServer:
         segment_bytes: int = SEGMENT_BYTES,
     ) -> None:
         self.folder, self.digest, self.notes = Path(folder), digest_of(terms), list[str]()
-        # Taken in this order: one commit at a time; the state and the line; what is published.
+        # Taken in this order: one commit at a time; the state and the records; what is published.
         self._commits, self._guard, self._publishing = threading.RLock(), threading.RLock(), threading.Lock()
         self.model: Floats = np.zeros(0)
         self.k = self.epoch = self.late = 0  # late: updates applied after their round was complete without them
         self.present: Bools = np.zeros(0, dtype=np.bool_)  # whom rounds wait for
+        self._records: list[tuple[int, list[bytes | memoryview]]] = []  # submitted since the last commit
         self._changed: set[int] = set()  # clients of which something was submitted since the last commit
         self._settled: dict[int, Settled] = {}
         self._snapshot_at = self._snapshot_written = 0  # of the newest: entries, bytes of this process
@@ -138,22 +140,22 @@ class DurableServer:
     # -- entries in ----------------------------------------------------------------------------------------------------
 
     def submit(self, entry: Entry, delta: Vector | None = None) -> bool:
-        """Apply an entry in memory and put it in line; `PeerError` if it is refused. False if it changes nothing.
+        """Apply an entry in memory and keep it for the next commit; `PeerError` if it is refused. False if it changes nothing.
 
         ``delta`` spares decoding the entry's bytes once more.
         """
         with self._guard:
             journal, state = self._open(), self._state
+            journal.check_alive()
             if isinstance(entry, Received | Summed):
                 round = entry.round if isinstance(entry, Received) else entry.pairs[0][0] if entry.pairs else 0
                 if entry.low != (low := state.low(round)):
                     entry = replace(entry, low=low)
-            kind, body = to_bytes(entry)
-            taken = False
+            record, taken = to_bytes(entry), False
             try:
                 taken = state.apply(entry, delta)
                 if taken:
-                    journal.append(kind, *body)
+                    self._records.append(record)
                     self._note_changed(entry)
             except BaseException as error:
                 if taken or not isinstance(error, CrescendoError):
@@ -182,20 +184,16 @@ class DurableServer:
     @property
     def pending(self) -> int:
         """Entries that wait for a commit."""
-        return self._open().pending
-
-    @property
-    def full(self) -> bool:
-        """No more should wait: commit now."""
-        return self._open().full
+        self._open()
+        return len(self._records)
 
     def commit(self) -> Published:
         """Wait until all that was submitted before is on disk, and publish it."""
         with self._commits:
-            with self._guard:
-                journal = self._open()
-                line, news = journal.take(), self._news()
-            journal.write(line)
+            with self._closing_on_error() as journal:
+                with self._guard:
+                    records, self._records, news = self._records, [], self._news()
+                journal.write(records)
             published = self._publish(news)
             self._snapshot_if_due()
             return published
@@ -239,6 +237,7 @@ class DurableServer:
         """
         with self._commits, self._guard:
             journal = self._open()
+            self._write_records()
             journal.roll()
             write_snapshot(self.folder, Snapshot(journal.end, journal.check, self._state.export()))
             self._count_from_here()
@@ -254,9 +253,7 @@ class DurableServer:
 
     def _begin(self, entry: Opened, terms: Terms) -> ServerState:
         journal, state = self._open(), ServerState.opened(entry, terms)
-        kind, body = to_bytes(entry)
-        journal.append(kind, *body)
-        journal.sync()
+        journal.write([to_bytes(entry)])
         return state
 
     def _resume(self, terms: Terms) -> ServerState:
@@ -281,8 +278,24 @@ class DurableServer:
         if journal.cut is not None or ahead:
             self._state = state
             self.submit(NewEpoch(state.server.epoch + 1, "the journal ends before something that was there"))
-            journal.sync()
+            self._write_records()
         return state
+
+    @contextmanager
+    def _closing_on_error(self) -> Iterator[Journal]:
+        """After an error, or an interrupt, memory may be ahead of the journal: nothing more may be said."""
+        journal = self._open()
+        try:
+            yield journal
+        except BaseException:
+            journal.close()
+            raise
+
+    def _write_records(self) -> None:
+        """What was submitted goes to disk; the next commit publishes it."""
+        with self._closing_on_error() as journal:
+            records, self._records = self._records, []
+            journal.write(records)
 
     def _newest_snapshot(self) -> tuple[Snapshot | None, bool]:
         """The newest one that is sound and of this journal, and whether there was one of entries that are gone."""

@@ -1,9 +1,8 @@
 """The server's journal: a list of records on disk that only grows, and that decides what happened.
 
-`append` puts a record in line; `sync` writes the line and returns when the disk has it (group commit). `sync` is `take`, which
-is quick, and `write`, which is not and may run in another thread while records are appended. Nobody may be told of a record
-before that. A sync that fails leaves it open what is on disk, and the operating system may forget that it failed: the
-journal is dead then (`JournalFailed`), the process has to end, and the next one reads what is there.
+`write` appends a batch of records and returns when the disk has them (group commit); the caller batches. The server acknowledges
+a record only after that. A sync that fails leaves it open what is on disk, and the operating system may forget that it failed:
+the journal is dead then (`JournalFailed`), the process has to end, and the next one reads what is there.
 
 Records lie in *segments*, files named by the number of their first record. All but the last were complete and synced before
 the next was made, so damage there is damage (`JournalDamaged`: refused). In the last one a crash may leave a torn end. Each
@@ -16,7 +15,7 @@ from __future__ import annotations
 import fcntl
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,11 +40,9 @@ from crescendo.storage.journal.segments import (
 
 __all__ = ["Cut", "Journal", "JournalDamaged", "JournalFailed", "Record", "lock_folder", "read_records", "sync_folder"]
 
-GROUP = 64  # records that are synced together, at the most; why not 20: docs/decisions.md
-GROUP_BYTES = 4 << 20  # and their bytes: what comes first is not kept waiting for what is large
 SEGMENT_BYTES = 256 << 20
 
-Line = list[tuple[int, int, tuple[bytes | memoryview, ...]]]  # kind, length and body of each record
+Batch = Sequence[tuple[int, Sequence[bytes | memoryview]]]  # kind and body, in pieces, of each record
 
 
 class JournalFailed(CrescendoError):
@@ -64,11 +61,9 @@ class Journal:
 
     def __init__(self, folder: Path, segment_bytes: int = SEGMENT_BYTES) -> None:
         self.folder, self._segment_bytes = folder, segment_bytes
-        self.end = self.synced = 0  # how many records there are, and how many of them are on disk
+        self.end = 0  # how many records there are
         self.check = 0  # checksum of the last record
         self.written = 0  # bytes, since it was opened
-        self._line: Line = []
-        self._line_bytes = self._taken = 0
         self._marker = b""
         self._file: SegmentFile | None = None
         self.cut: Cut | None = None
@@ -80,26 +75,16 @@ class Journal:
 
     # -- what is there -------------------------------------------------------------------------------------------------
 
-    @property
-    def pending(self) -> int:
-        """Records that are not on disk yet."""
-        return self.end - self.synced
-
-    @property
-    def full(self) -> bool:
-        """The line is as long as it may be: sync."""
-        return len(self._line) >= GROUP or self._line_bytes >= GROUP_BYTES
-
     def read(self, start: int = 0) -> Iterator[Record]:
         """The records on disk from number ``start`` on, one at a time; `JournalDamaged` where they do not add up."""
         for record in read_records(self.folder, start):
-            if record.number >= self.synced:
+            if record.number >= self.end:
                 return
             yield record
 
     def check_before(self, number: int) -> int | None:
         """The checksum of the record before ``number``, if a segment begins there or it is the end; else None."""
-        if number == self.synced:
+        if number == self.end:
             return self.check
         path = segment_path(self.folder, number)
         if not path.exists():
@@ -109,38 +94,16 @@ class Journal:
 
     # -- growing -------------------------------------------------------------------------------------------------------
 
-    def append(self, kind: int, *body: bytes | memoryview) -> int:
-        """Put a record in line, given in pieces; its number. It is not on disk before `sync`."""
-        self._alive()
-        length = sum(len(piece) for piece in body)
-        if length > LONGEST:
-            raise UsageError(f"a record of {length} bytes is more than the journal takes ({LONGEST})")
-        self._line.append((kind, length, body))
-        self._line_bytes += HEAD.size + length
-        self.end += 1
-        return self.end - 1
-
-    def sync(self) -> int:
-        """Write the line and wait for the disk; how many records are on it."""
-        return self.write(self.take())
-
-    def take(self) -> Line:
-        """The line, for `write`; a new one begins. What was taken must be written before the next is."""
-        self._alive()
-        line, self._line, self._line_bytes, self._taken = self._line, [], 0, self.end
-        return line
-
-    def write(self, line: Line) -> int:
-        """Write what was taken and wait for the disk; how many records are on it."""
-        file = self._alive()
-        if self.synced + len(line) != self._taken:  # an interrupt came between: a record would be lost without a trace
-            self.close()
-            raise JournalFailed(f"records of the journal in {self.folder} were taken and not written; stopping")
-        if not line:
-            return self.synced
+    def write(self, batch: Batch) -> None:
+        """Write records and wait until they are on disk."""
+        file, lengths = self.check_alive(), [sum(map(len, body)) for _, body in batch]
+        if max(lengths, default=0) > LONGEST:
+            raise UsageError(f"a record of {max(lengths)} bytes is more than the journal takes ({LONGEST})")
+        if not batch:
+            return
         try:
-            size = sum(HEAD.size + length for _, length, _ in line)
-            file.append(self._pieces(line), size)
+            size = HEAD.size * len(batch) + sum(lengths)
+            file.append(self._pieces(batch, lengths), size)
             file.sync()
         except BaseException as error:  # an interrupt too: what is on disk is not known
             self.close()
@@ -148,15 +111,13 @@ class Journal:
                 raise
             raise _failed(self.folder, error) from error
         self.written += size
-        self.synced += len(line)
+        self.end += len(batch)
         if file.size >= self._segment_bytes:
             self._next_segment()
-        return self.synced
 
     def roll(self) -> None:
-        """Sync, and go on in a new segment, which makes all that is there so far read-only history."""
-        self.sync()
-        if self._alive().size > OPENING.size:
+        """Go on in a new segment, which makes all that is there so far read-only history."""
+        if self.check_alive().size > OPENING.size:
             self._next_segment()
 
     def prune(self, number: int) -> None:
@@ -168,32 +129,33 @@ class Journal:
         sync_folder(self.folder)
 
     def close(self) -> None:
-        """Let go of the file. What is in line and was never synced is forgotten."""
+        """Let go of the file."""
         file, self._file = self._file, None
         if file is not None:
             file.close()
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
-    def _alive(self) -> SegmentFile:
+    def check_alive(self) -> SegmentFile:
+        """Refuse to go on after a failure."""
         if self._file is None:
             raise JournalFailed(f"the journal in {self.folder} is closed, by itself if a write failed; open it again")
         return self._file
 
-    def _pieces(self, line: Line) -> Iterator[bytes | memoryview]:
-        """The bytes of records. They are made here, not when appended: each says how many are synced before it is written."""
-        for number, (kind, length, body) in enumerate(line, self.synced):
-            first = head(self._marker, length, kind, number, self.synced, check_of(body), self.check)
+    def _pieces(self, batch: Batch, lengths: Sequence[int]) -> Iterator[bytes | memoryview]:
+        """The bytes of records; each says how many were synced before it was written."""
+        for number, ((kind, body), length) in enumerate(zip(batch, lengths, strict=True), self.end):
+            first = head(self._marker, length, kind, number, self.end, check_of(body), self.check)
             self.check = int.from_bytes(first[-4:], "little")
             yield first
             yield from body
 
     def _next_segment(self) -> None:
-        file = self._alive()
+        file = self.check_alive()
         try:
             file.close()
             self._file = None
-            self._begin(self.synced, self.check)
+            self._begin(self.end, self.check)
         except OSError as error:
             self.close()
             raise _failed(self.folder, error) from error
@@ -205,7 +167,7 @@ class Journal:
         self._file.append([opening(self._marker, number, check)], OPENING.size)
         self._file.sync()
         sync_folder(self.folder)
-        self.synced, self.check = number, check
+        self.check = check
 
     def _open_last(self) -> None:
         segments = segments_of(self.folder)
@@ -229,7 +191,6 @@ class Journal:
             self._file.truncate()
         self._file.sync()  # what a killed process wrote may not be on disk yet, and will be told of from now on
         sync_folder(self.folder)
-        self.synced = scan.number
 
 
 def _failed(folder: Path, error: OSError) -> JournalFailed:
