@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from crescendo.errors import UsageError
-from crescendo.federation.policy import Policy, check_certificate
+from crescendo.federation.policy import Policy
 from crescendo.network.server.health import check_health
 from crescendo.network.server.serve import Listening
 from crescendo.network.transport.channels import Endpoint
@@ -57,7 +57,7 @@ def _pinning(address: str, certs: Path, policy: Policy) -> Callable[[], Any]:
     def look() -> Any:
         if not made:
             shown = shown_certificate(address)
-            check_certificate(policy, shown)
+            policy.check_server(shown)
             made.append(client_credentials(certs, shown))
         return made[0]
 

@@ -94,7 +94,7 @@ def join(
         allowed = read_policy(policy)
 
         from crescendo.cli.addresses import place
-        from crescendo.federation.own_records import RecordSource, check_source
+        from crescendo.federation.own_records import RecordSource
         from crescendo.network.client.join import check_name
         from crescendo.network.client.join import join as run
         from crescendo.network.transport.channels import Backoff
@@ -104,7 +104,7 @@ def join(
         check_address(address, certs)
         source = RecordSource(data, folder, label, part, test)
         check_name(name)
-        check_source(source)
+        source.check()
         backoff = Backoff() if give_up_after is None else Backoff(give_up=give_up_after)
         copy = read_model(model, asked="--model") if model is not None else None
         there = place(address, certs, allowed)

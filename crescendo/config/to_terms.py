@@ -21,7 +21,7 @@ from crescendo.data.public import stated_classes
 from crescendo.data.records import Label
 from crescendo.errors import ConfigError
 from crescendo.federation.agreement import build_terms, canonical
-from crescendo.federation.objective_terms import KIND, MOST_FEATURES, first_model, tried
+from crescendo.federation.objective_terms import KIND, MOST_OWN_FEATURES, first_model, tried
 from crescendo.objectives import Objective, read_model
 from crescendo.privacy.accounting.accountant import Progress
 from crescendo.privacy.planning.guarantee import Guarantee, guarantee
@@ -184,9 +184,9 @@ def _own_model(config: Config, features: int) -> Raw:
         raise ConfigError(
             "data.classes is missing; a client may have some of the labels only, so to serve a model of your own name them all"
         )
-    if len(classes) > MOST_CLASSES or features > MOST_FEATURES:
+    if len(classes) > MOST_CLASSES or features > MOST_OWN_FEATURES:
         raise ConfigError(
-            f"a served model of your own may have {MOST_CLASSES} classes and {MOST_FEATURES} features at most, "
+            f"a served model of your own may have {MOST_CLASSES} classes and {MOST_OWN_FEATURES} features at most, "
             f"not {len(classes)} and {features}"
         )
     _check_options(asked.options)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -24,8 +23,8 @@ from crescendo.federation.kind_tables import at
 from crescendo.federation.objective_terms import first_model, names_of, understood
 from crescendo.federation.peer_text import cleaned
 from crescendo.federation.schedule_terms import Unfolded
-from crescendo.federation.terms_shape import check_extent, check_shape
-from crescendo.federation.terms_tables import Run, tables_of
+from crescendo.federation.terms_limits import check_extent, check_values
+from crescendo.federation.terms_tables import Run, TermsTable, table_of
 from crescendo.objectives.base import Objective, squared_lengths
 from crescendo.privacy.accounting.events import PoissonGaussian
 from crescendo.privacy.mechanisms.certificate import Certificate, certify, usual_delta
@@ -107,8 +106,8 @@ def built(text: str) -> Agreement:
         raw = json.loads(text)
         if canonical(raw) != text:
             raise ValueError("not in canonical form")
-        check_shape(raw)
-        return _build(text, raw)
+        check_values(raw)
+        return _build(text, table_of(raw))
     except RecursionError:
         raise Refused("the terms are nested too deeply to be terms; ask the server's operator") from None
     except ValueError as error:
@@ -167,28 +166,30 @@ def canonical(raw: Any) -> str:
         raise UsageError(f"the terms cannot be written down: {error}") from None
 
 
-def _build(text: str, raw: Mapping[str, Any]) -> Agreement:
-    tables, goal, clients = tables_of(raw), raw["objective"], raw["clients"]
-    private, names = tables.privacy, tuple(clients["names"])
-    objective, weights = understood(goal), tuple(float(weight) for weight in clients["weights"])
-    schedule = Unfolded(tables.schedule, len(names), *curvature(objective, None, private.norm_bound))
-    check_extent(schedule, weights, clients["shares"])
-    classes = None if goal["classes"] is None else tuple(goal["classes"])
+def _build(text: str, asked: TermsTable) -> Agreement:
+    private, clients, goal = asked.privacy, asked.clients, asked.objective
+    objective = understood(goal)
+    schedule = Unfolded(
+        asked.schedule,
+        len(clients.names),
+        *curvature(objective, None, private.norm_bound if private is not None else None),
+    )
+    check_extent(schedule, clients.weights, clients.shares)
     made = agree(
         schedule,
         objective,
-        weights,
-        names=names,
-        run=tables.run,
-        shares=clients["shares"],
-        private=raw["privacy"] is not None,
-        features=int(goal["features"]),
-        classes=classes,
+        clients.weights,
+        names=clients.names,
+        run=asked.run,
+        shares=clients.shares,
+        private=private is not None,
+        features=goal.features,
+        classes=None if goal.classes is None else tuple(goal.classes),
     )
-    made = replace(made, text=text, federation=raw["federation"], learns=names_of(objective))
-    if raw["privacy"] is None:
+    made = replace(made, text=text, federation=asked.federation, learns=names_of(objective))
+    if private is None:
         return made
-    if classes is None:
+    if made.classes is None:
         raise Refused(
             "the terms are private and name no classes, so that a record could decide what the labels of the others mean; "
             "the server's run file must have data.classes"

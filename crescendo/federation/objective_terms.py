@@ -8,7 +8,6 @@ client that computes need a copy, each its own (`crescendo.federation.own_model`
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -17,15 +16,13 @@ import numpy as np
 from crescendo.core.arrays import Floats
 from crescendo.core.random import Purpose, stream
 from crescendo.data.labels import stated, values_of
-from crescendo.data.records import Label, Records
+from crescendo.data.records import Records
 from crescendo.errors import ConfigError, CrescendoError, UsageError
 from crescendo.objectives import Logistic, ModelFile, Objective, OwnModel, Traits
 
 Raw = dict[str, Any]
 KIND = re.compile(r'[^/\\":]{1,100}\.py:[A-Za-z_]\w{0,99}')
-HASH = re.compile(r"[0-9a-f]{64}")
-MOST_FEATURES = 10_000_000  # of an own model: each side makes up records of that many to try it on
-OWN = {"kind", "sha256", "features", "options", "size", "l2", "dtype", "classes", "start"}
+MOST_OWN_FEATURES = 10_000_000  # of an own model: each side makes up records of that many to try it on
 
 
 @dataclass(frozen=True)
@@ -56,32 +53,18 @@ class Described:
     initial = gradient = evaluate = stepper = _missing
 
 
-def understood(raw: Mapping[str, Any]) -> Logistic | Described:
-    """The objective of terms that have the right shape; ValueError or ConfigError for what is none."""
-    features, l2, dtype = int(raw["features"]), float(raw["l2"]), np.dtype(raw["dtype"])
-    classes = _understood_classes(raw["classes"])
-    if raw["kind"] == "logistic":
-        if classes is not None and len(classes) != 2:
-            raise ValueError(f"logistic regression tells two classes apart, not {len(classes)}")
-        return Logistic(features, l2=l2, intercept=bool(raw["intercept"]), dtype=dtype)
-    if not isinstance(raw["kind"], str) or not raw["kind"].isprintable() or not KIND.fullmatch(raw["kind"]):
-        raise ValueError(f"there is no objective {raw['kind']!r:.60}")
-    size = int(raw["size"])
-    if classes is None:
-        raise ValueError("a model of one's own needs all classes to be named")
-    if not HASH.fullmatch(raw["sha256"]) or not isinstance(raw["options"], dict):
-        raise ValueError("a model has a SHA-256 in hex and a table of options")
-    if features > MOST_FEATURES:
-        raise ValueError(f"records of a model of one's own have at most {MOST_FEATURES} features")
-    return Described(raw["kind"], raw["sha256"], features, raw["options"], size, l2, dtype, float(raw["start"]))
-
-
-def _understood_classes(raw: object) -> tuple[Label, ...] | None:
-    if raw is None:
-        return None
-    if not isinstance(raw, list) or stated(raw) != tuple(raw):
+def understood(table: Any) -> Logistic | Described:
+    """The objective of terms, from its table; ValueError or ConfigError for classes that are none."""
+    classes, dtype = table.classes, np.dtype(table.dtype)
+    if classes is not None and stated(classes) != tuple(classes):
         raise ValueError("classes are a list of labels in rising order")
-    return tuple(raw)
+    if table.kind != "logistic":
+        return Described(
+            table.kind, table.sha256, table.features, table.options, table.size, table.l2, dtype, table.start
+        )
+    if classes is not None and len(classes) != 2:
+        raise ValueError(f"logistic regression tells two classes apart, not {len(classes)}")
+    return Logistic(table.features, l2=table.l2, intercept=table.intercept, dtype=dtype)
 
 
 def names_of(objective: Logistic | Described) -> tuple[str, ...]:

@@ -29,37 +29,43 @@ class RecordSource:
     part: str | None = None
     test: float = 0.0
 
+    def check(self) -> None:
+        """Refuse a mistake in how the records are named, before anybody is asked for terms; no record is read."""
+        if not self.name.strip():
+            raise UsageError("the records have no name; give a file, or a name of `crescendo data list`, with --data")
+        rule = self.part
+        if rule is not None and rule not in RULES and not rule.startswith("column:"):
+            raise UsageError(f"--part {rule!r} is unknown; it is one of {', '.join(RULES)}")
+        if rule == "column:":
+            raise UsageError("--part column: names no column; write for example column:carrier")
+        if not 0 <= self.test < 1:
+            raise UsageError(f"--test must be a share from 0 to less than 1, got {self.test:g}")
+        if self.test and rule is None:
+            raise UsageError("--test goes with --part; without it all the records are worked on, so leave it out")
+        check_here(self.name, self.folder)
+        self._check_columns()
 
-def check_source(source: RecordSource) -> None:
-    """Refuse a mistake in how the records are named, before anybody is asked for terms; no record is read."""
-    if not source.name.strip():
-        raise UsageError("the records have no name; give a file, or a name of `crescendo data list`, with --data")
-    rule = source.part
-    if rule is not None and rule not in RULES and not rule.startswith("column:"):
-        raise UsageError(f"--part {rule!r} is unknown; it is one of {', '.join(RULES)}")
-    if rule == "column:":
-        raise UsageError("--part column: names no column; write for example column:carrier")
-    if not 0 <= source.test < 1:
-        raise UsageError(f"--test must be a share from 0 to less than 1, got {source.test:g}")
-    if source.test and rule is None:
-        raise UsageError("--test goes with --part; without it all the records are worked on, so leave it out")
-    check_here(source.name, source.folder)
-    _check_columns(source)
+    def _check_columns(self) -> None:
+        """A mistyped column is found by the header line of the file."""
+        columns, by = columns_of(self.name, self.folder), self.part or ""
+        if columns is None:
+            if self.label is not None:
+                raise UsageError(
+                    f"--label names the label column of a csv file, which {self.name} is not; leave it out"
+                )
+            return
+        asked = {"--label": self.label, "--part": by.removeprefix("column:") if by.startswith("column:") else None}
+        for option, column in asked.items():
+            if column is not None and column not in columns:
+                raise UsageError(
+                    f"{option} asks for the column '{column}', and the columns of {self.name} are {', '.join(columns)}"
+                )
 
-
-def _check_columns(source: RecordSource) -> None:
-    """A mistyped column is found by the header line of the file."""
-    columns, by = columns_of(source.name, source.folder), source.part or ""
-    if columns is None:
-        if source.label is not None:
-            raise UsageError(f"--label names the label column of a csv file, which {source.name} is not; leave it out")
-        return
-    asked = {"--label": source.label, "--part": by.removeprefix("column:") if by.startswith("column:") else None}
-    for option, column in asked.items():
-        if column is not None and column not in columns:
-            raise UsageError(
-                f"{option} asks for the column '{column}', and the columns of {source.name} are {', '.join(columns)}"
-            )
+    @property
+    def label_words(self) -> str:
+        if self.label is not None:
+            return f"the column '{self.label}'"
+        return "what is read as their label" if columns_of(self.name, self.folder) is None else "the last column"
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,14 +89,8 @@ class Own:
             log(
                 "most_left_out",
                 says=f"{self.left_out} of {used + self.left_out} records are left out; make sure that {source.name} is the file "
-                f"that was meant and {_label_of(source)} the label that was agreed on",
+                f"that was meant and {source.label_words} the label that was agreed on",
             )
-
-
-def _label_of(source: RecordSource) -> str:
-    if source.label is not None:
-        return f"the column '{source.label}'"
-    return "what is read as their label" if columns_of(source.name, source.folder) is None else "the last column"
 
 
 class Unfit(DataError):
@@ -148,7 +148,7 @@ def _records(source: RecordSource, agreed: Agreement, me: int) -> Own:
         if not len(judged.records):
             raise DataError(
                 f"none of the {len(raw)} records of {source.name} has one of the agreed classes "
-                f"{', '.join(map(str, agreed.classes))}; make sure that {_label_of(source)} is the label that was agreed on"
+                f"{', '.join(map(str, agreed.classes))}; make sure that {source.label_words} is the label that was agreed on"
             )
         found = Own(judged.records, other_label=judged.other_label)
     _check_features(found.records, source, agreed)

@@ -77,6 +77,39 @@ class Policy(Section):
             return Budget(math.inf, 0.5)
         return Budget(self.epsilon, self.delta)
 
+    def check_terms(self, agreed: Agreement) -> None:
+        """Refused if the terms ask for what the policy does not allow. What the run costs is the ledger's to say."""
+        terms, made = agreed.terms, agreed.certificate
+        if self.federations is not None and agreed.federation not in self.federations:
+            raise _refused(f'the federation "{agreed.federation}"', f"federations = {list(self.federations)}")
+        if agreed.mechanism not in self.mechanisms:
+            raise _refused(f'mechanism = "{agreed.mechanism}"', f"mechanisms = {list(self.mechanisms)}")
+        if self.objectives is not None and not set(agreed.learns) & set(self.objectives):
+            hashed = f" with the SHA-256 {agreed.learns[1]}" if len(agreed.learns) > 1 else ""
+            raise _refused(f'objective.kind = "{agreed.learns[0]}"{hashed}', f"objectives = {list(self.objectives)}")
+        if self.max_rounds is not None and terms.rounds > self.max_rounds:
+            raise _refused(f"{terms.rounds} rounds", f"max_rounds = {self.max_rounds}")
+        if made is None or agreed.delta is None:
+            return
+        if self.min_sigma is not None and made.sigma.least < self.min_sigma:
+            raise _refused(f"sigma = {made.sigma.least:g}", f"min_sigma = {self.min_sigma:g}")
+        most = self.max_delta if self.max_delta is not None else self.delta
+        if most is not None and agreed.delta > most:
+            raise _refused(f"delta = {agreed.delta:g}", f"delta of at most {most:g}")
+
+    def check_epsilon(self, agreed: Agreement, epsilon: float) -> None:
+        """Refused if the whole plan, as this client's own accountant counts it, costs more than one federation may."""
+        if self.max_epsilon is not None and epsilon > self.max_epsilon:
+            raise _refused(f"epsilon {epsilon:.4g} at delta {agreed.delta:g}", f"max_epsilon = {self.max_epsilon:g}")
+
+    def check_server(self, certificate: bytes | None) -> None:
+        """Refused unless the server showed the certificate that the policy names."""
+        if self.server is None:
+            return
+        shown = "none" if certificate is None else hashlib.sha256(certificate).hexdigest()
+        if shown != self.server.lower().replace(":", ""):
+            raise _refused(f"a server whose certificate has the SHA-256 {shown}", f"server = {self.server}")
+
 
 def read_policy(path: Path) -> Policy:
     """The policy of a file, or ConfigError in one sentence."""
@@ -100,42 +133,6 @@ def read_policy(path: Path) -> Policy:
         return policy
     beside = path.resolve().parent / Path(policy.ledger).expanduser()  # from wherever it is used, the same budget
     return policy.model_copy(update={"ledger": str(beside)})
-
-
-def check_policy(policy: Policy, agreed: Agreement, me: int) -> None:
-    """Refused if the terms ask for what the policy does not allow. What the run costs is the ledger's to say."""
-    terms, made = agreed.terms, agreed.certificate
-    if policy.federations is not None and agreed.federation not in policy.federations:
-        raise _refused(f'the federation "{agreed.federation}"', f"federations = {list(policy.federations)}")
-    if agreed.mechanism not in policy.mechanisms:
-        raise _refused(f'mechanism = "{agreed.mechanism}"', f"mechanisms = {list(policy.mechanisms)}")
-    if policy.objectives is not None and not set(agreed.learns) & set(policy.objectives):
-        hashed = f" with the SHA-256 {agreed.learns[1]}" if len(agreed.learns) > 1 else ""
-        raise _refused(f'objective.kind = "{agreed.learns[0]}"{hashed}', f"objectives = {list(policy.objectives)}")
-    if policy.max_rounds is not None and terms.rounds > policy.max_rounds:
-        raise _refused(f"{terms.rounds} rounds", f"max_rounds = {policy.max_rounds}")
-    if made is None or agreed.delta is None:
-        return
-    if policy.min_sigma is not None and made.sigma.least < policy.min_sigma:
-        raise _refused(f"sigma = {made.sigma.least:g}", f"min_sigma = {policy.min_sigma:g}")
-    most = policy.max_delta if policy.max_delta is not None else policy.delta
-    if most is not None and agreed.delta > most:
-        raise _refused(f"delta = {agreed.delta:g}", f"delta of at most {most:g}")
-
-
-def check_epsilon(policy: Policy, agreed: Agreement, epsilon: float) -> None:
-    """Refused if the whole plan, as this client's own accountant counts it, costs more than one federation may."""
-    if policy.max_epsilon is not None and epsilon > policy.max_epsilon:
-        raise _refused(f"epsilon {epsilon:.4g} at delta {agreed.delta:g}", f"max_epsilon = {policy.max_epsilon:g}")
-
-
-def check_certificate(policy: Policy, certificate: bytes | None) -> None:
-    """Refused unless the server showed the certificate that the policy names."""
-    if policy.server is None:
-        return
-    shown = "none" if certificate is None else hashlib.sha256(certificate).hexdigest()
-    if shown != policy.server.lower().replace(":", ""):
-        raise _refused(f"a server whose certificate has the SHA-256 {shown}", f"server = {policy.server}")
 
 
 def _refused(asked: str, allowed: str) -> Refused:

@@ -1,15 +1,19 @@
-"""The tables that run files and terms have in common: what was typed into the one is checked again when it comes in the other."""
+"""The tables of terms. Those that a run file has too are checked again when they come from a peer."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
-from crescendo.errors import ConfigError
+from crescendo.data.records import Label
+from crescendo.federation.objective_terms import KIND, MOST_OWN_FEATURES
 from crescendo.federation.schedule_terms import Schedule
-from crescendo.tables import POSITIVE, Section, as_tuple, explain, key, one_of
+from crescendo.tables import FLAG, NOT_NEGATIVE, NUMBER, POSITIVE, Section, as_tuple, explain, key, one_of
+
+LONGEST_NAME = 128  # letters
+MOST_FEATURES = 50_000_000
+MOST_NUMBERS = 1 << 30  # of a model that is only described
 
 
 class Run(Section):
@@ -69,23 +73,97 @@ class Privacy(Section):
         return self
 
 
-class TermsTables(Section):
-    """What terms have in common with a run file."""
+# -- what only terms have ----------------------------------------------------------------------------------------------
 
+
+def _as_name(value: str) -> str:
+    if not (value.strip() and value.isprintable()):
+        raise ValueError("names are texts that can be printed")
+    return value
+
+
+Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME), AfterValidator(_as_name)]
+_NAME = f"a text of 1 to {LONGEST_NAME} letters that can be printed"
+_DTYPE = one_of("float64", "float32")
+_LABELS = "a list of labels in rising order"
+
+
+class ClientsTable(Section):
+    names: Annotated[tuple[Name, ...], BeforeValidator(as_tuple)] = key(
+        ..., f"a list of names, each {_NAME}", "", min_length=1
+    )
+    weights: Annotated[tuple[float, ...], BeforeValidator(as_tuple)] = key(..., "a list of numbers, one per client", "")
+    shares: Literal["expected", "coin"] = key(..., one_of("expected", "coin"), "")
+
+    @model_validator(mode="after")
+    def _one_per_client(self) -> Self:
+        if len(set(self.names)) != len(self.names):
+            raise ValueError("two clients have one name")
+        if len(self.weights) != len(self.names):
+            raise ValueError(f"clients.weights has {len(self.weights)} numbers for {len(self.names)} clients")
+        return self
+
+
+class LogisticTable(Section):
+    kind: Literal["logistic"]
+    features: int = key(..., f"a whole number from 1 to {MOST_FEATURES}", "", ge=1, le=MOST_FEATURES)
+    l2: float = key(..., NOT_NEGATIVE, "", ge=0)
+    intercept: bool = key(..., FLAG, "")
+    dtype: Literal["float64", "float32"] = key(..., _DTYPE, "")
+    classes: list[Label] | None = key(..., _LABELS, "")
+
+
+class OwnTable(Section):
+    kind: str = key(..., 'one of ours or "file.py:Name"', "", pattern=f"^{KIND.pattern}$")
+    sha256: str = key(..., "a SHA-256 in hex", "", pattern="^[0-9a-f]{64}$")
+    features: int = key(..., f"a whole number from 1 to {MOST_OWN_FEATURES}", "", ge=1, le=MOST_OWN_FEATURES)
+    options: dict[str, Any] = key(..., "a table", "")
+    size: int = key(..., f"a whole number from 1 to {MOST_NUMBERS}", "", ge=1, le=MOST_NUMBERS)
+    l2: float = key(..., NOT_NEGATIVE, "", ge=0)
+    dtype: Literal["float64", "float32"] = key(..., _DTYPE, "")
+    classes: list[Label] = key(..., _LABELS, "")
+    start: float = key(..., NUMBER, "")
+
+
+class TermsTable(Section):
+    """A whole text of terms."""
+
+    federation: Name = key(..., _NAME, "")
     run: Run
+    clients: ClientsTable
+    objective: LogisticTable | OwnTable
     schedule: Schedule
-    privacy: Privacy = Privacy()
+    privacy: Privacy | None
+
+    @model_validator(mode="after")
+    def _private_to_the_end(self) -> Self:
+        private, clients = self.privacy, len(self.clients.names)
+        if private is None:
+            return self
+        if (
+            private.mechanism == "none"
+            or private.sigma is None
+            or set(Privacy.model_fields) != private.model_fields_set
+        ):
+            raise ValueError(f"private terms have {', '.join(Privacy.model_fields)}, a mechanism and its noise")
+        if not isinstance(private.records, tuple) or len(private.records) != clients:
+            raise ValueError(f"privacy.records must be whole numbers of at least 1, one for each of {clients} clients")
+        return self
 
 
-def tables_of(raw: Mapping[str, Any]) -> TermsTables:
-    """The tables of terms that have the right shape, or ConfigError."""
-    private = raw["privacy"] if raw["privacy"] is not None else {}
-    found = {
-        "run": raw["run"],
-        "schedule": raw["schedule"],
-        "privacy": {name: value for name, value in private.items() if value is not None},
-    }
+class _Logistic(TermsTable):
+    objective: LogisticTable
+
+
+class _Own(TermsTable):
+    objective: OwnTable
+
+
+def table_of(raw: Any) -> TermsTable:
+    """The terms that plain data say; ValueError, in a sentence, for what is none."""
+    goal = raw.get("objective") if isinstance(raw, dict) else None
+    whole = _Logistic if isinstance(goal, dict) and goal.get("kind") == "logistic" else _Own
     try:
-        return TermsTables.model_validate(found)
+        return whole.model_validate(raw)
     except ValidationError as error:
-        raise ConfigError(explain(error, found, TermsTables, "terms have")) from None
+        raise ValueError(explain(error, raw, whole, "terms have")) from None

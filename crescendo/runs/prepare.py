@@ -45,10 +45,6 @@ class Prepared:
         return self.agreement.names
 
     @property
-    def weights(self) -> Floats:
-        return np.array(self.agreement.terms.weights)
-
-    @property
     def objective(self) -> Objective:
         return self.agreement.objective
 
@@ -172,5 +168,5 @@ def given_objective(objective: Any, sample: Records) -> Objective:
 
 def row_weights(prepared: Prepared) -> Floats | None:
     """The weight of every training record in F = sum_c p_c F_c; None where all are equal."""
-    weights = weights_of_rows(prepared.parts, prepared.weights, len(prepared.dataset.train))
+    weights = weights_of_rows(prepared.parts, np.array(prepared.terms.weights), len(prepared.dataset.train))
     return None if np.ptp(weights) <= 1e-13 * weights.max() else weights

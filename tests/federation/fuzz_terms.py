@@ -29,7 +29,7 @@ from crescendo.data.records import Records
 from crescendo.errors import CrescendoError
 from crescendo.federation.agreement import LONGEST, Agreement, built
 from crescendo.federation.objective_terms import Described
-from crescendo.federation.policy import Policy, check_policy
+from crescendo.federation.policy import Policy
 from crescendo.objectives import Traits
 from crescendo.privacy.mechanisms.certificate import Certificate
 from crescendo.privacy.mechanisms.gaussian import grid, noised, word_of
@@ -118,7 +118,7 @@ def look_at(text: str, rng: Random, found: Found) -> bool:
 def _look_at(text: str, rng: Random, found: Found) -> bool:
     try:
         agreed = built(text)
-        check_policy(POLICY, agreed, 0)
+        POLICY.check_terms(agreed)
     except CrescendoError as error:
         said = str(error)
         assert said.isprintable() and 10 < len(said) < LONGEST, f"not a sentence: {said!r}"

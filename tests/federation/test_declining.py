@@ -104,7 +104,7 @@ def test_nothing_of_the_ledger_reaches_a_server(tmp_path: Path) -> None:
 def test_a_fault_of_the_machine_is_nobodys_business(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def play() -> None:
         for error in (DataError("/home/ann/secret.sqlite is damaged"), ValueError("/home/ann"), MemoryError()):
-            monkeypatch.setattr(join_module, "check_policy", _raising(error))
+            monkeypatch.setattr(Policy, "check_terms", _raising(error))
             async with stage(tmp_path / type(error).__name__, ASKED) as on:
                 with pytest.raises(type(error)):
                     await joined(on, tmp_path, RICH)

@@ -10,7 +10,6 @@ import pytest
 
 from crescendo.errors import CrescendoError, Refused
 from crescendo.federation.agreement import LONGEST, build_terms, built
-from crescendo.federation.policy import check_policy
 from tests.federation import fuzz_terms
 from tests.federation.fuzz_terms import POLICY, Found, fuzz, look_at
 from tests.federation.terms_texts import canonical, sound
@@ -66,7 +65,7 @@ def test_what_the_fuzz_found_is_refused_in_a_sentence(what: str) -> None:
         holder = holder[name]
     holder[last] = value
     with pytest.raises(CrescendoError) as refused:
-        check_policy(POLICY, built(canonical(raw)), 0)
+        POLICY.check_terms(built(canonical(raw)))
     said = str(refused.value)
     assert said.isprintable() and 10 < len(said) < LONGEST, said
 

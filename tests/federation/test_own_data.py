@@ -13,7 +13,7 @@ from crescendo.config.loading import read
 from crescendo.config.to_terms import terms_text
 from crescendo.errors import DataError, UsageError
 from crescendo.federation.agreement import Agreement, build_terms
-from crescendo.federation.own_records import Own, RecordSource, check_source, own_records
+from crescendo.federation.own_records import Own, RecordSource, own_records
 from crescendo.federation.policy import Policy
 from crescendo.network.client.join import join
 from crescendo.network.transport.channels import Backoff, Endpoint
@@ -73,24 +73,24 @@ def test_a_mistyped_column_is_found_in_the_header_line(name: str, tmp_path: Path
     with pytest.raises(
         UsageError, match=r"--label asks for the column 'lat', and the columns of .* hour, a, b, year, late"
     ):
-        check_source(RecordSource(str(tmp_path / name), label="lat"))
+        RecordSource(str(tmp_path / name), label="lat").check()
     with pytest.raises(UsageError, match="--part asks for the column 'airline'"):
-        check_source(RecordSource(str(tmp_path / name), part="column:airline"))
-    check_source(RecordSource(str(tmp_path / name), label="late", part="column:hour"))
+        RecordSource(str(tmp_path / name), part="column:airline").check()
+    RecordSource(str(tmp_path / name), label="late", part="column:hour").check()
 
 
 def test_only_a_csv_has_a_label_column() -> None:
     with pytest.raises(UsageError, match="which wine is not; leave it out"):
-        check_source(RecordSource("wine", label="late"))
+        RecordSource("wine", label="late").check()
 
 
 def test_a_damaged_file_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "mine.csv.gz").write_bytes(b"no gzip at all")
     with pytest.raises(DataError, match="damaged"):
-        check_source(RecordSource(str(tmp_path / "mine.csv.gz")))
+        RecordSource(str(tmp_path / "mine.csv.gz")).check()
     (tmp_path / "mine.csv").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(DataError, match="not UTF-8"):
-        check_source(RecordSource(str(tmp_path / "mine.csv")))
+        RecordSource(str(tmp_path / "mine.csv")).check()
 
 
 def test_a_client_counts_its_records_in_its_own_log_and_nowhere_else(tmp_path: Path) -> None:

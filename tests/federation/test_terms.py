@@ -14,7 +14,7 @@ from crescendo.config.loading import read
 from crescendo.config.to_terms import terms_text
 from crescendo.errors import ConfigError, CrescendoError, Refused
 from crescendo.federation.agreement import build_terms
-from crescendo.federation.policy import Policy, check_certificate, check_policy, read_policy
+from crescendo.federation.policy import Policy, read_policy
 from crescendo.runs.simulate import simulate
 from tests.conformance.cases import PRIVATE, case
 
@@ -103,7 +103,7 @@ def test_a_text_that_is_no_terms_is_refused(text: str) -> None:
 )
 def test_a_policy_refuses_what_it_does_not_allow(policy: dict[str, Any], reason: str) -> None:
     with pytest.raises(Refused, match=reason):
-        check_policy(Policy.model_validate(policy), build_terms(TEXT), 0)
+        Policy.model_validate(policy).check_terms(build_terms(TEXT))
 
 
 @pytest.mark.slow
@@ -113,14 +113,14 @@ def test_a_policy_refuses_what_it_does_not_allow(policy: dict[str, Any], reason:
 def test_a_policy_sets_bounds_on_the_noise(policy: dict[str, Any], reason: str) -> None:
     allowed = Policy.model_validate({"epsilon": 10.0, "delta": 1e-3, **policy})
     with pytest.raises(Refused, match=reason):
-        check_policy(allowed, build_terms(terms_text(read(PRIVATELY))), 0)
+        allowed.check_terms(build_terms(terms_text(read(PRIVATELY))))
 
 
 def test_a_policy_that_names_a_server_takes_no_other() -> None:
     policy = Policy.model_validate({"mechanisms": ["none"], "server": "ab" * 32})
     for shown in (None, b"another"):
         with pytest.raises(Refused, match="server"):
-            check_certificate(policy, shown)
+            policy.check_server(shown)
 
 
 def test_a_policy_means_the_same_ledger_from_wherever_it_is_used(

@@ -203,7 +203,7 @@ def test_private_terms_without_classes_are_neither_written_nor_taken() -> None:
         ("[0,0]", "at least two"),
         ("[0,1,2]", "two classes apart"),
         ('[0,"1"]', "rising order"),
-        ("[[],0]", "no label"),
+        ("[[],0]", "list of labels"),
         ("{}", "rising order"),
         ('"01"', "rising order"),
         ("7", "rising order"),

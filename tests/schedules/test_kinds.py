@@ -12,7 +12,7 @@ import pytest
 from crescendo.config.loading import read, write
 from crescendo.config.reference import reference
 from crescendo.config.to_terms import terms_text
-from crescendo.errors import ConfigError, UsageError
+from crescendo.errors import ConfigError, Refused, UsageError
 from crescendo.federation.agreement import build_terms
 from crescendo.runs.simulate import simulate
 from crescendo.schedules import ConstantSteps, Sizes, Steps
@@ -112,7 +112,7 @@ def test_both_sides_of_a_federation_build_it_from_the_terms() -> None:
 def test_a_side_that_has_not_registered_it_refuses_the_terms() -> None:
     text = terms_text(read(case(schedule={"rounds": 2, "steps": HALVING})))
     STEPS.unregister("halving")
-    with pytest.raises(ConfigError, match=r'schedule.steps.kind must be .*, not "halving"'):
+    with pytest.raises(Refused, match=r'schedule.steps.kind must be .*, not "halving"'):
         build_terms(text)
     STEPS.register("halving", HalvingSteps)
 

@@ -18,8 +18,8 @@ from crescendo.errors import CrescendoError, Refused, UsageError
 from crescendo.federation.agreement import Agreement, build_terms
 from crescendo.federation.last_model import load_model, save_model
 from crescendo.federation.own_model import clients_copy
-from crescendo.federation.own_records import Own, RecordSource, check_source, own_records
-from crescendo.federation.policy import Policy, check_epsilon, check_policy
+from crescendo.federation.own_records import Own, RecordSource, own_records
+from crescendo.federation.policy import Policy
 from crescendo.logs import Log, quiet
 from crescendo.network.client.client_session import take_part
 from crescendo.network.client.participant import Participant, Seen
@@ -71,7 +71,7 @@ def join(
     real client has the system's.
     """
     check_name(name)
-    check_source(source)
+    source.check()
     state.mkdir(parents=True, exist_ok=True)
     path = Path(policy.ledger) if policy.ledger is not None else state / "ledger.sqlite"
     with shutdown_on_signals() as shutdown, open_ledger(path, policy.budget(), dataset=policy.dataset) as ledger:
@@ -158,7 +158,7 @@ class _Joining:
             agreed = _understood(text)
             if me >= len(agreed.names) or agreed.names[me] != self.name:
                 raise Refused(f'the terms do not name "{self.name}" as client {me}; ask the server\'s operator')
-            check_policy(self.policy, agreed, me)
+            self.policy.check_terms(agreed)
         with _told(COPY):
             agreed = clients_copy(agreed, self.model, self.log)
         with _told(CANNOT):
@@ -182,7 +182,7 @@ class _Joining:
         if made is not None and (known is None or known.promise.terms != agreed.digest):
             with _told():
                 events = tally(event for event in plan if event is not None)
-                check_epsilon(self.policy, agreed, price(events, usual_delta(made, delta)))
+                self.policy.check_epsilon(agreed, price(events, usual_delta(made, delta)))
         self.ledger.consider(agreed.federation, agreed.digest, self.policy.max_offers, time.time())
         self._check_open(agreed.federation, known)
         self.own = own_records(self.source, agreed, me)
