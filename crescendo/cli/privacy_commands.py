@@ -261,8 +261,8 @@ def _close(path: Path | None, federation: str, more: bool, as_json: bool) -> Non
 
 
 def _export(what: Path | None, ledger: Path | None, overrides: list[str], format: str, client: str | None) -> None:
-    from crescendo.cli.events_file import events_of_client, events_of_file, exported
     from crescendo.cli.show_privacy import progress
+    from crescendo.runs.events_file import events_of_client, events_of_file, exported
     from crescendo.storage.ledger.open_ledger import open_ledger
 
     if ledger is not None:
@@ -284,7 +284,7 @@ def _statement(what: Path, overrides: list[str], delta: float | None, progress: 
         return statement_of_run(what, delta, progress)
 
     if _holds_events(what):
-        from crescendo.cli.events_file import statement_of_events
+        from crescendo.runs.events_file import statement_of_events
 
         return statement_of_events(what, delta, progress)
 

@@ -11,11 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from crescendo.audit import Report, Row
-from crescendo.cli.events_file import SAYS, EventsStatement
 from crescendo.cli.terminal import new_table, printer, progress_bar, say
 from crescendo.federation.peer_text import cleaned
 from crescendo.privacy.accounting import accountant
 from crescendo.privacy.paper.theorems import Verdict
+from crescendo.runs.events_file import SAYS, EventsStatement
 from crescendo.runs.statements import ClientAccount, Statement
 
 MOST_CLIENTS = 20

@@ -20,9 +20,10 @@ from crescendo.errors import UsageError
 from crescendo.privacy.accounting.accountant import account
 from crescendo.privacy.accounting.budget import Budget
 from crescendo.privacy.accounting.events import PoissonGaussian, from_json, tally
+from crescendo.privacy.paper.envelope import by_theorems, envelope
 from crescendo.privacy.paper.theorems import theorem_one
 from crescendo.runs.simulate import simulate
-from crescendo.runs.statements import Releases, accounts_of, by_theorems, envelope
+from crescendo.runs.statements import Releases, accounts_of
 from crescendo.storage.ledger.open_ledger import open_ledger
 
 runner = CliRunner()
