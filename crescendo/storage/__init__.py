@@ -1,0 +1,1 @@
+"""What outlives the process: the server's journal and the client's ledger."""

@@ -35,10 +35,16 @@ def test_paper_labels_in_the_code_are_the_labels_in_the_map() -> None:
     assert set(re.findall(r"Paper \[([\w:-]+)\]", code)) == set(re.findall(r"^\| \[([\w:-]+)\]", table, re.M))
 
 
-def test_files_named_in_the_paper_map_exist() -> None:
-    for name in re.findall(
-        r"`((?:crescendo|tests|benchmarks|experiments)/[\w/.]+)`", (DOCS / "paper_map.md").read_text()
-    ):
+def test_the_picture_of_the_rooms_is_what_the_imports_say() -> None:
+    made = subprocess.run([sys.executable, "-c", "import rooms; print(rooms.drawn(), end='')"], cwd=DOCS, capture_output=True)
+    assert (DOCS / "rooms.svg").read_bytes() == made.stdout, "python docs/rooms.py"
+
+
+@pytest.mark.parametrize("page", ["paper_map.md", "architecture.md"])
+def test_files_named_in_a_page_exist(page: str) -> None:
+    named = re.findall(r"`((?:crescendo|tests|benchmarks|experiments)/[\w/.]+)`", (DOCS / page).read_text())
+    assert named
+    for name in named:
         assert (ROOT / name).exists(), name
 
 

@@ -1,0 +1,1 @@
+"""Data, terms, wires and files at the edges of what is accepted."""

@@ -1,0 +1,1 @@
+"""The federation's server: it acknowledges an update only after it is on disk."""

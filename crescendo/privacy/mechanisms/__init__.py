@@ -1,0 +1,1 @@
+"""What a client releases of its records, and the certificate that makes its epsilon true."""

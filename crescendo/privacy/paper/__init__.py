@@ -1,0 +1,1 @@
+"""The paper's theorems and procedures as printed, for comparison."""
