@@ -85,7 +85,7 @@ def schedule(file: RunFile, overrides: Overrides = None, as_json: AsJson = False
 
         from crescendo.cli import show_run as show
         from crescendo.cli.terminal import progress_bar
-        from crescendo.runs.certified import certified
+        from crescendo.runs.prepare import certified
 
         with progress_bar() as bar:
             bar.add_task("Certifying", total=None)
@@ -101,7 +101,7 @@ def data_list(as_json: AsJson = False) -> None:
         from crescendo.data import catalogue
 
         sources = catalogue()
-        print_json(show.sources_as_json(sources)) if as_json else show.sources(sources)
+        print_json({"sources": [vars(source) for source in sources]}) if as_json else show.sources(sources)
 
 
 app.add_typer(privacy_cli.commands)  # plan, account, audit

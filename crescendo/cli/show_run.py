@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
 
 from rich.console import Console
 from rich.progress import TextColumn
@@ -151,7 +150,7 @@ def schedule(agreement: Agreement, privacy: Guarantee | None) -> None:
         _costs(console, privacy, agreement.names)
     table = new_table("First rounds", "round", "gradients", "before it", "step size", left=0)
     table.add_column("per client", justify="right")
-    for row in first_rounds(terms):
+    for row in _first_rounds(terms):
         shares = ", ".join(f"{share:,}" for share in row["shares"][:8]) + (", .." if len(row["shares"]) > 8 else "")
         table.add_row(f"{row['round']}", f"{row['gradients']:,}", f"{row['before']:,}", f"{row['step']:.6g}", shares)
     console.print(table)
@@ -174,7 +173,7 @@ def _costs(console: Console, privacy: Guarantee, names: tuple[str, ...]) -> None
         say(console, f"and {len(most) - MOST_CLIENTS:,} clients that spend no more")
 
 
-def first_rounds(terms: Terms, most: int = FIRST_ROUNDS) -> list[Row]:
+def _first_rounds(terms: Terms, most: int = FIRST_ROUNDS) -> list[Row]:
     return [
         {
             "round": i,
@@ -198,7 +197,7 @@ def schedule_as_json(agreement: Agreement, privacy: Guarantee | None) -> Row:
         "consistent_delay": found.consistent_delay,
         "theorem_allows": found.theorem_allows,
         "notes": list(found.notes),
-        "first_rounds": first_rounds(terms),
+        "first_rounds": _first_rounds(terms),
         "privacy": None
         if privacy is None
         else {
@@ -225,8 +224,3 @@ def sources(found: list[SourceInfo]) -> None:
         rows, features = (f"{count:,}" if count is not None else "" for count in (one.rows, one.features))
         table.add_row(one.name, rows, features, "yes" if one.here else "no", Text(one.about))
     printer().print(table)
-
-
-def sources_as_json(found: list[SourceInfo]) -> Row:
-    rows: list[dict[str, Any]] = [dict(vars(source)) for source in found]
-    return {"sources": rows}

@@ -35,7 +35,7 @@ def ask_status(endpoint: Endpoint, timeout: float = 15.0) -> dict[str, Any]:
         raise UsageError(f"what answers at {endpoint.address} is not a Crescendo server of this version") from None
 
 
-class NotThere(UsageError):
+class _NotThere(UsageError):
     """Nobody answers, and somebody may later."""
 
 
@@ -45,7 +45,7 @@ def _trouble(address: str, error: grpc.aio.AioRpcError) -> UsageError:
     if error.code() is grpc.StatusCode.UNIMPLEMENTED:
         return UsageError(f"what answers at {address} has no status; is it an aggregator? ask the server itself")
     sentence = f"the server at {address} does not answer: {reason_of(error)}"
-    return UsageError(sentence) if is_unrecoverable(error) else NotThere(sentence)
+    return UsageError(sentence) if is_unrecoverable(error) else _NotThere(sentence)
 
 
 def show_status(found: dict[str, Any]) -> None:
@@ -71,7 +71,7 @@ def _look(endpoint: Endpoint, before: dict[str, Any] | None) -> tuple[dict[str, 
         if before is not None:
             words = f"Not up to date: {_ended(error)} A server ends with its run. Asking again."
             return before, Group(picture(before), Text(words))
-        if not isinstance(error, NotThere):
+        if not isinstance(error, _NotThere):
             raise
         sentence = _ended(error)
         return None, Text(f"{sentence[0].upper()}{sentence[1:]} Asking again each second; Ctrl-C ends it.")

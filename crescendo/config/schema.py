@@ -21,7 +21,7 @@ from crescendo.tables import COUNT, FLAG, POSITIVE, Section, as_tuple, key, numb
 Numbers = Annotated[tuple[Annotated[float, Field(gt=0)], ...], BeforeValidator(as_tuple)]
 
 
-class Data(Section):
+class _Data(Section):
     source: str = key(
         ...,
         "the name of a source or a path",
@@ -53,7 +53,7 @@ class Data(Section):
     )
 
 
-class Clients(Section):
+class _Clients(Section):
     count: int | None = key(None, COUNT, "how many clients share the data; a split by column knows by itself", ge=1)
     split: str = key(
         "iid",
@@ -77,7 +77,7 @@ class Clients(Section):
     )
 
 
-class Goal(Section):
+class _Goal(Section):
     kind: str = key(
         "logistic",
         '"logistic" or "file.py:Name"',
@@ -99,12 +99,12 @@ class Listed(Section):
     values: Numbers = key(..., "a list of numbers above 0, one per client", "one value per client", min_length=1)
 
 
-class Crash(Section):
+class _Crash(Section):
     every: float = key(..., POSITIVE, "mean virtual seconds between two crashes of a client", gt=0)
     down: float = key(..., POSITIVE, "mean virtual seconds it stays away", gt=0)
 
 
-class TimingKeys(Section):
+class _TimingKeys(Section):
     preset: Literal["lock-step", "staggered", "heterogeneous"] = key(
         "lock-step", one_of("lock-step", "staggered", "heterogeneous"), "speeds and latencies to start from"
     )
@@ -123,13 +123,13 @@ class TimingKeys(Section):
         0.0, "a number from 0 up to, not including, 1", "chance that a message is lost and sent again", ge=0, lt=1
     )
     resend: float = key(1.0, POSITIVE, "virtual seconds until a lost message is sent again", gt=0)
-    crash: Crash | None = key(None, "a table with every and down", "clients that crash and come back")
+    crash: _Crash | None = key(None, "a table with every and down", "clients that crash and come back")
     absent_after: float | None = key(
         None, POSITIVE, "virtual seconds of silence after which nobody waits for a client", gt=0
     )
 
 
-class Evaluate(Section):
+class _Evaluate(Section):
     every: int = key(1, COUNT, "measure the model every so many broadcasts, and at the end", ge=1)
     optimum: bool = key(False, FLAG, "also solve for the best model and record the distance to it")
     auc: bool = key(False, FLAG, "also measure the area under the ROC curve, of the last model, on the test part")
@@ -139,7 +139,7 @@ class Evaluate(Section):
 Names = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=100)], ...], BeforeValidator(as_tuple)]
 
 
-class Serve(Section):
+class _Serve(Section):
     """What `crescendo serve` needs beside the run itself; a simulation leaves it aside."""
 
     federation: str | None = key(
@@ -192,14 +192,14 @@ class Config(Section):
     """A whole run file."""
 
     run: Run = Run()
-    data: Data
-    clients: Clients
-    objective: Goal = Goal()
+    data: _Data
+    clients: _Clients
+    objective: _Goal = _Goal()
     schedule: Schedule
-    timing: TimingKeys = TimingKeys()
+    timing: _TimingKeys = _TimingKeys()
     privacy: Privacy = Privacy()
-    evaluate: Evaluate = Evaluate()
-    serve: Serve = Serve()
+    evaluate: _Evaluate = _Evaluate()
+    serve: _Serve = _Serve()
 
     @model_validator(mode="after")
     def _sections_agree(self) -> Self:

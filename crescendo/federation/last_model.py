@@ -14,7 +14,7 @@ from crescendo.federation.agreement import Agreement
 
 
 @dataclass(frozen=True, eq=False)
-class LastModel:
+class _LastModel:
     """A last model, and the federation and terms that it is of."""
 
     model: Any
@@ -22,11 +22,11 @@ class LastModel:
     terms: str
 
 
-def load_model(path: Path) -> LastModel | None:
+def load_model(path: Path) -> _LastModel | None:
     """What `save_model` wrote, None if there is nothing that can be read."""
     try:
         with np.load(path, allow_pickle=False) as file:
-            return LastModel(file["model"], str(file["federation"]), str(file["terms"]))
+            return _LastModel(file["model"], str(file["federation"]), str(file["terms"]))
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
         return None
 

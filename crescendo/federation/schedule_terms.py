@@ -30,7 +30,7 @@ from crescendo.tables import COUNT, FLAG, POSITIVE, WHOLE, Section, key, number_
 _SIZES = tables(SIZES, per_client=(bool, key(False, FLAG, "the sizes are for each client, not for all together")))
 
 
-class WaitRule(Section):
+class _WaitRule(Section):
     rounds: int | None = key(None, WHOLE, "a client may work on round i while i <= k + rounds; 0 is synchronous", ge=0)
     tau: Annotated[Annotated[Section, tables(DELAYS)] | None, number_as("tau"), BeforeValidator(word_as_kind)] = key(
         None, 'a number, "theorem" or a table with a kind', "the delay bound tau(t), in place of `rounds`"
@@ -65,7 +65,7 @@ class Schedule(Section):
     rounds: int | None = key(None, COUNT, "or the number of rounds", ge=1)
     sizes: Annotated[Section, _SIZES] = key(..., "a table with a kind", "gradients of round i, rounds counted from 0")
     steps: Annotated[Section, tables(STEPS)] = key(..., "a table with a kind", "the step size")
-    wait: WaitRule = key(WaitRule(rounds=1), "a table with rounds or tau", "how far a client may run ahead")
+    wait: _WaitRule = key(_WaitRule(rounds=1), "a table with rounds or tau", "how far a client may run ahead")
     blocks: int = key(1, COUNT, "D: one of D blocks of coordinates per round moves and is sent, 1/D of the bytes", ge=1)
 
     @model_validator(mode="after")

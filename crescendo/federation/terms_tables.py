@@ -88,7 +88,7 @@ _DTYPE = one_of("float64", "float32")
 _LABELS = "a list of labels in rising order"
 
 
-class ClientsTable(Section):
+class _ClientsTable(Section):
     names: Annotated[tuple[Name, ...], BeforeValidator(as_tuple)] = key(
         ..., f"a list of names, each {_NAME}", "", min_length=1
     )
@@ -104,7 +104,7 @@ class ClientsTable(Section):
         return self
 
 
-class LogisticTable(Section):
+class _LogisticTable(Section):
     kind: Literal["logistic"]
     features: int = key(..., f"a whole number from 1 to {MOST_FEATURES}", "", ge=1, le=MOST_FEATURES)
     l2: float = key(..., NOT_NEGATIVE, "", ge=0)
@@ -113,7 +113,7 @@ class LogisticTable(Section):
     classes: list[Label] | None = key(..., _LABELS, "")
 
 
-class OwnTable(Section):
+class _OwnTable(Section):
     kind: str = key(..., 'one of ours or "file.py:Name"', "", pattern=f"^{KIND.pattern}$")
     sha256: str = key(..., "a SHA-256 in hex", "", pattern="^[0-9a-f]{64}$")
     features: int = key(..., f"a whole number from 1 to {MOST_OWN_FEATURES}", "", ge=1, le=MOST_OWN_FEATURES)
@@ -130,8 +130,8 @@ class TermsTable(Section):
 
     federation: Name = key(..., _NAME, "")
     run: Run
-    clients: ClientsTable
-    objective: LogisticTable | OwnTable
+    clients: _ClientsTable
+    objective: _LogisticTable | _OwnTable
     schedule: Schedule
     privacy: Privacy | None
 
@@ -152,11 +152,11 @@ class TermsTable(Section):
 
 
 class _Logistic(TermsTable):
-    objective: LogisticTable
+    objective: _LogisticTable
 
 
 class _Own(TermsTable):
-    objective: OwnTable
+    objective: _OwnTable
 
 
 def table_of(raw: Any) -> TermsTable:

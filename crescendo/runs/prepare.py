@@ -9,15 +9,16 @@ from typing import Any
 
 import numpy as np
 
+from crescendo.config.loading import ELSEWHERE
 from crescendo.config.schema import Config
-from crescendo.config.to_terms import check_own_keys, declared, guarantee_of
+from crescendo.config.to_terms import check_own_keys, declared, guarantee_of, terms_and_cost
 from crescendo.core.arrays import Floats, Ints
 from crescendo.core.terms import Terms
 from crescendo.data import Dataset, Records, client_names, load, split, weights
 from crescendo.data.labels import values_of
 from crescendo.data.public import stated_classes
 from crescendo.errors import ConfigError
-from crescendo.federation.agreement import Agreement, agree, curvature
+from crescendo.federation.agreement import Agreement, agree, build_terms, curvature
 from crescendo.federation.objective_terms import made_up
 from crescendo.federation.schedule_terms import Unfolded
 from crescendo.objectives import Logistic, Objective, OwnModel, load_objective, weights_of_rows
@@ -76,9 +77,9 @@ def prepare(
     # nor may a record decide whether the model is made at all: one of the user's own is tried on made-up records
     sample = made_up(dataset.features, len(dataset.classes)) if private else dataset.train
     goal = (
-        make_objective(config, dataset, sum(counts), sample)
+        _make_objective(config, dataset, sum(counts), sample)
         if objective is None
-        else given_objective(objective, sample)
+        else _given_objective(objective, sample)
     )
     if private:
         _check_counts(counts, [len(part) for part in parts])
@@ -146,7 +147,7 @@ def split_data(config: Config, dataset: Dataset) -> list[Ints]:
     return split(dataset, asked.count, asked.split, seed=config.run.seed, alpha=asked.alpha, sizes=asked.sizes)
 
 
-def make_objective(config: Config, dataset: Dataset, records: int, sample: Records) -> Objective:
+def _make_objective(config: Config, dataset: Dataset, records: int, sample: Records) -> Objective:
     """The objective of a run file; a model of the user's own is tried on the first records of ``sample``."""
     asked = config.objective
     if asked.kind != "logistic":
@@ -161,7 +162,7 @@ def make_objective(config: Config, dataset: Dataset, records: int, sample: Recor
     return Logistic(dataset.features, l2=l2, intercept=asked.intercept, dtype=np.dtype(asked.dtype))
 
 
-def given_objective(objective: Any, sample: Records) -> Objective:
+def _given_objective(objective: Any, sample: Records) -> Objective:
     """An objective passed in by a program: one of ours as it is, any other checked on ``sample`` and completed."""
     return objective if isinstance(objective, Logistic | OwnModel) else OwnModel(objective, sample)
 
@@ -170,3 +171,12 @@ def row_weights(prepared: Prepared) -> Floats | None:
     """The weight of every training record in F = sum_c p_c F_c; None where all are equal."""
     weights = weights_of_rows(prepared.parts, np.array(prepared.terms.weights), len(prepared.dataset.train))
     return None if np.ptp(weights) <= 1e-13 * weights.max() else weights
+
+
+def certified(config: Config) -> tuple[Agreement, Guarantee | None]:
+    """What `run` or `serve` would start from, or the sentence with which they would refuse it."""
+    if config.data.source == ELSEWHERE:
+        text, privacy = terms_and_cost(config)
+        return build_terms(text), privacy
+    prepared = prepare(config)
+    return prepared.agreement, prepared.privacy

@@ -47,7 +47,7 @@ def whole(name: str, value: Any, least: int = 0) -> int:
 
 
 def real(
-    name: str, value: Any, *, least: float = -math.inf, above: float = -math.inf, most: float = math.inf
+    name: str, value: Any, *, least: float | None = None, above: float | None = None, most: float | None = None
 ) -> float | int:
     """``value`` as a finite number with ``least <= value <= most`` and ``value > above``; an int stays an int.
 
@@ -66,11 +66,11 @@ def real(
         finite = False
     if not finite:
         raise UsageError(f"{name} must be a finite number, got {number!r}")
-    if number <= above:
+    if above is not None and number <= above:
         raise UsageError(f"{name} must be more than {above:g}, got {number!r}")
-    if number < least:
+    if least is not None and number < least:
         raise UsageError(f"{name} must be {least:g} or more, got {number!r}")
-    if number > most:
+    if most is not None and number > most:
         raise UsageError(f"{name} must be {most:g} or less, got {number!r}")
     return number
 
@@ -120,14 +120,7 @@ class Range:
         if hint is int:
             return whole(name, value, least=-LIMIT if self.least is None else int(self.least))
         if hint is float:
-            least, above, most = self.least, self.above, self.most
-            return real(
-                name,
-                value,
-                least=-math.inf if least is None else least,
-                above=-math.inf if above is None else above,
-                most=math.inf if most is None else most,
-            )
+            return real(name, value, least=self.least, above=self.above, most=self.most)
         if hint is bool and not isinstance(value, bool):
             raise UsageError(f"{name} must be true or false, got {value!r}")
         if get_origin(hint) is Literal and value not in get_args(hint):
