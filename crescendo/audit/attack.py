@@ -26,15 +26,15 @@ from crescendo.audit.worst_cases.sent_again import Opener, outbox_test
 from crescendo.audit.worst_cases.variants import widened
 from crescendo.audit.worst_cases.wires import moves_as_sent, same_on_every_wire
 
-FALSE_ALARMS = 1e-4  # of the whole audit; a little less is given out, for Šidák's rule against Bonferroni's
+_FALSE_ALARMS = 1e-4  # of the whole audit; a little less is given out, for Šidák's rule against Bonferroni's
 NARROW, WIDE = 64, 128  # a model of fewer coordinates has its noise measured on one of so many features
-MOST_ROUNDS = 100  # of which noise and draws are looked at, one by one
-MOST_RECORDS = 30_000  # in a draw
-LEAST_FOR_EDGES = 100  # tries: a search this short does not look for the edges of what is certified
-WORST_RATIO = 1 + 1e-5  # what rounding can add to a ratio of 1
-MOST_CARRIED = 1e-4  # of the sensitivity, between rounds whose releases were made equal
-SHIFT = ("shift of the mean", "a record that moves it too far")
-EPSILON = ("epsilon", "a bound above what is claimed")
+_MOST_ROUNDS = 100  # of which noise and draws are looked at, one by one
+_MOST_RECORDS = 30_000  # in a draw
+_LEAST_FOR_EDGES = 100  # tries: a search this short does not look for the edges of what is certified
+_WORST_RATIO = 1 + 1e-5  # what rounding can add to a ratio of 1
+_MOST_CARRIED = 1e-4  # of the sensitivity, between rounds whose releases were made equal
+_SHIFT = ("shift of the mean", "a record that moves it too far")
+_EPSILON = ("epsilon", "a bound above what is claimed")
 
 
 @dataclass
@@ -81,7 +81,7 @@ class Attack:
     def level(self) -> float:
         """What one share of the statistical checks may fail by chance; the shift and the two bounds on epsilon are three more."""
         shares = sum(check.share for check in CHECKS) * len(self.sources) + 3
-        return FALSE_ALARMS * (1 - 2 * FALSE_ALARMS) / shares
+        return _FALSE_ALARMS * (1 - 2 * _FALSE_ALARMS) / shares
 
     # -- what is random ------------------------------------------------------------------------------------------------
 
@@ -90,13 +90,13 @@ class Attack:
     ) -> tuple[Noise, Draws, list[Row]]:
         """Evidence of one source, and a row for every statistical check."""
         wide = widened(subject, WIDE) if subject.objective.size < NARROW else None
-        noise, faults = collect_noise(wide or subject, rng, 6 * runs, MOST_ROUNDS)
+        noise, faults = collect_noise(wide or subject, rng, 6 * runs, _MOST_ROUNDS)
         self._take(faults)
         if wide is not None:
-            self._take(collect_noise(subject, rng, runs, MOST_ROUNDS)[1])
-        seeds = max(4, 6 * runs // min(MOST_ROUNDS, len(subject.rounds())))
-        draws = collect_draws(subject, rng, seeds, MOST_ROUNDS, MOST_RECORDS)
-        words = collect_words(wide or subject, rng, seeds, MOST_ROUNDS)
+            self._take(collect_noise(subject, rng, runs, _MOST_ROUNDS)[1])
+        seeds = max(4, 6 * runs // min(_MOST_ROUNDS, len(subject.rounds())))
+        draws = collect_draws(subject, rng, seeds, _MOST_ROUNDS, _MOST_RECORDS)
+        words = collect_words(wide or subject, rng, seeds, _MOST_ROUNDS)
         evidence: dict[str, Any] = {"noise": noise, "draws": draws, "words": words}
         rows = []
         for check in CHECKS:
@@ -112,7 +112,7 @@ class Attack:
     # -- what is not ---------------------------------------------------------------------------------------------------
 
     def _edges(self, rng: np.random.Generator, tries: int) -> None:
-        found = variants(self.subject) if tries >= LEAST_FOR_EDGES else [(AS_THEY_ARE, self.subject)]
+        found = variants(self.subject) if tries >= _LEAST_FOR_EDGES else [(AS_THEY_ARE, self.subject)]
         for name, variant in found:
             probe(name, variant, rng, self.faults, far=variant is self.subject)
             for _ in range(tries // 400):
@@ -131,12 +131,12 @@ class Attack:
     def _fuzz(self, rng: np.random.Generator, tries: int, outbox: Opener | None) -> Fuzz:
         fuzz = search(self.subject, rng, tries)
         found = dict(fuzz.found)
-        if fuzz.worst > WORST_RATIO:
+        if fuzz.worst > _WORST_RATIO:
             name = fuzz.scene.name if fuzz.scene is not None else "search"
             found["sensitivity"] = (
                 f"one record changes a release by {fuzz.worst:.4g} of the certified sensitivity ({name})"
             )
-        if fuzz.carried > MOST_CARRIED:
+        if fuzz.carried > _MOST_CARRIED:
             found["carried over"] = (
                 f"rounds with equal releases were followed by rounds {fuzz.carried:.2g} of the sensitivity apart: "
                 f"the next start is a function of more than what was sent"
@@ -173,15 +173,17 @@ class Attack:
     ) -> Iterator[Row]:
         """Rows of the shift and of both bounds, at the level of a verdict."""
         says = f"one record moves the mean by {shift.ratio:.4g} of the certified sensitivity, give or take {shift.error:.2g}"
-        yield Row(*SHIFT, None, shift.p, self.level, False, shift.p > self.level, says)
+        yield Row(*_SHIFT, None, shift.p, self.level, False, shift.p > self.level, says)
         by_shift, by_threshold = self._epsilon(noise, draws, shift, scores, self.level)
         says = f"epsilon is {by_shift:.4g} or more, from measured shifts, and {self.claimed:.4g} is claimed"
-        yield Row(f"{EPSILON[0]} by shifts", EPSILON[1], None, None, self.level, False, by_shift <= self.claimed, says)
+        yield Row(
+            f"{_EPSILON[0]} by shifts", _EPSILON[1], None, None, self.level, False, by_shift <= self.claimed, says
+        )
         if scores is not None and by_threshold is not None:
             attacked = self._attacked(scores)
             says = f"rounds {scores.rounds} cost epsilon {by_threshold:.4g} or more, the accountant says {attacked:.4g}"
             passed = by_threshold <= min(attacked, self.claimed)
-            yield Row(f"{EPSILON[0]} by thresholds", EPSILON[1], None, None, self.level, False, passed, says)
+            yield Row(f"{_EPSILON[0]} by thresholds", _EPSILON[1], None, None, self.level, False, passed, says)
 
     def _attacked(self, scores: Scores) -> float:
         certificate, me = self.subject.certificate, self.subject.me
@@ -225,7 +227,7 @@ class Attack:
             findings=tuple(Finding(row.name, _said(row)) for row in rows if not row.passed),
             checks=tuple(rows),
             numbers=len(values),
-            false_alarms=FALSE_ALARMS,
+            false_alarms=_FALSE_ALARMS,
         )
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from crescendo.audit.driving.subject import Subject
 from crescendo.privacy.accounting.events import PoissonGaussian
 
-NEAR = 1e-12
-LEAST_SCALE = 1e-200  # below it, and above its inverse, floats lose bits
+_NEAR = 1e-12
+_LEAST_SCALE = 1e-200  # below it, and above its inverse, floats lose bits
 
 
 def true_event(subject: Subject, i: int) -> PoissonGaussian:
@@ -36,14 +36,14 @@ def denied(subject: Subject, rounds: tuple[int, ...]) -> str | None:
     for i in rounds:
         event, true, step = certificate.event(i, me), true_event(subject, i), _step(subject, i)
         scale, rate = subject.scale(i), certificate.rate(i, me)
-        if event is None or event.rate < true.rate * (1 - NEAR) or rate < true.rate * (1 - NEAR):
+        if event is None or event.rate < true.rate * (1 - _NEAR) or rate < true.rate * (1 - _NEAR):
             return f"round {i} is charged at rate {0 if event is None else event.rate:.6g}, its slots make it {true.rate:.6g}"
-        if event.sigma > true.sigma * (1 + NEAR):
+        if event.sigma > true.sigma * (1 + _NEAR):
             return f"round {i} is charged for noise {event.sigma:.6g} and has {true.sigma:.6g} of what one record can change"
-        if event.rate > 1 or not LEAST_SCALE < scale < 1 / LEAST_SCALE:
+        if event.rate > 1 or not _LEAST_SCALE < scale < 1 / _LEAST_SCALE:
             return f"round {i} has a rate of {event.rate:.4g} and noise of scale {scale:.4g}, which floats do not carry"
-        if step * l2 > 1 + NEAR:
+        if step * l2 > 1 + _NEAR:
             return f"the step of round {i} times l2 is {step * l2:.4g}: the model grows by it, and noise is lost in its rounding"
-        if step > limit * (1 + NEAR):
+        if step > limit * (1 + _NEAR):
             return f"the step of round {i} is {step:.6g} and must be at most 2 / L_eff = {limit:.6g}"
     return None

@@ -7,11 +7,11 @@ import numpy as np
 from crescendo.audit.scores import Group, normal_p, squares_p
 from crescendo.core.arrays import Floats, Ints
 
-MOST_ROWS = 400  # of which every pair is looked at
-LEAST_PAIRS = 8  # of a lag that is looked at as such: of fewer, each pair by itself says as much
+_MOST_ROWS = 400  # of which every pair is looked at
+_LEAST_PAIRS = 8  # of a lag that is looked at as such: of fewer, each pair by itself says as much
 
 
-def pair_scores(rows: Floats) -> Floats:
+def _pair_scores(rows: Floats) -> Floats:
     """For rows a < b: <b, a> / |a| over what both have. Given all of row a, this is a standard normal number; else NaN.
 
     For a fixed lag L the scores of (a, a + L) are independent of each other: each is normal whatever came before row a + L.
@@ -31,7 +31,7 @@ def dependent(rows: Floats, labels: Ints, what: str, noun: str, nearest: int | N
     ``what`` says what is compared, ``noun`` what a row is. With ``nearest`` only lags up to it are looked at, and no single
     pairs: among many short rows there are more pairs than could be independent of each other.
     """
-    scores = pair_scores(rows)
+    scores = _pair_scores(rows)
     upper = np.triu_indices(len(rows), 1)
     each = scores[upper]
 
@@ -60,11 +60,11 @@ def _by_lag(scores: Floats, apart: Ints) -> tuple[Ints, Floats, Floats, Ints]:
     counts = np.bincount(place, minlength=len(lags))
     sums = np.bincount(place, scores[there], minlength=len(lags)) / np.sqrt(np.maximum(counts, 1))
     squares = np.bincount(place, scores[there] ** 2, minlength=len(lags)).astype(np.float64)
-    many = counts >= LEAST_PAIRS
+    many = counts >= _LEAST_PAIRS
     return lags[many], sums[many], squares[many], counts[many]
 
 
-def some(count: int, rng: np.random.Generator, most: int = MOST_ROWS) -> Ints:
+def some(count: int, rng: np.random.Generator, most: int = _MOST_ROWS) -> Ints:
     """Which of ``count`` rows are compared: all, or the first, the last and a sample of the others."""
     if count <= most:
         return np.arange(count)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from crescendo.core.arrays import Floats, Ints
 
-Rng = np.random.Generator
+_Rng = np.random.Generator
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def normal_p(scores: npt.ArrayLike) -> Floats:
     return np.asarray(2 * ndtr(-np.abs(np.asarray(scores, dtype=np.float64))))
 
 
-def two_sided(below: Floats, above: Floats) -> Floats:
+def _two_sided(below: Floats, above: Floats) -> Floats:
     """From the chances of a smaller and of a larger value."""
     return np.asarray(np.minimum(1.0, 2 * np.minimum(below, above)))
 
@@ -85,7 +85,7 @@ def squares_p(total: npt.ArrayLike, count: npt.ArrayLike) -> Floats:
 
     counts = np.asarray(count, dtype=np.float64)
     counts = np.where(counts > 0, counts, np.nan)
-    return two_sided(chdtr(counts, total), chdtrc(counts, total))
+    return _two_sided(chdtr(counts, total), chdtrc(counts, total))
 
 
 def squares_score(total: npt.ArrayLike, count: npt.ArrayLike) -> Floats:
@@ -103,7 +103,7 @@ def normal_score(below: Any, above: Any) -> Floats:
     return np.asarray(np.where(low < high, ndtri(low), -ndtri(high)))
 
 
-def sides(hits: npt.ArrayLike, trials: npt.ArrayLike, chance: npt.ArrayLike, rng: Rng) -> tuple[Floats, Floats]:
+def _sides(hits: npt.ArrayLike, trials: npt.ArrayLike, chance: npt.ArrayLike, rng: _Rng) -> tuple[Floats, Floats]:
     """The chances of a smaller and of a larger count of independent events, ties broken by ``rng``: uniform, exactly."""
     from scipy.stats import binom
 
@@ -114,22 +114,22 @@ def sides(hits: npt.ArrayLike, trials: npt.ArrayLike, chance: npt.ArrayLike, rng
     return below, above
 
 
-def count_p(hits: npt.ArrayLike, trials: npt.ArrayLike, chance: npt.ArrayLike, rng: Rng) -> Floats:
+def count_p(hits: npt.ArrayLike, trials: npt.ArrayLike, chance: npt.ArrayLike, rng: _Rng) -> Floats:
     """Two-sided p-values of counts.
 
     >>> rng = np.random.default_rng(1)
     >>> count_p([0, 500], 1000, 0.5, rng) < 1e-9
     array([ True, False])
     """
-    return two_sided(*sides(hits, trials, chance, rng))
+    return _two_sided(*_sides(hits, trials, chance, rng))
 
 
-def count_score(hits: npt.ArrayLike, trials: npt.ArrayLike, chance: npt.ArrayLike, rng: Rng) -> Floats:
+def count_score(hits: npt.ArrayLike, trials: npt.ArrayLike, chance: npt.ArrayLike, rng: _Rng) -> Floats:
     """Counts as standard normal scores."""
-    return normal_score(*sides(hits, trials, chance, rng))
+    return normal_score(*_sides(hits, trials, chance, rng))
 
 
-def sum_p(hits: int, chances: Sequence[float], trials: int, rng: Rng) -> float:
+def sum_p(hits: int, chances: Sequence[float], trials: int, rng: _Rng) -> float:
     """The two-sided p-value of a count of events of different chances, each tried ``trials`` times: by convolution.
 
     >>> sum_p(0, [0.2, 0.4], 20, np.random.default_rng(1)) < 1e-4
@@ -171,11 +171,11 @@ def ends_p(values: Floats) -> tuple[Floats, Ints]:
     found = []
     for side in (ordered, 1 - ordered[::-1]):
         u = side[ranks - 1]
-        found.append(two_sided(betainc(ranks, n - ranks + 1, u), betaincc(ranks, n - ranks + 1, u)))
+        found.append(_two_sided(betainc(ranks, n - ranks + 1, u), betaincc(ranks, n - ranks + 1, u)))
     return np.concatenate(found), np.concatenate([ranks, -ranks])
 
 
-def bins_p(counts: Ints, rng: Rng) -> Floats:
+def bins_p(counts: Ints, rng: _Rng) -> Floats:
     """Two-sided p-values of counts in equally likely bins, each given those before it: independent of each other."""
     left = np.concatenate([[counts.sum()], counts.sum() - np.cumsum(counts)[:-1]])
     bins = len(counts) - np.arange(len(counts))

@@ -18,7 +18,7 @@ from crescendo.privacy.accounting.events import PoissonGaussian
 
 Cost = Callable[[Sequence[PoissonGaussian]], float]
 
-NEAR = 1e-3  # of the sensitivity: what the wire's rounding may add
+_NEAR = 1e-3  # of the sensitivity: what the wire's rounding may add
 
 
 @dataclass
@@ -35,7 +35,7 @@ class Shift:
     @property
     def p(self) -> float:
         """The chance of as much or more if the record moves the mean by the sensitivity, and no further."""
-        return normal_tail((self.ratio - 1 - NEAR) / self.error) if self.error > 0 else 1.0
+        return normal_tail((self.ratio - 1 - _NEAR) / self.error) if self.error > 0 else 1.0
 
 
 def shift_test(subject: Subject, scene: Scene, rng: np.random.Generator, runs: int, faults: Faults) -> Shift:

@@ -16,7 +16,7 @@ from crescendo.data.records import Column, Label, Raw, Records, as_records, fini
 
 
 @dataclass(frozen=True, eq=False)
-class Sound:
+class _Sound:
     """The records that can be used, and how many others there were and why: for the eyes of the owner only."""
 
     records: Records
@@ -30,7 +30,7 @@ class Sound:
         return self.unreadable + self.other_label + self.not_finite
 
 
-def sound(raw: Raw, classes: tuple[Label, ...]) -> Sound:
+def sound(raw: Raw, classes: tuple[Label, ...]) -> _Sound:
     """The records of the training part that have one of the ``classes``, as `labels.stated` orders them.
 
     >>> raw = Raw(np.array([[1.0], [np.inf], [3.0]]), np.array(["no", "no", "maybe"], dtype=object), unreadable=2)
@@ -46,9 +46,9 @@ def sound_test(raw: Raw, classes: tuple[Label, ...]) -> Records | None:
     return None if raw.test is None else _sound(*raw.test, classes, 0).records
 
 
-def _sound(x: Any, y: Column, classes: tuple[Label, ...], unreadable: int) -> Sound:
+def _sound(x: Any, y: Column, classes: tuple[Label, ...], unreadable: int) -> _Sound:
     place, finite = labels.places(y, classes), finite_rows(x)
     kept = finite & (place >= 0)
     records = as_records(x[kept], labels.numbered(place[kept], len(classes)))
     other_label = int(np.count_nonzero(place < 0))
-    return Sound(records, kept, unreadable, other_label, len(kept) - other_label - len(records))
+    return _Sound(records, kept, unreadable, other_label, len(kept) - other_label - len(records))

@@ -9,11 +9,11 @@ import numpy as np
 
 from crescendo.report.story import Spending, Story, thinned
 
-Figure = dict[str, Any]
+_Figure = dict[str, Any]
 
-MOST_POINTS = 4000
-MOST_BARS = 400
-AXES = {
+_MOST_POINTS = 4000
+_MOST_BARS = 400
+_AXES = {
     "gradients": "gradients over all clients",
     "k": "rounds completed",
     "bytes": "bytes sent and received",
@@ -21,7 +21,7 @@ AXES = {
 }
 
 
-def figure(data: list[Figure], x: str, y: str, **layout: Any) -> Figure:
+def _figure(data: list[_Figure], x: str, y: str, **layout: Any) -> _Figure:
     axes = {"xaxis": {"title": {"text": x}}, "yaxis": {"title": {"text": y}}}
     return {"data": data, "layout": {**axes, "showlegend": False, **layout}}
 
@@ -33,21 +33,21 @@ def curves(story: Story) -> dict[str, Any]:
     columns["bytes"] = [row["bytes_up"] + row["bytes_down"] for row in rows]
     lines = {name: [row.get(name) for row in rows] for name in ("accuracy", "loss")}
     known = {name: values for name, values in lines.items() if any(value is not None for value in values)}
-    return {"x": columns, "titles": AXES, "y": known}
+    return {"x": columns, "titles": _AXES, "y": known}
 
 
-def rounds(story: Story) -> Figure:
+def rounds(story: Story) -> _Figure:
     """How rounds grow, with the constant size they are compared with."""
     count = len(story.sizes)
-    chosen = thinned(story.sizes, MOST_POINTS).tolist()
-    at = thinned_index(count)
-    shape: Figure = {
+    chosen = thinned(story.sizes, _MOST_POINTS).tolist()
+    at = _thinned_index(count)
+    shape: _Figure = {
         "x": at,
         "y": chosen,
         "name": "this run",
         "hovertemplate": "round %{x}: %{y:,} gradients<extra></extra>",
     }
-    if count <= MOST_BARS:
+    if count <= _MOST_BARS:
         shape |= {"type": "bar", "marker": {"color": "@accent"}}
     else:
         shape |= {"type": "scatter", "mode": "lines", "fill": "tozeroy", "line": {"color": "@accent"}}
@@ -56,26 +56,26 @@ def rounds(story: Story) -> Figure:
         "name": f"constant rounds of {story.constant:,}", "line": {"color": "@second", "dash": "dash", "width": 2},
         "hovertemplate": "constant rounds of %{y:,}<extra></extra>",
     }  # fmt: skip
-    return figure([shape, line], "round", "gradients", bargap=0.25, showlegend=True)
+    return _figure([shape, line], "round", "gradients", bargap=0.25, showlegend=True)
 
 
-def thinned_index(count: int) -> list[int]:
-    return [int(i) for i in thinned(np.arange(count), MOST_POINTS)]
+def _thinned_index(count: int) -> list[int]:
+    return [int(i) for i in thinned(np.arange(count), _MOST_POINTS)]
 
 
-def steps(story: Story) -> Figure:
-    at, values = thinned_index(len(story.steps)), thinned(story.steps, MOST_POINTS).tolist()
+def steps(story: Story) -> _Figure:
+    at, values = _thinned_index(len(story.steps)), thinned(story.steps, _MOST_POINTS).tolist()
     line = {
         "type": "scatter", "mode": "lines+markers" if len(at) <= 60 else "lines", "x": at, "y": values,
         "line": {"color": "@accent", "shape": "hv"}, "hovertemplate": "round %{x}: %{y:.4g}<extra></extra>",
     }  # fmt: skip
-    return figure([line], "round", "step size", yaxis={"title": {"text": "step size"}, "rangemode": "tozero"})
+    return _figure([line], "round", "step size", yaxis={"title": {"text": "step size"}, "rangemode": "tozero"})
 
 
-def spending(found: Spending) -> Figure:
+def spending(found: Spending) -> _Figure:
     """Epsilon of every client as the rounds go by, and what was stated."""
     colours = ["@accent", "@second", "@third", "@fourth", "@fifth"]
-    lines: list[Figure] = [
+    lines: list[_Figure] = [
         {
             "type": "scatter", "mode": "lines", "x": found.rounds, "y": course, "name": name,
             "line": {"color": colours[j % len(colours)], "width": 2},
@@ -91,7 +91,7 @@ def spending(found: Spending) -> Figure:
                 "hovertemplate": "stated: %{y:g}<extra></extra>",
             }
         )  # fmt: skip
-    return figure(
+    return _figure(
         lines,
         "round",
         "epsilon spent",
@@ -100,7 +100,7 @@ def spending(found: Spending) -> Figure:
     )
 
 
-def timeline(story: Story) -> Figure:
+def timeline(story: Story) -> _Figure:
     """A lane per client: work in two shades that alternate by round, waits, absences, and a line per broadcast."""
     bars = []
     for name, colour, odd in (("even rounds", "@accent", 0), ("odd rounds", "@soft", 1)):
@@ -125,14 +125,14 @@ def timeline(story: Story) -> Figure:
         for at in ticks
     ]  # fmt: skip
     names = [lane.name for lane in story.lanes]
-    return figure(
+    return _figure(
         bars, "virtual seconds", "", barmode="overlay", shapes=shapes, bargap=0.35, showlegend=True,
         height=130 + 34 * max(3, len(names)),
         yaxis={"categoryorder": "array", "categoryarray": names[::-1], "showgrid": False, "type": "category"},
     )  # fmt: skip
 
 
-def _bars(name: str, colour: str, found: list[tuple[str, float, float, str]]) -> Figure:
+def _bars(name: str, colour: str, found: list[tuple[str, float, float, str]]) -> _Figure:
     return {
         "type": "bar", "orientation": "h", "name": name, "marker": {"color": colour, "line": {"width": 0}},
         "y": [lane for lane, *_ in found], "base": [start for _, start, *_ in found],
@@ -141,9 +141,9 @@ def _bars(name: str, colour: str, found: list[tuple[str, float, float, str]]) ->
     }  # fmt: skip
 
 
-def staleness(story: Story) -> Figure:
+def staleness(story: Story) -> _Figure:
     """How many updates each gradient's model lacked at most, and how many it was allowed to lack."""
-    rows = thinned(story.staleness, MOST_POINTS)
+    rows = thinned(story.staleness, _MOST_POINTS)
     t, used, allowed = (rows[:, j].tolist() for j in range(3))
     dots = {
         "type": "scatter", "mode": "markers", "x": t, "y": used, "name": "used",
@@ -155,4 +155,4 @@ def staleness(story: Story) -> Figure:
         "line": {"color": "@second", "width": 2, "shape": "hv"},
         "hovertemplate": "gradient %{x:,}: allowed %{y:,.6g}<extra></extra>",
     }  # fmt: skip
-    return figure([line, dots], "gradient (label t)", "delay in gradients", showlegend=True)
+    return _figure([line, dots], "gradient (label t)", "delay in gradients", showlegend=True)

@@ -11,8 +11,8 @@ from crescendo.privacy.planning.guarantee import Guarantee
 from crescendo.report import Lane, Spending, Story
 from crescendo.report.numbers import number, size, times
 
-MOST_LANES = 40
-MOST_COURSES = 8
+_MOST_LANES = 40
+_MOST_COURSES = 8
 
 
 def story_of(result: Any) -> Story:
@@ -31,8 +31,8 @@ def story_of(result: Any) -> Story:
         sizes=np.diff(before),
         steps=np.asarray([float(terms.steps.at(int(t))) for t in before[:-1]]),
         constant=result.constant.size,
-        lanes=[_lane(result, c) for c in range(min(terms.clients, MOST_LANES))],
-        lanes_left_out=max(0, terms.clients - MOST_LANES),
+        lanes=[_lane(result, c) for c in range(min(terms.clients, _MOST_LANES))],
+        lanes_left_out=max(0, terms.clients - _MOST_LANES),
         broadcasts=result.trace.tables["broadcasts"]["made_at"],
         staleness=_staleness(result),
         bound=_bound(result),
@@ -58,7 +58,7 @@ def _spending(result: Any) -> Spending:
     """Epsilon by round, who spends what, what the noise cost, and the noise that other schedules would take."""
     made: Guarantee = result.prepared.privacy
     names: tuple[str, ...] = result.prepared.names
-    shown = range(min(len(names), MOST_COURSES))
+    shown = range(min(len(names), _MOST_COURSES))
     courses = {names[c]: made.course(c) for c in shown}
     certificate, others = made.certificate, made.compared_to()
     rows = [("this run", certificate.terms.rounds, certificate.sigma, made.aggregated_noise)]
@@ -81,7 +81,7 @@ def _spending(result: Any) -> Spending:
         ),
         clients=[
             [names[c], f"{certificate.records[c]:,}", f"{spent.epsilon:.4f}", f"{spent.rdp_epsilon:.4f}"]
-            for c, spent in enumerate(made.spent[:MOST_LANES])
+            for c, spent in enumerate(made.spent[:_MOST_LANES])
         ],
         noise=noise,
         conditions=[[one.name, f"{one.left:.4g}", f"{one.right:.4g}", "holds"] for one in certificate.conditions],

@@ -112,7 +112,7 @@ def test_without_the_package_the_error_says_what_to_install(monkeypatch: pytest.
 def test_an_altered_package_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("flights.csv.zip", "weather.csv"):
         (tmp_path / name).write_bytes(b"other bytes")
-    monkeypatch.setattr(flights, "package_folder", lambda: tmp_path)
+    monkeypatch.setattr(flights, "_package_folder", lambda: tmp_path)
     with pytest.raises(DataError, match=r"flights\.csv\.zip is not the known one: its sha256 is .*--force-reinstall"):
         load("flights")
 

@@ -33,18 +33,18 @@ from crescendo.audit.black_box.epsilon_bounds import epsilon_bound, gaussian_bou
 from crescendo.audit.black_box.neighbours import Neighbours, Pair
 from crescendo.core.arrays import Array, Bools, Floats
 
-Runner: TypeAlias = Callable[[Pair, Bools, np.random.Generator], Floats]
+_Runner: TypeAlias = Callable[[Pair, Bools, np.random.Generator], Floats]
 """Calls the mechanism once for each coin, on ``with_it`` where it is true; a row for each release."""
 
 Progress: TypeAlias = Callable[[int, int], None]
 
 SCREENING, CHOOSING, TRAINING = 0.08, 0.12, 0.15  # of all runs; the rest is the test
-LEAST = 64  # runs of a pair
-FINALISTS = 2
-LOOKS = ((1 / 16, 0.1), (1 / 4, 0.2), (1.0, 0.7))  # a share of the test, and its share of what may go wrong
+_LEAST = 64  # runs of a pair
+_FINALISTS = 2
+_LOOKS = ((1 / 16, 0.1), (1 / 4, 0.2), (1.0, 0.7))  # a share of the test, and its share of what may go wrong
 CELLS = 20_000_000  # numbers of releases that are held at once
-ALIKE = 16  # runs of each kind that return one release before it is tried whether all do
-MOST_ALIKE = 200_000
+_ALIKE = 16  # runs of each kind that return one release before it is tried whether all do
+_MOST_ALIKE = 200_000
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Claim:
 
 def attack(
     name: str,
-    run: Runner,
+    run: _Runner,
     pairs: Sequence[Pair],
     claim: Claim,
     *,
@@ -110,15 +110,15 @@ def attack(
 
 class _Attack:
     def __init__(
-        self, name: str, run: Runner, pairs: list[Pair], claim: Claim, runs: int, seed: int, progress: Progress | None
+        self, name: str, run: _Runner, pairs: list[Pair], claim: Claim, runs: int, seed: int, progress: Progress | None
     ) -> None:
         self.name, self.run, self.pairs, self.claim, self.runs, self.progress = name, run, pairs, claim, runs, progress
         self.coins, self.rng = np.random.Generator(np.random.PCG64(seed)).spawn(2)
         self.done, self.size = 0, 1
         self.seen: list[tuple[Floats, Bools]] = [(np.empty((0, 0)), np.empty(0, dtype=bool)) for _ in pairs]
-        self.test = max(LEAST, round((1 - SCREENING - CHOOSING - TRAINING) * runs))
+        self.test = max(_LEAST, round((1 - SCREENING - CHOOSING - TRAINING) * runs))
         self.alpha = 1 - claim.confidence
-        self.level = (self.alpha / 2 if claim.gaussian else self.alpha) * LOOKS[-1][1] / (FINALISTS + 2)
+        self.level = (self.alpha / 2 if claim.gaussian else self.alpha) * _LOOKS[-1][1] / (_FINALISTS + 2)
 
     def report(self) -> BlackBoxReport:
         bare, drew = self.screen()
@@ -127,7 +127,7 @@ class _Attack:
             return self.reported(self.pairs[bare], [], math.inf, None, (says,))
         best = self.chosen() if bare is None else bare
         rules = self.rules(best)
-        finalists = [*rules[:FINALISTS], *(nearby(rules[0], *self.seen[best]) if rules else ())]
+        finalists = [*rules[:_FINALISTS], *(nearby(rules[0], *self.seen[best]) if rules else ())]
         found = self.tested(self.pairs[best], finalists, self.central(best, rules))
         return replace(found, notes=tuple(self.notes(found, best)))
 
@@ -157,18 +157,18 @@ class _Attack:
         """A first look at every pair. One without noise ends it: which, and whether anything was drawn from ``rng``."""
         for i in range(len(self.pairs)):
             before = repr(self.rng.bit_generator.state)
-            self.more(i, LEAST)
+            self.more(i, _LEAST)
             if _told_apart(*self.seen[i]):
                 return i, repr(self.rng.bit_generator.state) != before
         for i in range(len(self.pairs)):
-            self.more(i, round(SCREENING * self.runs / len(self.pairs)) - LEAST)
+            self.more(i, round(SCREENING * self.runs / len(self.pairs)) - _LEAST)
         return None, True
 
     def stays_constant(self, i: int) -> bool:
         """Whether that is so in as many runs as would show the claimed epsilon to be false, if there is time for so many."""
         releases, present = self.seen[i]
         rows = np.stack([releases[~present][0], releases[present][0]])
-        left = min(math.ceil(20 * math.exp(min(self.claim.epsilon, 20.0))) + 1_000, MOST_ALIKE, self.runs)
+        left = min(math.ceil(20 * math.exp(min(self.claim.epsilon, 20.0))) + 1_000, _MOST_ALIKE, self.runs)
         while left > 0:
             releases, coins = self.draw(self.pairs[i], min(left, max(1, CELLS // 5 // self.size)))
             if (releases != rows[coins.astype(int)]).any():
@@ -179,7 +179,7 @@ class _Attack:
     def more(self, i: int, count: int) -> None:
         """Further runs of pair i, to learn from; as many as fit into memory."""
         held, coins = self.seen[i]
-        count = min(count, max(LEAST, CELLS // self.size) - len(held))
+        count = min(count, max(_LEAST, CELLS // self.size) - len(held))
         if count > 0:
             releases, tossed = self.draw(self.pairs[i], count)
             self.seen[i] = np.concatenate([held, releases]) if len(held) else releases, np.append(coins, tossed)
@@ -220,7 +220,7 @@ class _Attack:
         alpha = self.alpha / 2 if self.claim.gaussian else self.alpha
         counts, tosses, done = np.zeros((len(rules) + len(central), 2), dtype=int), np.zeros(2, dtype=int), 0
         lower, best = 0.0, 0
-        for share, risk in LOOKS if rules else ():
+        for share, risk in _LOOKS if rules else ():
             while done < round(share * self.test):
                 batch = min(round(share * self.test) - done, max(1, CELLS // 5 // self.size))
                 releases, coins = self.draw(pair, batch)
@@ -235,7 +235,7 @@ class _Attack:
         gaussian = None
         if central:
             (hits, others), (present, absent) = counts[-1].tolist(), tosses.tolist()
-            gaussian = gaussian_bound(hits, present, others, absent, self.alpha / 2 / len(LOOKS), self.claim.delta)
+            gaussian = gaussian_bound(hits, present, others, absent, self.alpha / 2 / len(_LOOKS), self.claim.delta)
         shown = [(kind, bound) for kind, bound in (("", lower), (", as releases are Gaussian", gaussian)) if bound]
         findings = tuple(
             f"epsilon is {bound:.4g} or more{kind}, and {self.claim.epsilon:g} is claimed"
@@ -279,6 +279,6 @@ class _Attack:
 def _told_apart(releases: Floats, present: Bools) -> bool:
     """One release with the record, one without it, and not the same."""
     yes, no = releases[present], releases[~present]
-    if min(len(yes), len(no)) < ALIKE:
+    if min(len(yes), len(no)) < _ALIKE:
         return False
     return bool((yes == yes[0]).all() and (no == no[0]).all() and (yes[0] != no[0]).any())

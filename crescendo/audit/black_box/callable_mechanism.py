@@ -13,7 +13,7 @@ from crescendo.audit.black_box.neighbours import Pair
 from crescendo.core.arrays import Array, Bools, Floats
 from crescendo.errors import ConfigError, CrescendoError
 
-MOST_NUMBERS = 10_000_000  # in one release
+_MOST_NUMBERS = 10_000_000  # in one release
 
 
 @dataclass
@@ -81,10 +81,10 @@ class CallableMechanism:
 
     def _check_shape(self, shape: tuple[int, ...], pair: Pair) -> None:
         size = int(np.prod(shape, dtype=float))
-        if self.shape is None and 0 < size <= MOST_NUMBERS:
+        if self.shape is None and 0 < size <= _MOST_NUMBERS:
             self.shape = shape
         elif self.shape is None:
-            raise ConfigError(f"{self.name} returned {size:,} numbers; a release has between 1 and {MOST_NUMBERS:,}")
+            raise ConfigError(f"{self.name} returned {size:,} numbers; a release has between 1 and {_MOST_NUMBERS:,}")
         if shape != self.shape:
             raise ConfigError(
                 f"{self.name} returned shape {self.shape} and then {shape}, on {pair.says}; the shape of a release is seen like "

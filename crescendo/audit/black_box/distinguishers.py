@@ -17,22 +17,22 @@ import numpy.typing as npt
 from crescendo.audit.black_box.epsilon_bounds import normal_deviations, spared
 from crescendo.core.arrays import Bools, Floats, Uints
 
-Score: TypeAlias = Callable[[Floats], Floats]
+_Score: TypeAlias = Callable[[Floats], Floats]
 
-COORDINATES = 24  # that are looked at one by one: those that differ most
-DENSE = 200  # up to so many coordinates, covariances are inverted
-KEPT = 4  # single numbers of a release that are kept
+_COORDINATES = 24  # that are looked at one by one: those that differ most
+_DENSE = 200  # up to so many coordinates, covariances are inverted
+_KEPT = 4  # single numbers of a release that are kept
 RANKED = 20_000  # releases that are enough to choose those by
-OFTEN = 4  # times that a value comes up before it counts as one that does
-CUTS = 120
+_OFTEN = 4  # times that a value comes up before it counts as one that does
+_CUTS = 120
 
 
 @dataclass(frozen=True)
-class Statistic:
+class _Statistic:
     """One number of each release."""
 
     name: str
-    score: Score
+    score: _Score
 
     def of(self, releases: Floats) -> Floats:
         """Finite numbers, whatever overflows on the way."""
@@ -44,7 +44,7 @@ class Statistic:
 class Rule:
     """Releases with ``sign * score >= cut`` speak for the record being there, or for it not being there."""
 
-    statistic: Statistic
+    statistic: _Statistic
     sign: int
     cut: float
     there: bool
@@ -74,7 +74,7 @@ def learn(releases: Floats, present: Bools, level: float, delta: float, runs: in
     return sorted(rules, key=lambda rule: (rule.expected, rule.gap), reverse=True)
 
 
-def best_rule(statistic: Statistic, releases: Floats, present: Bools, level: float, delta: float, runs: int) -> Rule:
+def best_rule(statistic: _Statistic, releases: Floats, present: Bools, level: float, delta: float, runs: int) -> Rule:
     """The threshold that should give the highest bound in ``runs`` further runs.
 
     Counts are taken one deviation worse than they are, or the luckiest threshold of the far tail would win.
@@ -85,8 +85,8 @@ def best_rule(statistic: Statistic, releases: Floats, present: Bools, level: flo
         order = np.argsort(-sign * scores, kind="stable")
         ranked, there = sign * scores[order], np.cumsum(present[order])
         ends = np.flatnonzero(np.append(ranked[1:] != ranked[:-1], True))
-        if len(ends) > CUTS:
-            ends = ends[np.unique(np.geomspace(1, len(ends), CUTS).astype(int)) - 1]
+        if len(ends) > _CUTS:
+            ends = ends[np.unique(np.geomspace(1, len(ends), _CUTS).astype(int)) - 1]
         yes = there[ends].astype(float)
         no = ends + 1 - yes
         gap = float(np.max(np.abs(yes / max(there[-1], 1) - no / max(len(scores) - there[-1], 1))))
@@ -109,7 +109,7 @@ def nearby(rule: Rule, releases: Floats, present: Bools) -> list[Rule]:
     return [replace(rule, cut=float(scores[place])) for place in sorted(places)]
 
 
-def central_rule(statistic: Statistic, releases: Floats, present: Bools) -> Rule:
+def central_rule(statistic: _Statistic, releases: Floats, present: Bools) -> Rule:
     """The threshold at which the two distributions of the score differ most: that of Gaussians lies between their means."""
     scores = statistic.of(releases)
     sign = 1 if scores[present].mean() >= scores[~present].mean() else -1
@@ -128,19 +128,19 @@ def _roughly(hits: Floats, others: Floats, deviations: float) -> Floats:
 
 
 def _best(
-    statistics: list[Statistic], releases: Floats, present: Bools, level: float, delta: float, runs: int
-) -> list[Statistic]:
+    statistics: list[_Statistic], releases: Floats, present: Bools, level: float, delta: float, runs: int
+) -> list[_Statistic]:
     """Of many statistics, those few that do best on the releases they were made from."""
     rules = [best_rule(statistic, releases, present, level, delta, runs) for statistic in statistics]
-    by_bound = sorted(rules, key=lambda rule: rule.expected, reverse=True)[:KEPT]
-    by_gap = sorted(rules, key=lambda rule: rule.gap, reverse=True)[:KEPT]
+    by_bound = sorted(rules, key=lambda rule: rule.expected, reverse=True)[:_KEPT]
+    by_gap = sorted(rules, key=lambda rule: rule.gap, reverse=True)[:_KEPT]
     return list({rule.statistic.name: rule.statistic for rule in (*by_bound, *by_gap)}.values())
 
 
 # -- statistics -------------------------------------------------------------------------------------------------------
 
 
-def _joint(x: Floats, present: Bools) -> Iterator[Statistic]:
+def _joint(x: Floats, present: Bools) -> Iterator[_Statistic]:
     """Of all coordinates together."""
     yes, no = x[present], x[~present]
     means = yes.mean(axis=0), no.mean(axis=0)
@@ -150,40 +150,42 @@ def _joint(x: Floats, present: Bools) -> Iterator[Statistic]:
     clear = np.abs(moved) > np.sqrt(2 * np.log(x.shape[1] + 1) * pooled * (1 / len(yes) + 1 / len(no)))
     if clear.any() and not clear.all():
         yield _direction("shift of some coordinates", np.where(clear, moved / pooled, 0.0))
-    yield Statistic("likelihood", lambda r: _likelihood(r, means, spreads))
-    if 1 < x.shape[1] <= DENSE and len(x) > 4 * x.shape[1]:
+    yield _Statistic("likelihood", lambda r: _likelihood(r, means, spreads))
+    if 1 < x.shape[1] <= _DENSE and len(x) > 4 * x.shape[1]:
         unit = np.sqrt(pooled)
         covariances = [np.cov(((part - part.mean(axis=0)) / unit).T) for part in (yes, no)]
         both = (covariances[0] + covariances[1]) / 2 + 1e-9 * np.eye(x.shape[1])
         yield _direction("shift, whitened", np.linalg.lstsq(both, moved / unit)[0] / unit)
         values, vectors = np.linalg.eigh(covariances[0] - covariances[1])
         axis = vectors[:, int(np.argmax(np.abs(values)))] / unit
-        yield Statistic("spread along a direction", lambda r: np.abs((r - means[1]) @ axis))
+        yield _Statistic("spread along a direction", lambda r: np.abs((r - means[1]) @ axis))
     yield from _atoms("the whole release", _hashes, x, present)
 
 
-def _single(x: Floats, present: Bools) -> Iterator[Statistic]:
+def _single(x: Floats, present: Bools) -> Iterator[_Statistic]:
     """Single numbers of a release, those of the coordinates that differ most among them."""
     no = x[~present]
     centre, unit = no.mean(axis=0), np.sqrt(_floored(no.var(axis=0)))
     top = _differing(x, present)
-    yield Statistic("norm", lambda r: np.linalg.norm((r - centre) / unit, axis=1))
-    yield Statistic("largest coordinate", lambda r: np.abs((r - centre) / unit).max(axis=1))
-    yield Statistic("zeros", lambda r: np.count_nonzero(r == 0, axis=1).astype(float))
-    yield Statistic("equal coordinates", lambda r: (np.diff(np.sort(r[:, top], axis=1), axis=1) == 0).sum(axis=1) + 0.0)
+    yield _Statistic("norm", lambda r: np.linalg.norm((r - centre) / unit, axis=1))
+    yield _Statistic("largest coordinate", lambda r: np.abs((r - centre) / unit).max(axis=1))
+    yield _Statistic("zeros", lambda r: np.count_nonzero(r == 0, axis=1).astype(float))
+    yield _Statistic(
+        "equal coordinates", lambda r: (np.diff(np.sort(r[:, top], axis=1), axis=1) == 0).sum(axis=1) + 0.0
+    )
     for j in (int(j) for j in top):
-        yield Statistic(f"coordinate {j}", lambda r, j=j: r[:, j])  # type: ignore[misc]
-        yield Statistic(f"distance of coordinate {j}", lambda r, j=j: np.abs(r[:, j] - centre[j]))  # type: ignore[misc]
+        yield _Statistic(f"coordinate {j}", lambda r, j=j: r[:, j])  # type: ignore[misc]
+        yield _Statistic(f"distance of coordinate {j}", lambda r, j=j: np.abs(r[:, j] - centre[j]))  # type: ignore[misc]
         yield from _atoms(f"coordinate {j}", lambda r, j=j: r[:, j], x, present)  # type: ignore[misc]
 
 
-def last_bits(x: Floats, present: Bools) -> Iterator[Statistic]:
+def last_bits(x: Floats, present: Bools) -> Iterator[_Statistic]:
     """Of the floats: noise that is drawn as a float and added to a float lands on a grid that tells the sum without noise."""
     top = _differing(x, present)
-    yield Statistic("last bits", lambda r: _last_bits(r[:, top]).mean(axis=1))
-    yield Statistic("last bit of all", lambda r: _last_bits(r[:, top]).min(axis=1))
+    yield _Statistic("last bits", lambda r: _last_bits(r[:, top]).mean(axis=1))
+    yield _Statistic("last bit of all", lambda r: _last_bits(r[:, top]).min(axis=1))
     for j in (int(j) for j in top):
-        yield Statistic(f"last bits of coordinate {j}", lambda r, j=j: _last_bits(r[:, j]))  # type: ignore[misc]
+        yield _Statistic(f"last bits of coordinate {j}", lambda r, j=j: _last_bits(r[:, j]))  # type: ignore[misc]
 
 
 def _differing(x: Floats, present: Bools) -> npt.NDArray[np.intp]:
@@ -191,12 +193,12 @@ def _differing(x: Floats, present: Bools) -> npt.NDArray[np.intp]:
     yes, no = x[present], x[~present]
     spreads = _floored(yes.var(axis=0)), _floored(no.var(axis=0))
     differ = np.abs(yes.mean(axis=0) - no.mean(axis=0)) / np.sqrt(spreads[1]) + np.abs(np.log(spreads[0] / spreads[1]))
-    return np.argsort(-differ, kind="stable")[:COORDINATES]
+    return np.argsort(-differ, kind="stable")[:_COORDINATES]
 
 
-def _direction(name: str, weights: Floats) -> Statistic:
+def _direction(name: str, weights: Floats) -> _Statistic:
     weights = weights / (np.abs(weights).max() or 1.0)
-    return Statistic(name, lambda r: r @ weights)
+    return _Statistic(name, lambda r: r @ weights)
 
 
 def _likelihood(r: Floats, means: tuple[Floats, Floats], spreads: tuple[Floats, Floats]) -> Floats:
@@ -210,10 +212,10 @@ def _floored(variances: Floats) -> Floats:
     return np.asarray(np.maximum(variances, max(1e-24 * float(variances.max(initial=0.0)), 1e-200)))
 
 
-def _atoms(name: str, of: Score, x: Floats, present: Bools) -> Iterator[Statistic]:
+def _atoms(name: str, of: _Score, x: Floats, present: Bools) -> Iterator[_Statistic]:
     """Values that come up again: how much more often with the record than without it."""
     values, where, counts = np.unique(of(x), return_inverse=True, return_counts=True)
-    again = counts >= OFTEN
+    again = counts >= _OFTEN
     if not again.any():
         return
     yes = np.bincount(where.ravel(), weights=present, minlength=len(values))[again]
@@ -225,7 +227,7 @@ def _atoms(name: str, of: Score, x: Floats, present: Bools) -> Iterator[Statisti
         at = np.minimum(np.searchsorted(values, asked), len(values) - 1)
         return np.where(values[at] == asked, odds[at], 0.0)
 
-    yield Statistic(f"values of {name}", score)
+    yield _Statistic(f"values of {name}", score)
 
 
 def _hashes(r: Floats) -> Floats:

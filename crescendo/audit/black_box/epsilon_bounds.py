@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-FOR_DELTA = 0.1  # of what may go wrong, for the runs that delta lets be told apart
+_FOR_DELTA = 0.1  # of what may go wrong, for the runs that delta lets be told apart
 
 
 @lru_cache(maxsize=256)
@@ -21,7 +21,7 @@ def spared(runs: int, alpha: float, delta: float) -> int:
     low, high = -1, runs  # P(more than high) is small enough, P(more than low) is not
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if bdtrc(middle, runs, delta / 2) <= FOR_DELTA * alpha else (middle, high)
+        low, high = (low, middle) if bdtrc(middle, runs, delta / 2) <= _FOR_DELTA * alpha else (middle, high)
     return high
 
 
@@ -49,7 +49,7 @@ def epsilon_bound(hits: Any, others: Any, runs: int, alpha: float, delta: float)
 
     hits, others = np.asarray(hits, dtype=float), np.asarray(others, dtype=float)
     left = hits - spared(runs, alpha, delta)
-    level = alpha if delta == 0 else (1 - FOR_DELTA) * alpha
+    level = alpha if delta == 0 else (1 - _FOR_DELTA) * alpha
     with np.errstate(all="ignore"):
         share = np.where(left > 0, betaincinv(np.maximum(left, 1e-9), others + 1, level), 0.0)
         bound = np.where(share > 0.5, np.log(share) - np.log1p(-share), 0.0)

@@ -24,11 +24,11 @@ from crescendo.core.arrays import Array
 from crescendo.errors import ConfigError, CrescendoError, DataError
 from crescendo.objectives.own import read_model
 
-SHAPE = (20, 5)  # of the records that are made up
-MOST_NUMBERS = 10**8
+_SHAPE = (20, 5)  # of the records that are made up
+_MOST_NUMBERS = 10**8
 LEAST_RUNS, MOST_RUNS = 1_000, 10**8
 MOST_TIMED_RUNS = 4_000_000  # that a default audit makes, if the mechanism is fast
-WARM = 20  # calls before the clock is read, and then calls that are timed
+_WARM = 20  # calls before the clock is read, and then calls that are timed
 
 
 def attack_file(
@@ -104,12 +104,12 @@ def _spent() -> Callable[[], float]:
 
 def _affordable(mechanism: CallableMechanism, pair: Pair, seconds: float, clock: Callable[[], float]) -> int:
     """Runs that fit into the time. They are fixed before the first of them, so that what is seen has no say in them."""
-    rng, coins = np.random.Generator(np.random.PCG64(0)), np.arange(WARM) % 2 == 0
+    rng, coins = np.random.Generator(np.random.PCG64(0)), np.arange(_WARM) % 2 == 0
     mechanism.run(pair, coins, rng)
     calls, began = 0, clock()
-    while calls < 50 * WARM and (not calls or clock() - began < min(1.0, seconds / 10)):
+    while calls < 50 * _WARM and (not calls or clock() - began < min(1.0, seconds / 10)):
         mechanism.run(pair, coins, rng)
-        calls += WARM
+        calls += _WARM
     each = max((clock() - began) / calls, 1e-9)
     return int(min(max(seconds / each, LEAST_RUNS), MOST_TIMED_RUNS))
 
@@ -121,7 +121,7 @@ def _records(found: Any, file: Path | None, shape: str | None) -> Array:
     if file is not None:
         data, where = _read(file), str(file)
     elif shape is not None or getattr(found, "records", None) is None:
-        return _made_up(_shape(shape) if shape is not None else SHAPE)
+        return _made_up(_shape(shape) if shape is not None else _SHAPE)
     else:
         data, where = _array(found.records, "records of the mechanism"), "the mechanism's records"
     if data.ndim == 0 or not data.size:
@@ -139,7 +139,7 @@ def _shape(text: str) -> tuple[int, ...]:
         shape = tuple(int(part) for part in text.split(","))
     except ValueError:
         shape = ()
-    if not shape or min(shape) < 1 or np.prod(shape, dtype=float) > MOST_NUMBERS:
+    if not shape or min(shape) < 1 or np.prod(shape, dtype=float) > _MOST_NUMBERS:
         raise ConfigError(f"--shape is a number of records and the shape of each, like 20,5, not {text!r}")
     return shape
 

@@ -12,7 +12,7 @@ import numpy as np
 from crescendo.core.arrays import Array
 
 Neighbours: TypeAlias = Literal["add", "replace"]
-FAR = 1000.0  # how much longer than the others a canary is, at least
+_FAR = 1000.0  # how much longer than the others a canary is, at least
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,7 @@ def canaries(records: Array) -> dict[str, Array]:
     """
     one, total = records[0], records.astype(float).sum(axis=0)
     size = float(np.abs(records.astype(float)).max(initial=0.0)) or 1.0
-    far = max(FAR, 10.0 * len(records)) * size
+    far = max(_FAR, 10.0 * len(records)) * size
     direction = total / (np.abs(total).max() or 1.0) if np.any(total) else np.ones_like(total)
     random = np.random.Generator(np.random.Philox(0)).standard_normal(total.shape)
     found = {

@@ -16,24 +16,24 @@ from crescendo.audit.scores import count_score, normal_score
 from crescendo.audit.worst_cases.scenes import plain_records
 from crescendo.core.arrays import Floats, Ints
 
-SIZES = (0, 0, 1, 1, 2, 3, 5, 8, 16)  # of draws that the auditor chooses
-MOST_COORDINATES = 20_000  # of which noise is kept
-MOST_NUMBERS = 2_000_000
-FURTHER = 4  # coordinates of each round whose further words are looked at, and how many
+_SIZES = (0, 0, 1, 1, 2, 3, 5, 8, 16)  # of draws that the auditor chooses
+_MOST_COORDINATES = 20_000  # of which noise is kept
+_MOST_NUMBERS = 2_000_000
+_FURTHER = 4  # coordinates of each round whose further words are looked at, and how many
 
 
 def collect_noise(subject: Subject, rng: np.random.Generator, releases: int, most_rounds: int) -> tuple[Noise, Faults]:
     """The noise of some ``releases`` releases, over as many rounds as there are, or a sample of the rounds."""
     subject, faults = replace(subject, wire="float64"), Faults()
-    rounds = chosen_rounds(subject.rounds(), rng, most_rounds)
-    runs = max(2, min(-(-releases // len(rounds)), MOST_NUMBERS // (len(rounds) * subject.objective.size)))
-    noise = _empty(runs, rounds, some(subject.objective.size, rng, MOST_COORDINATES))
+    rounds = _chosen_rounds(subject.rounds(), rng, most_rounds)
+    runs = max(2, min(-(-releases // len(rounds)), _MOST_NUMBERS // (len(rounds) * subject.objective.size)))
+    noise = _empty(runs, rounds, some(subject.objective.size, rng, _MOST_COORDINATES))
     seed = int(rng.integers(2**60))
     for run in range(runs):
         one = _client_of(subject, run, rounds)
         noise.clients[run] = one.me
         rate = float(np.median([one.certificate.rate(int(i), one.me) for i in rounds]))
-        data = plain_records(one, rng, int(np.clip(3 / rate, SIZES[-1] + 8, 200)))
+        data = plain_records(one, rng, int(np.clip(3 / rate, _SIZES[-1] + 8, 200)))
         # seeds in a row, and the same seed for another client: streams that are joined show in each other's numbers
         tap = Tap(
             one.sources(seed + (run if one.me == subject.me else run - 1), one.me),
@@ -52,7 +52,7 @@ def collect_noise(subject: Subject, rng: np.random.Generator, releases: int, mos
     return noise, faults
 
 
-def chosen_rounds(shared: Sequence[int], rng: np.random.Generator, most: int) -> Ints:
+def _chosen_rounds(shared: Sequence[int], rng: np.random.Generator, most: int) -> Ints:
     """All rounds, or the first, the last, a stretch in the middle and a sample of the others."""
     if len(shared) <= most:
         return np.array(shared, dtype=np.int64)
@@ -97,7 +97,7 @@ def _client_of(subject: Subject, run: int, rounds: Ints) -> Subject:
 def _draws(rounds: Ints, rng: np.random.Generator) -> dict[int, Draw]:
     found = {}
     for i in rounds:
-        members = rng.choice(SIZES[-1] + 8, int(rng.choice(SIZES)), replace=False).astype(np.int64)
+        members = rng.choice(_SIZES[-1] + 8, int(rng.choice(_SIZES)), replace=False).astype(np.int64)
         found[int(i)] = Draw(members, rng.random(len(members)))
     return found
 
@@ -139,7 +139,7 @@ def _judge(one: Released, faults: Faults) -> None:
 def collect_draws(subject: Subject, rng: np.random.Generator, seeds: int, most_rounds: int, records: int) -> Draws:
     """Draws of as many records as are declared, up to ``records``, with seeds in a row."""
     certificate, me = subject.certificate, subject.me
-    rounds, count = chosen_rounds(subject.rounds(), rng, most_rounds), min(records, certificate.records[me])
+    rounds, count = _chosen_rounds(subject.rounds(), rng, most_rounds), min(records, certificate.records[me])
     rates = np.array([certificate.rate(int(i), me) for i in rounds])
     first, members, tags = int(rng.integers(2**60)), [], []
     for seed in range(first, first + seeds):
@@ -156,12 +156,12 @@ def collect_draws(subject: Subject, rng: np.random.Generator, seeds: int, most_r
 
 def collect_words(subject: Subject, rng: np.random.Generator, seeds: int, most_rounds: int) -> Words:
     """The words of whole rounds, and some of the further ones."""
-    size = min(subject.objective.size, MOST_COORDINATES)
-    rounds = chosen_rounds(subject.rounds(), rng, most_rounds)
+    size = min(subject.objective.size, _MOST_COORDINATES)
+    rounds = _chosen_rounds(subject.rounds(), rng, most_rounds)
     first, words, more = int(rng.integers(2**60)), [], []
     for seed in range(first, first + seeds):
         source = subject.sources(seed, subject.me)
         words.append([source.words(int(i), size) for i in rounds])
-        further = [[source.more(int(i), j) for j in range(min(FURTHER, size))] for i in rounds]
-        more.append([[[next(each) for _ in range(FURTHER)] for each in row] for row in further])
+        further = [[source.more(int(i), j) for j in range(min(_FURTHER, size))] for i in rounds]
+        more.append([[[next(each) for _ in range(_FURTHER)] for each in row] for row in further])
     return Words(np.array(words, dtype=np.uint64), np.array(more, dtype=np.uint64))

@@ -21,8 +21,8 @@ from crescendo.core.messages import Update
 from crescendo.data.records import Records
 from crescendo.errors import CrescendoError
 
-NEAR = 1e-9  # of the sensitivity, for each record drawn: what float arithmetic in another order may change
-SPREAD = 0.3  # of the models that are broadcast
+_NEAR = 1e-9  # of the sensitivity, for each record drawn: what float arithmetic in another order may change
+_SPREAD = 0.3  # of the models that are broadcast
 
 
 @dataclass
@@ -123,7 +123,7 @@ def led(
         sent, update = server.finish(i, aside)
         _check_message(update, i, me, subject.wire, faults)
         draw = _drawn(subject, tap, i, len(data), faults)
-        near = certificate.sensitivity(i, me) * (certificate.slack + NEAR * (1 + len(draw.members)))
+        near = certificate.sensitivity(i, me) * (certificate.slack + _NEAR * (1 + len(draw.members)))
         formula = displacement(certificate, me, due, start, i, draw.members, draw.tags)
         asked, words = None if tap.chose(i) else tap.asked.get(i), tap.noise(i, len(sent))
         yield Released(i, sent, formula, start, draw, asked, words, certificate.noise_scale(i, me), near)
@@ -139,7 +139,7 @@ class _Server:
         # not so large that floats could not carry the noise beside it: the public part of a release is added after the noise
         some, certificate = rounds[:: max(1, len(rounds) // 20)], subject.certificate
         least = min(subject.scale(i) or certificate.sensitivity(i, subject.me) for i in some)
-        self._spread = min(SPREAD, least * 2.0**18)
+        self._spread = min(_SPREAD, least * 2.0**18)
         model = self._model()
         self._driver = Driver(subject, data, np.arange(len(data)), tap, model)
         self.mirror = Mirror(subject.certificate, model)

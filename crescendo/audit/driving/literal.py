@@ -16,7 +16,7 @@ from crescendo.data.records import Records, as_records
 from crescendo.objectives.base import Objective
 from crescendo.privacy.mechanisms.certificate import Certificate
 
-ONE = np.zeros(1, dtype=np.int64)
+_ONE = np.zeros(1, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,7 @@ def displacement(
 def _clipped(objective: Objective, w: Floats, data: Records, k: int, limit: float) -> Floats:
     """One record's gradient, no longer than ``limit``; 0 if it cannot be computed or is not finite."""
     try:
-        gradient = np.array(objective.gradient(w.copy(), data.take(np.array([k])), ONE), dtype=np.float64)
+        gradient = np.array(objective.gradient(w.copy(), data.take(np.array([k])), _ONE), dtype=np.float64)
     except Exception:
         return np.zeros_like(w)
     if gradient.shape != w.shape or not np.isfinite(gradient).all():

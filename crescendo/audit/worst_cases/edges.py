@@ -20,12 +20,12 @@ from crescendo.audit.worst_cases.scenes import plain_records
 from crescendo.audit.worst_cases.variants import changed
 from crescendo.core.arrays import Uints
 
-Change = Callable[[float], "Subject | None"]
+_Change = Callable[[float], "Subject | None"]
 
 AS_THEY_ARE = "the terms as they are"
 RECORDS = 24
 STEP, MOST_STEPS, HALVINGS = 64.0, 80, 8  # the search for an edge: by factors of 64 out, then by halving in logarithms
-OTHERS: dict[str, dict[str, Any]] = {
+_OTHERS: dict[str, dict[str, Any]] = {
     "rounds that grow": {"growing": True},
     "steps that diminish": {"diminishing": "round"},
     "steps that diminish within a round": {"diminishing": "slot"},
@@ -39,8 +39,8 @@ OTHERS: dict[str, dict[str, Any]] = {
     "3,000 features": {"features": 3000},
 }
 # cells of the lower half of the uniforms, of 2^52: a number next to 0 and numbers up to 5.6 sigma; beyond 6, and without an end
-NEAR_CELLS = (2**52 - 1, 2**51, 2**40, 2**33, 2**27)
-FAR_CELLS = (0, 1, 3, 100)
+_NEAR_CELLS = (2**52 - 1, 2**51, 2**40, 2**33, 2**27)
+_FAR_CELLS = (0, 1, 3, 100)
 
 
 def variants(subject: Subject) -> Iterator[tuple[str, Subject]]:
@@ -54,15 +54,15 @@ def variants(subject: Subject) -> Iterator[tuple[str, Subject]]:
     }
     for name, (value, key) in numbers.items():
         for which, factor in (("largest", STEP), ("smallest", 1 / STEP)):
-            change: Change = lambda v, key=key: changed(subject, **{key: v})  # type: ignore[misc]  # noqa: E731
-            if value > 0 and (found := edge(change, value, factor)) is not None:
+            change: _Change = lambda v, key=key: changed(subject, **{key: v})  # type: ignore[misc]  # noqa: E731
+            if value > 0 and (found := _edge(change, value, factor)) is not None:
                 yield f"the {which} {name} that is certified, {found[0]:.3g}", found[1]
-    for name, options in OTHERS.items():
+    for name, options in _OTHERS.items():
         if (one := changed(subject, **options)) is not None:
             yield name, one
 
 
-def edge(change: Change, value: float, factor: float) -> tuple[float, Subject] | None:
+def _edge(change: _Change, value: float, factor: float) -> tuple[float, Subject] | None:
     """The last value that is accepted on the way from ``value`` by ``factor``, and the subject there."""
     found = change(value)
     if found is None:
@@ -116,7 +116,7 @@ def _draw(rng: np.random.Generator, k: int) -> Draw:
 def tail_words(rng: np.random.Generator, size: int, far: bool = False) -> Uints:
     """Random words, some of them next to 0 and in the tails; with ``far`` one beyond 6 sigma, which takes long to round."""
     words = rng.integers(0, 2**64, size=size, dtype=np.uint64)
-    some = rng.choice(size, min(size, len(NEAR_CELLS) + 1), replace=False)
-    cells = np.array([rng.choice(FAR_CELLS) if far else NEAR_CELLS[0], *NEAR_CELLS], dtype=np.uint64)[: len(some)]
+    some = rng.choice(size, min(size, len(_NEAR_CELLS) + 1), replace=False)
+    cells = np.array([rng.choice(_FAR_CELLS) if far else _NEAR_CELLS[0], *_NEAR_CELLS], dtype=np.uint64)[: len(some)]
     words[some] = (cells << np.uint64(12)) | (words[some] & np.uint64(0xFFF))
     return words

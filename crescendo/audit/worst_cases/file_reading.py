@@ -21,10 +21,10 @@ from crescendo.data.records import Label, Records
 from crescendo.data.sound import sound
 
 Reader: TypeAlias = Callable[[Path, tuple[Label, ...], int], Records]
-Row: TypeAlias = tuple[list[Any], Any]  # the features of a record, and its label
-OTHERS = 6  # records beside the one in question
-WIDEST = 8  # features of a file that is made up: the code is the same for more
-CELLS = (
+_Row: TypeAlias = tuple[list[Any], Any]  # the features of a record, and its label
+_OTHERS = 6  # records beside the one in question
+_WIDEST = 8  # features of a file that is made up: the code is the same for more
+_CELLS = (
     "nan",
     "inf",
     "1e999",
@@ -41,8 +41,8 @@ CELLS = (
     "\u2028",
     "9" * 200_000,
 )
-LABELS = ("-7", "0.123456789", "-1e6", "a class of its own")
-LINES = (
+_LABELS = ("-7", "0.123456789", "-1e6", "a class of its own")
+_LINES = (
     "1 2:1 2:1",
     "1 2:1 1:1",
     "1 0:1",
@@ -55,7 +55,7 @@ LINES = (
     "qid:1",
     "PK\x03\x04",
 )
-NUMBERS = (np.nan, np.inf, -np.inf, 1e308, 2**60)
+_NUMBERS = (np.nan, np.inf, -np.inf, 1e308, 2**60)
 
 
 def read_privately(path: Path, classes: tuple[Label, ...], features: int) -> Records:
@@ -70,8 +70,8 @@ def leaks(classes: tuple[Label, ...], features: int, seed: int = 0, read: Reader
     >>> leaks((0, 1), 3)
     []
     """
-    rng, features = stream(seed, Purpose.SPLIT), min(features, WIDEST)
-    rows: list[Row] = [(rng.normal(size=features).tolist(), classes[at % len(classes)]) for at in range(OTHERS + 1)]
+    rng, features = stream(seed, Purpose.SPLIT), min(features, _WIDEST)
+    rows: list[_Row] = [(rng.normal(size=features).tolist(), classes[at % len(classes)]) for at in range(_OTHERS + 1)]
     rows.append(([*rows[0][0][1:], np.nan], classes[0]))  # a gap, for a reader that fills gaps
     kinds = [_csv(rows), _npz(rows)]
     if not any(isinstance(label, str) for label in classes):
@@ -112,12 +112,14 @@ def _leak(path: Path, kind: _Kind, classes: tuple[Label, ...], features: int, re
     return None
 
 
-def _csv(rows: list[Row]) -> _Kind:
+def _csv(rows: list[_Row]) -> _Kind:
     def line(cells: list[Any]) -> str:
         return ",".join(f'"{cell}"' if "," in str(cell) else str(cell) for cell in cells)
 
     values, label = rows[0]
-    strange = [line([cell, *values[1:], label]) for cell in CELLS] + [line([*values, cell]) for cell in CELLS + LABELS]
+    strange = [line([cell, *values[1:], label]) for cell in _CELLS] + [
+        line([*values, cell]) for cell in _CELLS + _LABELS
+    ]
     strange += [
         line(cells) for cells in ([label], [*values[1:], label], [*values, 1.0, label], [*values, *values, label])
     ]
@@ -125,26 +127,26 @@ def _csv(rows: list[Row]) -> _Kind:
     return _Kind(".csv", [line([*x, y]) for x, y in rows], strange, lambda lines: _text([header, *lines]))
 
 
-def _libsvm(rows: list[Row]) -> _Kind:
+def _libsvm(rows: list[_Row]) -> _Kind:
     def line(label: Any, cells: list[Any]) -> str:
         return " ".join([str(label), *(f"{at}:{cell}" for at, cell in enumerate(cells, 1))])
 
     values, label = rows[0]
-    strange = [line(label, [*values[:-1], cell]) for cell in CELLS] + [line(cell, values) for cell in CELLS + LABELS]
-    return _Kind(".txt", [line(y, x) for x, y in rows], [*strange, *LINES, line(label, [*values, *values])], _text)
+    strange = [line(label, [*values[:-1], cell]) for cell in _CELLS] + [line(cell, values) for cell in _CELLS + _LABELS]
+    return _Kind(".txt", [line(y, x) for x, y in rows], [*strange, *_LINES, line(label, [*values, *values])], _text)
 
 
 def _text(lines: Iterable[str]) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")
 
 
-def _npz(rows: list[Row]) -> _Kind:
-    def write(some: Iterable[Row]) -> bytes:
+def _npz(rows: list[_Row]) -> _Kind:
+    def write(some: Iterable[_Row]) -> bytes:
         file, (x, y) = io.BytesIO(), zip(*some, strict=True)
         np.savez(file, x=np.array(x), y=np.array(y))
         return file.getvalue()
 
     values, label = rows[0]
-    strange: list[Row] = [([*values[:-1], number], label) for number in NUMBERS]
-    strange += [(values, other) for other in (*NUMBERS, *LABELS)]
+    strange: list[_Row] = [([*values[:-1], number], label) for number in _NUMBERS]
+    strange += [(values, other) for other in (*_NUMBERS, *_LABELS)]
     return _Kind(".npz", rows, strange, write)

@@ -13,7 +13,7 @@ from crescendo.core.arrays import Floats
 from crescendo.core.client import Client
 from crescendo.data.records import Records
 
-CLIMBS = 4  # the best scenes from which the search goes on
+_CLIMBS = 4  # the best scenes from which the search goes on
 
 
 @dataclass
@@ -34,7 +34,7 @@ class Fuzz:
         self.found.setdefault(kind, says)
 
 
-def largest_step_factor(subject: Subject) -> float:
+def _largest_step_factor(subject: Subject) -> float:
     """By how much the largest step of a certificate may grow before one of its conditions fails."""
     tight = [
         c.right / c.left
@@ -44,19 +44,19 @@ def largest_step_factor(subject: Subject) -> float:
     return min(tight, default=1.0)
 
 
-def stepped(subject: Subject, share: float | None) -> Subject:
+def _stepped(subject: Subject, share: float | None) -> Subject:
     """The subject with a constant step of this share of the largest that its certificate allows."""
     if share is None:
         return subject
     terms, me = subject.certificate.terms, subject.me
     largest = max(float(np.max(terms.etas(i, me), initial=0.0)) for pair in subject.pairs() for i in pair)
-    return subject.with_step(largest * max(1.0, largest_step_factor(subject)) * share)
+    return subject.with_step(largest * max(1.0, _largest_step_factor(subject)) * share)
 
 
 def difference(subject: Subject, scene: Scene) -> list[tuple[float, Floats]]:
     """For two rounds in a row: |release with - release without| / sensitivity, and the difference itself."""
     # without noise the wire's rounding would show; in a real release it comes after the noise and depends on nothing else
-    subject, n = replace(stepped(subject.without_noise(), scene.step), wire="float64"), len(scene.y) - 1
+    subject, n = replace(_stepped(subject.without_noise(), scene.step), wire="float64"), len(scene.y) - 1
     data, everyone = scene.data(subject.features), np.arange(n + 1)
     both = []
     rounds = scene.rounds(subject)
@@ -78,9 +78,9 @@ def search(subject: Subject, rng: np.random.Generator, tries: int) -> Fuzz:
     best = []
     for make in (random_scene, spread_scene):
         pool = [(_try(subject, scene, result), scene) for scene in (make(subject, rng) for _ in range(tries // 4))]
-        best += sorted(pool, key=lambda pair: -pair[0])[: CLIMBS // 2]
+        best += sorted(pool, key=lambda pair: -pair[0])[: _CLIMBS // 2]
     for ratio, scene in best:
-        for _ in range(tries // 2 // CLIMBS):
+        for _ in range(tries // 2 // _CLIMBS):
             other = mutated(scene, rng)
             if _allowed(subject, other) and (better := _try(subject, other, result)) > ratio:
                 ratio, scene = better, other

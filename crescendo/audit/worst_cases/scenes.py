@@ -13,9 +13,9 @@ from crescendo.audit.driving.subject import Draw, Subject
 from crescendo.core.arrays import Floats, Ints
 from crescendo.data.records import Records, as_records
 
-ACTIVE = 4  # features that a synthetic record uses: two directions, and some to be apart in
-OVERLONG = "records over the norm bound"
-MOST_NUMBERS = 2_000_000  # in the records of one scene
+_ACTIVE = 4  # features that a synthetic record uses: two directions, and some to be apart in
+_OVERLONG = "records over the norm bound"
+_MOST_NUMBERS = 2_000_000  # in the records of one scene
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +90,7 @@ def plain_records(subject: Subject, rng: np.random.Generator, count: int) -> Rec
 
 def random_scene(subject: Subject, rng: np.random.Generator, others: int | None = None) -> Scene:
     """Records along few directions, labels at random, and a model whose margins are near where clipping begins."""
-    active, size = min(ACTIVE, subject.features), subject.objective.size
+    active, size = min(_ACTIVE, subject.features), subject.objective.size
     n = int(rng.choice([1, 2, 3, 6, 12, 30])) if others is None else others
     axes = [_unit(rng, active) for _ in range(2)]
     which = rng.integers(0, 2, n + 1) if rng.random() < 0.5 else np.zeros(n + 1, int)
@@ -120,7 +120,7 @@ def random_scene(subject: Subject, rng: np.random.Generator, others: int | None 
     sparse = bool(rng.random() < 0.3 and subject.features > 8)
     pair = int(rng.integers(3)) - 3
     scene = Scene(x, y, start, tags, columns, step if rng.random() < 0.7 else None, sparse, pair=pair)
-    return replace(scene, x=x * 2.0, name=OVERLONG) if rng.random() < 0.2 else scene
+    return replace(scene, x=x * 2.0, name=_OVERLONG) if rng.random() < 0.2 else scene
 
 
 def spread_scene(subject: Subject, rng: np.random.Generator) -> Scene:
@@ -129,7 +129,7 @@ def spread_scene(subject: Subject, rng: np.random.Generator) -> Scene:
     Where steps are too long, what the record did grows a little along each direction at every other step: only in several
     directions together can it grow beyond the record's own step.
     """
-    active, size, bound = min(2 * ACTIVE, subject.features), subject.objective.size, subject.certificate.norm_bound
+    active, size, bound = min(2 * _ACTIVE, subject.features), subject.objective.size, subject.certificate.norm_bound
     overlong = bound is not None and rng.random() < 0.3  # as long as a bound on x alone would leave them
     length = bound if overlong and bound is not None else max(_length(subject, rng), 1e-3)
     own, axes = _directions(length, _ones(subject), active, float(rng.choice([0.03, 0.1, 0.2, 0.4])), rng)
@@ -143,7 +143,7 @@ def spread_scene(subject: Subject, rng: np.random.Generator) -> Scene:
     start[columns] = np.linalg.lstsq(axes, kinks, rcond=None)[0]
     tags = np.append(np.arange(1, n + 1) / (n + 1), 0.0)
     scene = Scene(x, y, start, tags, columns, 1.0 if subject.certificate.mechanism == "local" else None)
-    return replace(scene, x=10 * x, name=OVERLONG) if overlong else scene
+    return replace(scene, x=10 * x, name=_OVERLONG) if overlong else scene
 
 
 def _directions(
@@ -227,10 +227,10 @@ def hard_scenes(subject: Subject, rng: np.random.Generator) -> list[Scene]:
     found += _odd_labels(subject, rng)
     for k in range(8):
         long = random_scene(subject, rng, others=int(rng.choice([3, 12])))
-        found.append(replace(long, x=long.x * (1.0 + 3.0 * rng.random()), name=OVERLONG))
+        found.append(replace(long, x=long.x * (1.0 + 3.0 * rng.random()), name=_OVERLONG))
         found.append(_cancelling(subject, rng, odd=k % 2))
     share = max(subject.certificate.terms.share(i, subject.me) for pair in subject.pairs() for i in pair)
-    if (2 * share + 3) * subject.features <= MOST_NUMBERS:
+    if (2 * share + 3) * subject.features <= _MOST_NUMBERS:
         for _ in range(3):
             crowd = random_scene(subject, rng, others=2 * share + 2)
             y = crowd.y.copy()

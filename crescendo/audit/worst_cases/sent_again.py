@@ -13,7 +13,7 @@ from crescendo.audit.driving.subject import Driver, Subject
 from crescendo.audit.worst_cases.scenes import random_scene
 
 Opener = Callable[[Path], Any]
-FEDERATION = "audit"
+_FEDERATION = "audit"
 
 
 def open_outbox(path: Path) -> Any:
@@ -35,15 +35,15 @@ def outbox_test(subject: Subject, rng: np.random.Generator, opener: Opener = ope
         for _ in range(2):
             driver = Driver(subject, data, rows, subject.source(rng), scene.start)
             with opener(Path(folder) / "ledger") as ledger:
-                ledger.sign(FEDERATION, certificate.terms.digest, str(me), plan, 1e-6)
+                ledger.sign(_FEDERATION, certificate.terms.digest, str(me), plan, 1e-6)
                 sent = {}
                 for i in rounds:
                     driver.begin(i, scene.start)
                     driver.run(i)
                     event = certificate.event(i, me)
                     assert event is not None
-                    sent[i] = bytes(ledger.release(FEDERATION, i, event, driver.sent[-1].delta.tobytes()))
-                seen += [sent, {release.round: release.data for release in ledger.unacknowledged(FEDERATION)}]
+                    sent[i] = bytes(ledger.release(_FEDERATION, i, event, driver.sent[-1].delta.tobytes()))
+                seen += [sent, {release.round: release.data for release in ledger.unacknowledged(_FEDERATION)}]
     for later in seen[1:]:
         for i in rounds:
             if later.get(i) != seen[0][i]:

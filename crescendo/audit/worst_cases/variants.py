@@ -13,7 +13,7 @@ from crescendo.privacy.mechanisms.sigmas import Sigmas
 from crescendo.schedules.sizes import ConstantSizes, PowerSizes
 from crescendo.schedules.steps import ConstantSteps, DiminishingSteps
 
-FEW = 12  # rounds of a variant
+_FEW = 12  # rounds of a variant
 
 
 def widened(subject: Subject, features: int) -> Subject | None:
@@ -55,7 +55,7 @@ def changed(
         objective: Any = wide.objective
         if l2 is not None:
             objective = replace(objective, l2=l2)
-        terms, records, me = replace(old.terms, rounds=min(old.terms.rounds, FEW)), old.records, subject.me
+        terms, records, me = replace(old.terms, rounds=min(old.terms.rounds, _FEW)), old.records, subject.me
         first = float(old.terms.steps.at(0))
         if eta is not None or diminishing is not None:
             steps = ConstantSteps(eta) if eta is not None else DiminishingSteps(first, 0.3, per=diminishing or "round")
@@ -63,7 +63,7 @@ def changed(
         if clients is not None:
             terms, records, me = _among(terms, clients), _declared(records, me, clients), clients - 1
         if growing:
-            terms = replace(terms, sizes=PowerSizes(max(1.0, terms.sizes(0) / FEW)))
+            terms = replace(terms, sizes=PowerSizes(max(1.0, terms.sizes(0) / _FEW)))
         if coin:
             terms = replace(terms, shares_by="coin")
         if blocks is not None:

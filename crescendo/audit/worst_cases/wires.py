@@ -13,7 +13,7 @@ from crescendo.audit.worst_cases.edges import RECORDS, tail_words
 from crescendo.audit.worst_cases.scenes import plain_records
 from crescendo.core.vectors import WIRES, rounded
 
-ROUNDS = 8  # in a row, on each wire
+_ROUNDS = 8  # in a row, on each wire
 
 
 def same_on_every_wire(name: str, subject: Subject, rng: np.random.Generator, faults: Faults) -> None:
@@ -42,7 +42,7 @@ def same_on_every_wire(name: str, subject: Subject, rng: np.random.Generator, fa
 def moves_as_sent(subject: Subject, rng: np.random.Generator, faults: Faults) -> None:
     """On every wire a client goes on from what it sent as the other side decodes it."""
     shared = subject.rounds()
-    rounds = np.array(shared[: min(len(shared), ROUNDS)])
+    rounds = np.array(shared[: min(len(shared), _ROUNDS)])
     for wire in WIRES:
         one = replace(subject, wire=wire)
         try:

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 from crescendo.data.sets.known import KnownFile
 from crescendo.errors import DataError
 
-VARIABLE = "CRESCENDO_DATA"
+_VARIABLE = "CRESCENDO_DATA"
 _UNPACK: dict[str, Callable[[bytes], bytes]] = {
     ".xz": lzma.decompress,
     ".bz2": bz2.decompress,
@@ -29,7 +29,7 @@ _DAMAGE = (lzma.LZMAError, EOFError, ValueError, OSError, zlib.error)
 
 def data_folder(folder: Path | str | None) -> Path | None:
     """The folder given, else the one that the environment variable names, else none."""
-    chosen = folder or os.environ.get(VARIABLE)
+    chosen = folder or os.environ.get(_VARIABLE)
     return Path(chosen).expanduser() if chosen else None
 
 
@@ -45,7 +45,7 @@ def must_find(source: str, names: Sequence[str], folder: Path | None) -> Path:
     if path is not None:
         return path
     looked = ", ".join(form for name in names for form in _forms(name))
-    how = f"give the folder that has it as data.folder or in the environment variable {VARIABLE}"
+    how = f"give the folder that has it as data.folder or in the environment variable {_VARIABLE}"
     if folder is None:
         raise DataError(f"{source} is read from a file ({looked}) and no data folder was given; {how}")
     if not folder.is_dir():

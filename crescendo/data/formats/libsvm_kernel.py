@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from crescendo.core.arrays import Floats, Ints
 
-Bytes = npt.NDArray[np.uint8]
+_Bytes = npt.NDArray[np.uint8]
 compiled = numba.njit(nogil=True, cache=True)
 
 LABEL, PAIR, ZERO, ORDER, LIMIT, NUMBER, FINITE = range(1, 8)  # what can be wrong with a word
@@ -32,7 +32,7 @@ _NEWLINE, _HASH, _COLON, _DOT, _PLUS, _MINUS = (ord(c) for c in "\n#:.+-")
 
 
 @compiled
-def room(text: Bytes) -> tuple[int, int]:
+def room(text: _Bytes) -> tuple[int, int]:
     """Upper bounds on the number of rows and of cells."""
     lines, colons = 1, 0
     for byte in text:
@@ -47,12 +47,12 @@ def _is_space(byte: int) -> bool:
 
 
 @compiled
-def _ends_word(text: Bytes, at: int) -> bool:
+def _ends_word(text: _Bytes, at: int) -> bool:
     return at >= text.size or _is_space(text[at]) or text[at] == _NEWLINE or text[at] == _HASH
 
 
 @compiled
-def _digits(text: Bytes, at: int, whole: int) -> tuple[int, int]:
+def _digits(text: _Bytes, at: int, whole: int) -> tuple[int, int]:
     """Continue the whole number ``whole``; one of more than 18 digits becomes ``_SATURATED``."""
     while at < text.size and 48 <= text[at] <= 57:
         whole = 10 * whole + (int(text[at]) - 48) if whole < 10**17 else _SATURATED
@@ -85,7 +85,7 @@ def _product(whole: int, power: int) -> tuple[float, bool]:
 
 
 @compiled
-def _number(text: Bytes, at: int) -> tuple[int, float, int]:
+def _number(text: _Bytes, at: int) -> tuple[int, float, int]:
     """Where the number that starts at ``at`` ends, its value, and whether it is good, hard, bad or infinite."""
     negative = False
     if at < text.size and (text[at] == _PLUS or text[at] == _MINUS):
@@ -127,7 +127,7 @@ def _number(text: Bytes, at: int) -> tuple[int, float, int]:
 
 @compiled
 def fill(
-    text: Bytes,
+    text: _Bytes,
     limit: int,
     leave_out: bool,
     labels: Floats,

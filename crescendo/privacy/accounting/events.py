@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from crescendo.errors import UsageError
 
-MOST_SIGMAS = 16  # kinds of noise in a plan of very many different rounds that is priced by fewer
+_MOST_SIGMAS = 16  # kinds of noise in a plan of very many different rounds that is priced by fewer
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -66,8 +66,8 @@ def fewer(events: Counted, most: int = 512) -> Counted:
     if len(events) <= most:
         return events
     different = len({event.sigma for event, _ in events})
-    sigmas = _classes((event.sigma for event, _ in events), min(different, MOST_SIGMAS), min)
-    rates = _classes((event.rate for event, _ in events), most // min(different, MOST_SIGMAS), max)
+    sigmas = _classes((event.sigma for event, _ in events), min(different, _MOST_SIGMAS), min)
+    rates = _classes((event.rate for event, _ in events), most // min(different, _MOST_SIGMAS), max)
     return tally((PoissonGaussian(rates[event.rate], sigmas[event.sigma]), count) for event, count in events)
 
 

@@ -17,9 +17,9 @@ from typing import Any, Literal, TypeAlias
 from crescendo.errors import UsageError
 from crescendo.privacy.accounting.events import Counted, PoissonGaussian, from_json, tally
 
-Format: TypeAlias = Literal["dp-accounting", "opacus", "crescendo"]
+_Format: TypeAlias = Literal["dp-accounting", "opacus", "crescendo"]
 
-MODULE = "dp_accounting.dp_event"
+_MODULE = "dp_accounting.dp_event"
 FIELDS = {  # the events that are understood, with their fields in the order of dp-accounting
     "NoOpDpEvent": (),
     "NonPrivateDpEvent": (),
@@ -29,15 +29,15 @@ FIELDS = {  # the events that are understood, with their fields in the order of 
     "ComposedDpEvent": ("events",),
 }
 MOST_RELEASES = 10**9  # that an accountant is asked about
-DEEPEST = 64  # events inside events
-OPACUS_ACCOUNTANT = "prv"  # whose state the history is written as: the one that Opacus makes unless told otherwise
+_DEEPEST = 64  # events inside events
+_OPACUS_ACCOUNTANT = "prv"  # whose state the history is written as: the one that Opacus makes unless told otherwise
 
 
 @dataclass(frozen=True)
 class Foreign:
     """What a file said, and in whose words."""
 
-    format: Format
+    format: _Format
     events: Counted
 
     @property
@@ -67,7 +67,7 @@ def read_events(found: Any) -> Foreign:
     return read
 
 
-def _format(found: Any) -> Format:
+def _format(found: Any) -> _Format:
     if isinstance(found, dict) and isinstance(found.get("history"), list):
         return "opacus"
     if _is_event(found):
@@ -110,7 +110,7 @@ def to_opacus(events: Iterable[PoissonGaussian | tuple[PoissonGaussian, int]]) -
     {'history': [[1.1, 0.01, 3]], 'mechanism': 'prv'}
     """
     history = [[event.sigma, event.rate, count] for event, count in tally(events)]
-    return {"history": history, "mechanism": OPACUS_ACCOUNTANT}
+    return {"history": history, "mechanism": _OPACUS_ACCOUNTANT}
 
 
 # -- dp-accounting ----------------------------------------------------------------------------------------------------
@@ -118,8 +118,8 @@ def to_opacus(events: Iterable[PoissonGaussian | tuple[PoissonGaussian, int]]) -
 
 def _flat(event: Any, depth: int) -> list[tuple[PoissonGaussian, int]]:
     """Releases with their counts. Composition adds up, whatever depends on what; only draws need care."""
-    if depth > DEEPEST:
-        raise UsageError(f"events are at most {DEEPEST} deep, one inside the other, and these are deeper")
+    if depth > _DEEPEST:
+        raise UsageError(f"events are at most {_DEEPEST} deep, one inside the other, and these are deeper")
     name, fields = _fields(event)
     if name == "NoOpDpEvent":
         return []
@@ -197,7 +197,7 @@ def to_dp_accounting(events: Iterable[PoissonGaussian | tuple[PoissonGaussian, i
 
 
 def _event(name: str, **fields: Any) -> dict[str, Any]:
-    return {"module_name": MODULE, "class_name": name, **fields}
+    return {"module_name": _MODULE, "class_name": name, **fields}
 
 
 WRITERS: dict[str, Callable[[Counted], dict[str, Any]]] = {"dp-accounting": to_dp_accounting, "opacus": to_opacus}

@@ -19,7 +19,6 @@ from crescendo.privacy.accounting import loss
 from crescendo.privacy.accounting.events import Counted
 
 Direction = Literal["remove", "add"]
-DIRECTIONS: tuple[Direction, ...] = ("remove", "add")
 
 _ACCURACY = 0.0003  # the share of epsilon that the interval is chosen for
 _MOST_CELLS = 1 << 20  # of one round, and of the window

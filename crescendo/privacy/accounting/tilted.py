@@ -36,14 +36,14 @@ from crescendo.core.arrays import Ints, Vector
 from crescendo.privacy.accounting.loss import Losses
 from crescendo.privacy.accounting.saddle import Aim, Direction
 
-Complex: TypeAlias = npt.NDArray[np.complexfloating[Any, Any]]
+_Complex: TypeAlias = npt.NDArray[np.complexfloating[Any, Any]]
 
 _U = float(np.finfo(float).eps)
 FFT_ERROR = 8 * _U
 _FOLLOWED = 1e-20
 
 
-class Composed(NamedTuple):
+class _Composed(NamedTuple):
     """The tilted loss of all rounds in a window: ``masses[j]`` (and at most ``error`` more) at (first + j) * interval."""
 
     masses: Vector
@@ -57,14 +57,14 @@ class Composed(NamedTuple):
 
 def compose(
     rounds: Sequence[tuple[Losses, int]], direction: Direction, aim: Aim, done: Callable[[], None] | None = None
-) -> Composed:
+) -> _Composed:
     """All rounds, each so many times, in one direction."""
     h = rounds[0][0].interval
     first = math.floor(aim.low / h)
     cells = 1 << max(6, math.ceil(math.log2(aim.high / h - first + 2)))
     e = FFT_ERROR * math.log2(cells)
     at: Ints = np.arange(cells // 2 + 1)
-    product: Complex = np.ones(len(at), complex)
+    product: _Complex = np.ones(len(at), complex)
     bound: Vector = np.ones(len(at))
     errors: Vector = np.zeros(len(at))
     both: Vector = (
@@ -75,7 +75,7 @@ def compose(
         tilted, log_moment = _tilted(found, direction, aim.tilt)
         log_scale += count * log_moment + 4 * _U * count * (1 + abs(log_moment))
         infinite += count * found.cut
-        phi: Complex = np.fft.rfft(_folded(*tilted, cells))[at]
+        phi: _Complex = np.fft.rfft(_folded(*tilted, cells))[at]
         most = np.abs(phi) + e
         bound *= np.exp(count * np.log(most) * (1 - 4 * _U) + 8 * _U * count)
         errors += count * (e / most + 4 * _U)
@@ -91,10 +91,10 @@ def compose(
     spectrum[at] = product
     masses = np.roll(np.fft.irfft(spectrum, cells), -(first % cells))
     error = lost + float((both * bound * (np.minimum(errors, 2.0) + e)).sum()) * (1 + 1e-9)
-    return Composed(masses, error, first, h, aim.tilt, log_scale, infinite)
+    return _Composed(masses, error, first, h, aim.tilt, log_scale, infinite)
 
 
-def epsilon_at(composed: Composed, delta: float, guess: float) -> tuple[float, float] | None:
+def epsilon_at(composed: _Composed, delta: float, guess: float) -> tuple[float, float] | None:
     """The least epsilon >= 0 in the window at which delta is reached, rounded up, and the share of delta that is error.
 
     None if delta is not reached in the window.
@@ -102,14 +102,14 @@ def epsilon_at(composed: Composed, delta: float, guess: float) -> tuple[float, f
     start, x, weight, rest, log_unit = _weighed(composed, guess, -1)
     h, s = composed.interval, composed.tilt
     reached = math.exp(min(math.log(delta) - log_unit, 700.0))
-    found = crossing(weight, rest, h, reached) if reached > 0 else None
+    found = _crossing(weight, rest, h, reached) if reached > 0 else None
     if found is None:
         return None
     k, step = found
     return rounded_up((start + k) * h + step), composed.error * math.exp(-s * x[k]) / (s * (s + 1) * h) / reached
 
 
-class Deltas(NamedTuple):
+class _Deltas(NamedTuple):
     """Upper bounds on delta(y) at the grid points y from ``first`` on, which may be negative."""
 
     first: int
@@ -124,16 +124,16 @@ class Deltas(NamedTuple):
         return np.where(steps < 0, np.minimum(below * (1 + 8 * _U), 1.0), inside)
 
 
-def deltas(composed: Composed, guess: float) -> Deltas:
+def deltas(composed: _Composed, guess: float) -> _Deltas:
     """delta at every grid point of the window, rounded up."""
     start, _, weight, rest, log_unit = _weighed(composed, guess, composed.first)
     total = _sums(weight, composed.interval)[1] + rest
     with np.errstate(divide="ignore"):
         values = np.exp(np.minimum(np.log(total) + log_unit, 0.0)) * (1 + 1e-12)
-    return Deltas(start, np.minimum(values, 1.0), composed.interval)
+    return _Deltas(start, np.minimum(values, 1.0), composed.interval)
 
 
-def _weighed(composed: Composed, guess: float, lowest: int) -> tuple[int, Vector, Vector, Vector, float]:
+def _weighed(composed: _Composed, guess: float, lowest: int) -> tuple[int, Vector, Vector, Vector, float]:
     """The first grid point, losses from the guess on, weights and the rest, and ln of the unit in which they count as delta."""
     masses, error, first, h, s, log_scale, infinite = composed
     centre = round(guess / h)
@@ -148,20 +148,20 @@ def _weighed(composed: Composed, guess: float, lowest: int) -> tuple[int, Vector
 
 
 def _sums(weight: Vector, h: float) -> tuple[Vector, Vector]:
-    """B and the sums over ih > kh, see `crossing`."""
+    """B and the sums over ih > kh, see `_crossing`."""
     from scipy.signal import lfilter
 
     later = lfilter([1.0], [1.0, -math.exp(-h)], weight[::-1])[::-1]  # B(k) = weight(k) + e^-h B(k+1)
     return later, np.append(np.cumsum(later[:0:-1])[::-1], 0.0) * (-math.expm1(-h) * (1 + 8 * _U * len(weight)))
 
 
-def crossing(weight: Vector, rest: Vector, h: float, reached: float) -> tuple[int, float] | None:
+def _crossing(weight: Vector, rest: Vector, h: float, reached: float) -> tuple[int, float] | None:
     """Where the sum of weight(i) (1 - e^(-(ih - x))) over ih > x, and rest, falls to ``reached``: at x = k h + step.
 
     With B(k) = sum over i >= k of weight(i) e^(-(i-k)h), the sum at x = kh is (1 - e^-h) times the sum of all B(m) with m > k:
     nothing cancels. Between two grid points it is linear in e^x. ``rest`` falls with k.
 
-    >>> k, step = crossing(np.array([0.0, 0.0, 1.0]), np.zeros(3), 1.0, 1 - math.exp(-1.5))   # one loss of 2, at x = 1/2
+    >>> k, step = _crossing(np.array([0.0, 0.0, 1.0]), np.zeros(3), 1.0, 1 - math.exp(-1.5))   # one loss of 2, at x = 1/2
     >>> k, round(step, 12)
     (0, 0.5)
     """
@@ -218,9 +218,9 @@ def _folded(lowest: int, masses: Vector, cells: int) -> Vector:
     return np.asarray(laid.reshape(-1, cells).sum(axis=0))
 
 
-def _power(x: Complex, count: int) -> Complex:
+def _power(x: _Complex, count: int) -> _Complex:
     """x^count by squaring, whose error grows with count and no faster."""
-    result: Complex | None = None
+    result: _Complex | None = None
     while count:
         if count % 2:
             result = x if result is None else result * x

@@ -32,14 +32,14 @@ import numpy as np
 from crescendo.core.arrays import Floats, Ints, Uints
 from crescendo.errors import UsageError
 
-More: TypeAlias = Callable[[int], Iterator[int]]
+_More: TypeAlias = Callable[[int], Iterator[int]]
 
 GRID_BITS = 20  # a release has steps of between 2^-21 and 2^-20 of its noise
 MOST_MULTIPLES = 2.0**50  # the largest number to be hidden, over the grid
 LEAST_SCALE, MOST_SCALE = 1e-200, 1e200  # far from where floats lose bits
 QUANTILE_ERROR = 2.0**-45
 CELL_BITS = 53  # of the uniform, in the first word: its lower half has 2^52 cells
-MOST_WORDS = 8  # further words of 64 bits before the middle of the cell decides
+_MOST_WORDS = 8  # further words of 64 bits before the middle of the cell decides
 STOPPED = 2.0**-500  # a bound on the chance of that, for each number
 _CHUNK = 1 << 15  # numbers that are handled together: they fit the cache
 
@@ -53,7 +53,7 @@ def grid(scale: float) -> float:
     return math.ldexp(1.0, math.frexp(scale)[1] - 1 - GRID_BITS)
 
 
-def noised(x: Floats, scale: float, words: Uints, more: More) -> Floats:
+def noised(x: Floats, scale: float, words: Uints, more: _More) -> Floats:
     """``x`` plus ideal Gaussian noise of deviation ``scale``, rounded to the grid; ``words`` are 64 random bits per number.
 
     ``more(j)`` yields further words of number j. Numbers beyond 2^50 multiples of the grid are cut to that: no certified
@@ -135,7 +135,7 @@ def _decided(x: float, scale: float, g: float, word: int, more: Iterator[int]) -
     sign = 1 if word & 1 else -1
     cell, bits = word >> (65 - CELL_BITS), CELL_BITS
     near = _Boundaries(Fraction(x) * sign, Fraction(scale), Fraction(g))
-    for _ in range(MOST_WORDS):
+    for _ in range(_MOST_WORDS):
         cell, bits = (cell << 64) | next(more), bits + 64
         if cell and (found := near.multiple(cell, bits)) is not None:
             return float(sign * found)

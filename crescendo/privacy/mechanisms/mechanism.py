@@ -75,7 +75,7 @@ class Plain:
         return Slots(rows, etas, block=masked(self._terms, i, size), factor=float(self._terms.blocks))
 
     def release(self, i: int, start: Floats, stepper: Stepper) -> Floats:
-        return moved(self._terms, i, start, stepper)
+        return _moved(self._terms, i, start, stepper)
 
 
 class Private:
@@ -138,7 +138,7 @@ class Private:
         with np.errstate(all="ignore"):  # a model of somebody's own may have set numpy to raise
             if isinstance(stepper, FrozenStepper):
                 return self._noised(i, stepper.gradients()) + stepper.decay()
-            return self._noised(i, moved(self._terms, i, start, stepper))
+            return self._noised(i, _moved(self._terms, i, start, stepper))
 
     def _noised(self, i: int, hidden: Floats) -> Floats:
         if (
@@ -149,7 +149,7 @@ class Private:
         return noised(hidden, scale, words, lambda number: self._source.more(i, number))
 
 
-def moved(terms: Terms, i: int, start: Floats, stepper: Stepper) -> Floats:
+def _moved(terms: Terms, i: int, start: Floats, stepper: Stepper) -> Floats:
     """How far the coordinates that round i moves have come from ``start``."""
     block = slice(*terms.block(i, len(start)))
     return start[block] - stepper.read()[block]

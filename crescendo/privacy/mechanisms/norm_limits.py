@@ -34,8 +34,8 @@ from crescendo.privacy.mechanisms.certificate import Certificate, largest_step
 from crescendo.privacy.mechanisms.reach import LOG_CHANCE
 from crescendo.privacy.mechanisms.rounding import UNDECLARED
 
-ROUNDING = 1.01  # of the wire's floats
-LEAST_FLOAT = 2.0**-25  # what the narrowest of them can be off near 0
+_ROUNDING = 1.01  # of the wire's floats
+_LEAST_FLOAT = 2.0**-25  # what the narrowest of them can be off near 0
 
 
 class TooLong(PeerError):
@@ -62,7 +62,7 @@ class NormLimits:
         low, high = terms.block(i, self.size)
         noise = made.noise_scale(i, c) * (math.sqrt(high - low) + math.sqrt(2 * LOG_CHANCE))
         moved = step * made.clip * drawn + _shrink(step * self.l2, terms.share(i, c)) * made.model_bound
-        return ROUNDING * (moved + noise) + LEAST_FLOAT * math.sqrt(high - low)
+        return _ROUNDING * (moved + noise) + _LEAST_FLOAT * math.sqrt(high - low)
 
     def check(self, i: int, c: int, delta: Vector) -> None:
         """Refuse an update that is too long."""

@@ -11,8 +11,8 @@ from crescendo.core.arrays import Floats, Ints
 from crescendo.core.terms import Terms
 from crescendo.errors import Refused
 
-NUMBERS = 1 << 18  # shares that are looked at together
-MOST_SLOTS = 10_000_000  # steps that are looked at one by one: terms come from a peer, and must not take all memory
+_NUMBERS = 1 << 18  # shares that are looked at together
+_MOST_SLOTS = 10_000_000  # steps that are looked at one by one: terms come from a peer, and must not take all memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +30,7 @@ class Rounds:
 
 def passes(terms: Terms) -> Iterator[Rounds]:
     """All rounds, a part of them at a time."""
-    rows = max(1, NUMBERS // terms.clients)
+    rows = max(1, _NUMBERS // terms.clients)
     for first in range(0, terms.rounds, rows):
         stop = min(first + rows, terms.rounds)
         shares = terms.shares_of_rounds(first, stop)
@@ -46,10 +46,10 @@ def _slot_by_slot(terms: Terms, first: int, shares: Ints) -> Rounds:
     steps, least = np.zeros(shares.shape), np.zeros(len(shares))
     for row, mine in enumerate(shares):
         slots = int(mine.max())
-        if slots > MOST_SLOTS:
+        if slots > _MOST_SLOTS:
             raise Refused(
-                f"round {first + row} has {slots} slots of one client, and where steps change from slot to slot {MOST_SLOTS} are "
-                f'allowed; schedule.steps.per = "round" would pass'
+                f"round {first + row} has {slots} slots of one client, and where steps change from slot to slot {_MOST_SLOTS} "
+                f'are allowed; schedule.steps.per = "round" would pass'
             )
         if slots:
             etas = np.asarray(terms.steps.at(terms.before(first + row) + terms.clients * np.arange(slots)))

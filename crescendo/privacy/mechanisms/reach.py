@@ -18,12 +18,12 @@ from crescendo.privacy.mechanisms.passes import Rounds, passes
 from crescendo.privacy.mechanisms.sigmas import Sigmas
 
 LOG_CHANCE = 31.0  # exp(-31) = 3e-14: the chance of each thing that is taken not to happen
-SLACK = 1.001  # the noise is enlarged by rounding's share, at most this
+_SLACK = 1.001  # the noise is enlarged by rounding's share, at most this
 SHORTENED = 1 + 1e-9  # a model that was shortened to a length may be this much over it, by rounding
-DELAYS = 2.0  # what is on the way was computed before the pull of L2 was felt
+_DELAYS = 2.0  # what is on the way was computed before the pull of L2 was felt
 
 
-class Reach(NamedTuple):
+class _Reach(NamedTuple):
     """Lengths of a run's models: ``least`` is what its noise alone reaches, ``most`` what noise, steps and delays do."""
 
     least: float
@@ -39,7 +39,7 @@ class _Sums:
     noise: float = 0.0
 
 
-def reach(terms: Terms, size: int, l2: float, clip: float, sigma: Sigmas, first: float) -> Reach:
+def reach(terms: Terms, size: int, l2: float, clip: float, sigma: Sigmas, first: float) -> _Reach:
     """How long a model of ``size`` numbers becomes in a run that begins at length ``first``.
 
     A start model is the first model less some of the updates (which ones is a matter of timing). An update is its drawn steps,
@@ -63,13 +63,13 @@ def reach(terms: Terms, size: int, l2: float, clip: float, sigma: Sigmas, first:
             if s:
                 sums.steps = keeps * sums.steps + h * s
                 sums.draws = keeps**2 * sums.draws + h**2 * s
-                sums.noise = keeps**2 * sums.noise + (SLACK * sigma(i) * h) ** 2 * n
+                sums.noise = keeps**2 * sums.noise + (_SLACK * sigma(i) * h) ** 2 * n
                 top.steps, top.draws = max(top.steps, sums.steps), max(top.draws, sums.draws)
                 top.noise, widest = max(top.noise, sums.noise), max(widest, h)
     numbers = math.ceil(size / terms.blocks)
     least = first + math.sqrt(top.noise) * (math.sqrt(numbers) + math.sqrt(2 * LOG_CHANCE))
     steps = top.steps + math.sqrt(2 * LOG_CHANCE * top.draws) + LOG_CHANCE * widest
-    return Reach(least, DELAYS * (least + steps))
+    return _Reach(least, _DELAYS * (least + steps))
 
 
 def _pulls(terms: Terms, part: Rounds, l2: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

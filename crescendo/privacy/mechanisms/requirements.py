@@ -14,7 +14,7 @@ from crescendo.privacy.mechanisms.extremes import Extremes
 from crescendo.privacy.mechanisms.sigmas import Sigmas
 
 MOST_SIGMA = 1e6
-MOST_RECORDS = 10**12
+_MOST_RECORDS = 10**12
 LEAST, MOST = (
     1e-60,
     1e60,
@@ -72,8 +72,8 @@ def check_numbers(
         )
     if terms.blocks > size:
         raise UsageError(f"schedule.blocks must be at most the model's {size} numbers, not {terms.blocks}")
-    if max(records) > MOST_RECORDS:
-        raise UsageError(f"a client declares {max(records)} records, and at most {MOST_RECORDS} can be certified")
+    if max(records) > _MOST_RECORDS:
+        raise UsageError(f"a client declares {max(records)} records, and at most {_MOST_RECORDS} can be certified")
 
 
 def rates(terms: Terms, records: tuple[int, ...], found: Extremes) -> Requirement:

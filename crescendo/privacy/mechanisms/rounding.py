@@ -39,9 +39,9 @@ from crescendo.privacy.mechanisms.sigmas import Sigmas
 
 MOST_SLACK = 1e-3  # rounding may enlarge what a record changes by this share, and the noise is enlarged along with it
 UNDECLARED = 2  # a client may hold up to this many times the records that it declared; with more it declines the terms
-LOG_RARE = 60 * math.log(10)  # a draw beyond its bound has a chance below 1e-60 in each round
+_LOG_RARE = 60 * math.log(10)  # a draw beyond its bound has a chance below 1e-60 in each round
 _FINEST = 40  # a clipped gradient has at most 2^41 units
-LONGEST = 1e150  # a model's length, whose square is still a float
+_LONGEST = 1e150  # a model's length, whose square is still a float
 _U = 2.0**-53
 
 
@@ -55,7 +55,7 @@ def most_drawn(slots: npt.ArrayLike, records: npt.ArrayLike) -> Floats:
     """
     there = UNDECLARED * np.asarray(records, dtype=np.float64)
     mean = np.minimum(UNDECLARED * np.asarray(slots, dtype=np.float64), there)
-    beyond = LOG_RARE / 3 + np.sqrt(LOG_RARE**2 / 9 + 2 * LOG_RARE * mean)
+    beyond = _LOG_RARE / 3 + np.sqrt(_LOG_RARE**2 / 9 + 2 * _LOG_RARE * mean)
     return np.minimum(there, np.ceil(mean + beyond))
 
 
@@ -69,7 +69,7 @@ def unit(clip: float, drawn: float) -> float:
     return math.ldexp(1.0, math.frexp(clip)[1] - 1 - bits)
 
 
-def minibatch_slack(size: int, clip: float, drawn: float) -> float:
+def _minibatch_slack(size: int, clip: float, drawn: float) -> float:
     """The share by which rounding can enlarge what one record changes; see the top of the file."""
     return math.sqrt(size) / 2 * unit(clip, drawn) / clip + (size + 8 + 4 * drawn + 16) * _U
 
@@ -84,7 +84,7 @@ def local_slack(size: int, bend: float, bounds: Floats, drawn: Floats, slots: Fl
 def failure(rounds: int, size: int, found: Extremes, records: tuple[int, ...]) -> float:
     """The chance that anything above does not hold in a run: a draw beyond its bound, or noise whose bits were stopped."""
     certain = bool((most_drawn(found.slots, records) >= UNDECLARED * np.asarray(records, dtype=np.float64)).all())
-    rare = 0.0 if certain else math.exp(-LOG_RARE)
+    rare = 0.0 if certain else math.exp(-_LOG_RARE)
     return 1.001 * rounds * (rare + size * STOPPED)
 
 
@@ -120,10 +120,10 @@ class Rounding:
         first = _first_length(self.objective, self.terms.seed)
         least, most = reach(self.terms, self.objective.size, l2, self.clip, self.sigma, first)
         least, most = rounded_up(least), rounded_up(most)
-        if not most <= LONGEST:
+        if not most <= _LONGEST:
             raise Refused(f"the run's models would reach a length of {most:.3g}; smaller steps would pass")
         if self.mechanism == "minibatch":
-            slack, bound = minibatch_slack(self.objective.size, self.clip, float(self.drawn.max())), most
+            slack, bound = _minibatch_slack(self.objective.size, self.clip, float(self.drawn.max())), most
         else:
             bound = max(least, self._widest(most))
             slack = self._local_slack(bound)

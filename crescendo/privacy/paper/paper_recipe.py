@@ -16,7 +16,7 @@ from crescendo.privacy.paper.theorems import Verdict, main_theorem, whole_lambda
 
 _GROWTH = 1.02
 _MOST_SIGMA = 1e4
-FACTORS = (1.0, 1.25, 1.5, 2.0, 3.0, 4.0)
+_FACTORS = (1.0, 1.25, 1.5, 2.0, 3.0, 4.0)
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def paper_recipe(request: Request) -> Recipe:
     (None, 181, 8.2, 0.066)
     """
     shares = (None, 1 / math.e) if request.r0 is None else (request.r0,)
-    tried = [_least(request, share, factor) for share in shares for factor in (None, *FACTORS)]
+    tried = [_least(request, share, factor) for share in shares for factor in (None, *_FACTORS)]
     found = [recipe for recipe in tried if recipe is not None]
     if not found:
         raise UsageError(

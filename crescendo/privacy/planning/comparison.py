@@ -79,10 +79,10 @@ def curve(target: Target, first: int, cap: int) -> Iterator[Point]:
     cap = min(cap, target.gradients)
     low = max(1, min(first, cap // 16))
     for size in sorted({round(low * (cap / low) ** (j / (CURVE_POINTS - 1))) for j in range(CURVE_POINTS)}):
-        yield point(target, size)
+        yield _point(target, size)
 
 
-def point(target: Target, size: int) -> Point:
+def _point(target: Target, size: int) -> Point:
     """Constant rounds of ``size``, the last with what is left."""
     stairs = flat(size, target.gradients)
     count, sigma = rounds_of(stairs), _priced(target, stairs)
@@ -103,7 +103,7 @@ def compared(epsilon: float, delta: float, records: int, gradients: int, first_s
 
 def rows(target: Target, first: int, power: float, r0: float | None) -> dict[str, dict[str, Any]]:
     """The same as rows for a target."""
-    constant = {key: value for key, value in asdict(point(target, first)).items() if key != "share"}
+    constant = {key: value for key, value in asdict(_point(target, first)).items() if key != "share"}
     return {"constant": constant, "paper": _paper_row(target, first, power, r0)}
 
 

@@ -28,7 +28,7 @@ from crescendo.privacy.mechanisms.sigmas import Sigmas
 from crescendo.privacy.planning.calibration import least_sigma
 from crescendo.privacy.planning.comparison import compared
 
-MOST_TIGHT = 8  # clients with a plan of their own that all get the tight accountant; of more, those that need it
+_MOST_TIGHT = 8  # clients with a plan of their own that all get the tight accountant; of more, those that need it
 
 REMINDER = (
     "this epsilon covers one run: trying other settings on the same records adds up",
@@ -186,7 +186,7 @@ def _spent(plans: list[Counted], delta: float, stated: float | None, progress: P
     """What each client spends: tight for the costliest and all that need it; by Renyi divergence, never less, for the rest."""
     quick = {plan: account(plan, delta, quick=True) for plan in set(plans)}
     costliest = max(quick, key=lambda plan: quick[plan].epsilon)
-    few = len(quick) <= MOST_TIGHT
+    few = len(quick) <= _MOST_TIGHT
     found: dict[Counted, Spent] = {}
     for plan, bound in quick.items():
         needs = few or plan == costliest or (stated is not None and bound.epsilon > stated)

@@ -29,7 +29,7 @@ from crescendo.privacy.planning.search import checked, choose
 from crescendo.privacy.planning.staircase import Curve, flat
 from crescendo.privacy.planning.target import Target, rounded_up
 
-MAX_SHARE = 0.046
+_MAX_SHARE = 0.046
 """The share of a client's records in one round that Example 3 allows: r0/sigma = 1/(8e)."""
 
 
@@ -66,7 +66,7 @@ def plan(
         raise UsageError(f"the method must be 'tight' or 'paper', got {method!r}")
     if r0 is not None and not 0 < r0 <= 1 / math.e:
         raise UsageError(f"r0 must lie above 0 and at most 1/e = {1 / math.e:.6f}, got {r0:g}")
-    share = max_share if max_share is not None else (MAX_SHARE if rounds is None else 1.0)
+    share = max_share if max_share is not None else (_MAX_SHARE if rounds is None else 1.0)
     limits = Limits(first_size, power, rounds, int(share * records + 1e-9), delay)
     if method == "paper" and sigma_by_round:
         raise UsageError("the paper's procedure has one sigma; plan noise by round with the tight method")

@@ -20,7 +20,7 @@ from crescendo.privacy.planning.levels import two_levels
 from crescendo.privacy.planning.staircase import Curve
 from crescendo.privacy.planning.target import Target
 
-MOST_EPSILON = 100.0
+_MOST_EPSILON = 100.0
 _NEAR = 1.0025  # fewer rounds are worth this much of the least noise
 _STRIDE = 1.4  # between the numbers of rounds that are tried first
 
@@ -28,8 +28,8 @@ _STRIDE = 1.4  # between the numbers of rounds that are tried first
 def checked(epsilon: float, delta: float, records: int, gradients: int, *rest: float | None) -> Target:
     """The target of a request whose numbers make sense."""
     check_delta(delta)
-    if not 0 < epsilon <= MOST_EPSILON:
-        raise UsageError(f"epsilon must lie above 0 and at most {MOST_EPSILON:g}, got {epsilon:g}")
+    if not 0 < epsilon <= _MOST_EPSILON:
+        raise UsageError(f"epsilon must lie above 0 and at most {_MOST_EPSILON:g}, got {epsilon:g}")
     first_size, power, rounds, max_share = rest
     for name, value in (("records", records), ("gradients", gradients), ("first size", first_size), ("rounds", rounds)):
         if value is not None and (isinstance(value, bool) or not 1 <= value < math.inf or value != int(value)):
