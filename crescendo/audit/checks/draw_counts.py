@@ -1,10 +1,9 @@
-"""How many records are drawn: in every round and over all rounds, against the certified rates; and how that varies."""
+"""How many records are drawn, and which: against the certified rates, and each as often as any other."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from crescendo.audit.check import Check
 from crescendo.audit.dependence import dependent
 from crescendo.audit.driving.evidence import Draws
 from crescendo.audit.scores import (
@@ -17,10 +16,15 @@ from crescendo.audit.scores import (
     ends_p,
     mean_and_spread,
     normal_p,
+    sum_p,
 )
+from crescendo.core.arrays import Ints
+
+_PARTS = 16
 
 
 def rates(draws: Draws, rng: np.random.Generator) -> Tested:
+    """How many records are drawn in every round and over all rounds, against the certified rates."""
     counts = draws.counts
     hits, trials = counts.sum(axis=0), draws.records * len(counts)
     scores = count_score(counts, draws.records, draws.rates, rng)
@@ -39,7 +43,7 @@ def rates(draws: Draws, rng: np.random.Generator) -> Tested:
     )
 
 
-def counts(draws: Draws, rng: np.random.Generator) -> Tested:
+def sizes(draws: Draws, rng: np.random.Generator) -> Tested:
     """As normal scores, the counts of a Poisson draw are independent and normal: no fixed sizes, no cuts, no second draws."""
     scores = count_score(draws.counts, draws.records, draws.rates, rng)
     values = scores.ravel()
@@ -66,6 +70,34 @@ def ends(draws: Draws, rng: np.random.Generator) -> Tested:
     return combined(Group(ps, says))
 
 
-RATES = Check("sampling rates", "records drawn too often", "draws", rates)
-COUNTS = Check("sizes of draws", "draws of fixed or linked sizes", "draws", counts)
-ENDS = Check("smallest and largest draws", "draws cut, or drawn again", "draws", ends)
+def which_records(draws: Draws, rng: np.random.Generator) -> Tested:
+    """Contiguous parts of the records, every 16th record, and single records at both ends and anywhere."""
+    n = draws.records
+    if any(len(np.unique(drawn)) < len(drawn) for seed in draws.members for drawn in seed):
+        return Tested(0.0, "a record is twice in one draw")
+    groups = []
+    for name, part in (("stretch", np.arange(n) * _PARTS // n), ("residue class", np.arange(n) % _PARTS)):
+        sizes = np.bincount(part, minlength=_PARTS)
+        hits = np.array([[np.bincount(part[drawn], minlength=_PARTS) for drawn in seed] for seed in draws.members])
+        scores = count_score(hits, sizes, draws.rates[None, :, None], rng).sum(axis=(0, 1)) / np.sqrt(hits[..., 0].size)
+        scores = np.where(sizes > 0, scores, np.nan)
+
+        by_part = hits.sum(axis=(0, 1))
+
+        def says(place: int, name: str = name, by_part: Ints = by_part) -> str:
+            return f"{by_part[place]:,} draws of records in {name} {place} of {_PARTS}, of {by_part.sum():,} in all"
+
+        groups.append(Group(normal_p(scores), says))
+    chosen = np.unique(np.concatenate([[0, 1, n - 2, n - 1], rng.choice(n, min(4, n), replace=False)]).clip(0, n - 1))
+    each = [sum(int((drawn == k).sum()) for seed in draws.members for drawn in seed) for k in chosen]
+    ps = np.array([sum_p(hits, draws.rates.tolist(), len(draws.members), rng) for hits in each])
+    groups.append(
+        Group(
+            ps, lambda place: f"record {chosen[place]} of {n} was drawn {each[place]} times, {_due(draws):.1f} were due"
+        )
+    )
+    return combined(*groups)
+
+
+def _due(draws: Draws) -> float:
+    return float(draws.rates.sum()) * len(draws.members)

@@ -1,4 +1,4 @@
-"""Noise against the draw: draws of no record, one, two and more, and every record's being there."""
+"""Noise against the draw, against what it hides and against the start model: it must be independent of all three."""
 
 from __future__ import annotations
 
@@ -6,15 +6,25 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from crescendo.audit.check import Check
-from crescendo.audit.checks.noise.noise_tails import tails
+from crescendo.audit.checks.noise_laws import both_ends
 from crescendo.audit.driving.evidence import TRACKED, Noise
-from crescendo.audit.scores import Group, Tested, along, always, combined, mean_and_spread, normal_p, squares_score
+from crescendo.audit.scores import (
+    Group,
+    Tested,
+    along,
+    always,
+    combined,
+    mean_and_spread,
+    normal_p,
+    squares_p,
+    squares_score,
+)
 from crescendo.core.arrays import Floats
 
-CLASSES = ((0, 0), (1, 1), (2, 2), (3, 4), (5, 8), (9, 10**9))
-LAGS = 8
-WIDTH = 64  # coordinates
+_CLASSES = ((0, 0), (1, 1), (2, 2), (3, 4), (5, 8), (9, 10**9))
+_LAGS = 8
+_WIDTH = 64  # coordinates
+_PARTS = 8
 
 
 def by_size(noise: Noise, rng: np.random.Generator) -> Tested:
@@ -29,11 +39,12 @@ def by_size(noise: Noise, rng: np.random.Generator) -> Tested:
 
 
 def tails_by_size(noise: Noise, rng: np.random.Generator) -> Tested:
-    return combined(*(tails(values, what) for what, values in _classes(noise)))
+    """Both ends of the noise of draws of each size."""
+    return combined(*(both_ends(values, what) for what, values in _classes(noise)))
 
 
 def _classes(noise: Noise) -> Iterator[tuple[str, Floats]]:
-    for low, high in CLASSES:
+    for low, high in _CLASSES:
         values = noise.z[(noise.drawn >= low) & (noise.drawn <= high)]
         values = values[np.isfinite(values)]
         if len(values):
@@ -66,7 +77,7 @@ def with_counts(noise: Noise, rng: np.random.Generator) -> Tested:
     ps, names = [], []
     for kind, scores in kinds.items():
         scores = np.where(count > 0, scores, np.nan)
-        for lag in range(-LAGS, LAGS + 1):
+        for lag in range(-_LAGS, _LAGS + 1):
             if abs(lag) >= scores.shape[1]:
                 continue
             a = drawn[:, max(0, -lag) : drawn.shape[1] - max(0, lag)]
@@ -78,7 +89,7 @@ def with_counts(noise: Noise, rng: np.random.Generator) -> Tested:
 
 def with_tags(noise: Noise, rng: np.random.Generator) -> Tested:
     """Every tag of a draw against the noise, and its magnitude, at each of the first coordinates."""
-    width = min(WIDTH, noise.z.shape[2])
+    width = min(_WIDTH, noise.z.shape[2])
     groups = []
     for kind, numbers in (("noise", noise.z), ("magnitude of the noise", noise.magnitudes)):
         columns = numbers[:, :, :width].reshape(-1, width)
@@ -93,8 +104,39 @@ def with_tags(noise: Noise, rng: np.random.Generator) -> Tested:
     return combined(*groups)
 
 
-SIZE_TAILS = Check("tails by size of draw", "cut tails of an empty draw", "noise", tails_by_size)
-SIZES = Check("noise by size of draw", "noise that tells how many", "noise", by_size)
-RECORDS = Check("noise by record", "noise that tells who was drawn", "noise", by_record)
-COUNTS = Check("noise and draws", "shared randomness", "noise", with_counts)
-TAGS = Check("noise and tags", "shared randomness", "noise", with_tags)
+def with_signal(noise: Noise, rng: np.random.Generator) -> Tested:
+    """Round by round: later start models have earlier noise in them, and only within a round are both sides independent."""
+    noises = np.moveaxis(noise.z, 1, 0).reshape(len(noise.rounds), -1)
+    groups = []
+    for what, other in (("what it hides", noise.hidden), ("the start model", noise.starts)):
+        rows = np.moveaxis(other, 1, 0).reshape(len(noise.rounds), -1)
+        groups += [*_along(rows, noises, noise, what), _parts(rows, noises, what)]
+    return combined(*groups)
+
+
+def _along(rows: Floats, noises: Floats, noise: Noise, what: str) -> list[Group]:
+    scores = along(rows, noises)
+    there = np.isfinite(scores)
+    total = scores[there].sum() / np.sqrt(max(1, there.sum()))
+
+    def one(place: int) -> str:
+        return f"the noise of round {noise.rounds[place]} goes with {what} by {scores[place]:.1f} standard deviations"
+
+    return [
+        Group(normal_p(scores), one),
+        Group(normal_p([total]), lambda _: f"the noise goes with {what} by {total:.1f} standard deviations"),
+    ]
+
+
+def _parts(rows: Floats, noises: Floats, what: str) -> Group:
+    """The scale of the noise where the other numbers of the same round are small, larger, and largest."""
+    there = np.isfinite(noises)
+    order = np.argsort(np.argsort(np.where(there, np.abs(rows), np.inf), axis=1, kind="stable"), axis=1)
+    part = (order * _PARTS // np.maximum(there.sum(axis=1, keepdims=True), 1))[there]
+    count, total = np.bincount(part, minlength=_PARTS), np.bincount(part, np.square(noises[there]), minlength=_PARTS)
+
+    def says(place: int) -> str:
+        ratio = np.sqrt(total[place] / count[place])
+        return f"the noise has {ratio:.4f} of its scale in part {place + 1} of {_PARTS} by the size of {what}"
+
+    return Group(squares_p(total, count), says)

@@ -1,0 +1,140 @@
+"""The noise by itself: its scale, its mean and its shape, over all numbers, by place and by release."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from crescendo.audit.driving.evidence import Noise
+from crescendo.audit.scores import (
+    Group,
+    Tested,
+    always,
+    bins_p,
+    combined,
+    ends_p,
+    mean_and_spread,
+    squares_p,
+    squares_score,
+    uniform_p,
+)
+from crescendo.core.arrays import Floats, Ints
+
+_BINS = 64
+
+
+def scale(noise: Noise, rng: np.random.Generator) -> Tested:
+    """The variance and the mean of all noise together."""
+    values = noise.values
+    total, squares, n = values.sum(keepdims=True), np.square(values).sum(keepdims=True), len(values)
+    mean, spread = mean_and_spread(total, squares, n)
+    return combined(
+        Group(spread, always(f"{n:,} noise numbers have {np.sqrt(squares[0] / n):.4f} of the certified scale")),
+        Group(
+            mean, always(f"the mean of {n:,} noise numbers is {total[0] / np.sqrt(n):.1f} standard deviations from 0")
+        ),
+    )
+
+
+def by_coordinate(noise: Noise, rng: np.random.Generator) -> Tested:
+    """The scale and the mean of the noise of every coordinate."""
+    return _by(noise, (0, 1), "coordinate", noise.coordinates)
+
+
+def by_round(noise: Noise, rng: np.random.Generator) -> Tested:
+    """The scale and the mean of the noise of every round."""
+    return _by(noise, (0, 2), "round", noise.rounds)
+
+
+def _by(noise: Noise, axis: tuple[int, ...], name: str, labels: Ints) -> Tested:
+    squares, count = noise.squares(axis)
+    sums = np.nansum(noise.z, axis=axis)
+    means, spreads = mean_and_spread(sums, squares, count)
+
+    def scale(place: int) -> str:
+        ratio = np.sqrt(squares[place] / count[place])
+        return f"the noise of {name} {labels[place]} has {ratio:.4f} of its certified scale"
+
+    def mean(place: int) -> str:
+        away = sums[place] / np.sqrt(count[place])
+        return f"the mean of the noise of {name} {labels[place]} is {away:.1f} standard deviations from 0"
+
+    return combined(Group(spreads, scale), Group(means, mean))
+
+
+def by_cell(noise: Noise, rng: np.random.Generator) -> Tested:
+    """Over runs alone."""
+    total, count = (part.ravel() for part in noise.squares((0,)))
+    size = noise.z.shape[2]
+
+    def says(place: int) -> str:
+        ratio = np.sqrt(total[place] / count[place])
+        where = f"coordinate {noise.coordinates[place % size]} in round {noise.rounds[place // size]}"
+        return f"the noise of {where} has {ratio:.4g} of its certified scale"
+
+    return combined(Group(squares_p(total, count), says))
+
+
+def lengths(noise: Noise, rng: np.random.Generator) -> Tested:
+    """The length of every release's noise: one release without noise, or lengths that vary too little or too much."""
+    total, count = noise.squares((2,))
+    there = count > 0
+    total, count = total[there], count[there]
+    run, at = np.nonzero(there)
+    scores = squares_score(total, count)
+    spread = mean_and_spread(scores.sum(keepdims=True), np.square(scores).sum(keepdims=True), len(scores))[1]
+    ratio = np.mean(np.square(scores))
+
+    def one(place: int) -> str:
+        length = np.sqrt(total[place] / count[place])
+        return f"round {noise.rounds[at[place]]} of run {run[place]} has noise of {length:.4g} of its certified length"
+
+    return combined(
+        Group(squares_p(total, count), one),
+        Group(
+            spread,
+            always(f"the lengths of {len(scores):,} releases' noise vary by {ratio:.4f} of what a Gaussian's do"),
+        ),
+    )
+
+
+def curve(noise: Noise, rng: np.random.Generator) -> Tested:
+    """The whole distribution function."""
+    from scipy.special import ndtr
+
+    values = noise.values
+    says = f"{len(values):,} noise numbers do not follow the Gaussian curve"
+    return combined(Group(np.array([uniform_p(ndtr(values))]), always(says)))
+
+
+def shape(noise: Noise, rng: np.random.Generator) -> Tested:
+    """The numbers in 64 equally likely bins."""
+    from scipy.special import ndtr, ndtri
+
+    u = ndtr(noise.values)
+    counts = np.bincount(np.minimum((u * _BINS).astype(np.int64), _BINS - 1), minlength=_BINS)
+
+    def says(place: int) -> str:
+        low, high = ndtri(place / _BINS), ndtri((place + 1) / _BINS)
+        return f"{counts[place]:,} of {len(u):,} noise numbers lie between {low:.2f} and {high:.2f} sigma, 1 in {_BINS} should"
+
+    return combined(Group(bins_p(counts, rng), says))
+
+
+def tails(noise: Noise, rng: np.random.Generator) -> Tested:
+    """The longest noise numbers and those nearest to 0: tails that are cut or heavy, and numbers without noise."""
+    return combined(both_ends(noise.values, "the magnitudes of the noise"))
+
+
+def both_ends(values: Floats, what: str) -> Group:
+    """Both ends of the magnitudes of normal numbers."""
+    from scipy.special import ndtr
+
+    ps, ranks = ends_p(2 * ndtr(-np.abs(values)))
+    longest = -np.sort(-np.abs(values))
+
+    def says(place: int) -> str:
+        rank = int(ranks[place])
+        end, at = ("largest", rank - 1) if rank > 0 else ("smallest", rank)
+        return f"{what}: number {abs(rank)} of the {end} of {len(values):,} is {longest[at]:.4g} sigma"
+
+    return Group(ps, says)
