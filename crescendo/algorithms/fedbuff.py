@@ -18,8 +18,7 @@ import numpy as np
 
 from crescendo.core.arrays import Floats, Vector
 from crescendo.core.client import Done, Work
-from crescendo.core.messages import Broadcast, Update
-from crescendo.core.refusals import DuplicateUpdate
+from crescendo.core.messages import Broadcast, DuplicateUpdate, Update
 from crescendo.core.settled import SettledRounds
 from crescendo.core.terms import Terms
 from crescendo.errors import PeerError, UsageError

@@ -26,8 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from crescendo.core.arrays import Floats
-from crescendo.core.messages import Pair, Settled, Sum, Update, Word
-from crescendo.core.refusals import ConflictingUpdate
+from crescendo.core.messages import ConflictingUpdate, Pair, Settled, Sum, Update, Word
 from crescendo.core.terms import Terms
 from crescendo.errors import PeerError, UsageError
 

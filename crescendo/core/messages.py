@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from crescendo.core.arrays import Vector
+from crescendo.errors import PeerError
 
 Pair = tuple[int, int]  # (round, client)
 
@@ -109,3 +110,33 @@ class Word:
         """Client c's broadcast."""
         assert self.model is not None
         return Broadcast(self.model, self.k, self.yours[c], self.epoch)
+
+
+# -- why a message is not taken; nothing was changed in any of these cases
+
+
+class DuplicateUpdate(PeerError):
+    """The pair (round, client) is settled already; the network repeated a message. Drop it."""
+
+
+class ConflictingUpdate(PeerError):
+    """The pair (round, client) came before with other bytes: two instances of one client, or a forgery. Raise an alarm."""
+
+
+class SumOverlaps(DuplicateUpdate):
+    """Some pairs of a sum are settled already; nothing was applied. ``settled`` has them: send the rest as a new sum."""
+
+    def __init__(self, settled: tuple[Pair, ...], of: int) -> None:
+        super().__init__(
+            f"{len(settled)} of the {of} updates in this sum are here already, the first is round {settled[0][0]} of client "
+            f"{settled[0][1]}; nothing was applied, send the others as a new sum"
+        )
+        self.settled = settled
+
+
+class RefusedSum(PeerError):
+    """A sum with members that will never be taken, ``pairs``; if empty, the fault is in the numbers. Nothing was applied."""
+
+    def __init__(self, why: str, pairs: tuple[Pair, ...] = ()) -> None:
+        super().__init__(why)
+        self.pairs = pairs

@@ -33,13 +33,21 @@ import numpy as np
 from crescendo.core.arrays import Bools, Floats, Vector
 from crescendo.core.buffer_pool import BufferPool
 from crescendo.core.duplicates import Duplicates
-from crescendo.core.messages import Broadcast, Pair, Settled, Sum, Update, Word
-from crescendo.core.refusals import ConflictingUpdate, DuplicateUpdate, RefusedSum, SumOverlaps
+from crescendo.core.messages import (
+    Broadcast,
+    ConflictingUpdate,
+    DuplicateUpdate,
+    Pair,
+    RefusedSum,
+    Settled,
+    Sum,
+    SumOverlaps,
+    Update,
+    Word,
+)
 from crescendo.core.settled import SettledRounds
 from crescendo.core.terms import Terms
 from crescendo.errors import PeerError, UsageError
-
-__all__ = ["ConflictingUpdate", "DuplicateUpdate", "RefusedSum", "Server", "SumOverlaps"]
 
 
 class Server:

@@ -24,9 +24,8 @@ import numpy as np
 
 from crescendo.core.arrays import Floats, Vector
 from crescendo.core.client import Done, Work
-from crescendo.core.messages import Broadcast, Update
+from crescendo.core.messages import Broadcast, DuplicateUpdate, Update
 from crescendo.core.random import Purpose, stream
-from crescendo.core.refusals import DuplicateUpdate
 from crescendo.core.sides import ServerSide, WorkerSide
 from crescendo.core.terms import Terms
 from crescendo.core.vectors import message_bytes, rounded

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from crescendo.algorithms.fedbuff import FedBuffClient, FedBuffServer, StampedUpdate
-from crescendo.core.messages import Broadcast, Settled, Update
-from crescendo.core.refusals import DuplicateUpdate
+from crescendo.core.messages import Broadcast, DuplicateUpdate, Settled, Update
 from crescendo.core.terms import Terms
 from crescendo.data.records import Records
 from crescendo.errors import PeerError, UsageError

@@ -36,7 +36,9 @@ def test_paper_labels_in_the_code_are_the_labels_in_the_map() -> None:
 
 
 def test_the_picture_of_the_rooms_is_what_the_imports_say() -> None:
-    made = subprocess.run([sys.executable, "-c", "import rooms; print(rooms.drawn(), end='')"], cwd=DOCS, capture_output=True)
+    made = subprocess.run(
+        [sys.executable, "-c", "import rooms; print(rooms.drawn(), end='')"], cwd=DOCS, capture_output=True
+    )
     assert (DOCS / "rooms.svg").read_bytes() == made.stdout, "python docs/rooms.py"
 
 

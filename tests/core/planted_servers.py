@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from crescendo.core.messages import Settled, Update
-from crescendo.core.server import DuplicateUpdate, Server
+from crescendo.core.messages import DuplicateUpdate, Settled, Update
+from crescendo.core.server import Server
 from crescendo.errors import PeerError
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from crescendo.core.aggregator import Aggregator
-from crescendo.core.messages import Settled, Sum, Update, Word
-from crescendo.core.server import Server, SumOverlaps
+from crescendo.core.messages import Settled, Sum, SumOverlaps, Update, Word
+from crescendo.core.server import Server
 from crescendo.errors import PeerError
 
 # -- servers

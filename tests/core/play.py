@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from crescendo.core.client import Client, Done, Work
-from crescendo.core.messages import Broadcast, Update
-from crescendo.core.server import DuplicateUpdate, Server
+from crescendo.core.messages import Broadcast, DuplicateUpdate, Update
+from crescendo.core.server import Server
 from crescendo.core.terms import Terms
 from crescendo.errors import CrescendoError
 from tests.paper import Gradient, PaperClient, PaperServer, Rule, Vector, labels

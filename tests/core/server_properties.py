@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from crescendo.core.messages import Update
-from crescendo.core.server import ConflictingUpdate, DuplicateUpdate
+from crescendo.core.messages import ConflictingUpdate, DuplicateUpdate, Update
 from crescendo.core.terms import Terms
 from crescendo.errors import PeerError
 from tests.core.play import accepted, plain_shares

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from crescendo.core.aggregator import Aggregator, TooMany
-from crescendo.core.messages import Settled, Sum, Update, Word
-from crescendo.core.server import ConflictingUpdate, RefusedSum, Server
+from crescendo.core.messages import ConflictingUpdate, RefusedSum, Settled, Sum, Update, Word
+from crescendo.core.server import Server
 from crescendo.errors import PeerError, UsageError
 from tests.core import planted_trees as planted
 from tests.core.server_properties import deep_size

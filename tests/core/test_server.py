@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crescendo.core.messages import Settled, Update
-from crescendo.core.server import ConflictingUpdate, DuplicateUpdate, Server
+from crescendo.core.messages import ConflictingUpdate, DuplicateUpdate, Settled, Update
+from crescendo.core.server import Server
 from crescendo.core.terms import Terms
 from crescendo.errors import CrescendoError, PeerError
 from tests.core import server_properties as properties

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from crescendo.core.messages import Settled, Sum, Update
-from crescendo.core.server import ConflictingUpdate, RefusedSum, Server, SumOverlaps
+from crescendo.core.messages import ConflictingUpdate, RefusedSum, Settled, Sum, SumOverlaps, Update
+from crescendo.core.server import Server
 from tests.core import properties as p
 from tests.core.sums import FOUR, some_sum
 

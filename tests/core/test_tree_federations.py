@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from crescendo.core.messages import Sum
-from crescendo.core.server import Server, SumOverlaps
+from crescendo.core.messages import Sum, SumOverlaps
+from crescendo.core.server import Server
 from tests.core import planted_trees as planted
 from tests.core import properties as p
 from tests.core.play import CALM, CHURN, ROUGH, Style

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from crescendo.core.aggregator import Aggregator
-from crescendo.core.messages import Sum, Update, Word
-from crescendo.core.server import SumOverlaps
+from crescendo.core.messages import Sum, SumOverlaps, Update, Word
 from crescendo.errors import PeerError
 from tests.core.play import Parts, Play, accepted
 from tests.core.properties import Case

@@ -12,8 +12,8 @@ import grpc
 import numpy as np
 import pytest
 
-from crescendo.core.messages import Settled
-from crescendo.core.server import DuplicateUpdate, Server
+from crescendo.core.messages import DuplicateUpdate, Settled
+from crescendo.core.server import Server
 from crescendo.network.protocol import tree_pb2 as tree
 from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.network.protocol.tree_messages import NodeHello, to_parent

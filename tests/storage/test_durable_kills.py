@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from crescendo.core.messages import Settled
-from crescendo.core.server import DuplicateUpdate
+from crescendo.core.messages import DuplicateUpdate, Settled
 from crescendo.core.vectors import encode
 from crescendo.storage.journal.durable_server import DurableServer, JournalFailed, replay
 from crescendo.storage.journal.journal import Journal

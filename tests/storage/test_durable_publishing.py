@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from crescendo.core.messages import Settled
-from crescendo.core.server import DuplicateUpdate
+from crescendo.core.messages import DuplicateUpdate, Settled
 from crescendo.storage.journal.durable_server import DurableServer, JournalFailed, Published, replay
 from crescendo.storage.journal.journal import Journal, Record, read_records
 from crescendo.storage.journal.journal_entries import Entry, Left, Received, from_bytes

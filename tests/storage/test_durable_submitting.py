@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from crescendo.core.messages import Settled
-from crescendo.core.server import ConflictingUpdate, DuplicateUpdate
+from crescendo.core.messages import ConflictingUpdate, DuplicateUpdate, Settled
 from crescendo.core.vectors import encode
 from crescendo.errors import PeerError
 from crescendo.storage.journal.durable_server import OtherInstance, Published

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from crescendo.core.aggregator import TooMany
-from crescendo.core.messages import Pair, Sum, Update, Word
-from crescendo.core.refusals import ConflictingUpdate
+from crescendo.core.messages import ConflictingUpdate, Pair, Sum, Update, Word
 from crescendo.core.vectors import Raw, decode
 from crescendo.errors import PeerError
 from crescendo.federation.agreement import Agreement

@@ -21,8 +21,7 @@ import numpy as np
 
 from crescendo.core.arrays import Vector
 from crescendo.core.buffer_pool import BufferPool
-from crescendo.core.messages import Settled
-from crescendo.core.refusals import ConflictingUpdate, DuplicateUpdate, RefusedSum
+from crescendo.core.messages import ConflictingUpdate, DuplicateUpdate, RefusedSum, Settled
 from crescendo.core.vectors import Raw, decode, encoded, largest
 from crescendo.errors import PeerError, UsageError
 from crescendo.federation.agreement import Agreement

@@ -10,11 +10,12 @@ The arithmetic is in `crescendo.privacy.accounting.book`, the file in `crescendo
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from crescendo.core.messages import Settled
 from crescendo.errors import DataError, Refused, UsageError
@@ -38,6 +39,23 @@ class BytesGone(UsageError):
     """The round was charged and its bytes are gone: declare it void, and never compute it again."""
 
 
+_Given = ParamSpec("_Given")
+_Answer = TypeVar("_Answer")
+
+
+def _one_at_a_time(
+    method: Callable[Concatenate[Ledger, _Given], _Answer],
+) -> Callable[Concatenate[Ledger, _Given], _Answer]:
+    """Other threads wait while one is in a method of the ledger."""
+
+    @functools.wraps(method)
+    def guarded(ledger: Ledger, /, *given: _Given.args, **named: _Given.kwargs) -> _Answer:
+        with ledger._guard:
+            return method(ledger, *given, **named)
+
+    return guarded
+
+
 class Ledger:
     """One data set's budget and outbox. May be used from several threads; use it in ``with`` or close it."""
 
@@ -58,10 +76,10 @@ class Ledger:
     def __exit__(self, *error: object) -> None:
         self.close()
 
+    @_one_at_a_time
     def close(self) -> None:
         """Let go of the file."""
-        with self._guard:
-            self._file.close()
+        self._file.close()
 
     @property
     def is_closed(self) -> bool:
@@ -73,18 +91,18 @@ class Ledger:
         """What the data set may spend."""
         return self._book.budget
 
+    @_one_at_a_time
     def correct(self, budget: Budget, dataset: str) -> None:
         """Take these numbers, if nothing was signed off yet: then nothing rests on the former ones."""
-        with self._guard:
-            dataset = dataset or self.dataset
-            if not self._book.accounts and (budget, dataset) != (self.budget, self.dataset):
-                self._write("budget", budget_body(budget, dataset, self._secret))
+        dataset = dataset or self.dataset
+        if not self._book.accounts and (budget, dataset) != (self.budget, self.dataset):
+            self._write("budget", budget_body(budget, dataset, self._secret))
 
+    @_one_at_a_time
     def instance_of(self, federation: str) -> str:
         """What the server of a federation that was signed off knows this client by: another number for every federation."""
-        with self._guard:
-            self._book.account(federation)
-            return self._instances[federation]
+        self._book.account(federation)
+        return self._instances[federation]
 
     @property
     def head(self) -> tuple[int, str]:
@@ -93,20 +111,7 @@ class Ledger:
 
     # -- signing off and releasing -------------------------------------------------------------------------------------
 
-    def quote(
-        self,
-        federation: str,
-        terms: str,
-        client: str,
-        plan: Sequence[PoissonGaussian | None],
-        delta: float,
-        price: Price = tight,
-        failure: float = 0.0,
-    ) -> Promise:
-        """What `sign` would promise, or Refused; nothing is written."""
-        with self._guard:
-            return self._book.quote(federation, terms, client, plan, delta, price, failure)
-
+    @_one_at_a_time
     def sign(
         self,
         federation: str,
@@ -122,45 +127,42 @@ class Ledger:
         ``delta`` is the federation's own, and ``failure`` the part of it that rare events take. Refused if it does not fit
         into the budget, or if other terms were signed off under this id. The same terms again change nothing.
         """
-        with self._guard:
-            promise = self._book.quote(federation, terms, client, plan, delta, price, failure)
-            if federation not in self._book.accounts:
-                self._write(
-                    "sign", {**promise_body(promise), "instance": instance_for(self._secret, federation, terms)}
-                )
-            return promise
+        promise = self._book.quote(federation, terms, client, plan, delta, price, failure)
+        if federation not in self._book.accounts:
+            self._write("sign", {**promise_body(promise), "instance": instance_for(self._secret, federation, terms)})
+        return promise
 
+    @_one_at_a_time
     def consider(self, federation: str, terms: str, most: int, now: float) -> None:
         """Note on disk that terms are held against this ledger; Refused for more than ``most`` different ones in a day.
 
         Terms that were signed off are not counted. ``now`` is in seconds since 1970.
         """
-        with self._guard:
-            signed = self._book.accounts.get(federation)
-            if (signed is None or signed.promise.terms != terms) and self._offers.is_news(federation, terms, most, now):
-                self._write("offer", {"federation": federation, "terms": terms, "at": now})
+        signed = self._book.accounts.get(federation)
+        if (signed is None or signed.promise.terms != terms) and self._offers.is_news(federation, terms, most, now):
+            self._write("offer", {"federation": federation, "terms": terms, "at": now})
 
+    @_one_at_a_time
     def release(self, federation: str, round: int, event: PoissonGaussian, data: bytes) -> bytes:
         """Charge the round and keep its bytes, on disk; then return what may be sent.
 
         That is ``data``, or what was stored if the round was released before. Refused if it is not what was signed off;
         `BytesGone` if it was released before and its bytes are gone.
         """
-        with self._guard:
-            stored = self.released(federation, round)
-            if stored is not None:
-                return stored
-            self._charge(federation, round, event, hashlib.sha256(data).hexdigest(), bytes(data))
-            return data
+        stored = self.released(federation, round)
+        if stored is not None:
+            return stored
+        self._charge(federation, round, event, hashlib.sha256(data).hexdigest(), bytes(data))
+        return data
 
+    @_one_at_a_time
     def charge_void(self, federation: str, round: int, event: PoissonGaussian) -> None:
         """Charge a round whose computation failed, and keep no bytes: it is void from the start, in one transaction.
 
         Whether a computation fails may depend on the records. A round that failed is therefore never computed again with fresh
         noise, whoever starts the client anew.
         """
-        with self._guard:
-            self._charge(federation, round, event, None, None)
+        self._charge(federation, round, event, None, None)
 
     def _charge(
         self, federation: str, round: int, event: PoissonGaussian, sha256: str | None, data: bytes | None
@@ -169,92 +171,92 @@ class Ledger:
         body = {"federation": federation, "round": round, "rate": event.rate, "sigma": event.sigma, "sha256": sha256}
         self._write("charge", body, data)
 
+    @_one_at_a_time
     def released(self, federation: str, round: int) -> bytes | None:
         """The stored bytes of a round, None if it was never released. Ask this before computing a round."""
-        with self._guard:
-            if not self._outbox.knows(federation, round):
-                return None
-            data = self._outbox.bytes_of(federation, round)
-            if data is None:
-                raise BytesGone(
-                    f"round {round} of federation {federation!r} was released and its bytes are gone; never compute it again"
-                )
-            return data
+        if not self._outbox.knows(federation, round):
+            return None
+        data = self._outbox.bytes_of(federation, round)
+        if data is None:
+            raise BytesGone(
+                f"round {round} of federation {federation!r} was released and its bytes are gone; never compute it again"
+            )
+        return data
 
+    @_one_at_a_time
     def close_federation(self, federation: str, *, withdrawn: bool = False) -> None:
         """Promise that nothing more will be sent, ever: the promise is free again as far as nothing was charged.
 
         ``withdrawn`` says that the owner of the records did it, and not the end of the run: then it cannot be joined again.
         """
-        with self._guard:
-            account = self._book.account(federation)
-            if not account.closed:
-                body = {"federation": federation, "returned": not account.charged, "withdrawn": withdrawn}
-                self._write("close", body)
+        account = self._book.account(federation)
+        if not account.closed:
+            body = {"federation": federation, "returned": not account.charged, "withdrawn": withdrawn}
+            self._write("close", body)
 
     @property
     def path(self) -> Path:
         return self._file.path
 
+    @_one_at_a_time
     def account(self, federation: str) -> Account | None:
         """A copy of what is known about a federation; None if it was never signed off."""
-        with self._guard:
-            return self._book.copy().accounts.get(federation)
+        return self._book.copy().accounts.get(federation)
 
+    @_one_at_a_time
     def open_federations(self) -> list[str]:
         """Those that were signed off and not closed."""
-        with self._guard:
-            return [federation for federation, account in self._book.accounts.items() if not account.closed]
+        return [federation for federation, account in self._book.accounts.items() if not account.closed]
 
+    @_one_at_a_time
     def is_done(self, federation: str, terms: str, client: str) -> bool:
         """Was this signed off under these terms and name, and is nothing of it, or of any other federation, left to send?"""
-        with self._guard:
-            account = self._book.accounts.get(federation)
-            signed = account is not None and (account.promise.terms, account.promise.client) == (terms, client)
-            others = (other.closed for id, other in self._book.accounts.items() if id != federation)
-            return signed and all(others) and not self.unacknowledged(federation)
+        account = self._book.accounts.get(federation)
+        signed = account is not None and (account.promise.terms, account.promise.client) == (terms, client)
+        others = (other.closed for id, other in self._book.accounts.items() if id != federation)
+        return signed and all(others) and not self.unacknowledged(federation)
 
     # -- the outbox ----------------------------------------------------------------------------------------------------
 
+    @_one_at_a_time
     def last_round(self, federation: str) -> int:
         """The last round that was charged, -1 for none: a client goes on after it, whatever a server says."""
-        with self._guard:
-            return self._book.account(federation).last
+        return self._book.account(federation).last
 
+    @_one_at_a_time
     def rounds(self, federation: str) -> int:
         """How many rounds were signed off."""
-        with self._guard:
-            return len(self._book.account(federation).promise.plan)
+        return len(self._book.account(federation).promise.plan)
 
+    @_one_at_a_time
     def unacknowledged(self, federation: str) -> list[Release]:
         """What is in the outbox and intact, oldest round first: to be sent again, byte for byte."""
-        with self._guard:
-            self._book.account(federation)
-            return self._outbox.releases(federation)
+        self._book.account(federation)
+        return self._outbox.releases(federation)
 
+    @_one_at_a_time
     def void(self, federation: str, settled: Settled) -> list[int]:
         """Rounds that were charged, that the server lacks and that cannot be sent again: to be declared void."""
-        with self._guard:
-            here = {release.round for release in self.unacknowledged(federation)}
-            return [i for i in self._book.account(federation).charged if i not in settled and i not in here]
+        here = {release.round for release in self.unacknowledged(federation)}
+        return [i for i in self._book.account(federation).charged if i not in settled and i not in here]
 
+    @_one_at_a_time
     def acknowledge(self, federation: str, settled: Settled) -> None:
         """The server has these rounds on disk: their bytes are dropped. The charges stay."""
-        with self._guard:
-            self._book.account(federation)
-            self._outbox.drop(federation, settled)
+        self._book.account(federation)
+        self._outbox.drop(federation, settled)
 
+    @_one_at_a_time
     def check_not_behind(self, federation: str, received: Iterable[int]) -> None:
         """Refuse to go on if the server received a round that this ledger never released: there is another copy."""
-        with self._guard:
-            charged = set(self._book.account(federation).charged)
-            unknown = sorted(set(received) - charged)
-            if unknown:
-                raise Refused(
-                    f"the server has round {unknown[0]} of federation {federation!r} from this client, and the ledger "
-                    f"{self._file.path} does not: it is an older copy, or another copy is at work; go on with the newest one "
-                    f"alone, or spending would be forgotten"
-                )
+        charged = set(self._book.account(federation).charged)
+        unknown = sorted(set(received) - charged)
+        if unknown:
+            raise Refused(
+                f"the server has round {unknown[0]} of federation {federation!r} from this client, and the ledger "
+                f"{self._file.path} does not: it is an older copy, or another copy is at work; go on with the newest one "
+                f"alone, or spending would be forgotten"
+            )
 
     # -- for people ----------------------------------------------------------------------------------------------------
 
@@ -267,10 +269,10 @@ class Ledger:
             book = self._book.copy()
         return {"dataset": self.dataset, **summary_body(book, price)}
 
+    @_one_at_a_time
     def charged(self) -> Counted:
         """Every release that was charged, over all federations, for another accountant."""
-        with self._guard:
-            return tally(event for account in self._book.accounts.values() for event in account.events)
+        return tally(event for account in self._book.accounts.values() for event in account.events)
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
