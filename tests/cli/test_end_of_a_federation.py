@@ -10,8 +10,7 @@ from crescendo.config.loading import read
 from crescendo.network.server.serve import Listening
 from crescendo.runs.serving import serve_file
 from tests.cli.test_serve import ONE, OPEN, joined, played
-from tests.network.stage import Stage, stage
-from tests.network.test_the_end import to_the_end
+from tests.network.live_server import ONE_ROUND, LiveServer, live_server, to_the_end
 
 
 async def served_again(state: Path, raw: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -26,8 +25,8 @@ async def served_again(state: Path, raw: dict[str, Any]) -> dict[str, dict[str, 
 
 def test_a_server_started_after_the_end_does_not_say_that_nobody_has_heard(tmp_path: Path) -> None:
     async def play() -> None:
-        made: Stage
-        async with stage(tmp_path / "served" / "journal", ONE) as made:
+        made: LiveServer
+        async with live_server(tmp_path / "served" / "journal", ONE) as made:
             await joined(made, tmp_path, OPEN)
             assert made.server.untold() == []
         lines = await served_again(tmp_path / "served", ONE)
@@ -41,11 +40,10 @@ def test_a_server_started_after_the_end_does_not_say_that_nobody_has_heard(tmp_p
 
 def test_a_server_that_sees_the_end_names_who_has_not_confirmed_it(tmp_path: Path) -> None:
     from crescendo.network.server.serve import _until_over
-    from tests.network.test_the_end import ONE_ROUND
 
     async def play() -> None:
         lines: dict[str, dict[str, Any]] = {}
-        async with stage(tmp_path, ONE_ROUND) as made:
+        async with live_server(tmp_path, ONE_ROUND) as made:
             over = asyncio.create_task(
                 _until_over(
                     made.server,

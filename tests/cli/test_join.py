@@ -27,8 +27,9 @@ from crescendo.network.transport.channels import Backoff, Endpoint, Unreachable
 from crescendo.network.transport.security import Authenticator, server_credentials
 from crescendo.storage.ledger.open_ledger import open_ledger
 from tests.cli.test_serve import ONE, OPEN, begun, joined, played, records
+from tests.network.live_server import live_server
 from tests.network.processes import free_port
-from tests.network.stage import SOON, stage
+from tests.network.scripted_client import SOON
 
 QUICK = Backoff(0.01, 0.05, give_up=20.0)
 
@@ -75,7 +76,7 @@ def joins(
 @pytest.mark.slow
 def test_a_client_whose_folder_is_complete_needs_no_server_to_end(tmp_path: Path) -> None:
     async def play() -> None:
-        async with stage(tmp_path / "served", ONE) as on:
+        async with live_server(tmp_path / "served", ONE) as on:
             first = await joined(on, tmp_path, OPEN)
         log = Told()
         again = await joins(nowhere(), tmp_path, log)
@@ -90,7 +91,7 @@ def test_a_client_whose_folder_is_complete_needs_no_server_to_end(tmp_path: Path
 @pytest.mark.slow
 def test_the_command_says_so_with_exit_code_0(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def play() -> None:
-        async with stage(tmp_path / "served", ONE) as on:
+        async with live_server(tmp_path / "served", ONE) as on:
             await joined(on, tmp_path, OPEN)
 
     played(play)
@@ -105,7 +106,7 @@ def test_the_command_says_so_with_exit_code_0(tmp_path: Path, monkeypatch: pytes
 @pytest.mark.parametrize("what", ["another name", "no model", "another federation was begun"])
 def test_a_folder_that_may_have_more_to_do_waits_for_the_server(what: str, tmp_path: Path) -> None:
     async def play() -> None:
-        async with stage(tmp_path / "served", ONE) as on:
+        async with live_server(tmp_path / "served", ONE) as on:
             await joined(on, tmp_path, OPEN)
         if what == "no model":
             (tmp_path / "client" / "model.npz").write_bytes(b"")
@@ -127,10 +128,10 @@ def test_a_folder_that_may_have_more_to_do_waits_for_the_server(what: str, tmp_p
 @pytest.mark.slow
 def test_a_complete_folder_takes_part_in_the_next_federation(tmp_path: Path) -> None:
     async def play() -> None:
-        async with stage(tmp_path / "served", ONE) as on:
+        async with live_server(tmp_path / "served", ONE) as on:
             await joined(on, tmp_path, OPEN)
         following = {**ONE, "serve": {**ONE["serve"], "federation": "next"}}
-        async with stage(tmp_path / "next", following) as on:
+        async with live_server(tmp_path / "next", following) as on:
             result = await joined(on, tmp_path, OPEN)
             assert result.federation == "next" and on.service.durable.finished
 
@@ -142,7 +143,7 @@ def test_a_complete_folder_takes_part_in_the_next_federation(tmp_path: Path) -> 
 
 def test_a_client_gives_up_when_it_is_told_to_and_goes_on_later(tmp_path: Path) -> None:
     async def play() -> None:
-        async with stage(tmp_path / "served", ONE) as on:
+        async with live_server(tmp_path / "served", ONE) as on:
             await begun(on, tmp_path)
             with pytest.raises(Unreachable, match="the same command goes on"):
                 await joins(nowhere(), tmp_path, Told(), Backoff(0.01, 0.01, 0.05))
@@ -159,7 +160,7 @@ def test_a_client_gives_up_in_the_middle_too(tmp_path: Path) -> None:
 
     async def play() -> None:
         log = Told()
-        async with stage(tmp_path / "served", two) as on:
+        async with live_server(tmp_path / "served", two) as on:
             client = joins(Endpoint(f"127.0.0.1:{on.port}"), tmp_path, log, Backoff(0.01, 0.01, 0.05))
             await log.until("joined")
         with pytest.raises(Unreachable):
@@ -188,7 +189,7 @@ def test_a_pinned_server_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> 
         client = joins(place(address, certs, allowed), tmp_path, log, server=pin)
         await log.until("unreachable")
         how = {"credentials": server_credentials(keys / "server"), "admit": Authenticator.of(keys / "server")}
-        async with stage(tmp_path / "served", ONE, port=port, **how):
+        async with live_server(tmp_path / "served", ONE, port=port, **how):
             assert (await client).last == 3
             wrong = Policy.model_validate({**OPEN, "server": "0" * 64})
             with pytest.raises(Refused, match="whose certificate has the SHA-256"):

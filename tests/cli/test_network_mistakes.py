@@ -18,7 +18,7 @@ from crescendo.network.server.health import serve_health
 from crescendo.network.transport.certificates import make_certificates
 from crescendo.storage.ledger.open_ledger import open_ledger
 from tests.cli.test_serve import ONE, OPEN, begun, joined, played
-from tests.network.stage import stage
+from tests.network.live_server import live_server
 
 
 @pytest.fixture(autouse=True)
@@ -214,7 +214,7 @@ def test_a_client_whose_ledger_is_behind_the_server_refuses_to_go_on(tmp_path: P
     """Even if the server itself has noticed nothing."""
 
     async def play() -> None:
-        async with stage(tmp_path / "served", ONE) as on:
+        async with live_server(tmp_path / "served", ONE) as on:
             await begun(on, tmp_path)
             on.service._join = lambda c, hello: False  # type: ignore[method-assign]
             real = on.service._welcome
@@ -233,7 +233,7 @@ def test_a_client_whose_ledger_is_behind_the_server_refuses_to_go_on(tmp_path: P
 @pytest.mark.slow
 def test_a_finished_federation_is_closed_in_the_ledger(tmp_path: Path) -> None:
     async def play() -> None:
-        async with stage(tmp_path / "served", ONE) as on:
+        async with live_server(tmp_path / "served", ONE) as on:
             await joined(on, tmp_path, OPEN)
             with open_ledger(tmp_path / "client" / "ledger.sqlite") as ledger:
                 assert ledger._book.account(on.agreed.federation).closed

@@ -26,8 +26,8 @@ from crescendo.network.client.join import CANNOT, Joined, join
 from crescendo.network.server.liveness import LivenessLimits
 from crescendo.network.transport.channels import Backoff, Endpoint
 from tests.conformance.cases import PRIVATE, case
+from tests.network.live_server import LiveServer, live_server
 from tests.network.processes import free_port
-from tests.network.stage import Stage, stage
 
 ONE: dict[str, Any] = case(clients={"count": 1}, schedule={"rounds": 4, "sizes": {"kind": "constant", "size": 50}})
 OPEN: dict[str, Any] = {"mechanisms": ["none"]}
@@ -37,7 +37,9 @@ def played(play: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(asyncio.wait_for(play(), 300))
 
 
-async def joined(on: Stage, folder: Path, policy: dict[str, Any], name: str = "client 0", log: Any = None) -> Joined:
+async def joined(
+    on: LiveServer, folder: Path, policy: dict[str, Any], name: str = "client 0", log: Any = None
+) -> Joined:
     """A client in a thread of this process, until it ends."""
     noted: list[dict[str, Any]] = log if log is not None else []
     return await asyncio.to_thread(
@@ -63,7 +65,7 @@ def records(folder: Path) -> Path:
 
 def test_a_client_takes_part_to_the_end_and_keeps_the_last_model(tmp_path: Path) -> None:
     async def play() -> None:
-        async with stage(tmp_path / "served", ONE) as on:
+        async with live_server(tmp_path / "served", ONE) as on:
             result = await joined(on, tmp_path, OPEN)
             assert result.last == 3 and on.service.durable.finished
             np.testing.assert_allclose(result.model, on.service.durable.model)
@@ -78,7 +80,7 @@ def test_a_client_takes_part_to_the_end_and_keeps_the_last_model(tmp_path: Path)
 @pytest.mark.slow
 def test_terms_that_the_policy_does_not_allow_are_declined_and_both_sides_log_why(tmp_path: Path) -> None:
     async def play() -> None:
-        async with stage(tmp_path / "served", ONE) as on:
+        async with live_server(tmp_path / "served", ONE) as on:
             log: list[dict[str, Any]] = []
             with pytest.raises(Refused, match="policy allows"):
                 await joined(on, tmp_path, {"epsilon": 1.0, "delta": 1e-6}, log=log)
@@ -96,7 +98,7 @@ def test_a_federation_that_would_overspend_the_data_set_is_declined_without_tell
     private = {**ONE, "privacy": {"mechanism": "minibatch", **PRIVATE, "records": 200}}
 
     async def play() -> None:
-        async with stage(tmp_path / "served", private) as on:
+        async with live_server(tmp_path / "served", private) as on:
             log: list[dict[str, Any]] = []
             with pytest.raises(Refused, match="left"):
                 await joined(on, tmp_path, {"epsilon": 0.01, "delta": 1e-5}, log=log)
@@ -109,10 +111,10 @@ def test_a_federation_that_would_overspend_the_data_set_is_declined_without_tell
 
 def test_changed_terms_are_refused(tmp_path: Path) -> None:
     async def play() -> None:
-        async with stage(tmp_path / "served", ONE) as on:
+        async with live_server(tmp_path / "served", ONE) as on:
             await joined(on, tmp_path, OPEN)
         changed = {**ONE, "schedule": {**ONE["schedule"], "rounds": 5}}
-        async with stage(tmp_path / "another", changed) as on:
+        async with live_server(tmp_path / "another", changed) as on:
             with pytest.raises(Refused, match="cannot change them"):
                 await joined(on, tmp_path, OPEN)
 
@@ -121,7 +123,7 @@ def test_changed_terms_are_refused(tmp_path: Path) -> None:
 
 def test_a_name_that_is_not_in_the_terms_is_refused(tmp_path: Path) -> None:
     async def play() -> None:
-        async with stage(tmp_path / "served", ONE) as on:
+        async with live_server(tmp_path / "served", ONE) as on:
             with pytest.raises(Refused, match="not among the clients"):
                 await joined(on, tmp_path, OPEN, name="mallory")
 
@@ -130,7 +132,7 @@ def test_a_name_that_is_not_in_the_terms_is_refused(tmp_path: Path) -> None:
 
 def test_a_client_put_back_from_a_backup_refuses_to_go_on(tmp_path: Path) -> None:
     async def play() -> None:
-        async with stage(tmp_path / "served", ONE) as on:
+        async with live_server(tmp_path / "served", ONE) as on:
             shutil.copytree(await begun(on, tmp_path), tmp_path / "backup")
             await joined(on, tmp_path, OPEN)
             shutil.rmtree(tmp_path / "client")
@@ -141,7 +143,7 @@ def test_a_client_put_back_from_a_backup_refuses_to_go_on(tmp_path: Path) -> Non
     played(play)
 
 
-async def begun(on: Stage, folder: Path) -> Path:
+async def begun(on: LiveServer, folder: Path) -> Path:
     """A client's folder after it has signed the terms off and sent nothing."""
     from crescendo.federation.agreement import NOTHING_HIDDEN
     from crescendo.storage.ledger.open_ledger import open_ledger
@@ -161,7 +163,7 @@ def test_a_round_whose_bytes_are_gone_is_void_and_never_computed_again(tmp_path:
     from crescendo.storage.ledger.open_ledger import open_ledger
 
     async def play() -> None:
-        async with stage(tmp_path / "served", ONE) as on:
+        async with live_server(tmp_path / "served", ONE) as on:
             path = await begun(on, tmp_path) / "ledger.sqlite"
             with open_ledger(path) as ledger:
                 ledger.release(on.agreed.federation, 0, NOTHING_HIDDEN, b"\0" * 40)
@@ -195,7 +197,7 @@ def test_a_private_round_that_fails_is_void_for_the_server_and_the_run_goes_on(
     private = {**ONE, "privacy": {"mechanism": "minibatch", **PRIVATE, "records": 200}}
 
     async def play() -> None:
-        async with stage(tmp_path / "served", private) as on:
+        async with live_server(tmp_path / "served", private) as on:
             log: list[dict[str, Any]] = []
             result = await joined(on, tmp_path, {"epsilon": 10.0, "delta": 1e-5}, log=log)
             assert result.last == 3 and on.service.durable.finished and failed == [1]
@@ -214,7 +216,7 @@ def test_what_was_charged_and_not_sent_is_sent_byte_for_byte(tmp_path: Path) -> 
     data = np.arange(5.0).tobytes()
 
     async def play() -> None:
-        async with stage(tmp_path / "served", ONE) as on:
+        async with live_server(tmp_path / "served", ONE) as on:
             path = await begun(on, tmp_path) / "ledger.sqlite"
             with open_ledger(path) as ledger:
                 ledger.release(on.agreed.federation, 0, NOTHING_HIDDEN, data)
@@ -229,7 +231,7 @@ def test_what_was_charged_and_not_sent_is_sent_byte_for_byte(tmp_path: Path) -> 
 def test_a_client_that_lost_its_folder_cannot_take_its_name_again(tmp_path: Path) -> None:
     async def play() -> None:
         two = case(clients={"count": 2}, schedule=ONE["schedule"])
-        async with stage(tmp_path / "served", two, LivenessLimits(600.0)) as on:
+        async with live_server(tmp_path / "served", two, LivenessLimits(600.0)) as on:
             fake = await on.join(0)
             await fake.send(0, np.ones(5))
             with pytest.raises(Refused, match="another instance"):

@@ -17,8 +17,9 @@ from crescendo.network.transport.security import Authenticator, server_credentia
 from tests.cli.test_join import Told, joins, nowhere
 from tests.cli.test_serve import ONE, played
 from tests.conformance.cases import case
+from tests.network.live_server import live_server
 from tests.network.processes import free_port
-from tests.network.stage import SOON, stage
+from tests.network.scripted_client import SOON
 
 TWO = case(clients={"count": 2}, schedule=ONE["schedule"])
 
@@ -59,7 +60,7 @@ def test_what_no_attempt_can_mend_ends_the_first_contact(
 
     async def play() -> None:
         how = {} if served is None else secured(tmp_path / served)
-        async with stage(tmp_path / "served", ONE, **how) as on:
+        async with live_server(tmp_path / "served", ONE, **how) as on:
             address, log = f"127.0.0.1:{on.port}", Told()
             with pytest.raises(Unrecoverable, match=reason):
                 await joins(place(address, mine(tmp_path / shown)), tmp_path, log, Backoff(0.01, 0.05, give_up=SOON))
@@ -81,16 +82,16 @@ def test_after_the_first_success_another_certificate_is_waited_out(tmp_path: Pat
 
     async def play() -> None:
         log = Told()
-        async with stage(tmp_path / "served", TWO, port=port, **secured(keys)):
+        async with live_server(tmp_path / "served", TWO, port=port, **secured(keys)):
             there = place(f"127.0.0.1:{port}", mine(keys))
             client = joins(there, tmp_path, log, Backoff(0.01, 0.05))
             await log.until("joined")
         log.lines.clear()
-        async with stage(tmp_path / "served", TWO, port=port, **secured(others)):
+        async with live_server(tmp_path / "served", TWO, port=port, **secured(others)):
             while "not of the authority" not in (await log.until("disconnected"))["reason"]:
                 log.lines.clear()
         log.lines.clear()
-        async with stage(tmp_path / "served", TWO, port=port, **secured(keys)):
+        async with live_server(tmp_path / "served", TWO, port=port, **secured(keys)):
             there = place(f"127.0.0.1:{port}", keys / "clients" / "client 1")
             (tmp_path / "other").mkdir()
             other = joins(there, tmp_path / "other", log, Backoff(0.01, 0.05), name="client 1")
@@ -114,7 +115,7 @@ def test_a_server_that_is_not_there_is_described_in_words(tmp_path: Path) -> Non
 def test_a_server_that_stops_sends_its_clients_away_and_refuses_nothing(tmp_path: Path) -> None:
     async def play() -> None:
         log = Told()
-        async with stage(tmp_path / "served", TWO) as on:
+        async with live_server(tmp_path / "served", TWO) as on:
             client = joins(Endpoint(f"127.0.0.1:{on.port}"), tmp_path, log, Backoff(0.01, 0.01, 0.05))
             await log.until("joined")
         with pytest.raises(Unreachable):

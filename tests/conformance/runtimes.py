@@ -12,8 +12,8 @@ from crescendo.config.to_terms import terms_text
 from crescendo.core.terms import Terms
 from crescendo.federation.agreement import build_terms
 from crescendo.runs.simulate import simulate
-from tests.network.aftermath import check, entries_of, pairs_in
-from tests.network.grove import DEEP, FLAT, Grove, Shape
+from tests.network.final_checks import check, entries_of, pairs_in
+from tests.network.process_tree import DEEP, FLAT, ProcessTree, Shape
 from tests.network.processes import Federation, federation
 
 Pairs = tuple[tuple[int, int], ...]  # (round, client)
@@ -42,10 +42,10 @@ def on_the_simulator(raw: dict[str, Any], folder: Path) -> Outcome:
 
 def on_the_network(raw: dict[str, Any], folder: Path, shape: Shape = FLAT) -> Outcome:
     """A server and five clients, each a process of its own, over sockets. Noise is seeded here, so that runs can be compared."""
-    with Grove(federation(folder, raw, seeded=True), *shape) as grove:
-        grove.start()
-        grove.wait()
-        return outcome(grove.made)
+    with ProcessTree(federation(folder, raw, seeded=True), *shape) as tree:
+        tree.start()
+        tree.wait()
+        return outcome(tree.made)
 
 
 def in_a_tree(raw: dict[str, Any], folder: Path) -> Outcome:

@@ -28,7 +28,8 @@ from crescendo.privacy.accounting.events import PoissonGaussian
 from crescendo.storage.ledger.open_ledger import open_ledger
 from tests.cli.test_serve import ONE, OPEN, joined, played
 from tests.conformance.cases import PRIVATE
-from tests.network.stage import SOON, Stage, stage
+from tests.network.live_server import LiveServer, live_server
+from tests.network.scripted_client import SOON
 from tests.storage.ledger_play import cheap
 
 ASKED: dict[str, Any] = {**ONE, "privacy": {"mechanism": "minibatch", **PRIVATE, "records": 200}}
@@ -46,7 +47,7 @@ def offering(federation: str, **schedule: Any) -> dict[str, Any]:
 
 async def declined(folder: Path, raw: dict[str, Any], policy: dict[str, Any]) -> tuple[str, str]:
     """What the client says to its user, and what the server hears."""
-    async with stage(folder / f"server {len(list(folder.iterdir()))}", raw) as on:
+    async with live_server(folder / f"server {len(list(folder.iterdir()))}", raw) as on:
         with pytest.raises(CrescendoError) as refused:
             await joined(on, folder, policy)
         (told,) = on.events("declined")
@@ -105,7 +106,7 @@ def test_a_fault_of_the_machine_is_nobodys_business(tmp_path: Path, monkeypatch:
     async def play() -> None:
         for error in (DataError("/home/ann/secret.sqlite is damaged"), ValueError("/home/ann"), MemoryError()):
             monkeypatch.setattr(Policy, "check_terms", _raising(error))
-            async with stage(tmp_path / type(error).__name__, ASKED) as on:
+            async with live_server(tmp_path / type(error).__name__, ASKED) as on:
                 with pytest.raises(type(error)):
                     await joined(on, tmp_path, RICH)
                 assert [facts["reason"] for facts in on.events("declined")] == [CANNOT]
@@ -132,7 +133,7 @@ def test_a_server_cannot_bisect_what_is_left_with_plan_after_plan(tmp_path: Path
         for j in range(3):
             raw = offering(f"f{j // 2}", rounds=40 - j)
             heard.append(await declined(tmp_path / str(j), raw, {**policy(), "max_offers": 2}))
-        async with stage(tmp_path / "fits", offering("f9", rounds=1)) as on:
+        async with live_server(tmp_path / "fits", offering("f9", rounds=1)) as on:
             with pytest.raises(Refused, match="2 different terms were offered within 24 hours"):
                 await joined(on, tmp_path, {**policy(), "max_offers": 2})
             assert [facts["reason"] for facts in on.events("declined")] == [CANNOT]
@@ -195,7 +196,7 @@ def test_fresh_federation_ids_do_not_use_a_budget_up_and_a_closed_one_makes_room
         assert f"--ledger {path} --close FEDERATION" in said
         done = CliRunner().invoke(app, ["account", "--ledger", str(path), "--close", "endless"])
         assert done.exit_code == 0, done.output
-        async with stage(tmp_path / "again", ASKED) as on:
+        async with live_server(tmp_path / "again", ASKED) as on:
             assert (await joined(on, tmp_path, RICH)).last == 3
         endless = offering("endless")
         said, told = await declined(tmp_path, endless, RICH)
@@ -220,12 +221,12 @@ def test_servers_cannot_tell_by_the_instance_that_two_names_are_one_client(tmp_p
         known = []
         for federation in ("f", "g"):
             raw = {**ONE, "serve": {**ONE["serve"], "federation": federation}}
-            async with stage(tmp_path / federation, raw) as on:
+            async with live_server(tmp_path / federation, raw) as on:
                 async with aggregator(on) as port:
                     await joined(SimpleNamespace(port=port), tmp_path, OPEN)  # type: ignore[arg-type]
                 known.append(on.service.durable.instances[0])
                 await joined(on, tmp_path, OPEN)
-            async with stage(tmp_path / federation, raw) as on:
+            async with live_server(tmp_path / federation, raw) as on:
                 await joined(on, tmp_path, OPEN)
                 assert on.service.durable.instances == {0: known[-1]} and not on.events("alarm")
         assert known[0] != known[1]
@@ -234,7 +235,7 @@ def test_servers_cannot_tell_by_the_instance_that_two_names_are_one_client(tmp_p
 
 
 @asynccontextmanager
-async def aggregator(on: Stage) -> AsyncIterator[int]:
+async def aggregator(on: LiveServer) -> AsyncIterator[int]:
     """The port of an aggregator in this process, below the stage's server."""
     joined_above, stop = asyncio.Event(), asyncio.Event()
 

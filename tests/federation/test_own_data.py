@@ -19,7 +19,7 @@ from crescendo.network.client.join import join
 from crescendo.network.transport.channels import Backoff, Endpoint
 from tests.cli.test_serve import ONE, OPEN, played
 from tests.conformance.cases import PRIVATE
-from tests.network.stage import stage
+from tests.network.live_server import live_server
 
 AGREED_CLASSES: dict[str, Any] = {**ONE, "data": {"source": "with the clients", "classes": [0, 1]}}
 MINIBATCH: dict[str, Any] = {"mechanism": "minibatch", **PRIVATE, "records": 200}
@@ -96,7 +96,7 @@ def test_a_damaged_file_is_one_sentence(tmp_path: Path) -> None:
 def test_a_client_counts_its_records_in_its_own_log_and_nowhere_else(tmp_path: Path) -> None:
     async def play() -> None:
         log: list[dict[str, Any]] = []
-        async with stage(tmp_path / "served", AGREED_CLASSES) as on:
+        async with live_server(tmp_path / "served", AGREED_CLASSES) as on:
             await asyncio.to_thread(
                 join,
                 Endpoint(f"127.0.0.1:{on.port}"),

@@ -25,7 +25,7 @@ from crescendo.network.transport.channels import Backoff, Endpoint
 from crescendo.objectives import OwnModel, read_model
 from crescendo.storage.ledger.open_ledger import open_ledger
 from tests.conformance.cases import OWN_MODEL, PRIVATE, case, own
-from tests.network.stage import Stage, stage
+from tests.network.live_server import LiveServer, live_server
 
 OPEN: dict[str, Any] = {"mechanisms": ["none"]}
 MINIBATCH: dict[str, Any] = {"mechanism": "minibatch", **PRIVATE}
@@ -68,7 +68,7 @@ def federation(kind: str, **changes: dict[str, Any]) -> dict[str, Any]:
     return {**raw, "objective": {"kind": kind}}
 
 
-async def joined(on: Stage, folder: Path, kind: str | None, policy: dict[str, Any], log: list[Any]) -> Joined:
+async def joined(on: LiveServer, folder: Path, kind: str | None, policy: dict[str, Any], log: list[Any]) -> Joined:
     """A client in a thread of this process, until it ends."""
     x = np.random.default_rng(0).normal(size=(200, 4))
     np.savez(folder / "mine.npz", x=x, y=np.resize([1, 2, 3], 200))
@@ -91,7 +91,7 @@ def declined(folder: Path, raw: dict[str, Any], kind: str | None, policy: dict[s
 
     async def play() -> None:
         log: list[Any] = []
-        async with stage(folder / "served", raw) as on:
+        async with live_server(folder / "served", raw) as on:
             if before is not None:
                 before()
             with pytest.raises(Refused) as refused:
@@ -121,7 +121,7 @@ def test_a_client_with_its_own_copy_takes_part_to_the_end(tmp_path: Path) -> Non
     copy = f"{tmp_path / 'mine.py'}:Mean"
 
     async def play() -> None:
-        async with stage(tmp_path / "served", federation(kind)) as on:
+        async with live_server(tmp_path / "served", federation(kind)) as on:
             for allowed in ("mean.py:Mean", read_model(copy).sha256):
                 result = await joined(on, tmp_path, copy, {**OPEN, "objectives": ["logistic", allowed]}, [])
             assert result.last == 3 and on.service.durable.finished
@@ -137,7 +137,7 @@ def test_a_private_federation_of_an_own_model_runs_and_is_charged(tmp_path: Path
 
     async def play() -> None:
         log: list[Any] = []
-        async with stage(tmp_path / "served", raw) as on:
+        async with live_server(tmp_path / "served", raw) as on:
             result = await joined(on, tmp_path, kind, {"epsilon": 50.0, "delta": 1e-5}, log)
             assert result.last == 3 and on.service.durable.finished
         signed = next(facts for facts in log if facts["event"] == "signed")
@@ -196,7 +196,7 @@ def test_code_that_fails_in_a_round_ends_the_client_in_one_sentence_that_stays_w
     kind = written(tmp_path, more="+ (0 if self.seen < 60 else open('a secret of this machine'))")
 
     async def play() -> None:
-        async with stage(tmp_path / "served", federation(kind)) as on:
+        async with live_server(tmp_path / "served", federation(kind)) as on:
             with pytest.raises(ConfigError, match=r"Mean\.gradient failed with FileNotFoundError") as failed:
                 await joined(on, tmp_path, kind, OPEN, [])
             assert "\n" not in str(failed.value) and "secret" not in str(on.log)

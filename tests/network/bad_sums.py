@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError
 from crescendo.network.protocol import tree_pb2 as tree
 from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.network.protocol.wire_messages import to_server
-from tests.network.mallory import Mallory
+from tests.network.hostile_client import HostileClient
 from tests.network.raw_streams import Raw, as_bytes
 
 
@@ -22,7 +22,7 @@ def parsed(message: Raw) -> tree.Up | None:
         return None
 
 
-def bad_sum(rng: random.Random, bad: Mallory) -> Raw:
+def bad_sum(rng: random.Random, bad: HostileClient) -> Raw:
     """Something that no sound aggregator says; nothing that makes a client leave."""
     while True:
         message = _bad_sum(rng, bad)
@@ -31,7 +31,7 @@ def bad_sum(rng: random.Random, bad: Mallory) -> Raw:
             return message
 
 
-def _bad_sum(rng: random.Random, bad: Mallory) -> Raw:
+def _bad_sum(rng: random.Random, bad: HostileClient) -> Raw:
     rounds = bad.agreed.terms.rounds
     numbers = np.full(bad.agreed.objective.size, rng.choice((1e6, np.nan, 1e38)), dtype=np.float32)
     part = bad.update(0, data=numbers.tobytes())[0]

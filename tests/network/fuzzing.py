@@ -6,12 +6,12 @@ import random
 from collections import Counter
 
 from crescendo.network.protocol import wire_pb2 as pb
-from tests.network.mallory import Mallory
+from tests.network.hostile_client import HostileClient
 from tests.network.mutations import MUST_BE_REFUSED, mutant, strange_hello, too_long_a_vector
 from tests.network.raw_streams import End, RawStream, check_clear, check_end
 
 
-async def fuzz(bad: Mallory, rng: random.Random, count: int, below: int) -> Counter[str]:
+async def fuzz(bad: HostileClient, rng: random.Random, count: int, below: int) -> Counter[str]:
     """Mutated messages on a stream that has joined; every one is answered, dropped or, if it happens to be sound, taken.
 
     Most settle the round that they are about. They are about rounds before ``below``, so that later ones are left.
@@ -31,7 +31,7 @@ async def fuzz(bad: Mallory, rng: random.Random, count: int, below: int) -> Coun
     return seen
 
 
-async def fuzz_the_door(bad: Mallory, rng: random.Random, count: int) -> Counter[str]:
+async def fuzz_the_door(bad: HostileClient, rng: random.Random, count: int) -> Counter[str]:
     """Mutated first messages, each on a stream of its own."""
     seen: Counter[str] = Counter()
     await bad.fire()  # its name is taken by its own instance

@@ -11,39 +11,39 @@ import numpy as np
 from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.network.protocol.vector_parts import PART
 from crescendo.network.protocol.wire_messages import VoidRound, to_server
-from tests.network.mallory import Mallory
+from tests.network.hostile_client import HostileClient
 from tests.network.raw_streams import Raw, kind_of
 
 EDGES = (0, 1, 2, 3, 2**16, 2**31 - 1, 2**32 - 1, 2**32, 2**53 - 1, 2**53, 2**63 - 1, 2**63, 2**64 - 1)
 STRANGE = (np.nan, np.inf, -np.inf)
-Mutation = Callable[[random.Random, Mallory], list[Raw]]
+Mutation = Callable[[random.Random, HostileClient], list[Raw]]
 
 
-def base(rng: random.Random, bad: Mallory) -> pb.ToServer:
+def base(rng: random.Random, bad: HostileClient) -> pb.ToServer:
     """A sound message."""
     about = bad.agreed.federation, bad.agreed.digest
     kinds = [bad.update()[0], to_server(bad.hello()), to_server(VoidRound(bad.aim, *about))]
     return rng.choices(kinds, weights=(6, 1, 1))[0]
 
 
-def flipped_bits(rng: random.Random, bad: Mallory) -> list[Raw]:
+def flipped_bits(rng: random.Random, bad: HostileClient) -> list[Raw]:
     data = bytearray(base(rng, bad).SerializeToString())
     for _ in range(rng.choice((1, 1, 1, 2, 8))):
         data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
     return [bytes(data)]
 
 
-def truncated(rng: random.Random, bad: Mallory) -> list[Raw]:
+def truncated(rng: random.Random, bad: HostileClient) -> list[Raw]:
     data = base(rng, bad).SerializeToString()
     return [data[: rng.randrange(len(data))]]
 
 
-def spliced(rng: random.Random, bad: Mallory) -> list[Raw]:
+def spliced(rng: random.Random, bad: HostileClient) -> list[Raw]:
     one, two = base(rng, bad).SerializeToString(), base(rng, bad).SerializeToString()
     return [one + two if rng.random() < 0.5 else one[: rng.randrange(len(one))] + two[rng.randrange(len(two)) :]]
 
 
-def random_fields(rng: random.Random, bad: Mallory) -> list[Raw]:
+def random_fields(rng: random.Random, bad: HostileClient) -> list[Raw]:
     """Something that has the form of a message, nested a few times."""
 
     def some(depth: int) -> bytes:
@@ -72,7 +72,7 @@ def _varint(number: int) -> bytes:
     return bytes([*made, number])
 
 
-def edge_numbers(rng: random.Random, bad: Mallory) -> list[Raw]:
+def edge_numbers(rng: random.Random, bad: HostileClient) -> list[Raw]:
     """Huge and negative numbers in one or two fields of an update's header."""
     message = bad.update()[0]
     part = message.update.vector
@@ -83,7 +83,7 @@ def edge_numbers(rng: random.Random, bad: Mallory) -> list[Raw]:
     return [message]
 
 
-def swapped_fields(rng: random.Random, bad: Mallory) -> list[Raw]:
+def swapped_fields(rng: random.Random, bad: HostileClient) -> list[Raw]:
     message = bad.update()[0]
     update, part = message.update, message.update.vector
     if rng.random() < 0.5:
@@ -93,18 +93,18 @@ def swapped_fields(rng: random.Random, bad: Mallory) -> list[Raw]:
     return [message]
 
 
-def not_finite(rng: random.Random, bad: Mallory) -> list[Raw]:
+def not_finite(rng: random.Random, bad: HostileClient) -> list[Raw]:
     numbers = np.full(bad.agreed.objective.size, 1e-4, dtype=np.float32)
     numbers[rng.randrange(len(numbers))] = rng.choice(STRANGE)
     return [*bad.update(data=numbers.tobytes())]
 
 
-def too_long_a_vector(rng: random.Random, bad: Mallory) -> list[Raw]:
+def too_long_a_vector(rng: random.Random, bad: HostileClient) -> list[Raw]:
     """Finite, and longer than the terms allow."""
     return [*bad.update(value=rng.choice((1e6, -1e20, 3e38)))]
 
 
-def wrong_length(rng: random.Random, bad: Mallory) -> list[Raw]:
+def wrong_length(rng: random.Random, bad: HostileClient) -> list[Raw]:
     message = bad.update()[0]
     part = message.update.vector
     part.data = rng.choice((b"", part.data[:-1], part.data + b"\0", part.data[:4], bytes(4 * PART // 64)))
@@ -113,32 +113,32 @@ def wrong_length(rng: random.Random, bad: Mallory) -> list[Raw]:
     return [message]
 
 
-def wrong_floats(rng: random.Random, bad: Mallory) -> list[Raw]:
+def wrong_floats(rng: random.Random, bad: HostileClient) -> list[Raw]:
     message = bad.update()[0]
     message.update.vector.floats = rng.choice([pb.UNSTATED, pb.FLOAT64, pb.FLOAT16, pb.BFLOAT16])
     return [message]
 
 
-def another_federation(rng: random.Random, bad: Mallory) -> list[Raw]:
+def another_federation(rng: random.Random, bad: HostileClient) -> list[Raw]:
     changes: dict[str, Any] = rng.choice(
         ({"federation": "other"}, {"digest": "0" * 64}, {"digest": "f"}, {"federation": "\n"})
     )
     return [*bad.update(**changes)]
 
 
-def parts_out_of_order(rng: random.Random, bad: Mallory) -> list[Raw]:
+def parts_out_of_order(rng: random.Random, bad: HostileClient) -> list[Raw]:
     """More parts than there can be, a part that was never begun, one that has come already."""
     first, other = bad.update()[0], bad.update()[0]
     other.update.vector.part, other.update.vector.parts = rng.choice(((1, 2), (1, 1), (5, 2), (7, 2**32 - 1)))
     return [other] if rng.random() < 0.5 else [other, first, other]
 
 
-def out_of_turn(rng: random.Random, bad: Mallory) -> list[Raw]:
+def out_of_turn(rng: random.Random, bad: HostileClient) -> list[Raw]:
     messages: list[Raw] = [to_server(bad.hello()), pb.ToServer(), b""]
     return [rng.choice(messages)]
 
 
-def oversized(rng: random.Random, bad: Mallory) -> list[Raw]:
+def oversized(rng: random.Random, bad: HostileClient) -> list[Raw]:
     message = bad.update()[0]
     if rng.random() < 0.2:
         message.update.vector.data = bytes(PART + 1)
@@ -149,7 +149,7 @@ def oversized(rng: random.Random, bad: Mallory) -> list[Raw]:
     return [message]
 
 
-def impossible_round(rng: random.Random, bad: Mallory) -> list[Raw]:
+def impossible_round(rng: random.Random, bad: HostileClient) -> list[Raw]:
     rounds = bad.agreed.terms.rounds
     i = rng.choice((rounds, rounds + 1, 10**9, 2**52))
     about = bad.agreed.federation, bad.agreed.digest
@@ -160,7 +160,7 @@ def impossible_round(rng: random.Random, bad: Mallory) -> list[Raw]:
     return [message]
 
 
-def conflicting(rng: random.Random, bad: Mallory) -> list[Raw]:
+def conflicting(rng: random.Random, bad: HostileClient) -> list[Raw]:
     """A round that was sent, with other bytes: once soundly, then changed. Of a round that is void it says nothing new."""
     return [*bad.update(value=1e-4), *bad.update(value=2e-4)]
 
@@ -186,7 +186,7 @@ MUST_BE_REFUSED: tuple[Mutation, ...] = (
 )
 
 
-def mutant(rng: random.Random, bad: Mallory, private: bool) -> tuple[Mutation, list[Raw]]:
+def mutant(rng: random.Random, bad: HostileClient, private: bool) -> tuple[Mutation, list[Raw]]:
     """Some messages that no sound client sends. A leave would end the game, and is left to a test of its own."""
     certain = (*MUST_BE_REFUSED, too_long_a_vector) if private else MUST_BE_REFUSED
     while True:
@@ -196,7 +196,7 @@ def mutant(rng: random.Random, bad: Mallory, private: bool) -> tuple[Mutation, l
             return mutation, messages
 
 
-def strange_hello(rng: random.Random, bad: Mallory) -> Raw:
+def strange_hello(rng: random.Random, bad: HostileClient) -> Raw:
     """A first message of a stream that cannot be let in as it is."""
     hello = to_server(bad.hello())
     changes: list[tuple[str, Any]] = [

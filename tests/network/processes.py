@@ -31,7 +31,7 @@ from crescendo.config.loading import read, write
 from crescendo.config.schema import Config
 
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["tests.network.warm"])
+CONTEXT.set_forkserver_preload(["tests.network.preload"])
 FINE = (None, 0, -signal.SIGTERM, -signal.SIGKILL)  # how a process may have ended
 DEADLINE = 300.0  # seconds after which a run that should have ended counts as stuck
 

@@ -11,8 +11,8 @@ import pytest
 from crescendo.storage.journal.journal_entries import Summed
 from tests.conformance.cases import IN_STEP, case
 from tests.conformance.runtimes import on_the_simulator
-from tests.network.aftermath import check, entries_of
-from tests.network.grove import ONE, Grove, run_aggregator
+from tests.network.final_checks import check, entries_of
+from tests.network.process_tree import ONE, ProcessTree, run_aggregator
 from tests.network.processes import CONTEXT, federation, free_port, noting_what_is_sent
 
 pytestmark = pytest.mark.slow
@@ -22,20 +22,20 @@ pytestmark = pytest.mark.slow
 def test_in_step_one_aggregator_gives_the_flat_server_s_model(name: str, tmp_path: Path) -> None:
     """Deeper trees are among the runtimes of `tests.conformance`."""
     here = on_the_simulator(IN_STEP[name], tmp_path)
-    with Grove(federation(tmp_path, IN_STEP[name], seeded=True), *ONE) as grove:
-        grove.start()
-        grove.wait()
-        check(grove.made)
-        assert any(isinstance(entry, Summed) for entry in entries_of(grove.made))
-        np.testing.assert_allclose(grove.made.model(), here.model, rtol=0, atol=1e-12 * np.abs(here.model).max())
+    with ProcessTree(federation(tmp_path, IN_STEP[name], seeded=True), *ONE) as tree:
+        tree.start()
+        tree.wait()
+        check(tree.made)
+        assert any(isinstance(entry, Summed) for entry in entries_of(tree.made))
+        np.testing.assert_allclose(tree.made.model(), here.model, rtol=0, atol=1e-12 * np.abs(here.model).max())
 
 
 @pytest.mark.parametrize("wire", ["float16", "bfloat16"])
 def test_narrow_floats_go_through_a_tree(wire: str, tmp_path: Path) -> None:
-    with Grove(federation(tmp_path, case(run={"wire": wire})), *ONE) as grove:
-        grove.start()
-        grove.wait()
-        check(grove.made)
+    with ProcessTree(federation(tmp_path, case(run={"wire": wire})), *ONE) as tree:
+        tree.start()
+        tree.wait()
+        check(tree.made)
 
 
 # -- with certificates, or tokens
@@ -70,8 +70,8 @@ def test_a_tree_with_tls_lets_in_who_proves_to_be_part_of_it_and_nobody_else(tok
 
     keys, raw = tmp_path / "keys", case(clients={"count": 2}, schedule={"wait": {"rounds": 0}})
     make_certificates(keys, clients=["client 0", "client 1"], aggregators=["node", "other"], tokens=tokens)
-    with Grove(federation(tmp_path, raw), {"node": "server"}, ["node"] * 2) as grove:
-        made, port = grove.made, grove.ports["node"]
+    with ProcessTree(federation(tmp_path, raw), {"node": "server"}, ["node"] * 2) as tree:
+        made, port = tree.made, tree.ports["node"]
 
         def secured(what: str, at: int, certs: Path) -> BaseProcess:
             log = made.folder / ("server.log" if what == "server" else f"client{what}.log")
@@ -81,16 +81,16 @@ def test_a_tree_with_tls_lets_in_who_proves_to_be_part_of_it_and_nobody_else(tok
 
         made.server = secured("server", made.port, keys / "server")
         asked = (made.port, free_port(), "node", str(made.folder / "false.log"), keys / "aggregators" / "other")
-        grove.nodes["false"] = CONTEXT.Process(target=run_aggregator, args=asked)
-        grove.nodes["false"].start()
-        made.until(lambda: not grove.nodes["false"].is_alive(), "the false aggregator ends")
-        assert grove.nodes["false"].exitcode == 1
+        tree.nodes["false"] = CONTEXT.Process(target=run_aggregator, args=asked)
+        tree.nodes["false"].start()
+        made.until(lambda: not tree.nodes["false"].is_alive(), "the false aggregator ends")
+        assert tree.nodes["false"].exitcode == 1
         assert "has not shown a certificate" in made.events("false.log")[-1]["reason"]
         log = str(made.folder / "node.log")
-        grove.nodes["node"] = CONTEXT.Process(
+        tree.nodes["node"] = CONTEXT.Process(
             target=run_aggregator, args=(made.port, port, "node", log, keys / "aggregators" / "node")
         )
-        grove.nodes["node"].start()
+        tree.nodes["node"].start()
         for c in range(2):
             made.clients[c] = secured(str(c), port, keys / "clients" / f"client {c}")
         made.wait()

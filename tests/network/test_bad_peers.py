@@ -28,7 +28,7 @@ from crescendo.storage.journal.journal_entries import Received, from_bytes
 from crescendo.storage.ledger.ledger_file import LedgerFile
 from tests.conformance.cases import PRIVATE, case
 from tests.network.fuzzing import fuzz, fuzz_the_door
-from tests.network.mallory import Mallory
+from tests.network.hostile_client import HostileClient
 from tests.network.processes import CONTEXT, Federation, federation, run_server
 from tests.network.raw_streams import DEADLINE, End, RawStream, channel_to, check_end, memory_of
 
@@ -92,7 +92,7 @@ async def attack(port: int, agreed: Agreement, pid: int, rng: random.Random, cou
     """All of it, with a sound round in between: that one can only be completed if the good clients train on."""
     seen: Counter[str] = Counter()
     async with channel_to(port) as channel:
-        bad = Mallory(channel, agreed, BAD)
+        bad = HostileClient(channel, agreed, BAD)
         await bad.behave()
         await fuzz(bad, rng, 50, below=2)  # warm
         before = memory_of(pid)

@@ -14,8 +14,8 @@ from crescendo.network.protocol.wire_messages import Hello, Pong, VoidRound, to_
 from crescendo.network.transport import channels, pending_streams, rate_limits
 from crescendo.network.transport.stream_writer import StreamWriter
 from tests.network import raw_streams
-from tests.network.house import Attack, Patch, each, each_without, house, play, succeeds, waits
-from tests.network.mallory import Mallory
+from tests.network.attacks import Attack, Patch, attacked, each, each_without, run_attack, succeeds, waits
+from tests.network.hostile_client import HostileClient
 from tests.network.raw_streams import End, RawStream, channel_to
 
 pytestmark = pytest.mark.slow
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 async def a_flood_waits_for_itself(folder: Path) -> None:
     """Messages that change nothing are read at a bounded rate once the burst is used up; others are not held up."""
     with waits(burst=20) as noted:
-        async with house(folder) as here:
+        async with attacked(folder) as here:
             bad = here.client(0)
             repeat = bad.update(0)
             assert await bad.fire(*repeat, *[to_server(Pong(n)) for n in range(40)], *repeat * 20) == []
@@ -33,7 +33,7 @@ async def a_flood_waits_for_itself(folder: Path) -> None:
 
 
 async def one_that_keeps_breaking_the_rules_is_shut_out(folder: Path) -> None:
-    async with house(folder) as here:
+    async with attacked(folder) as here:
         bad = here.client(0)
         assert rate_limits.STRIKES <= await bad.break_rules(most=100) < 100
         await here.finish(1, 2)
@@ -42,7 +42,7 @@ async def one_that_keeps_breaking_the_rules_is_shut_out(folder: Path) -> None:
 async def who_says_nothing_is_hung_up_on(folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pending_streams, "HELLO_TIMEOUT", 0.05)
-        async with house(folder) as here:
+        async with attacked(folder) as here:
             lines = [RawStream(here.channel) for _ in range(30)]
             for line in lines:
                 assert isinstance(await line.hear(), End)
@@ -51,7 +51,7 @@ async def who_says_nothing_is_hung_up_on(folder: Path) -> None:
 
 
 async def a_compressed_bomb_is_not_unpacked(folder: Path) -> None:
-    async with house(folder) as here, channel_to(here.port, grpc.Compression.Gzip) as channel:
+    async with attacked(folder) as here, channel_to(here.port, grpc.Compression.Gzip) as channel:
         line = RawStream(channel)
         await line.say(b"\x7a\x80\x80\x80\x10" + bytes(32 << 20))
         end = await line.hear()
@@ -60,7 +60,7 @@ async def a_compressed_bomb_is_not_unpacked(folder: Path) -> None:
 
 
 async def questions_about_the_terms_leave_room_for_others(folder: Path) -> None:
-    async with house(folder) as here:
+    async with attacked(folder) as here:
         lines = [RawStream(here.channel) for _ in range(100)]
         for line in lines:
             await line.say(to_server(Hello("client 0", "0" * 32)))
@@ -81,8 +81,8 @@ async def refusals_do_not_pile_up_for_one_that_does_not_read(folder: Path) -> No
     narrow = [("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 1)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(StreamWriter, "send", note)
-        async with house(folder) as here, channel_to(here.port, options=narrow) as channel:
-            bad = Mallory(channel, here.agreed, 0)
+        async with attacked(folder) as here, channel_to(here.port, options=narrow) as channel:
+            bad = HostileClient(channel, here.agreed, 0)
             await bad.fire()
             assert bad.line is not None
             about = here.agreed.federation, here.agreed.digest
@@ -98,7 +98,7 @@ async def refusals_do_not_pile_up_for_one_that_does_not_read(folder: Path) -> No
     a_compressed_bomb_is_not_unpacked,
 )
 def test_bad_peer(attack: Attack, tmp_path: Path) -> None:
-    play(attack, tmp_path)
+    run_attack(attack, tmp_path)
 
 
 @each(
@@ -106,7 +106,7 @@ def test_bad_peer(attack: Attack, tmp_path: Path) -> None:
     refusals_do_not_pile_up_for_one_that_does_not_read,
 )
 def test_what_once_was_a_hole(attack: Attack, tmp_path: Path) -> None:
-    play(attack, tmp_path)
+    run_attack(attack, tmp_path)
 
 
 # -- guards taken away ---------------------------------------------------------------------------------------------------

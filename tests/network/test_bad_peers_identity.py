@@ -14,7 +14,7 @@ from crescendo.network.protocol.wire_messages import to_server
 from crescendo.network.server import client_streams
 from crescendo.network.transport.security import Authenticator, token_hash
 from crescendo.storage.journal.server_state import ServerState
-from tests.network.house import Attack, Patch, each, each_without, house, play, refused, succeeds
+from tests.network.attacks import Attack, Patch, attacked, each, each_without, refused, run_attack, succeeds
 from tests.network.raw_streams import RawStream, check_clear
 
 pytestmark = pytest.mark.slow
@@ -27,7 +27,7 @@ def doorkeeper(folder: Path, agreed_names: int) -> Authenticator:
 
 
 async def a_wrong_token_or_name_is_refused(folder: Path) -> None:
-    async with house(folder, admit=doorkeeper(folder, 3)) as here:
+    async with attacked(folder, admit=doorkeeper(folder, 3)) as here:
         for c, token, name in ((0, "", None), (0, "token 1", None), (0, "x", None), (1, "token 1", "client 0")):
             line = RawStream(here.channel)
             changes = {} if name is None else {"name": name}
@@ -38,11 +38,11 @@ async def a_wrong_token_or_name_is_refused(folder: Path) -> None:
             assert "token 1" not in answer.refusal.reason
         welcome = await here.client(0, "token 0").join()
         assert isinstance(welcome, pb.ToClient) and welcome.HasField("welcome"), welcome
-        assert here.served.service.durable.instances == {0: here.client(0).instance}
+        assert here.server.service.durable.instances == {0: here.client(0).instance}
 
 
 async def a_second_instance_is_refused_and_the_first_stays(folder: Path) -> None:
-    async with house(folder) as here:
+    async with attacked(folder) as here:
         good = here.client(0)
         await good.join()
         line = RawStream(here.channel)
@@ -55,7 +55,7 @@ async def a_second_instance_is_refused_and_the_first_stays(folder: Path) -> None
 
 async def claims_of_what_was_acknowledged_only_begin_epochs(folder: Path) -> None:
     """A server may have been opened from a backup, so it believes such claims; a liar gains nothing by them."""
-    async with house(folder) as here:
+    async with attacked(folder) as here:
         good = [here.client(c) for c in (1, 2)]
         for client in good:
             await client.join()
@@ -66,12 +66,12 @@ async def claims_of_what_was_acknowledged_only_begin_epochs(folder: Path) -> Non
         for lie in ({"k": 5}, {"acknowledged": Settled(5)}, {"epoch": 2**52}, {"last": 4}):
             answer = await bad.join(**lie)
             assert isinstance(answer, pb.ToClient) and answer.refusal.final, (lie, answer)
-        assert here.served.service.durable.epoch > 5 and here.received() == []
+        assert here.server.service.durable.epoch > 5 and here.received() == []
         await here.finish(1, 2)
 
 
 async def messages_about_another_federation_are_refused(folder: Path) -> None:
-    async with house(folder) as here:
+    async with attacked(folder) as here:
         bad = here.client(0)
         for about in ({"federation": "other"}, {"digest": "0" * 64}):
             assert "another federation" in refused(await bad.fire(*bad.update(0, **about)))  # type: ignore[arg-type]
@@ -80,7 +80,7 @@ async def messages_about_another_federation_are_refused(folder: Path) -> None:
 
 
 async def a_liar_does_not_write_to_the_journal_at_will(folder: Path) -> None:
-    async with house(folder) as here:
+    async with attacked(folder) as here:
         bad = here.client(0)
         for _ in range(200):
             await bad.join(epoch=bad.epoch, acknowledged=Settled(4))
@@ -94,12 +94,12 @@ async def a_liar_does_not_write_to_the_journal_at_will(folder: Path) -> None:
     messages_about_another_federation_are_refused,
 )
 def test_bad_peer(attack: Attack, tmp_path: Path) -> None:
-    play(attack, tmp_path)
+    run_attack(attack, tmp_path)
 
 
 @each(a_liar_does_not_write_to_the_journal_at_will)
 def test_what_once_was_a_hole(attack: Attack, tmp_path: Path) -> None:
-    play(attack, tmp_path)
+    run_attack(attack, tmp_path)
 
 
 # -- guards taken away ---------------------------------------------------------------------------------------------------

@@ -11,8 +11,8 @@ import pytest
 from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.network.server import client_streams
 from crescendo.network.transport import rate_limits
+from tests.network.attacks import WITH_PRIVACY, Attack, Patch, attacked, each, each_without, run_attack, succeeds
 from tests.network.fuzzing import fuzz, fuzz_the_door
-from tests.network.house import WITH_PRIVACY, Attack, Patch, each, each_without, house, play, succeeds
 from tests.network.raw_streams import RawStream
 
 pytestmark = pytest.mark.slow
@@ -22,7 +22,7 @@ async def whatever_is_said_is_answered(folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         for allowed in ("STRIKES", "JOINS"):  # so that each message is really looked at
             patch.setattr(rate_limits, allowed, 1e9)
-        async with house(folder, WITH_PRIVACY) as here:
+        async with attacked(folder, WITH_PRIVACY) as here:
             bad, rng = here.client(0), random.Random(5)
             await fuzz(bad, rng, 150, below=here.agreed.terms.rounds)
             await fuzz_the_door(bad, rng, 50)
@@ -30,7 +30,7 @@ async def whatever_is_said_is_answered(folder: Path) -> None:
 
 
 async def bytes_that_are_no_message_are_refused_in_a_sentence(folder: Path) -> None:
-    async with house(folder) as here:
+    async with attacked(folder) as here:
         line = RawStream(here.channel)
         await line.say(b"\xff\xff\xff")
         answer = await line.hear()
@@ -41,12 +41,12 @@ async def bytes_that_are_no_message_are_refused_in_a_sentence(folder: Path) -> N
 
 @each(whatever_is_said_is_answered)
 def test_bad_peer(attack: Attack, tmp_path: Path) -> None:
-    play(attack, tmp_path)
+    run_attack(attack, tmp_path)
 
 
 @each(bytes_that_are_no_message_are_refused_in_a_sentence)
 def test_what_once_was_a_hole(attack: Attack, tmp_path: Path) -> None:
-    play(attack, tmp_path)
+    run_attack(attack, tmp_path)
 
 
 # -- guards taken away ---------------------------------------------------------------------------------------------------

@@ -22,27 +22,27 @@ from crescendo.network.server import service
 from crescendo.privacy.mechanisms.norm_limits import NormLimits
 from crescendo.storage.journal import journal_entries
 from crescendo.storage.journal.journal import read_records
-from tests.network.bad_sums import bad_sum, parsed
-from tests.network.house import (
+from tests.network.attacks import (
     LARGE,
     RELAY,
     WITH_PRIVACY,
     Attack,
     Patch,
+    attacked,
     each,
     each_without,
-    house,
-    play,
     refused,
+    run_attack,
     succeeds,
 )
+from tests.network.bad_sums import bad_sum, parsed
 from tests.network.raw_streams import BROKEN, End, RawStream, memory_of
 
 pytestmark = pytest.mark.slow
 
 
 async def an_update_beyond_the_norm_limit_is_refused(folder: Path) -> None:
-    async with house(folder, WITH_PRIVACY) as here:
+    async with attacked(folder, WITH_PRIVACY) as here:
         bad = here.client(0)
         reason = refused(await bad.fire(*bad.update(value=1e6)))
         assert "not longer than" in reason
@@ -51,25 +51,25 @@ async def an_update_beyond_the_norm_limit_is_refused(folder: Path) -> None:
 
 
 async def numbers_that_are_not_finite_are_refused(folder: Path) -> None:
-    async with house(folder) as here:
+    async with attacked(folder) as here:
         bad = here.client(0)
         for i, strange in enumerate((np.nan, np.inf)):
             data = np.full(here.agreed.objective.size, strange, dtype=np.float32).tobytes()
             reason = refused(await bad.fire(*bad.update(i, data=data)))
             assert "not finite" in reason
         await here.finish(1, 2)
-        assert np.isfinite(here.served.service.durable.model).all()
+        assert np.isfinite(here.server.service.durable.model).all()
 
 
 async def a_repeat_changes_nothing_and_other_bytes_are_an_alarm(folder: Path) -> None:
-    async with house(folder) as here:
+    async with attacked(folder) as here:
         bad = here.client(0)
         old = bad.update(0)
         assert await bad.fire(*old) == []
-        before = len(list(read_records(folder / "journal"))), here.served.service.durable.model.tobytes()
+        before = len(list(read_records(folder / "journal"))), here.server.service.durable.model.tobytes()
         assert await bad.fire(*old, *old, *old) == []
         assert bad.settled == Settled(1)
-        assert (len(list(read_records(folder / "journal"))), here.served.service.durable.model.tobytes()) == before
+        assert (len(list(read_records(folder / "journal"))), here.server.service.durable.model.tobytes()) == before
         heard = await bad.fire(*bad.update(0, value=2e-4))
         assert "other bytes" in refused(heard)
         await here.finish(0, 1, 2)
@@ -78,7 +78,7 @@ async def a_repeat_changes_nothing_and_other_bytes_are_an_alarm(folder: Path) ->
 
 async def parts_that_overlap_or_never_end_are_held_within_bounds(folder: Path) -> None:
     """A slow loris: one part after the other, begun again and again, never finished; and parts in a wrong order."""
-    async with house(folder, LARGE) as here:
+    async with attacked(folder, LARGE) as here:
         held: list[Assembly] = []
         made = Assembly.__init__
 
@@ -114,7 +114,7 @@ async def parts_that_overlap_or_never_end_are_held_within_bounds(folder: Path) -
 async def a_bad_aggregator_stops_nobody(folder: Path) -> None:
     """What comes by the other door, mutated likewise; streams that end in an exception of the server would show here."""
     rng = random.Random(6)
-    async with house(folder, WITH_PRIVACY) as here:
+    async with attacked(folder, WITH_PRIVACY) as here:
         for _ in range(300):
             line, sent = RawStream(here.channel, RELAY, tree.Down), [to_parent(NodeHello("node"))]
             messages = [bad_sum(rng, here.client(0)) for _ in range(rng.randrange(1, 4))]
@@ -129,7 +129,7 @@ async def a_bad_aggregator_stops_nobody(folder: Path) -> None:
 
 
 async def numbers_that_add_up_beyond_the_wire_s_floats_do_not_end_the_server(folder: Path) -> None:
-    async with house(folder) as here:
+    async with attacked(folder) as here:
         bad = here.client(0)
         await bad.fire(*bad.update(0, value=3e38), *bad.update(1, value=3e38))
         await here.finish(1, 2)
@@ -143,12 +143,12 @@ async def numbers_that_add_up_beyond_the_wire_s_floats_do_not_end_the_server(fol
     a_bad_aggregator_stops_nobody,
 )
 def test_bad_peer(attack: Attack, tmp_path: Path) -> None:
-    play(attack, tmp_path)
+    run_attack(attack, tmp_path)
 
 
 @each(numbers_that_add_up_beyond_the_wire_s_floats_do_not_end_the_server)
 def test_what_once_was_a_hole(attack: Attack, tmp_path: Path) -> None:
-    play(attack, tmp_path)
+    run_attack(attack, tmp_path)
 
 
 # -- guards taken away ---------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from crescendo.core.messages import Settled
 from crescendo.network.server.service import Committed, Service, Submission
 from crescendo.storage.journal.journal_entries import Received
 from tests.conformance.cases import case
-from tests.network.stage import stage
+from tests.network.live_server import live_server
 
 CLIENTS = 3
 FEATURES = 300_000  # more than one part
@@ -38,7 +38,7 @@ def test_what_was_acknowledged_is_held_by_nobody(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(Service, "process", watched)
 
     async def play() -> None:
-        async with stage(tmp_path, RAW) as on:
+        async with live_server(tmp_path, RAW) as on:
             fakes = [await on.join(c) for c in range(CLIENTS)]
             for fake in fakes:
                 await fake.send(0, np.zeros(on.agreed.objective.size))

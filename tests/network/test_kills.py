@@ -10,20 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.network.aftermath import check
-from tests.network.grove import FLAT, Grove
-from tests.network.kills import applied_in, kill_at_random, long_case, some_seed
+from tests.network.final_checks import check
+from tests.network.process_tree import FLAT, ProcessTree
 from tests.network.processes import federation
 from tests.network.proxy import BadNetwork
+from tests.network.random_kills import applied_in, kill_at_random, long_case, some_seed
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["none", "minibatch", "local"])
 def test_a_few_kills_of_anybody_lose_nothing(mechanism: str, tmp_path: Path) -> None:
-    with Grove(federation(tmp_path, long_case(mechanism, rounds=60)), *FLAT) as grove:
-        kill_at_random(grove, random.Random(f"quick {mechanism}"), kills=8, whom="anybody")
-        grove.wait()
-        check(grove.made)
+    with ProcessTree(federation(tmp_path, long_case(mechanism, rounds=60)), *FLAT) as tree:
+        kill_at_random(tree, random.Random(f"quick {mechanism}"), kills=8, whom="anybody")
+        tree.wait()
+        check(tree.made)
 
 
 @pytest.mark.slow
@@ -46,12 +46,12 @@ def test_everybody_stops_well_when_asked_and_goes_on_later(tmp_path: Path) -> No
 @pytest.mark.slow
 def test_a_network_that_cuts_and_delays_loses_nothing(tmp_path: Path) -> None:
     rng = random.Random("bad network")
-    with Grove(federation(tmp_path, long_case("none", rounds=60)), *FLAT) as grove:
-        with BadNetwork(grove.made.port, rng) as network:
-            grove.doors["server"] = network.port
-            grove.start()
-            grove.wait()
-        check(grove.made)
+    with ProcessTree(federation(tmp_path, long_case("none", rounds=60)), *FLAT) as tree:
+        with BadNetwork(tree.made.port, rng) as network:
+            tree.doors["server"] = network.port
+            tree.start()
+            tree.wait()
+        check(tree.made)
         assert network.cuts > 10
 
 
@@ -59,19 +59,19 @@ def test_a_network_that_cuts_and_delays_loses_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mechanism", ["none", "minibatch"])
 def test_kills_on_a_network_that_cuts_and_delays_lose_nothing(mechanism: str, tmp_path: Path) -> None:
     rng = some_seed()
-    with Grove(federation(tmp_path, long_case(mechanism, rounds=400)), *FLAT) as grove:
-        with BadNetwork(grove.made.port, rng) as network:
-            grove.doors["server"] = network.port
-            kill_at_random(grove, rng, kills=50, whom="anybody")
-            grove.wait()
-        check(grove.made)
+    with ProcessTree(federation(tmp_path, long_case(mechanism, rounds=400)), *FLAT) as tree:
+        with BadNetwork(tree.made.port, rng) as network:
+            tree.doors["server"] = network.port
+            kill_at_random(tree, rng, kills=50, whom="anybody")
+            tree.wait()
+        check(tree.made)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("mechanism", ["none", "local"])
 @pytest.mark.parametrize("whom", ["server", "clients", "anybody", "several"])
 def test_fifty_kills_lose_nothing(mechanism: str, whom: str, tmp_path: Path) -> None:
-    with Grove(federation(tmp_path, long_case(mechanism, rounds=600)), *FLAT) as grove:
-        kill_at_random(grove, some_seed(), kills=50, whom=whom)
-        grove.wait()
-        check(grove.made)
+    with ProcessTree(federation(tmp_path, long_case(mechanism, rounds=600)), *FLAT) as tree:
+        kill_at_random(tree, some_seed(), kills=50, whom=whom)
+        tree.wait()
+        check(tree.made)

@@ -25,7 +25,7 @@ from crescendo.privacy.accounting.accountant import account
 from crescendo.privacy.accounting.events import Counted
 from crescendo.privacy.mechanisms.certificate import Certificate
 from tests.conformance.cases import CASES, PRIVATE, case
-from tests.network.stage import Stage, stage
+from tests.network.live_server import LiveServer, live_server
 
 DELTA = 1e-6
 LONG: dict[str, Any] = case(
@@ -134,7 +134,7 @@ def test_whoever_asks_while_an_answer_is_made_gets_that_one(tmp_path: Path, monk
     monkeypatch.setattr(status, "_status", slow)
 
     async def play() -> None:
-        async with stage(tmp_path, CASES["in step"]) as on:
+        async with live_server(tmp_path, CASES["in step"]) as on:
             first = asyncio.create_task(on.server._status_reporter.answer())
             others = [asyncio.create_task(on.server._status_reporter.answer()) for _ in range(20)]
             await asyncio.sleep(0)
@@ -146,7 +146,7 @@ def test_whoever_asks_while_an_answer_is_made_gets_that_one(tmp_path: Path, monk
     played(play)
 
 
-async def asked(on: Stage) -> dict[str, Any]:
+async def asked(on: LiveServer) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(await status_of(Endpoint(f"127.0.0.1:{on.port}"), 60))
     return found
 
@@ -154,7 +154,7 @@ async def asked(on: Stage) -> dict[str, Any]:
 @pytest.mark.slow
 def test_the_status_has_the_epsilon_of_the_rounds_that_arrived(tmp_path: Path) -> None:
     async def play() -> None:
-        async with stage(tmp_path, LONG) as on:
+        async with live_server(tmp_path, LONG) as on:
             fake = await on.join(0)
             await fake.send(0, np.zeros(on.agreed.objective.size))
             while (found := await asked(on))["clients"][0]["round"] == 0:
@@ -172,7 +172,7 @@ def test_the_status_has_the_epsilon_of_the_rounds_that_arrived(tmp_path: Path) -
 
 def test_without_a_certificate_there_is_no_epsilon(tmp_path: Path) -> None:
     async def play() -> None:
-        async with stage(tmp_path, CASES["in step"]) as on:
+        async with live_server(tmp_path, CASES["in step"]) as on:
             for client in (await asked(on))["clients"]:
                 assert (client["epsilon"], client["epsilon_is"]) == (None, None)
                 assert not client["joined"] and client["silent_seconds"] is None
@@ -182,7 +182,7 @@ def test_without_a_certificate_there_is_no_epsilon(tmp_path: Path) -> None:
 
 def test_bytes_are_counted_over_all_streams_of_a_client(tmp_path: Path) -> None:
     async def play() -> None:
-        async with stage(tmp_path, case(clients={"count": 1})) as on:
+        async with live_server(tmp_path, case(clients={"count": 1})) as on:
             size = on.agreed.objective.size
             for i in range(2):
                 fake = await on.join(0, last=i - 1)

@@ -9,7 +9,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from crescendo.logs import quiet
@@ -19,27 +18,15 @@ from crescendo.network.client.client_session import _Connection
 from crescendo.network.client.participant import Seen
 from crescendo.network.protocol.wire_messages import Goodbye
 from crescendo.network.transport.channels import Backoff, Endpoint
-from tests.conformance.cases import case
-from tests.network.stage import SOON, Fake, Stage, stage, until
-
-ONE_ROUND = case(clients={"count": 2}, schedule={"rounds": 1})
+from tests.network.live_server import ONE_ROUND, LiveServer, live_server, to_the_end, until
+from tests.network.scripted_client import SOON, ScriptedClient
 
 
-async def to_the_end(made: Stage) -> list[Fake]:
-    """Two clients that have joined, sent all there is, and heard the end."""
-    fakes = [await made.join(c) for c in (0, 1)]
-    for fake in fakes:
-        await fake.send(0, np.ones(5))
-    for fake in fakes:
-        await fake.k(1)
-    return fakes
-
-
-async def until_gone(made: Stage, *clients: int) -> None:
+async def until_gone(made: LiveServer, *clients: int) -> None:
     await until(lambda: not any(c in made.server.sessions for c in clients))
 
 
-async def come_back(made: Stage, c: int) -> Fake:
+async def come_back(made: LiveServer, c: int) -> ScriptedClient:
     """After a cut; for a moment there may be nobody."""
     fake = await made.join(c, last=0, k=1, acknowledged=made.service.durable.settled(c))
     await fake.k(1)
@@ -48,7 +35,7 @@ async def come_back(made: Stage, c: int) -> Fake:
 
 def test_a_client_whose_stream_closed_without_a_word_is_waited_for(tmp_path: Path) -> None:
     async def play() -> None:
-        async with stage(tmp_path, ONE_ROUND) as made:
+        async with live_server(tmp_path, ONE_ROUND) as made:
             one, other = await to_the_end(made)
             await one.say(Goodbye(finished=True))
             await one.closed()
@@ -66,7 +53,7 @@ def test_a_client_whose_stream_closed_without_a_word_is_waited_for(tmp_path: Pat
 
 def test_a_client_that_ends_while_it_reconnects_says_goodbye_all_the_same(tmp_path: Path) -> None:
     async def play() -> None:
-        async with stage(tmp_path, ONE_ROUND) as made:
+        async with live_server(tmp_path, ONE_ROUND) as made:
             one, other = await to_the_end(made)
             await other.say(Goodbye(finished=True))
             one.call.cancel()  # in the instant in which it heard of the end
@@ -79,7 +66,7 @@ def test_a_client_that_ends_while_it_reconnects_says_goodbye_all_the_same(tmp_pa
     asyncio.run(play())
 
 
-def nothing_to_do(made: Stage) -> Any:
+def nothing_to_do(made: LiveServer) -> Any:
     """Client 0 after its last round."""
     agreed, ignore = made.agreed, lambda *said: None
     said = dict.fromkeys(("check_alone", "welcomed", "acknowledged", "hear"), ignore)
@@ -89,8 +76,8 @@ def nothing_to_do(made: Stage) -> Any:
 
 
 @asynccontextmanager
-async def below_a_node(made: Stage, log: list[str]) -> AsyncIterator[asyncio.Task[bool]]:
-    """From here on clients of the stage join by way of an aggregator."""
+async def below_a_node(made: LiveServer, log: list[str]) -> AsyncIterator[asyncio.Task[bool]]:
+    """From here on clients of the server join by way of an aggregator."""
     up = asyncio.Event()
 
     def note(event: str, **facts: Any) -> None:
@@ -114,7 +101,7 @@ def test_an_aggregator_is_there_until_everybody_has_said_that_it_heard(tmp_path:
 
     async def play() -> None:
         log: list[str] = []
-        async with stage(tmp_path, ONE_ROUND) as made:
+        async with live_server(tmp_path, ONE_ROUND) as made:
             _, other = await to_the_end(made)
             other.call.cancel()
             await until_gone(made, 1)
@@ -135,7 +122,11 @@ def test_an_aggregator_is_there_until_everybody_has_said_that_it_heard(tmp_path:
 
 def test_the_end_goes_down_a_tree_of_aggregators(tmp_path: Path) -> None:
     async def play() -> None:
-        async with stage(tmp_path, ONE_ROUND) as made, below_a_node(made, []) as upper, below_a_node(made, []) as lower:
+        async with (
+            live_server(tmp_path, ONE_ROUND) as made,
+            below_a_node(made, []) as upper,
+            below_a_node(made, []) as lower,
+        ):
             for fake in await to_the_end(made):
                 await fake.say(Goodbye(finished=True))
             await asyncio.wait_for(made.server.all_told.wait(), SOON)
@@ -153,12 +144,12 @@ def test_an_aggregator_waits_for_a_server_that_is_started_again_and_not_for_ever
     async def play() -> None:
         log: list[str] = []
         async with AsyncExitStack() as stack:
-            async with stage(tmp_path, ONE_ROUND) as made:
+            async with live_server(tmp_path, ONE_ROUND) as made:
                 parent = made.port
                 running = await stack.enter_async_context(below_a_node(made, log))
                 one, _ = await to_the_end(made)
                 await one.say(Goodbye(finished=True))
-            async with stage(tmp_path, ONE_ROUND, port=parent) as again:
+            async with live_server(tmp_path, ONE_ROUND, port=parent) as again:
                 again.port = made.port
                 await until(lambda: log.count(f"joined 127.0.0.1:{parent}") == 2)
                 await come_back(again, 1)

@@ -27,7 +27,7 @@ from crescendo.storage.ledger.open_ledger import open_ledger
 from tests.cli.test_serve import played
 from tests.config.small import SMALL
 from tests.conformance.cases import PRIVATE, case
-from tests.network.stage import Stage, stage
+from tests.network.live_server import LiveServer, live_server
 from tests.runs.test_records_alone import agreed
 
 HEADER = "a,b,c,late\n"
@@ -43,7 +43,7 @@ SERVED: dict[str, Any] = case(
 ALLOWED: dict[str, Any] = {"epsilon": 20.0, "delta": 1e-5}
 
 
-async def joined(on: Stage, folder: Path, data: Path, log: list[dict[str, Any]]) -> Joined:
+async def joined(on: LiveServer, folder: Path, data: Path, log: list[dict[str, Any]]) -> Joined:
     return await asyncio.to_thread(
         join,
         Endpoint(f"127.0.0.1:{on.port}"),
@@ -72,7 +72,7 @@ def test_bad_records_are_counted_by_their_owner_and_the_client_goes_on(
     (tmp_path / "mine.csv").write_text(content)
 
     async def play() -> None:
-        async with stage(tmp_path / "served", SERVED) as on:
+        async with live_server(tmp_path / "served", SERVED) as on:
             log: list[dict[str, Any]] = []
             result = await joined(on, tmp_path, tmp_path / "mine.csv", log)
             assert result.last == 2 and np.isfinite(result.model).all() and on.service.durable.finished
@@ -89,7 +89,7 @@ def test_a_file_of_another_shape_costs_nothing_and_the_server_hears_nothing_of_i
     (tmp_path / "secret.csv").write_text("a,b,late\n1,2,0\n")
 
     async def play() -> None:
-        async with stage(tmp_path / "served", SERVED) as on:
+        async with live_server(tmp_path / "served", SERVED) as on:
             log: list[dict[str, Any]] = []
             with pytest.raises(Unfit, match=r"secret\.csv has 2 features and the terms say 3"):
                 await joined(on, tmp_path, tmp_path / "secret.csv", log)

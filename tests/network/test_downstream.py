@@ -25,11 +25,11 @@ from crescendo.network.transport.channels import JOIN, Endpoint
 from crescendo.storage.journal.journal_entries import Absent
 from tests.conformance.cases import case
 from tests.network import raw_streams
-from tests.network.house import RELAY, Attack, House, each, house, play, refused, waits
-from tests.network.mallory import Mallory
+from tests.network.attacks import RELAY, Attack, AttackedServer, attacked, each, refused, run_attack, waits
+from tests.network.hostile_client import HostileClient
+from tests.network.live_server import until
 from tests.network.raw_streams import End, RawStream, channel_to
-from tests.network.silence import MANY, silent_streams, until_ended
-from tests.network.stage import until
+from tests.network.silent_streams import MANY, silent_streams, until_ended
 
 FAR = case(
     run={"wire": "float32"},
@@ -43,17 +43,17 @@ FAR = case(
 class Below:
     """An aggregator in this process, the server above it, and the way to the aggregator."""
 
-    above: House
+    above: AttackedServer
     node: Node
     channel: grpc.aio.Channel
 
-    def client(self, c: int) -> Mallory:
-        return Mallory(self.channel, self.above.agreed, c)
+    def client(self, c: int) -> HostileClient:
+        return HostileClient(self.channel, self.above.agreed, c)
 
     async def finish(self, *good: int) -> None:
         """These train to the end behind the aggregator; the others are not there."""
         for c in set(range(self.above.agreed.terms.clients)) - set(good):
-            await self.above.served.put(c, Absent(c))
+            await self.above.server.put(c, Absent(c))
         async with asyncio.timeout(raw_streams.DEADLINE):
             await asyncio.gather(*(self.client(c).train() for c in good))
         self.above.check()
@@ -61,7 +61,7 @@ class Below:
 
 @asynccontextmanager
 async def below(folder: Path, raw: dict[str, Any] = FAR) -> AsyncIterator[Below]:
-    async with house(folder, raw) as above:
+    async with attacked(folder, raw) as above:
         said: asyncio.Queue[str] = asyncio.Queue()
         place, stop = Endpoint(f"127.0.0.1:{above.port}"), asyncio.Event()
         node = Node("node", place, log=lambda event, **facts: said.put_nowait(event))
@@ -111,7 +111,7 @@ async def one_that_says_much_does_not_keep_the_link_waiting_for_the_disk(folder:
     async with below(folder) as here:
         bad = here.client(0)
         await bad.join()
-        served = here.above.served
+        served = here.above.server
         assert bad.line is not None
         async with served.commit_queue.paused():  # the disk is slow
             await bad.line.say(*(void(here, i) for i in range(5)))
@@ -131,7 +131,7 @@ async def a_name_has_one_hello_on_its_way_up(folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(AggregatorRequests, "on_hello", count)
         async with below(folder) as here:
-            async with here.above.served.commit_queue.paused():  # the disk is slow
+            async with here.above.server.commit_queue.paused():  # the disk is slow
                 first = RawStream(here.channel)
                 await first.say(to_server(here.client(0).hello()))
                 await until(lambda: bool(asked))
@@ -143,7 +143,7 @@ async def a_name_has_one_hello_on_its_way_up(folder: Path) -> None:
                     assert isinstance(answer, pb.ToClient) and "come back" in answer.refusal.reason, answer
                 assert asked == ["client 0"]
             await here.finish(1, 2)
-            assert here.node.downstream._hellos == {} and 0 not in here.above.served.sessions
+            assert here.node.downstream._hellos == {} and 0 not in here.above.server.sessions
 
 
 # -- streams and memory ------------------------------------------------------------------------------------------------------
@@ -249,4 +249,4 @@ def test_an_aggregator_that_does_not_read_is_hung_up_on() -> None:
     a_liar_behind_an_aggregator_does_not_write_to_the_journal_at_will,
 )
 def test_bad_client_behind_an_aggregator(attack: Attack, tmp_path: Path) -> None:
-    play(attack, tmp_path)
+    run_attack(attack, tmp_path)

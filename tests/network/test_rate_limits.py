@@ -12,7 +12,7 @@ from crescendo.network.protocol.wire_messages import Refusal
 from crescendo.network.transport import rate_limits
 from crescendo.network.transport.rate_limits import STRUCK_OUT, TOO_OFTEN, RateLimits, TokenBucket
 from tests.conformance.cases import CASES
-from tests.network.stage import stage
+from tests.network.live_server import live_server
 
 
 class Clock:
@@ -62,7 +62,7 @@ def test_one_that_joins_again_and_again_is_told_so_and_the_others_go_on(
     monkeypatch.setattr(rate_limits, "JOIN_RATE", 1e-9)
 
     async def play() -> None:
-        async with stage(tmp_path, CASES["in step"]) as on:
+        async with live_server(tmp_path, CASES["in step"]) as on:
             for _ in range(6):
                 await on.join(0)
             _, answer = await on.say_hello(0)

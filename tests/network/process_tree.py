@@ -32,7 +32,7 @@ Name = str | int  # "server", an aggregator's name, or a client's number
 
 
 @dataclass
-class Grove:
+class ProcessTree:
     """A federation with aggregators. Use it in ``with``: nothing outlives it."""
 
     made: Federation
@@ -42,7 +42,7 @@ class Grove:
     doors: dict[str, int] = field(default_factory=dict)  # the ports where others find them: their own, or a proxy's
     nodes: dict[str, BaseProcess] = field(default_factory=dict)
 
-    def __enter__(self) -> Grove:
+    def __enter__(self) -> ProcessTree:
         self.made.__enter__()
         self.ports = {"server": self.made.port, **{name: free_port() for name in self.parents}}
         self.doors = dict(self.ports)

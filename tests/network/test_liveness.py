@@ -17,7 +17,8 @@ from crescendo.network.protocol.wire_messages import BroadcastPart, Goodbye, Pin
 from crescendo.network.server import grpc_server, liveness, session
 from crescendo.network.server.liveness import LivenessLimits, SilenceClock
 from crescendo.network.transport.channels import Backoff
-from tests.network.stage import ONES, SOON, TWO, Fake, Stage, played, stage, until
+from tests.network.live_server import ONES, TWO, LiveServer, live_server, run_async, until
+from tests.network.scripted_client import SOON, ScriptedClient
 
 # -- silence, without a clock
 
@@ -54,7 +55,7 @@ EVERY = MANNERS.ping_every
 class Alive:
     """A client that answers pings in the background, until `gone`."""
 
-    def __init__(self, fake: Fake, c: int) -> None:
+    def __init__(self, fake: ScriptedClient, c: int) -> None:
         self.fake, self.c, self.k, self.refusal, self.answers = fake, c, -1, "", True
         self._wake = asyncio.Event()
         self._reading = asyncio.create_task(self._read())
@@ -99,7 +100,7 @@ class Clock:
         self.now += 1e-6
         return self.now
 
-    async def passes(self, on: Stage, pings: int, *answering: Alive) -> None:
+    async def passes(self, on: LiveServer, pings: int, *answering: Alive) -> None:
         """So many pings go out, and these clients answer each of them."""
         for _ in range(pings):
             self.now += EVERY
@@ -113,11 +114,11 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return Clock(monkeypatch)
 
 
-async def heard(on: Stage, since: float, *clients: Alive) -> None:
+async def heard(on: LiveServer, since: float, *clients: Alive) -> None:
     await until(lambda: all(on.server.last_heard[one.c] > since for one in clients))
 
 
-async def alive(on: Stage, c: int) -> Alive:
+async def alive(on: LiveServer, c: int) -> Alive:
     return Alive(await on.join(c), c)
 
 
@@ -125,7 +126,7 @@ def test_after_a_cut_that_nobody_was_heard_in_the_first_to_be_back_does_not_go_o
     tmp_path: Path, clock: Clock
 ) -> None:
     async def play() -> None:
-        async with stage(tmp_path, TWO, MANNERS) as on:
+        async with live_server(tmp_path, TWO, MANNERS) as on:
             for c in (0, 1):
                 await on.join(c)
             await clock.passes(on, 8)  # both are cut off for twice as long as a client may be silent
@@ -139,12 +140,12 @@ def test_after_a_cut_that_nobody_was_heard_in_the_first_to_be_back_does_not_go_o
             for client in (back, also):
                 await client.gone(hang_up=False)
 
-    played(play)
+    run_async(play)
 
 
 def test_a_client_that_stays_away_holds_nothing_up_and_is_lingered_for_at_the_end(tmp_path: Path, clock: Clock) -> None:
     async def play() -> None:
-        async with stage(tmp_path, TWO, MANNERS) as on:
+        async with live_server(tmp_path, TWO, MANNERS) as on:
             away, here = await on.join(0), await alive(on, 1)
             await clock.passes(on, 3, here)
             assert not on.events("absent")
@@ -159,12 +160,12 @@ def test_a_client_that_stays_away_holds_nothing_up_and_is_lingered_for_at_the_en
             await again.gone()
             await asyncio.wait_for(on.server.all_told.wait(), SOON)
 
-    played(play)
+    run_async(play)
 
 
 def test_a_silent_client_is_absent_and_on_its_return_goes_on_where_the_others_are(tmp_path: Path, clock: Clock) -> None:
     async def play() -> None:
-        async with stage(tmp_path, TWO, MANNERS) as on:
+        async with live_server(tmp_path, TWO, MANNERS) as on:
             silent, good = await on.join(0), await alive(on, 1)
             await good.fake.send(0, ONES)
             await clock.passes(on, 6, good)
@@ -174,12 +175,12 @@ def test_a_silent_client_is_absent_and_on_its_return_goes_on_where_the_others_ar
             assert isinstance(answer, Welcome) and answer.start == 4 and answer.received == Settled(4)
             await good.gone(hang_up=False)
 
-    played(play)
+    run_async(play)
 
 
 def test_a_client_that_answers_and_never_sends_is_not_waited_for_for_ever(tmp_path: Path, clock: Clock) -> None:
     async def play() -> None:
-        async with stage(tmp_path, TWO, replace(MANNERS, hold_after=600.0)) as on:
+        async with live_server(tmp_path, TWO, replace(MANNERS, hold_after=600.0)) as on:
             here, idle = await alive(on, 0), await alive(on, 1)
             await here.fake.send(0, ONES)
             await until(lambda: not on.service.waits_for(0))
@@ -196,7 +197,7 @@ def test_a_client_that_answers_and_never_sends_is_not_waited_for_for_ever(tmp_pa
             for client in (here, back):
                 await client.gone(hang_up=False)
 
-    played(play)
+    run_async(play)
 
 
 def test_time_in_which_the_server_did_not_run_is_nobody_s_silence(
@@ -205,7 +206,7 @@ def test_time_in_which_the_server_did_not_run_is_nobody_s_silence(
     """What a client said meanwhile has arrived and is not read when the server goes on: it must not count as absent."""
 
     async def play() -> None:
-        async with stage(tmp_path, TWO, MANNERS) as on:
+        async with live_server(tmp_path, TWO, MANNERS) as on:
             here = [await alive(on, c) for c in (0, 1)]
             naps, asked = iter((EVERY, EVERY, 100 * EVERY, EVERY)), clock.now
 
@@ -223,4 +224,4 @@ def test_time_in_which_the_server_did_not_run_is_nobody_s_silence(
             for client in here:
                 await client.gone(hang_up=False)
 
-    played(play)
+    run_async(play)

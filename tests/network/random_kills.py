@@ -8,8 +8,8 @@ from typing import Any
 
 from crescendo.errors import DataError
 from tests.conformance.cases import PRIVATE, case
-from tests.network.aftermath import entries_of, pairs_in
-from tests.network.grove import Grove, Name
+from tests.network.final_checks import entries_of, pairs_in
+from tests.network.process_tree import Name, ProcessTree
 from tests.network.processes import CONTEXT, Federation
 
 AT_ONCE = 0.05  # seconds: the longest time from the sign for a kill to the kill
@@ -42,42 +42,42 @@ def applied_in(made: Federation) -> int:
         return 0  # it is being made
 
 
-def _one(grove: Grove, rng: random.Random, kinds: Callable[[Name], bool]) -> list[Name]:
-    possible = [name for name in grove.alive() if kinds(name)]
+def _one(tree: ProcessTree, rng: random.Random, kinds: Callable[[Name], bool]) -> list[Name]:
+    possible = [name for name in tree.alive() if kinds(name)]
     return [rng.choice(possible)] if possible else []
 
 
-def _mover(grove: Grove, rng: random.Random) -> list[Name]:
+def _mover(tree: ProcessTree, rng: random.Random) -> list[Name]:
     """A client that comes back somewhere else in the tree."""
-    chosen = _one(grove, rng, lambda name: isinstance(name, int))
+    chosen = _one(tree, rng, lambda name: isinstance(name, int))
     for c in chosen:
         assert isinstance(c, int)
-        grove.places[c] = rng.choice(["server", *grove.parents])
+        tree.places[c] = rng.choice(["server", *tree.parents])
     return chosen
 
 
-def _several(grove: Grove, rng: random.Random) -> list[Name]:
+def _several(tree: ProcessTree, rng: random.Random) -> list[Name]:
     """Any number of them, up to all, at one instant; they come back in any order."""
-    alive = grove.alive()
+    alive = tree.alive()
     return rng.sample(alive, rng.randint(1, len(alive)))
 
 
-VICTIMS: dict[str, Callable[[Grove, random.Random], list[Name]]] = {
-    "server": lambda grove, rng: ["server"],
-    "aggregators": lambda grove, rng: _one(grove, rng, lambda name: name in grove.parents),
-    "clients": lambda grove, rng: _one(grove, rng, lambda name: isinstance(name, int)),
-    "anybody": lambda grove, rng: _one(grove, rng, lambda name: True),
+VICTIMS: dict[str, Callable[[ProcessTree, random.Random], list[Name]]] = {
+    "server": lambda tree, rng: ["server"],
+    "aggregators": lambda tree, rng: _one(tree, rng, lambda name: name in tree.parents),
+    "clients": lambda tree, rng: _one(tree, rng, lambda name: isinstance(name, int)),
+    "anybody": lambda tree, rng: _one(tree, rng, lambda name: True),
     "movers": _mover,
     "several": _several,
 }
 
 
-def kill_at_random(grove: Grove, rng: random.Random, kills: int, whom: str) -> None:
+def kill_at_random(tree: ProcessTree, rng: random.Random, kills: int, whom: str) -> None:
     """Start everybody, and kill all along the run, each time after a random number of updates and a moment more."""
-    grove.start()
-    made = grove.made
+    tree.start()
+    made = tree.made
     updates = (made.config.schedule.rounds or 0) * len(made.names)
     for instant in sorted(rng.sample(range(updates), kills)):
         made.until(lambda at=instant: applied_in(made) >= at, f"{instant} updates")  # type: ignore[misc]
         CONTEXT.Event().wait(rng.uniform(0.0, AT_ONCE))  # an instant that nobody knows; nothing depends on which
-        grove.kill(*VICTIMS[whom](grove, rng))
+        tree.kill(*VICTIMS[whom](tree, rng))

@@ -31,12 +31,13 @@ from crescendo.network.transport import rate_limits
 from crescendo.network.transport.rate_limits import TokenBucket
 from crescendo.storage.journal.durable_server import replay
 from tests.conformance.cases import PRIVATE, case
-from tests.network.stage import ONES, TWO, Fake, played, stage
+from tests.network.live_server import ONES, TWO, live_server, run_async
+from tests.network.scripted_client import ScriptedClient
 
 
 def test_the_terms_are_shown_to_whoever_is_named_and_nothing_is_registered(tmp_path: Path) -> None:
     async def play() -> None:
-        async with stage(tmp_path, TWO) as on:
+        async with live_server(tmp_path, TWO) as on:
             fake, answer = await on.say_hello(0, digest="")
             assert isinstance(answer, Welcome) and answer.terms == on.agreed.text
             await fake.say(Goodbye("the terms ask for too much"))
@@ -46,7 +47,7 @@ def test_the_terms_are_shown_to_whoever_is_named_and_nothing_is_registered(tmp_p
             ]
             assert not on.service.durable.instances
 
-    played(play)
+    run_async(play)
 
 
 @pytest.mark.parametrize(
@@ -61,17 +62,17 @@ def test_the_terms_are_shown_to_whoever_is_named_and_nothing_is_registered(tmp_p
 )
 def test_a_hello_that_does_not_fit_is_refused_for_good(changes: dict[str, Any], reason: str, tmp_path: Path) -> None:
     async def play() -> None:
-        async with stage(tmp_path, TWO) as on:
+        async with live_server(tmp_path, TWO) as on:
             _, answer = await on.say_hello(0, **changes)
             assert isinstance(answer, Refusal) and answer.final and reason in answer.reason
             await on.join(1)
 
-    played(play)
+    run_async(play)
 
 
 def test_another_instance_of_a_name_is_refused_and_the_first_goes_on(tmp_path: Path) -> None:
     async def play() -> None:
-        async with stage(tmp_path, TWO) as on:
+        async with live_server(tmp_path, TWO) as on:
             first = await on.join(0)
             _, answer = await on.say_hello(0, instance="f" * 32)
             assert isinstance(answer, Refusal) and answer.final and "another instance" in answer.reason
@@ -79,47 +80,47 @@ def test_another_instance_of_a_name_is_refused_and_the_first_goes_on(tmp_path: P
             await first.send(0, ONES)
             await first.acknowledged(Settled(1))
 
-    played(play)
+    run_async(play)
 
 
 def test_the_newest_stream_of_a_client_counts_and_the_older_is_told(tmp_path: Path) -> None:
     async def play() -> None:
-        async with stage(tmp_path, TWO) as on:
+        async with live_server(tmp_path, TWO) as on:
             older = await on.join(0)
             await on.join(0)
             refusal = await older.hear_until(Refusal)
             assert refusal.final and "two copies" in refusal.reason
 
-    played(play)
+    run_async(play)
 
 
 def test_a_client_whose_state_is_older_than_what_it_sent_is_refused(tmp_path: Path) -> None:
     async def play() -> None:
-        async with stage(tmp_path, TWO) as on:
+        async with live_server(tmp_path, TWO) as on:
             first = await on.join(0)
             await first.send(0, ONES)
             await first.acknowledged()
             _, answer = await on.say_hello(0, last=-1)
             assert isinstance(answer, Refusal) and answer.final and "older than what it sent" in answer.reason
 
-    played(play)
+    run_async(play)
 
 
 def test_an_update_sent_twice_is_applied_once_and_acknowledged_twice(tmp_path: Path) -> None:
     async def play() -> None:
-        async with stage(tmp_path, TWO) as on:
+        async with live_server(tmp_path, TWO) as on:
             fake = await on.join(0)
             for _ in range(2):
                 await fake.send(0, ONES)
                 await fake.acknowledged(Settled(1))
             assert on.service.durable.model.tolist() == [-1.0] * 5
 
-    played(play)
+    run_async(play)
 
 
 def test_the_same_round_with_other_bytes_is_an_alarm_and_changes_nothing(tmp_path: Path) -> None:
     async def play() -> None:
-        async with stage(tmp_path, TWO) as on:
+        async with live_server(tmp_path, TWO) as on:
             fake = await on.join(0)
             await fake.send(0, ONES)
             await fake.acknowledged()
@@ -128,10 +129,10 @@ def test_the_same_round_with_other_bytes_is_an_alarm_and_changes_nothing(tmp_pat
             assert refusal.final and "other bytes" in refusal.reason and on.events("alarm")
             assert on.service.durable.model.tolist() == [-1.0] * 5
 
-    played(play)
+    run_async(play)
 
 
-async def _completes_a_round(on: Any, good: Fake, round: int) -> None:
+async def _completes_a_round(on: Any, good: ScriptedClient, round: int) -> None:
     """The good client still trains: nothing waits for what was refused."""
     await good.send(round, ONES)
     await good.k(round + 1)
@@ -142,7 +143,7 @@ async def _completes_a_round(on: Any, good: Fake, round: int) -> None:
 )
 def test_an_update_that_is_not_finite_becomes_void_and_nobody_waits_for_it(delta: Any, tmp_path: Path) -> None:
     async def play() -> None:
-        async with stage(tmp_path, TWO) as on:
+        async with live_server(tmp_path, TWO) as on:
             bad, good = await on.join(0), await on.join(1)
             await bad.send(0, delta.astype("<f8").tobytes())
             refusal = await bad.hear_until(Refusal)
@@ -150,7 +151,7 @@ def test_an_update_that_is_not_finite_becomes_void_and_nobody_waits_for_it(delta
             await _completes_a_round(on, good, 0)
             assert on.service.durable.model.tolist() == [-1.0] * 5
 
-    played(play)
+    run_async(play)
 
 
 @pytest.mark.slow
@@ -160,7 +161,7 @@ def test_an_update_longer_than_the_terms_allow_becomes_void(tmp_path: Path) -> N
     )
 
     async def play() -> None:
-        async with stage(tmp_path, private) as on:
+        async with live_server(tmp_path, private) as on:
             bad, good = await on.join(0), await on.join(1)
             longest = on.agreed.limits.longest(0, 0)
             await bad.send(0, ONES * longest)
@@ -169,13 +170,13 @@ def test_an_update_longer_than_the_terms_allow_becomes_void(tmp_path: Path) -> N
             await good.send(0, ONES * 0.9 * longest / np.sqrt(5))
             await good.k(1)
 
-    played(play)
+    run_async(play)
 
 
 @pytest.mark.parametrize("what", ["too long", "other floats", "out of turn", "other terms", "twice hello"])
 def test_a_broken_message_ends_the_stream_with_a_reason_and_the_others_go_on(what: str, tmp_path: Path) -> None:
     async def play() -> None:
-        async with stage(tmp_path, TWO) as on:
+        async with live_server(tmp_path, TWO) as on:
             bad, good = await on.join(0), await on.join(1)
             if what == "too long":
                 await bad.send(0, np.ones(6))
@@ -195,12 +196,12 @@ def test_a_broken_message_ends_the_stream_with_a_reason_and_the_others_go_on(wha
             await again.say(VoidRound(0, on.agreed.federation, on.agreed.digest))
             await _completes_a_round(on, good, 0)
 
-    played(play)
+    run_async(play)
 
 
 def test_a_client_that_keeps_breaking_the_protocol_is_asked_to_come_later(tmp_path: Path) -> None:
     async def play() -> None:
-        async with stage(tmp_path, TWO) as on:
+        async with live_server(tmp_path, TWO) as on:
             for _ in range(40):
                 bad, answer = await on.say_hello(0)
                 if isinstance(answer, Refusal):
@@ -212,46 +213,46 @@ def test_a_client_that_keeps_breaking_the_protocol_is_asked_to_come_later(tmp_pa
                 pytest.fail("it was let in for ever")
             await on.join(1)
 
-    played(play)
+    run_async(play)
 
 
 def test_a_server_put_back_from_a_backup_begins_a_new_epoch(tmp_path: Path) -> None:
     async def play() -> None:
         folder, backup = tmp_path / "served", tmp_path / "backup"
-        async with stage(folder, TWO) as on:
+        async with live_server(folder, TWO) as on:
             fake = await on.join(0)
             await fake.send(0, ONES)
             await fake.acknowledged()
         shutil.copytree(folder, backup)
-        async with stage(folder, TWO) as on:
+        async with live_server(folder, TWO) as on:
             fake = await on.join(0, last=0, acknowledged=Settled(1))
             await fake.send(1, ONES)
             await fake.acknowledged(Settled(2))
         shutil.rmtree(folder)
         backup.rename(folder)
-        async with stage(folder, TWO) as on:
+        async with live_server(folder, TWO) as on:
             fake, answer = await on.say_hello(0, last=1, acknowledged=Settled(2))
             assert isinstance(answer, Welcome) and (answer.epoch, answer.received) == (1, Settled(1))
             assert on.events("new_epoch")
             await fake.say(VoidRound(1, on.agreed.federation, on.agreed.digest))
             await fake.acknowledged(Settled(2))
 
-    played(play)
+    run_async(play)
 
 
 def test_a_server_that_is_opened_again_goes_on_bit_for_bit(tmp_path: Path) -> None:
     async def play() -> None:
-        async with stage(tmp_path, TWO) as on:
+        async with live_server(tmp_path, TWO) as on:
             fake = await on.join(0)
             await fake.send(0, ONES / 3)
             await fake.acknowledged()
             model = on.service.durable.model
-        async with stage(tmp_path, TWO) as on:
+        async with live_server(tmp_path, TWO) as on:
             assert on.service.durable.model.tobytes() == model.tobytes() == replay(tmp_path).tobytes()
             _, answer = await on.say_hello(0, last=0)
             assert isinstance(answer, Welcome) and (answer.epoch, answer.received) == (0, Settled(1))
 
-    played(play)
+    run_async(play)
 
 
 @pytest.mark.slow
@@ -267,7 +268,7 @@ def test_a_model_of_many_parts_travels_both_ways(tmp_path: Path) -> None:
     delta = np.arange(numbers, dtype=np.float32) % 1000
 
     async def play() -> None:
-        async with stage(tmp_path, large) as on:
+        async with live_server(tmp_path, large) as on:
             fake = await on.join(0)
             await fake.k(0)
             await fake.send(0, delta)
@@ -280,7 +281,7 @@ def test_a_model_of_many_parts_travels_both_ways(tmp_path: Path) -> None:
                         break
             assert np.array_equal(np.frombuffer(data, dtype="<f4"), -delta)
 
-    played(play)
+    run_async(play)
 
 
 class SlowContext:
@@ -310,7 +311,7 @@ def test_a_slow_reader_gets_only_the_newest_broadcast_and_acknowledgement() -> N
         broadcasts = [message.vector.about for message in context.written if hasattr(message, "vector")]
         assert broadcasts in ([99], [1, 99]) and len(context.written) <= 5
 
-    played(play)
+    run_async(play)
 
 
 def test_a_bucket_lets_a_burst_through_and_then_asks_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -321,9 +322,9 @@ def test_a_bucket_lets_a_burst_through_and_then_asks_to_wait(monkeypatch: pytest
 
 def test_what_happens_to_the_files_while_it_serves_is_logged(tmp_path: Path) -> None:
     async def play() -> None:
-        async with stage(tmp_path, TWO) as on:
+        async with live_server(tmp_path, TWO) as on:
             on.service.durable.notes.append("a snapshot could not be written")
             await on.join(0)
             assert [event["note"] for event in on.events("journal")] == ["a snapshot could not be written"]
 
-    played(play)
+    run_async(play)

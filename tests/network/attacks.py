@@ -1,4 +1,4 @@
-"""A server in this process that is attacked, so that a test can look inside it."""
+"""Attacks on a live server: what they need, how they are run, and how they are shown to matter (guards taken away)."""
 
 from __future__ import annotations
 
@@ -14,22 +14,20 @@ from typing import Any
 import grpc
 import pytest
 
-from crescendo.config.loading import read
-from crescendo.config.to_terms import terms_text
-from crescendo.federation.agreement import Agreement, build_terms
+from crescendo.federation.agreement import Agreement
 from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.network.protocol.tree_messages import SERVICE as TREE
 from crescendo.network.protocol.vector_parts import PART
 from crescendo.network.server.grpc_server import NetworkServer
-from crescendo.network.server.service import Service
 from crescendo.network.transport import rate_limits
 from crescendo.network.transport.security import Admit, everybody
-from crescendo.storage.journal.durable_server import DurableServer, replay
+from crescendo.storage.journal.durable_server import replay
 from crescendo.storage.journal.journal import read_records
 from crescendo.storage.journal.journal_entries import Absent, Entry, NewEpoch, Received, Summed, from_bytes
 from tests.conformance.cases import PRIVATE, case
 from tests.network import raw_streams
-from tests.network.mallory import Mallory
+from tests.network.hostile_client import HostileClient
+from tests.network.live_server import LiveServer, live_server
 from tests.network.raw_streams import End, channel_to
 
 SMALL = case(
@@ -52,17 +50,27 @@ Patch = pytest.MonkeyPatch
 
 
 @dataclass
-class House:
-    """A server in this process, and the way to it."""
+class AttackedServer:
+    """A live server over ``folder``, and a connection with none of the limits that a sound client has."""
 
     folder: Path
-    port: int
-    agreed: Agreement
-    served: NetworkServer
+    live: LiveServer
     channel: grpc.aio.Channel
 
-    def client(self, c: int, token: str = "") -> Mallory:
-        return Mallory(self.channel, self.agreed, c, token)
+    @property
+    def agreed(self) -> Agreement:
+        return self.live.agreed
+
+    @property
+    def server(self) -> NetworkServer:
+        return self.live.server
+
+    @property
+    def port(self) -> int:
+        return self.live.port
+
+    def client(self, c: int, token: str = "") -> HostileClient:
+        return HostileClient(self.channel, self.agreed, c, token)
 
     def written(self) -> list[Entry]:
         """All that is in the journal."""
@@ -77,9 +85,9 @@ class House:
     async def finish(self, *good: int) -> None:
         """The others train to the end, and the model is what the journal adds up to, bit for bit."""
         for c in set(range(self.agreed.terms.clients)) - set(good):
-            await self.served.put(c, Absent(c))
+            await self.server.put(c, Absent(c))
         training: asyncio.Future[Any] = asyncio.gather(*(self.client(c).train() for c in good))
-        failed: asyncio.Future[Any] = self.served.failed
+        failed: asyncio.Future[Any] = self.server.failed
         try:
             async with asyncio.timeout(raw_streams.DEADLINE):
                 await asyncio.wait({training, failed}, return_when=asyncio.FIRST_COMPLETED)
@@ -88,34 +96,27 @@ class House:
         finally:
             training.cancel()
             await asyncio.gather(training, return_exceptions=True)
-        assert self.served.service.durable.finished
+        assert self.server.service.durable.finished
         self.check()
 
     def check(self) -> None:
         """The server goes on, its model is what the journal adds up to, and no update is in it twice."""
-        assert not self.served.failed.done()
-        assert self.served.service.durable.model.tobytes() == replay(self.folder / "journal").tobytes()
+        assert not self.server.failed.done()
+        assert self.server.service.durable.model.tobytes() == replay(self.folder / "journal").tobytes()
         pairs = [(entry.round, entry.client) for entry in self.received() if isinstance(entry, Received)]
         assert len(set(pairs)) == len(pairs)
 
 
 @asynccontextmanager
-async def house(folder: Path, raw: dict[str, Any] = SMALL, admit: Admit = everybody) -> AsyncIterator[House]:
+async def attacked(
+    folder: Path, raw: dict[str, Any] = SMALL, admit: Admit = everybody
+) -> AsyncIterator[AttackedServer]:
     """A server over ``folder``, and a connection to it."""
-    agreed = build_terms(terms_text(read(raw)))
-    with DurableServer(folder / "journal", agreed.text, lambda text: agreed.terms, agreed.initial()) as durable:
-        served = NetworkServer(Service(durable, agreed), admit=admit)
-        try:
-            port = await served.start("127.0.0.1:0")
-            async with channel_to(port) as channel:
-                yield House(folder, port, agreed, served, channel)
-        finally:
-            if served.failed.done():
-                served.failed.exception()  # seen; else it would be printed when it is collected
-            await served.stop()
+    async with live_server(folder / "journal", raw, admit=admit) as live, channel_to(live.port) as channel:
+        yield AttackedServer(folder, live, channel)
 
 
-def play(attack: Attack, folder: Path) -> None:
+def run_attack(attack: Attack, folder: Path) -> None:
     """What an attack leaves behind is collected here, not in the midst of another test's report."""
     try:
         asyncio.run(attack(folder))
@@ -146,7 +147,7 @@ def each_without(*planted: tuple[Callable[[Patch], None], Attack]) -> pytest.Mar
 def succeeds(attack: Attack, folder: Path) -> None:
     """The attack does what it should not: so its checks can fail."""
     with pytest.raises((AssertionError, TimeoutError)):
-        play(attack, folder)
+        run_attack(attack, folder)
 
 
 @contextmanager

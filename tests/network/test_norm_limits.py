@@ -28,7 +28,8 @@ from crescendo.storage.journal.durable_server import DurableServer
 from crescendo.storage.journal.journal_entries import NewEpoch, Received
 from crescendo.worker import Worker
 from tests.conformance.cases import PRIVATE, case
-from tests.network.stage import Fake, Stage, stage, until
+from tests.network.live_server import LiveServer, live_server, until
+from tests.network.scripted_client import ScriptedClient
 
 RECORDS = 1000
 SLOTS = {"minibatch": 20, "local": 10}
@@ -169,13 +170,13 @@ def test_an_update_from_the_longest_start_is_within_the_limit_and_a_hundredfold_
 # -- behind an aggregator ------------------------------------------------------------------------------------------------
 
 
-async def _one_of_five_is_too_long(here: Stage, node: Node) -> None:
+async def _one_of_five_is_too_long(here: LiveServer, node: Node) -> None:
     agreed, size = here.agreed, here.agreed.objective.size
     limit = here.agreed.limits.longest(0, 0)
     bad = np.zeros(size)
     bad[0] = 4.9 * limit  # within the limit of the sum of five
     async with channel_to(Endpoint(f"127.0.0.1:{node.port}")) as channel:
-        fakes = [Fake(join_on(channel), agreed) for _ in range(5)]
+        fakes = [ScriptedClient(join_on(channel), agreed) for _ in range(5)]
         for c, fake in enumerate(fakes):
             about = agreed.federation, agreed.digest
             await fake.say(Hello(agreed.names[c], f"{c:032x}", *about))
@@ -193,7 +194,7 @@ async def _one_of_five_is_too_long(here: Stage, node: Node) -> None:
 def test_an_aggregator_refuses_what_is_too_long_for_one_client_though_not_for_a_sum(tmp_path: Path) -> None:
     async def play() -> None:
         raw = case(run={"wire": "float32"}, privacy={"mechanism": "minibatch", **PRIVATE})
-        async with stage(tmp_path, raw) as here:
+        async with live_server(tmp_path, raw) as here:
             log: list[str] = []
             node = Node("a", Endpoint(f"127.0.0.1:{here.port}"), log=lambda event, **facts: log.append(event))
             stop = asyncio.Event()

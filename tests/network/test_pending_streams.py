@@ -16,9 +16,9 @@ from crescendo.network.transport import pending_streams
 from crescendo.network.transport.channels import JOIN, STATUS, Endpoint, status_of
 from crescendo.network.transport.pending_streams import PendingStreams
 from tests.network import raw_streams
-from tests.network.house import RELAY, Attack, Patch, each, each_without, house, play, succeeds
+from tests.network.attacks import RELAY, Attack, Patch, attacked, each, each_without, run_attack, succeeds
 from tests.network.raw_streams import RawStream
-from tests.network.silence import MANY, silent_streams, until_ended
+from tests.network.silent_streams import MANY, silent_streams, until_ended
 
 
 class From:
@@ -59,14 +59,14 @@ def test_who_crowds_the_porch_takes_places_from_itself_only(monkeypatch: pytest.
 async def those_that_say_nothing_make_room_for_those_that_do(folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pending_streams, "SPARE", 10)
-        async with house(folder) as here:
+        async with attacked(folder) as here:
             good, late = [here.client(c) for c in (0, 1)], here.client(2)
             for client in good:
                 await client.join()
-            room = here.served._pending.room
+            room = here.server._pending.room
             async with silent_streams(here.port, JOIN, RELAY, STATUS) as silent:
                 await until_ended(silent, MANY - room)
-                assert len(here.served._pending) <= room
+                assert len(here.server._pending) <= room
                 answer = await late.join()
                 assert isinstance(answer, pb.ToClient) and answer.HasField("welcome"), answer
                 assert await status_of(Endpoint(f"127.0.0.1:{here.port}"), raw_streams.DEADLINE)
@@ -75,8 +75,8 @@ async def those_that_say_nothing_make_room_for_those_that_do(folder: Path) -> No
 
 async def one_name_does_not_fill_the_line_with_hellos(folder: Path) -> None:
     """Its streams are many, and what waits for the disk is one hello."""
-    async with house(folder) as here:
-        async with here.served.commit_queue.paused():  # the disk is slow
+    async with attacked(folder) as here:
+        async with here.server.commit_queue.paused():  # the disk is slow
             lines = [RawStream(here.channel) for _ in range(30)]
             for line in lines:
                 await line.say(to_server(here.client(0).hello()))
@@ -84,7 +84,7 @@ async def one_name_does_not_fill_the_line_with_hellos(folder: Path) -> None:
             async with asyncio.timeout(raw_streams.DEADLINE):
                 while sum(task.done() for task in heard) < len(lines) - 1:
                     await asyncio.wait([task for task in heard if not task.done()], return_when=asyncio.FIRST_COMPLETED)
-            assert len(here.served.commit_queue) <= 1
+            assert len(here.server.commit_queue) <= 1
             answers = [task.result() for task in heard if task.done()]
             assert all(isinstance(one, pb.ToClient) and "come back" in one.refusal.reason for one in answers), answers
         await asyncio.gather(*heard)
@@ -97,7 +97,7 @@ async def one_name_does_not_fill_the_line_with_hellos(folder: Path) -> None:
     one_name_does_not_fill_the_line_with_hellos,
 )
 def test_streams(attack: Attack, tmp_path: Path) -> None:
-    play(attack, tmp_path)
+    run_attack(attack, tmp_path)
 
 
 def first_come_first_served(patch: Patch) -> None:

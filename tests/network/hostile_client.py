@@ -18,7 +18,7 @@ from tests.network.raw_streams import BROKEN, End, Raw, RawStream, check_clear, 
 
 
 @dataclass
-class Mallory:
+class HostileClient:
     """A named client that knows the protocol, joins again after every refusal, and says what it likes."""
 
     channel: grpc.aio.Channel

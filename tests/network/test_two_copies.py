@@ -21,12 +21,13 @@ from crescendo.network.protocol.wire_messages import Refusal, VoidRound
 from crescendo.network.transport.channels import Backoff, Endpoint
 from crescendo.storage.journal.journal_entries import Absent, Received
 from tests.cli.test_serve import OPEN, records
-from tests.network.stage import ONES, SOON, TWO, Stage, played, stage, until
+from tests.network.live_server import ONES, TWO, LiveServer, live_server, run_async, until
+from tests.network.scripted_client import SOON
 
 NAMED: dict[str, Any] = {**TWO, "serve": {**TWO["serve"], "names": ["alice", "bob"]}}
 
 
-def joins(on: Stage, folder: Path, name: str = "client") -> asyncio.Task[Any]:
+def joins(on: LiveServer, folder: Path, name: str = "client") -> asyncio.Task[Any]:
     """A real client in a thread of its own; it ends or is refused."""
     source, policy = RecordSource(str(records(folder))), Policy.model_validate(OPEN)
     where, backoff = Endpoint(f"127.0.0.1:{on.port}"), Backoff(0.02, 0.2, give_up=SOON)
@@ -50,7 +51,7 @@ def copied(folder: Path) -> None:
 @pytest.mark.slow
 def test_of_two_copies_that_run_at_once_the_older_ends_for_good_and_says_why(tmp_path: Path) -> None:
     async def play() -> None:
-        async with stage(tmp_path / "served", TWO) as on:
+        async with live_server(tmp_path / "served", TWO) as on:
             first = joins(on, tmp_path)
             await until(lambda: on.service.durable.settled(0).below == 2)  # as far as it may go: the other is not here
             copied(tmp_path)
@@ -63,7 +64,7 @@ def test_of_two_copies_that_run_at_once_the_older_ends_for_good_and_says_why(tmp
                 await other.k(i + 1)
             assert (await second).last == 5 and not on.events("alarm")
 
-    played(play)
+    run_async(play)
 
 
 @pytest.mark.slow
@@ -79,19 +80,19 @@ def test_a_copy_that_hears_of_a_round_it_never_sent_ends_before_it_releases_one(
     monkeypatch.setattr(Participant, "_run", held)
 
     async def play() -> None:
-        async with stage(tmp_path / "served", TWO) as on:
+        async with live_server(tmp_path / "served", TWO) as on:
             client = joins(on, tmp_path)
             await until(lambda: 0 in on.server.sessions)
             await on.server.put(0, Received(0, 0, on.agreed.wire, np.ones(5).tobytes()))
             with pytest.raises(Refused, match=r"has round 0 .* another copy is at work"):
                 await client
 
-    played(play)
+    run_async(play)
 
 
 def test_the_same_round_with_other_bytes_is_an_alarm_that_names_the_client(tmp_path: Path) -> None:
     async def play() -> None:
-        async with stage(tmp_path, NAMED) as on:
+        async with live_server(tmp_path, NAMED) as on:
             fake = await on.join(1)
             await fake.send(0, ONES)
             await fake.acknowledged()
@@ -100,24 +101,24 @@ def test_the_same_round_with_other_bytes_is_an_alarm_that_names_the_client(tmp_p
             assert refusal.final and refusal.reason.startswith("bob sent round 0 before with other bytes")
             assert [facts["reason"] for facts in on.events("alarm")] == [refusal.reason]
 
-    played(play)
+    run_async(play)
 
 
 def test_a_refusal_of_another_instance_names_the_client(tmp_path: Path) -> None:
     async def play() -> None:
-        async with stage(tmp_path, NAMED) as on:
+        async with live_server(tmp_path, NAMED) as on:
             await on.join(0)
             _, answer = await on.say_hello(0, instance="f" * 32)
             assert answer.reason.startswith("alice is registered as another instance")
 
-    played(play)
+    run_async(play)
 
 
 def test_an_older_copy_is_refused_although_the_others_have_gone_far_beyond_it(tmp_path: Path) -> None:
     """What lies before the round it would go on with, it cannot judge itself: void rounds look the same."""
 
     async def play() -> None:
-        async with stage(tmp_path, NAMED) as on:
+        async with live_server(tmp_path, NAMED) as on:
             alice, bob = await on.join(0), await on.join(1)
             await alice.send(0, ONES)
             await bob.send(0, ONES)
@@ -130,14 +131,14 @@ def test_an_older_copy_is_refused_although_the_others_have_gone_far_beyond_it(tm
             assert isinstance(answer, Refusal) and answer.final
             assert "alice says that its last round is -1, but it sent round 0" in answer.reason
 
-    played(play)
+    run_async(play)
 
 
 def test_many_void_rounds_are_one_line_of_the_log(tmp_path: Path) -> None:
     long = {**NAMED, "schedule": {**NAMED["schedule"], "rounds": 200}}
 
     async def play() -> None:
-        async with stage(tmp_path, long) as on:
+        async with live_server(tmp_path, long) as on:
             await on.join(1)
             fake = await on.join(0, last=149, k=149)  # the server is an older copy
             for i in range(150):
@@ -149,4 +150,4 @@ def test_many_void_rounds_are_one_line_of_the_log(tmp_path: Path) -> None:
             [line] = on.events("void")
             assert (line["client"], line["rounds"], line["count"]) == ("alice", "0-149", 150)
 
-    played(play)
+    run_async(play)
