@@ -97,7 +97,7 @@ def join(
         from crescendo.federation.own_records import RecordSource
         from crescendo.network.client.join import check_name
         from crescendo.network.client.join import join as run
-        from crescendo.network.transport.channels import Backoff
+        from crescendo.network.transport.retry import Backoff
         from crescendo.network.transport.security import check_address
         from crescendo.objectives import read_model
 

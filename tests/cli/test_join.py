@@ -23,7 +23,8 @@ from crescendo.federation.own_records import RecordSource
 from crescendo.federation.policy import Policy
 from crescendo.network.client.join import Joined, join
 from crescendo.network.transport.certificates import make_certificates
-from crescendo.network.transport.channels import Backoff, Endpoint, Unreachable
+from crescendo.network.transport.channels import Endpoint
+from crescendo.network.transport.retry import Backoff, Unreachable
 from crescendo.network.transport.security import Authenticator, server_credentials
 from crescendo.storage.ledger.open_ledger import open_ledger
 from tests.cli.test_serve import ONE, OPEN, begun, joined, played, records

@@ -24,7 +24,8 @@ from crescendo.federation.own_records import RecordSource
 from crescendo.federation.policy import Policy
 from crescendo.network.client.join import CANNOT, Joined, join
 from crescendo.network.server.liveness import LivenessLimits
-from crescendo.network.transport.channels import Backoff, Endpoint
+from crescendo.network.transport.channels import Endpoint
+from crescendo.network.transport.retry import Backoff
 from tests.conformance.cases import PRIVATE, case
 from tests.network.live_server import LiveServer, live_server
 from tests.network.processes import free_port

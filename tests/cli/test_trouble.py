@@ -11,8 +11,9 @@ import pytest
 from crescendo.cli.addresses import listening, place
 from crescendo.network.aggregator.node import aggregate
 from crescendo.network.transport.certificates import make_certificates
-from crescendo.network.transport.channels import Backoff, Endpoint, Unreachable, Unrecoverable
+from crescendo.network.transport.channels import Endpoint
 from crescendo.network.transport.error_translation import CONNECTING, UNRECOVERABLE
+from crescendo.network.transport.retry import Backoff, Unreachable, Unrecoverable
 from crescendo.network.transport.security import Authenticator, server_credentials
 from tests.cli.test_join import Told, joins, nowhere
 from tests.cli.test_serve import ONE, played

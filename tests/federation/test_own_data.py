@@ -16,7 +16,8 @@ from crescendo.federation.agreement import Agreement, build_terms
 from crescendo.federation.own_records import Own, RecordSource, own_records
 from crescendo.federation.policy import Policy
 from crescendo.network.client.join import join
-from crescendo.network.transport.channels import Backoff, Endpoint
+from crescendo.network.transport.channels import Endpoint
+from crescendo.network.transport.retry import Backoff
 from tests.cli.test_serve import ONE, OPEN, played
 from tests.conformance.cases import PRIVATE
 from tests.network.live_server import live_server

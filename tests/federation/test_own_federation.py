@@ -21,7 +21,8 @@ from crescendo.federation.own_model import servers_copy, with_copy
 from crescendo.federation.own_records import RecordSource, own_records
 from crescendo.federation.policy import Policy
 from crescendo.network.client.join import COPY, Joined, join
-from crescendo.network.transport.channels import Backoff, Endpoint
+from crescendo.network.transport.channels import Endpoint
+from crescendo.network.transport.retry import Backoff
 from crescendo.objectives import OwnModel, read_model
 from crescendo.storage.ledger.open_ledger import open_ledger
 from tests.conformance.cases import OWN_MODEL, PRIVATE, case, own

@@ -16,7 +16,7 @@ def run_aggregator(parent: int, port: int, name: str, log: str, certs: Path | No
     from crescendo.errors import CrescendoError
     from crescendo.logs import JsonLog
     from crescendo.network.aggregator.node import aggregate
-    from crescendo.network.transport.channels import Backoff
+    from crescendo.network.transport.retry import Backoff
 
     with Path(log).open("a") as out, JsonLog(out) as said:
         try:

@@ -79,7 +79,8 @@ def run_client(client: Client) -> None:
     from crescendo.federation.policy import Policy
     from crescendo.logs import JsonLog
     from crescendo.network.client.join import join
-    from crescendo.network.transport.channels import Backoff, Endpoint
+    from crescendo.network.transport.channels import Endpoint
+    from crescendo.network.transport.retry import Backoff
     from crescendo.objectives import read_model
     from crescendo.privacy.mechanisms.noise import SeededSource
 

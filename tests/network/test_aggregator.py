@@ -49,7 +49,7 @@ def run_secured(what: str, folder: Path, port: int, certs: Path, log: Path) -> N
     from crescendo.federation.policy import Policy
     from crescendo.logs import JsonLog
     from crescendo.network.client.join import join
-    from crescendo.network.transport.channels import Backoff
+    from crescendo.network.transport.retry import Backoff
     from crescendo.runs.serving import serve_file
 
     address = f"127.0.0.1:{port}"

@@ -16,7 +16,7 @@ from crescendo.core.messages import Settled
 from crescendo.network.protocol.wire_messages import BroadcastPart, Goodbye, Ping, Pong, Refusal, Welcome, from_server
 from crescendo.network.server import grpc_server, liveness, session
 from crescendo.network.server.liveness import LivenessLimits, SilenceClock
-from crescendo.network.transport.channels import Backoff
+from crescendo.network.transport.retry import Backoff
 from tests.network.live_server import ONES, TWO, LiveServer, live_server, run_async, until
 from tests.network.scripted_client import SOON, ScriptedClient
 

@@ -17,7 +17,8 @@ from crescendo.network.aggregator.node import Node
 from crescendo.network.client.client_session import _Connection
 from crescendo.network.client.participant import Seen
 from crescendo.network.protocol.wire_messages import Goodbye
-from crescendo.network.transport.channels import Backoff, Endpoint
+from crescendo.network.transport.channels import Endpoint
+from crescendo.network.transport.retry import Backoff
 from tests.network.live_server import ONE_ROUND, LiveServer, live_server, to_the_end, until
 from tests.network.scripted_client import SOON, ScriptedClient
 

@@ -18,7 +18,8 @@ from crescendo.federation.policy import Policy
 from crescendo.network.client.join import join
 from crescendo.network.client.participant import Participant
 from crescendo.network.protocol.wire_messages import Refusal, VoidRound
-from crescendo.network.transport.channels import Backoff, Endpoint
+from crescendo.network.transport.channels import Endpoint
+from crescendo.network.transport.retry import Backoff
 from crescendo.storage.journal.journal_entries import Absent, Received
 from tests.cli.test_serve import OPEN, records
 from tests.network.live_server import ONES, TWO, LiveServer, live_server, run_async, until

@@ -20,7 +20,8 @@ from crescendo.federation.agreement import build_terms
 from crescendo.federation.own_records import RecordSource, Unfit, own_records
 from crescendo.federation.policy import Policy
 from crescendo.network.client.join import CANNOT, Joined, join
-from crescendo.network.transport.channels import Backoff, Endpoint
+from crescendo.network.transport.channels import Endpoint
+from crescendo.network.transport.retry import Backoff
 from crescendo.privacy.mechanisms.admission import enough_declared, most_records
 from crescendo.runs.simulate import simulate
 from crescendo.storage.ledger.open_ledger import open_ledger

@@ -38,7 +38,7 @@ ANSWER_TIMEOUT = 60.0  # seconds in which the server has to answer a hello
 
 @dataclass(eq=False)
 class PendingHello:
-    """A hello that waits for the server's answer, and who waits for it: a stream, an aggregator below, or nobody any more."""
+    """A hello that waits for the server's answer, and who waits for it: a stream, an aggregator below, or none any more."""
 
     hello: Hello
     waiting: asyncio.Future[DownstreamSession | Refusal] | AggregatorSession | None
@@ -95,7 +95,7 @@ class Downstream:
     # -- what the parent says ------------------------------------------------------------------------------------------
 
     def ping(self, number: int) -> tuple[int, ...]:
-        """Ping everybody below; the clients that were heard since the last time."""
+        """Ping every session below; the clients that were heard since the last time."""
         for writer in (*self.sessions.values(), *self._aggregators.links):
             writer.send(Ping(number))
         heard, self._heard = tuple(sorted(self._heard)), set()
@@ -133,7 +133,7 @@ class Downstream:
             # entered now, or a broadcast that follows at once would pass it by
             waiting.set_result(message if isinstance(message, Refusal) else self._enter(message, pending.hello))
         elif isinstance(message, Welcome) and waiting is None and c not in self.sessions:
-            self._upstream.send(Below(name))  # nobody waits for it any more
+            self._upstream.send(Below(name))  # no stream waits for it any more
         elif link is not None:
             if isinstance(message, Welcome):
                 self.behind[c] = link
@@ -331,7 +331,7 @@ class Downstream:
         self._heard.update(c for c in clients if self.behind.get(c) is link)
 
     def on_link_end(self, link: AggregatorSession) -> None:
-        """An aggregator below has gone, and everybody behind it."""
+        """An aggregator below has gone, and every client behind it."""
         agreement, core = self._node.agreement, self._node.core
         if agreement is None or core is None:
             return

@@ -25,7 +25,8 @@ from crescendo.network.protocol.wire_messages import Ping, Refusal, Welcome
 from crescendo.network.server.client_streams import TryLater
 from crescendo.network.server.encoded_broadcasts import EncodedBroadcast
 from crescendo.network.server.serve import Listening
-from crescendo.network.transport.channels import Backoff, Endpoint, StreamBroken, listen
+from crescendo.network.transport.channels import Endpoint, StreamBroken, listen
+from crescendo.network.transport.retry import Backoff
 from crescendo.network.transport.security import Admit, everybody
 from crescendo.network.transport.shutdown import ShutdownRequest, shutdown_on_signals
 from crescendo.network.transport.stream_writer import CLOSE_TIMEOUT

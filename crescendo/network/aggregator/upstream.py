@@ -12,7 +12,7 @@ import grpc.aio
 
 from crescendo.core.messages import Sum, Word
 from crescendo.core.vectors import decode, encode
-from crescendo.errors import PeerError, Refused
+from crescendo.errors import Refused
 from crescendo.network.protocol import tree_pb2 as pb
 from crescendo.network.protocol.tree_messages import (
     RELAY,
@@ -27,8 +27,9 @@ from crescendo.network.protocol.tree_messages import (
 from crescendo.network.protocol.vector_parts import Assembly
 from crescendo.network.protocol.wire_messages import Refusal
 from crescendo.network.server.encoded_broadcasts import EncodedBroadcast
-from crescendo.network.transport.channels import Backoff, Endpoint, StreamBroken, Unrecoverable, channel_to
+from crescendo.network.transport.channels import Endpoint, StreamBroken, channel_to, read_from
 from crescendo.network.transport.error_translation import is_unrecoverable, reason_of
+from crescendo.network.transport.retry import BROKEN, Backoff, Unrecoverable
 
 if TYPE_CHECKING:
     from crescendo.network.aggregator.node import Node
@@ -57,7 +58,7 @@ class Upstream:
         return self._queue is not None and self._queue.qsize() < MAX_QUEUED_UP
 
     def send(self, message: FromNode | Sum) -> None:
-        """Queue a message to the parent; while the stream is down it is dropped, since nobody waits for it."""
+        """Queue a message to the parent; while the stream is down it is dropped: clients say it again when they come back."""
         if self._queue is not None:
             self._queue.put_nowait(message)
             if not self.is_free:
@@ -83,12 +84,14 @@ class Upstream:
         while True:
             try:
                 await self._one_stream()
-            except (StreamBroken, grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
+            except BROKEN as error:
                 if self._node.is_over:
                     return
                 if self.is_up:
                     waits, gone = self._backoff.waits(), time.monotonic()
-                if self._node.agreement is None and is_unrecoverable(error):  # as for a client: nobody has answered yet
+                if self._node.agreement is None and is_unrecoverable(
+                    error
+                ):  # as for a client: no parent has answered yet
                     raise Unrecoverable(self._parent.address, reason_of(error)) from None
                 wait = next(waits)
                 log("disconnected", parent=self._parent.address, reason=reason_of(error), again_in=round(wait, 2))
@@ -130,13 +133,7 @@ class Upstream:
                 call.cancel()
 
     async def _read(self, call: Any) -> Any:
-        raw = await call.read()
-        if raw is grpc.aio.EOF:
-            raise StreamBroken(await call.details() or "the parent closed the stream")
-        try:
-            message = from_parent(raw)
-        except PeerError as error:
-            raise StreamBroken(str(error)) from None
+        message = await read_from(call, from_parent, "parent")
         if isinstance(message, Refusal):
             if message.final:
                 raise Refused(f"the parent refuses: {message.reason}")

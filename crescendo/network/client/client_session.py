@@ -1,8 +1,8 @@
 """A client on the network: one long-lived stream, made again whenever it breaks.
 
-First it asks what the terms are (`asking`). The caller checks them, signs them off or declines. Then `take_part`: the stream and
-the worker side by side until the run is over, somebody stops it, or the server refuses for good. Nothing here decides about
-rounds or bytes: that is the `Participant`.
+The client has asked for the terms (`terms_request`), checked them and signed them off. `take_part` runs the stream and the worker
+side by side until the run is over, the client is stopped, or the server refuses for good. Nothing here decides about rounds or
+bytes: that is the `Participant`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from crescendo.core.vectors import decode
 from crescendo.errors import Refused
 from crescendo.logs import Log, quiet
 from crescendo.network.client.participant import Participant
-from crescendo.network.client.terms_request import check_refusal, facts_of, read, stopped
+from crescendo.network.client.terms_request import check_refusal
 from crescendo.network.protocol.vector_parts import Assembly
 from crescendo.network.protocol.wire_messages import (
     Ack,
@@ -32,23 +32,16 @@ from crescendo.network.protocol.wire_messages import (
     Pong,
     VoidRound,
     Welcome,
+    from_server,
     to_server,
     update_parts,
 )
-from crescendo.network.transport.channels import (
-    Attempts,
-    Backoff,
-    Endpoint,
-    StreamBroken,
-    TurnedAway,
-    channel_to,
-    join_on,
-)
-from crescendo.network.transport.error_translation import reason_of
+from crescendo.network.transport.channels import Endpoint, channel_to, join_on, read_from
+from crescendo.network.transport.retry import BROKEN, Backoff, Retries
 from crescendo.network.transport.wording import ranges
 from crescendo.storage.ledger.open_ledger import Lost, Release
 
-PARTING = 30.0  # seconds in which the server has to close the stream, which says that it has read the goodbye
+GOODBYE_TIMEOUT = 30.0  # seconds in which the server has to close the stream, which says that it has read the goodbye
 
 
 async def take_part(
@@ -56,14 +49,14 @@ async def take_part(
 ) -> None:
     """Take part until the run is over or ``stop`` is set; what is done by then is on disk."""
     loop, over = asyncio.get_running_loop(), asyncio.Event()
-    talk = _Connection(endpoint, participant, instance, log, over)
+    connection = _Connection(endpoint, participant, instance, log, over)
 
     def tell(done: Release | Lost) -> None:
-        loop.call_soon_threadsafe(talk.released, done)
+        loop.call_soon_threadsafe(connection.released, done)
 
     with concurrent.futures.ThreadPoolExecutor(1, "worker") as pool:
         working = loop.run_in_executor(pool, participant.work, tell)
-        talking = asyncio.create_task(_keep_talking(talk, backoff, log))
+        talking = asyncio.create_task(_keep_connected(connection, backoff, log))
         stopping = asyncio.create_task(stop.wait())
         try:
             first: set[asyncio.Future[Any]] = {working, talking, stopping}
@@ -81,26 +74,22 @@ async def take_part(
             await asyncio.gather(talking, stopping, return_exceptions=True)
 
 
-async def _keep_talking(talk: _Connection, backoff: Backoff, log: Log) -> None:
+async def _keep_connected(connection: _Connection, backoff: Backoff, log: Log) -> None:
     """One stream after the other; returns when the run is over."""
-    attempts = Attempts(backoff, talk.endpoint.address)
-    while not talk.over.is_set():
+    retries = Retries(backoff, connection.endpoint.address, log)
+    while not connection.over.is_set():
         try:
-            await talk.one_stream()
-        except (StreamBroken, grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
-            if talk.over.is_set():
+            await connection.one_stream()
+        except BROKEN as error:
+            if connection.over.is_set():
                 return
-            if talk.was_welcome:
-                attempts.reached()
-            wait = attempts.failed(reason_of(error))
-            facts = facts_of(attempts, error, wait)
-            log("sent_away", **facts) if isinstance(error, TurnedAway) else log("disconnected", **facts)
-            if await stopped(talk.over, wait):
-                return
+            if connection.was_welcome:
+                retries.reached()
+            await retries.wait(error, "disconnected", connection.over)
 
 
 class _Connection:
-    """The conversation with the server over one stream after the other."""
+    """The streams to the server, one after the other."""
 
     def __init__(
         self, endpoint: Endpoint, participant: Participant, instance: str, log: Log, over: asyncio.Event
@@ -119,7 +108,7 @@ class _Connection:
             self._outgoing.put_nowait(void if isinstance(done, Lost) else done)
 
     async def one_stream(self) -> None:
-        """Talk until the stream breaks (`StreamBroken`) or the run is over."""
+        """One stream, until it breaks (`StreamBroken`) or the run is over."""
         agreed, seen, self.was_welcome = self._participant.agreement, self._participant.seen, False
         async with channel_to(self.endpoint) as channel:
             call = join_on(channel)
@@ -143,7 +132,7 @@ class _Connection:
                     reading.result()
                 if self.over.is_set():  # said in so many words: a stream that is cut looks like one that was closed
                     self._put(Goodbye(finished=True))
-                    await asyncio.wait({reading}, timeout=PARTING)
+                    await asyncio.wait({reading}, timeout=GOODBYE_TIMEOUT)
             finally:
                 self._outgoing = None
                 for task in (reading, ending):
@@ -157,7 +146,7 @@ class _Connection:
         writing: asyncio.Task[None] | None = None
         try:
             while True:
-                message = await read(call)
+                message = await read_from(call, from_server)
                 if writing is not None and writing.done():
                     writing.result()
                 if isinstance(message, Welcome):

@@ -24,7 +24,8 @@ from crescendo.logs import Log, quiet
 from crescendo.network.client.client_session import take_part
 from crescendo.network.client.participant import Participant, Seen
 from crescendo.network.client.terms_request import ask
-from crescendo.network.transport.channels import Backoff, Endpoint, Unreachable
+from crescendo.network.transport.channels import Endpoint
+from crescendo.network.transport.retry import Backoff, Unreachable
 from crescendo.network.transport.shutdown import ShutdownRequest, shutdown_on_signals
 from crescendo.objectives import ModelFile
 from crescendo.privacy.accounting.book import Account, Promise, tight
@@ -36,8 +37,8 @@ from crescendo.privacy.mechanisms.noise import SystemSource
 from crescendo.storage.ledger.open_ledger import Ledger, open_ledger
 from crescendo.worker import Worker
 
-# What a server is told. Why a ledger does not allow terms (too little left, another federation is open, too many offers) is
-# nobody's business but the client's own, and so is why its machine fails.
+# What a server is told. Why a ledger does not allow terms (too little left, another federation is open, too many offers) stays
+# with the client, and so does why its machine fails.
 COPY = "this client has no copy of the model that the terms describe"
 CANNOT = "this client cannot take part in these terms now; its own log says why"
 """What a server hears whether the ledger, the records or this machine is the reason: it must not tell which."""

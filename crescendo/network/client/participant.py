@@ -129,8 +129,8 @@ class Participant:
     def check_alone(self, received: Settled, start: int | None = None) -> None:
         """Refuse to go on if the server has rounds of this client that its ledger lacks: an older copy, or one of two at work.
 
-        Between the last round and ``start`` (else that of the welcome) rounds were settled because nobody waited for them, and
-        show nothing: of those the server, which knows the last round that it received, is the judge.
+        Between the last round and ``start`` (else that of the welcome) rounds were settled because the server did not wait for them,
+        and show nothing: of those the server, which knows the last round that it received, is the judge.
         """
         plan, first = self._plan, max(self.last + 1, self._start if start is None else start)
         ahead = min(max(received.below, max(received.beyond, default=-1) + 1), len(plan))
@@ -186,7 +186,7 @@ class Participant:
     # -- for the worker ------------------------------------------------------------------------------------------------
 
     def work(self, tell: Callable[[Release | Lost], None], ended: Callable[[], None] = lambda: None) -> None:
-        """Work until stopped or until the run is over. ``tell`` is told of each release, or void round, once it is on disk."""
+        """Work until stopped or until the run is over. ``tell`` gets each release, or void round, once it is on disk."""
         try:
             while (todo := self._next()) is not None:
                 done = self._attempt(todo)
@@ -242,7 +242,7 @@ class Participant:
         try:
             self._run(todo)
             return self._release() if self._worker.round_is_full else None
-        except BaseException as error:  # a model of somebody's own may even call sys.exit
+        except BaseException as error:  # a user's own model may even call sys.exit
             event = self._plan[todo.round]
             if event is None or not event.sigma or self._ledger.is_closed:
                 raise  # without privacy; or a write failed: that is the disk's doing, and nothing was sent

@@ -1,4 +1,4 @@
-"""What a client says first on a stream, `ask`: what are the terms? And what asking has in common with taking part."""
+"""Terms request: a client asks the server for its terms, before it joins, and may decline them."""
 
 from __future__ import annotations
 
@@ -11,24 +11,16 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from crescendo.errors import PeerError, Refused
+from crescendo.errors import Refused
 from crescendo.logs import Log, quiet
 from crescendo.network.protocol.wire_messages import Goodbye, Hello, Refusal, Welcome, from_server, to_server
-from crescendo.network.transport.channels import (
-    Attempts,
-    Backoff,
-    Endpoint,
-    StreamBroken,
-    TurnedAway,
-    Unrecoverable,
-    channel_to,
-    join_on,
-)
+from crescendo.network.transport.channels import Endpoint, StreamBroken, TurnedAway, channel_to, join_on, read_from
 from crescendo.network.transport.error_translation import is_unrecoverable, reason_of
+from crescendo.network.transport.retry import BROKEN, Backoff, Retries, Unrecoverable
 
 
 class TermsOffer:
-    """A stream on which the server was asked for its terms; nobody has joined yet."""
+    """A stream on which the server has sent its terms; the client has not joined yet."""
 
     def __init__(self, call: Any, welcome: Welcome) -> None:
         self._call, self.welcome = call, welcome
@@ -47,19 +39,19 @@ async def ask(
 ) -> AsyncIterator[TermsOffer | None]:
     """The server's terms, as soon as it can be reached; None if stopped before, `Unreachable` if given up.
 
-    Whoever asks has an instance id that is drawn for this question: a server learns a lasting one from those who join it.
+    The client draws an instance id for this request alone: a server learns the lasting one only of clients that join.
 
-    Before anybody has answered, what no attempt can mend is a mistake of whoever typed the command: it ends here. Later it may be
-    somebody else's, who mends it, so `take_part` goes on trying.
+    What no attempt can mend, such as a wrong certificate, ends here, as a mistake in the command: no server has answered yet.
+    Once one has, the mistake may be the operator's, who mends it, so `take_part` goes on trying.
     """
-    attempts = Attempts(backoff, endpoint.address)
+    retries = Retries(backoff, endpoint.address, log)
     while True:
         try:
             async with channel_to(endpoint) as channel:
                 call = join_on(channel)
                 try:
                     await call.write(to_server(Hello(name, secrets.token_hex(16), token=endpoint.token)))
-                    answer = await _until(read(call), stop)
+                    answer = await _until(read_from(call, from_server), stop)
                     if answer is None or isinstance(answer, Welcome):
                         yield None if answer is None else TermsOffer(call, answer)
                         return
@@ -67,26 +59,12 @@ async def ask(
                     raise StreamBroken("the server spoke out of turn")
                 finally:
                     call.cancel()
-        except (StreamBroken, grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
+        except BROKEN as error:
             if is_unrecoverable(error):
                 raise Unrecoverable(endpoint.address, reason_of(error)) from None
-            wait = attempts.failed(reason_of(error))
-            facts = facts_of(attempts, error, wait)
-            log("sent_away", **facts) if isinstance(error, TurnedAway) else log("unreachable", **facts)
-        if await stopped(stop, wait):
-            yield None
-            return
-
-
-async def read(call: Any) -> Any:
-    """The next message. What a sound server would not send is refused before anybody looks at it."""
-    raw = await call.read()
-    if raw is grpc.aio.EOF:
-        raise StreamBroken(await call.details() or "the server closed the stream")
-    try:
-        return from_server(raw)
-    except PeerError as error:
-        raise StreamBroken(str(error)) from None
+            if await retries.wait(error, "unreachable", stop):
+                yield None
+                return
 
 
 def check_refusal(answer: Any, log: Log) -> None:
@@ -98,19 +76,6 @@ def check_refusal(answer: Any, log: Log) -> None:
     log("refused", reason=answer.reason, final=answer.final, round=answer.round)
     if answer.final:
         raise Refused(f"the server refuses: {answer.reason}")
-
-
-def facts_of(attempts: Attempts, error: Exception, wait: float) -> dict[str, Any]:
-    """What is known about an attempt that has failed."""
-    without = round(attempts.without, 1)
-    return {"server": attempts.address, "reason": reason_of(error), "without_it": without, "again_in": round(wait, 2)}
-
-
-async def stopped(stop: asyncio.Event, wait: float) -> bool:
-    """Wait; whether ``stop`` was set meanwhile."""
-    with suppress(TimeoutError):
-        await asyncio.wait_for(stop.wait(), wait)
-    return stop.is_set()
 
 
 async def _until(reading: Any, stop: asyncio.Event) -> Any:

@@ -2,7 +2,7 @@
 
 Protobuf copies a field of bytes three or four times each way, which at ten million floats costs as much as the rest. In our
 messages the floats are the last field of the last field, so they can be cut off, and the small rest left to protobuf. What
-is not laid out like that is protobuf's wholly: any sound message can be read, whoever wrote it.
+is not laid out like that is protobuf's wholly: any sound message can be read, whatever wrote it.
 
 Updates and broadcasts have the same layout: field 2 of the message, in it the vector as field 3, in it the data as field 6.
 """

@@ -342,7 +342,7 @@ def _text(what: str, text: str, longest: int) -> str:
 
 
 def _reason(text: str) -> str:
-    """For people to read: whatever it holds, it steers nobody's terminal."""
+    """For people to read: whatever it holds, it steers no terminal."""
     return cleaned(_text("reason", text, TEXT))
 
 

@@ -1,4 +1,4 @@
-"""``GET /healthz``: one line of JSON for whoever watches the process; nothing else is served there."""
+"""Health: ``GET /healthz`` answers with one line of JSON about the process, for a monitor; nothing else is served there."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOTHING_HERE = "there is nothing here; this port answers GET /healthz and nothin
 
 
 def check_health(address: str) -> None:
-    """Whoever reaches it may ask, in the clear: so it stays on this machine, with certificates too."""
+    """It answers every request, in the clear: so it stays on this machine, with certificates too."""
     host_and_port(address)
     if address.startswith("unix:") or not is_loopback(address):
         raise UsageError(
@@ -40,7 +40,7 @@ async def serve_health(address: str, facts: Callable[[], dict[str, Any]]) -> asy
             writer.write(b"Content-Length: %d\r\n\r\n" % len(body) + body)
             await asyncio.wait_for(writer.drain(), PATIENCE)
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            pass  # whoever asked is gone, or never asked
+            pass  # the monitor is gone, or never asked
         finally:
             writer.close()
 

@@ -73,7 +73,7 @@ def serve(
 ) -> Served:
     """Serve until every client that takes part has heard of the end, ``linger`` seconds after it, or until a signal.
 
-    Nobody waits for the clients in ``late`` until they come. ``asked`` is kept beside the terms: what they were made from.
+    Rounds do not wait for the clients in ``late`` until they come. ``asked`` is kept beside the terms: what they were made from.
     """
     state.mkdir(parents=True, exist_ok=True)
     present = [c for c, name in enumerate(agreed.names) if name not in late]
@@ -173,7 +173,7 @@ def _check_folder(state: Path) -> None:
 
 
 def _check_free(listening: Listening) -> None:
-    """Refuse addresses that are taken before anything is written; nobody is let in yet."""
+    """Refuse addresses that are taken before anything is written; no client is let in yet."""
     with ExitStack() as held:
         for address in (listening.address, listening.health):
             if address is not None:

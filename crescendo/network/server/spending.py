@@ -1,6 +1,6 @@
 """What the clients of a served federation have spent, for people who look at its status.
 
-The tight accountant takes a second or so for a plan of some thousand rounds, so it runs only when somebody asks, in a thread, and
+The tight accountant takes a second or so for a plan of some thousand rounds, so it runs only on request, in a thread, and
 not for every round: the rounds that arrived are rounded up to a mark, by at most a sixteenth, and each mark is accounted for
 once. Epsilon grows with the rounds, so what a mark costs is never less than what was spent. Until the tight number is there, the
 bound by Renyi divergence stands for it, and says so.
@@ -106,7 +106,7 @@ class SpendingTracker:
         try:
             self._tighten_some()
         finally:
-            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            with suppress(RuntimeError):  # the loop is closed: no request waits any more
                 loop.call_soon_threadsafe(idle.set)
 
     def _tighten_some(self) -> None:

@@ -1,12 +1,9 @@
-"""How both sides reach each other: channels, their options, and how long to wait before trying again."""
+"""Channels: how both sides reach each other, with which options, and the calls of a client."""
 
 from __future__ import annotations
 
 import asyncio
-import math
-import random
-import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +12,7 @@ import grpc
 import grpc.aio
 from google.protobuf.message import DecodeError
 
-from crescendo.errors import UsageError
+from crescendo.errors import PeerError
 from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.network.protocol.vector_parts import PART
 from crescendo.network.protocol.wire_messages import SERVICE, TERMS
@@ -57,18 +54,7 @@ class StreamBroken(Exception):
 
 
 class TurnedAway(StreamBroken):
-    """Whoever answers has no use for this stream now, and says why; one may come back."""
-
-
-class Unreachable(UsageError):
-    """The server was not reached for as long as one was told to try."""
-
-
-class Unrecoverable(Unreachable):
-    """What answers is not the server that was meant, or nothing that we can speak to: to try again would not help."""
-
-    def __init__(self, address: str, why: str) -> None:
-        super().__init__(f"the server at {address} cannot be spoken to: {why}")
+    """The server has no use for this stream now, and says why; the client may come back."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +106,17 @@ def join_on(channel: grpc.aio.Channel) -> Any:
     )()
 
 
+async def read_from(call: Any, parse: Callable[[Any], Any], who: str = "server") -> Any:
+    """The next message on a stream. What a sound peer would not send is refused before anything uses it."""
+    raw = await call.read()
+    if raw is grpc.aio.EOF:
+        raise StreamBroken(await call.details() or f"the {who} closed the stream")
+    try:
+        return parse(raw)
+    except PeerError as error:
+        raise StreamBroken(str(error)) from None
+
+
 async def status_of(endpoint: Endpoint, timeout: float) -> str:
     """What the server says about itself, as JSON."""
     async with channel_to(endpoint) as channel:
@@ -130,52 +127,3 @@ async def status_of(endpoint: Endpoint, timeout: float) -> str:
         )
         reply = await ask(pb.StatusRequest(token=endpoint.token), timeout=timeout)
         return str(reply.json)
-
-
-@dataclass(frozen=True)
-class Backoff:
-    """Seconds before the next attempt: doubled each time from ``first`` up to ``most``, and spread by half.
-
-    After ``give_up`` seconds without the server comes one last attempt. Servers come back after days, so nobody gives up unasked.
-    """
-
-    first: float = 0.2
-    most: float = 10.0
-    give_up: float = math.inf
-
-    def __post_init__(self) -> None:
-        if not self.give_up >= 0:
-            raise UsageError(f"--give-up-after must be a number of seconds from 0 on, got {self.give_up:g}")
-
-    def waits(self) -> Iterator[float]:
-        wait = self.first
-        while True:
-            yield wait * random.uniform(0.5, 1.5)
-            wait = min(self.most, 2 * wait)
-
-
-class Attempts:
-    """Attempts to reach the server, counted from when it was last there."""
-
-    def __init__(self, backoff: Backoff, address: str) -> None:
-        self._backoff, self.address = backoff, address
-        self.reached()
-
-    def reached(self) -> None:
-        """The server was there just now."""
-        self._waits, self._since = self._backoff.waits(), time.monotonic()
-
-    @property
-    def without(self) -> float:
-        """Seconds without the server."""
-        return time.monotonic() - self._since
-
-    def failed(self, why: str) -> float:
-        """An attempt has failed: how long to wait before the next; `Unreachable` if there is to be none."""
-        left = self._backoff.give_up - self.without
-        if left <= 0:
-            raise Unreachable(
-                f"gave up after {self.without:.0f} s without the server at {self.address} ({why}); what is done is kept, so "
-                f"the same command goes on"
-            )
-        return min(next(self._waits), left)

@@ -9,7 +9,7 @@ import grpc.aio
 
 from crescendo.federation.peer_text import cleaned
 
-LONGEST = 300  # of what somebody else wrote
+LONGEST = 300  # of what the other side wrote
 
 # Of a connection that was never made; the first that fits. Those in UNRECOVERABLE come again however often one tries.
 CONNECTING = {
@@ -61,7 +61,7 @@ def reason_of(error: BaseException) -> str:
 
 
 def is_unrecoverable(error: BaseException) -> bool:
-    """Does what answers there show that no attempt will do, until somebody changes something?"""
+    """Does what answers there show that no attempt will do, until an operator changes something?"""
     text = _details(error)
     return _by_grpc(error) and _while_connecting(text) and any(words in text for words in UNRECOVERABLE)
 

@@ -263,7 +263,7 @@ def read_tokens(path: Path) -> dict[str, Identity]:
         raise DataError(f"{path} is not a list of name, role and sha256; make it with `crescendo certs`") from None
 
 
-# -- at the door -------------------------------------------------------------------------------------------------------
+# -- admission --------------------------------------------------------------------------------------------------------
 
 
 def who(context: Any, token: str, tokens: Mapping[str, Identity] | None) -> Identity | None:

@@ -129,7 +129,7 @@ class DurableServer:
         self.close()
 
     def close(self) -> None:
-        """Let go of the folder. What was not committed is forgotten; nobody was told of it."""
+        """Let go of the folder. What was not committed is forgotten; the server has not acknowledged it."""
         with self._commits, self._guard:
             if self._journal is not None:
                 self._journal.close()

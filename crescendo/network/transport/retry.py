@@ -1,0 +1,84 @@
+"""Retry and back-off: how long to wait before the next attempt to reach a server, and when to give up."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+import grpc.aio
+
+from crescendo.errors import UsageError
+from crescendo.logs import Log
+from crescendo.network.transport.channels import StreamBroken, TurnedAway
+from crescendo.network.transport.error_translation import reason_of
+
+BROKEN = (StreamBroken, grpc.aio.AioRpcError, asyncio.InvalidStateError)  # what a stream that breaks raises
+
+
+class Unreachable(UsageError):
+    """The server was not reached for as long as the back-off allows."""
+
+
+class Unrecoverable(Unreachable):
+    """What answers is not the server that was meant, or nothing that we can speak to: another attempt would not help."""
+
+    def __init__(self, address: str, why: str) -> None:
+        super().__init__(f"the server at {address} cannot be spoken to: {why}")
+
+
+@dataclass(frozen=True)
+class Backoff:
+    """Seconds before the next attempt: doubled each time from ``first`` up to ``most``, and spread by half.
+
+    After ``give_up`` seconds without the server comes one last attempt. Servers come back after days, so by default a client
+    never gives up.
+    """
+
+    first: float = 0.2
+    most: float = 10.0
+    give_up: float = math.inf
+
+    def __post_init__(self) -> None:
+        if not self.give_up >= 0:
+            raise UsageError(f"--give-up-after must be a number of seconds from 0 on, got {self.give_up:g}")
+
+    def waits(self) -> Iterator[float]:
+        wait = self.first
+        while True:
+            yield wait * random.uniform(0.5, 1.5)
+            wait = min(self.most, 2 * wait)
+
+
+class Retries:
+    """Attempts to reach the server, counted from when it was last there."""
+
+    def __init__(self, backoff: Backoff, address: str, log: Log) -> None:
+        self._backoff, self._address, self._log = backoff, address, log
+        self.reached()
+
+    def reached(self) -> None:
+        """The server was there just now."""
+        self._waits, self._since = self._backoff.waits(), time.monotonic()
+
+    async def wait(self, error: Exception, event: str, stop: asyncio.Event) -> bool:
+        """Log a failed attempt as ``event`` and wait before the next one; `Unreachable` if there is to be none.
+
+        True if ``stop`` was set meanwhile.
+        """
+        without, reason = time.monotonic() - self._since, reason_of(error)
+        left = self._backoff.give_up - without
+        if left <= 0:
+            raise Unreachable(
+                f"gave up after {without:.0f} s without the server at {self._address} ({reason}); what is done is kept, so "
+                f"the same command goes on"
+            )
+        wait, event = min(next(self._waits), left), "sent_away" if isinstance(error, TurnedAway) else event
+        self._log(event, server=self._address, reason=reason, without_it=round(without, 1), again_in=round(wait, 2))
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), wait)
+        return stop.is_set()
