@@ -1,4 +1,4 @@
-"""`/healthz` answers whoever asks it properly, and nobody else for long."""
+"""`/healthz` answers a proper request, and holds no other for long; gRPC's own health check answers on the server's port."""
 
 from __future__ import annotations
 
@@ -6,17 +6,24 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
+import grpc
+import grpc.aio
 import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from crescendo.network.aggregator.node import Node
 from crescendo.network.server import health
 from crescendo.network.server.health import LONGEST, serve_health
+from crescendo.network.transport.channels import Endpoint
+from tests.network.live_server import TWO, live_server, run_async
 
 Say = Callable[..., Coroutine[Any, Any, bytes]]
 
 
-def played(play: Callable[[Say], Awaitable[None]]) -> None:
+def with_health(play: Callable[[Say], Awaitable[None]]) -> None:
     """With a function that says pieces to a health server, each when the one before was sent, and returns all it answers."""
 
     async def run() -> None:
@@ -47,7 +54,7 @@ def test_it_answers_with_one_line_of_json() -> None:
         assert json.loads(body) == {"ok": True, "k": 3} and body.count(b"\n") == 1
         assert f"Content-Length: {len(body)}".encode() in head
 
-    played(play)
+    with_health(play)
 
 
 def test_it_waits_for_the_end_of_the_question(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,7 +69,7 @@ def test_it_waits_for_the_end_of_the_question(monkeypatch: pytest.MonkeyPatch) -
         assert not half.done()
         half.cancel()
 
-    played(play)
+    with_health(play)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +80,7 @@ def test_nothing_else_is_served(question: bytes) -> None:
         answer = await say(question + b"\r\n\r\n")
         assert answer.startswith(b"HTTP/1.1 404 Not Found\r\n") and b"this port answers GET /healthz" in answer
 
-    played(play)
+    with_health(play)
 
 
 def test_a_question_without_end_is_cut_off() -> None:
@@ -81,4 +88,37 @@ def test_a_question_without_end_is_cut_off() -> None:
         with suppress(ConnectionError):  # cut off while it was still asking
             assert await say(b"GET /healthz HTTP/1.1\r\n" + b"x" * 3 * LONGEST) == b""
 
-    played(play)
+    with_health(play)
+
+
+async def checked(port: int, service: str = "") -> int:
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        answer = await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service=service))
+        return int(answer.status)
+
+
+def test_grpc_s_own_health_check_is_answered_on_the_server_s_port(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with live_server(tmp_path, TWO) as on:
+            for service in ("", "crescendo.v1.Federation"):
+                assert await checked(on.port, service) == health_pb2.HealthCheckResponse.SERVING
+            with pytest.raises(grpc.aio.AioRpcError, match="this server serves") as refused:
+                await checked(on.port, "another")
+            assert refused.value.code() == grpc.StatusCode.NOT_FOUND
+            on.server.failed.set_exception(OSError("no space"))
+            assert await checked(on.port) == health_pb2.HealthCheckResponse.NOT_SERVING
+
+    run_async(play)
+
+
+def test_an_aggregator_without_a_way_to_the_server_does_not_serve() -> None:
+    async def play() -> None:
+        listens, stop = asyncio.Event(), asyncio.Event()
+        node = Node("node", Endpoint("127.0.0.1:1"), log=lambda event, **facts: listens.set())
+        running = asyncio.create_task(node.run("127.0.0.1:0", stop))
+        await listens.wait()
+        assert await checked(node.port) == health_pb2.HealthCheckResponse.NOT_SERVING
+        stop.set()
+        await running
+
+    run_async(play)

@@ -22,6 +22,7 @@ from crescendo.network.protocol.wire_messages import FromServer, Goodbye, Hello,
 from crescendo.network.server.aggregator_streams import AggregatorSession, AggregatorStreams
 from crescendo.network.server.client_streams import ClientStreams
 from crescendo.network.server.encoded_broadcasts import EncodedBroadcast
+from crescendo.network.server.health import health_handlers
 from crescendo.network.server.session import Session
 from crescendo.network.transport.pending_streams import BUSY, PendingStreams
 from crescendo.network.transport.rate_limits import RateLimits
@@ -37,14 +38,14 @@ ANSWER_TIMEOUT = 60.0  # seconds in which the server has to answer a hello
 
 
 @dataclass(eq=False)
-class PendingHello:
+class _PendingHello:
     """A hello that waits for the server's answer, and who waits for it: a stream, an aggregator below, or none any more."""
 
     hello: Hello
-    waiting: asyncio.Future[DownstreamSession | Refusal] | AggregatorSession | None
+    waiting: asyncio.Future[_DownstreamSession | Refusal] | AggregatorSession | None
 
 
-class DownstreamSession(Session):
+class _DownstreamSession(Session):
     """A client that has joined at an aggregator, and what it said about itself: the k it has seen and its last round."""
 
     def __init__(self, client: int, rate_limits: RateLimits, hello: Hello, epoch: int) -> None:
@@ -60,18 +61,19 @@ class Downstream:
 
     def __init__(self, node: Node, admit: Admit) -> None:
         self._node, self._upstream, self.admit, self.log = node, node.upstream, admit, node.log
-        self.sessions: dict[int, DownstreamSession] = {}
+        self.sessions: dict[int, _DownstreamSession] = {}
         self.behind: dict[int, AggregatorSession] = {}  # clients that are behind an aggregator below
         self.rate_limits: defaultdict[int, RateLimits] = defaultdict(RateLimits)
-        self._hellos: dict[str, PendingHello] = {}  # one of a name: however often it comes, one hello is on its way
+        self._hellos: dict[str, _PendingHello] = {}  # one of a name: however often it comes, one hello is on its way
         self._heard: set[int] = set()  # clients that were heard since the last ping
         self.pending = PendingStreams(0)  # the terms will say of how many names
         self._clients, self._aggregators = ClientStreams(self, self.pending), AggregatorStreams(self, self.pending)
 
     @property
-    def handlers(self) -> tuple[Any, Any]:
+    def handlers(self) -> tuple[Any, ...]:
         """To be added to a gRPC server."""
-        return self._clients.handlers(), self._aggregators.handlers
+        health = health_handlers(self.pending, lambda: self._upstream.is_up)
+        return self._clients.handlers(), self._aggregators.handlers, health
 
     @property
     def agreement(self) -> Agreement:
@@ -156,9 +158,9 @@ class Downstream:
             limits.strikes.take(1)
         return [answer]
 
-    async def _introduce(self, hello: Hello) -> DownstreamSession | Refusal:
+    async def _introduce(self, hello: Hello) -> _DownstreamSession | Refusal:
         """Ask the server about a client that has come here: its session, if it is let in."""
-        answer: asyncio.Future[DownstreamSession | Refusal] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[_DownstreamSession | Refusal] = asyncio.get_running_loop().create_future()
         if not self._ask(replace(hello, token=""), answer):
             return BUSY
         pending = self._hellos[hello.name]
@@ -172,13 +174,13 @@ class Downstream:
         finally:
             pending.waiting = None
 
-    def _ask(self, hello: Hello, waiting: asyncio.Future[DownstreamSession | Refusal] | AggregatorSession) -> bool:
+    def _ask(self, hello: Hello, waiting: asyncio.Future[_DownstreamSession | Refusal] | AggregatorSession) -> bool:
         """Pass a hello up, unless one of the same name is on its way or too much else is."""
         agreement, _ = self._node.known
         if hello.name in self._hellos or not self._upstream.is_free:
             return False
         self._vacate(hello.name, self._index(agreement, hello.name))
-        self._hellos[hello.name] = PendingHello(hello, waiting)
+        self._hellos[hello.name] = _PendingHello(hello, waiting)
         self._upstream.send(Below(hello.name, hello))
         return True
 
@@ -190,11 +192,11 @@ class Downstream:
         if older is not None or link is not None:
             self._upstream.send(Below(name))
 
-    def _enter(self, welcome: Welcome, hello: Hello) -> DownstreamSession:
+    def _enter(self, welcome: Welcome, hello: Hello) -> _DownstreamSession:
         """The server has let a client in."""
         agreement, core = self._node.known
         c = welcome.client
-        session = self.sessions[c] = DownstreamSession(c, self.rate_limits[c], hello, welcome.epoch)
+        session = self.sessions[c] = _DownstreamSession(c, self.rate_limits[c], hello, welcome.epoch)
         self.behind.pop(c, None)
         core.join(c, [c])
         session.send(welcome)
@@ -209,13 +211,13 @@ class Downstream:
         await self._upstream.room()
         self._upstream.send(Below(self.agreement.names[c], goodbye))
 
-    async def on_goodbye(self, session: DownstreamSession, goodbye: Goodbye) -> None:
+    async def on_goodbye(self, session: _DownstreamSession, goodbye: Goodbye) -> None:
         self._upstream.send(Below(self.agreement.names[session.client], goodbye))
 
-    def on_heard(self, session: DownstreamSession) -> None:
+    def on_heard(self, session: _DownstreamSession) -> None:
         self._heard.add(session.client)
 
-    def on_broken(self, session: DownstreamSession, error: PeerError) -> Refusal:
+    def on_broken(self, session: _DownstreamSession, error: PeerError) -> Refusal:
         if not isinstance(error, TooMany):  # which may be the server's slowness
             session.rate_limits.strikes.take(1)
         agreement, alarm = self._node.agreement, isinstance(error, ConflictingUpdate)
@@ -234,16 +236,16 @@ class Downstream:
 
     # -- what clients hand in ------------------------------------------------------------------------------------------
 
-    async def on_update(self, session: DownstreamSession, round: int, data: Raw) -> None:
+    async def on_update(self, session: _DownstreamSession, round: int, data: Raw) -> None:
         if not self._take(session, round, data):
             await asyncio.sleep(session.rate_limits.useless.take())
 
-    async def on_void(self, session: DownstreamSession, message: VoidRound) -> None:
+    async def on_void(self, session: _DownstreamSession, message: VoidRound) -> None:
         if not self._void(session, message):
             await asyncio.sleep(session.rate_limits.useless.take())
         await self._upstream.room()
 
-    def _take(self, session: DownstreamSession, round: int, data: Raw) -> bool:
+    def _take(self, session: _DownstreamSession, round: int, data: Raw) -> bool:
         """A whole update of a client has come: True if it is new."""
         agreement, core = self._node.known
         if (reason := self._impossible(session, round)) is not None:
@@ -260,7 +262,7 @@ class Downstream:
         self._node.send_sums()
         return is_new
 
-    def _too_long(self, session: DownstreamSession, update: Update) -> bool:
+    def _too_long(self, session: _DownstreamSession, update: Update) -> bool:
         """Refuse here what the server cannot tell in a sum, and as it would: the pair becomes void and the client is told."""
         agreement, i = self.agreement, update.round
         try:
@@ -272,7 +274,7 @@ class Downstream:
             session.send(Refusal(str(error), False, i))
             return True
 
-    def _void(self, session: DownstreamSession, message: VoidRound) -> bool:
+    def _void(self, session: _DownstreamSession, message: VoidRound) -> bool:
         """A client says that a round's bytes are gone: True if that is news, which goes up. The server has the last word."""
         agreement, core = self._node.known
         c, i = session.client, message.round
@@ -286,7 +288,7 @@ class Downstream:
             return True
         return False
 
-    def _impossible(self, session: DownstreamSession, i: int) -> str | None:
+    def _impossible(self, session: _DownstreamSession, i: int) -> str | None:
         """Why a round cannot be this client's, by what is known here; None if it can be."""
         agreement, core = self._node.known
         terms, name, k = agreement.terms, agreement.names[session.client], max(self._node.k, session.k)

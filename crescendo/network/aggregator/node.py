@@ -22,10 +22,10 @@ from crescendo.network.aggregator.downstream import Downstream
 from crescendo.network.aggregator.upstream import Upstream
 from crescendo.network.protocol.tree_messages import Above, Acks, Alive, NodeWelcome, Over, SumRefusal
 from crescendo.network.protocol.wire_messages import Ping, Refusal, Welcome
-from crescendo.network.server.client_streams import TryLater
 from crescendo.network.server.encoded_broadcasts import EncodedBroadcast
 from crescendo.network.server.serve import Listening
 from crescendo.network.transport.channels import Endpoint, StreamBroken, listen
+from crescendo.network.transport.pending_streams import TryLater
 from crescendo.network.transport.retry import Backoff
 from crescendo.network.transport.security import Admit, everybody
 from crescendo.network.transport.shutdown import ShutdownRequest, shutdown_on_signals

@@ -22,8 +22,8 @@ import json
 import threading
 import time
 import traceback
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from crescendo.core.arrays import Vector
@@ -129,8 +129,8 @@ class Participant:
     def check_alone(self, received: Settled, start: int | None = None) -> None:
         """Refuse to go on if the server has rounds of this client that its ledger lacks: an older copy, or one of two at work.
 
-        Between the last round and ``start`` (else that of the welcome) rounds were settled because the server did not wait for them,
-        and show nothing: of those the server, which knows the last round that it received, is the judge.
+        Between the last round and ``start`` (else that of the welcome) the server has settled rounds because it did not wait for
+        them, which shows nothing: of those the server, which knows the last round that it received, is the judge.
         """
         plan, first = self._plan, max(self.last + 1, self._start if start is None else start)
         ahead = min(max(received.below, max(received.beyond, default=-1) + 1), len(plan))
@@ -146,31 +146,31 @@ class Participant:
 
     def welcomed(self, start: int) -> None:
         """The server waits for nothing of this client before round ``start``: rounds between are void, not computed."""
-        with self._wake:
+        with self._noting():
             self._start = max(self._start, start)
-            self._noted = True
-            self._wake.notify()
 
     def hear(self, broadcast: Broadcast) -> None:
         """Store a broadcast; the newest one is taken in between two pieces of work."""
-        with self._wake:
+        with self._noting():
             if self._news is None or (broadcast.epoch, broadcast.k) >= (self._news.epoch, self._news.k):
                 self._news = broadcast
-            self._noted = True
-            self._wake.notify()
 
     def acknowledged(self, settled: Settled, epoch: int, k: int | None = None) -> None:
         """The server has these rounds on disk."""
-        with self._wake:
+        with self._noting():
             self._acked = settled
             self.seen.note(epoch, k, settled)
-            self._noted = True
-            self._wake.notify()
 
     def stop(self) -> None:
         """Finish the piece and the write in hand, and no more."""
-        with self._wake:
+        with self._noting():
             self._stopped = True
+
+    @contextmanager
+    def _noting(self) -> Iterator[None]:
+        """Leave a note for the worker."""
+        with self._wake:
+            yield
             self._noted = True
             self._wake.notify()
 

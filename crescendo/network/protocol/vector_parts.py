@@ -31,14 +31,14 @@ class Part:
     data: Raw
 
 
-def parts_of(size: int) -> int:
+def _parts_of(size: int) -> int:
     """How many parts a vector of ``size`` bytes has."""
     return max(1, -(-size // PART))
 
 
 def split(about: int, data: Raw, wire: str) -> Iterator[Part]:
     """The parts of a vector; they are views, the bytes are not copied."""
-    numbers, parts, view = len(data) // item_bytes(wire), parts_of(len(data)), memoryview(data)
+    numbers, parts, view = len(data) // item_bytes(wire), _parts_of(len(data)), memoryview(data)
     for part in range(parts):
         yield Part(about, part, parts, wire, numbers, view[part * PART : (part + 1) * PART])
 
@@ -104,7 +104,7 @@ class Assembly:
             raise PeerError(
                 f"a vector of {part.numbers} numbers is announced, at most {self._longest} are agreed; dropped"
             )
-        if part.parts != parts_of(part.numbers * item_bytes(part.wire)):
+        if part.parts != _parts_of(part.numbers * item_bytes(part.wire)):
             raise PeerError(
                 f"{part.parts} parts are announced for {part.numbers} numbers of {part.wire}; dropped, use parts of {PART} bytes"
             )

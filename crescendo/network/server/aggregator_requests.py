@@ -31,14 +31,14 @@ class Relay(AggregatorSession):
 
     def __init__(self, name: str, most: int) -> None:
         super().__init__(name, most)
-        self.sessions: dict[int, RelayedSession] = {}
+        self.sessions: dict[int, _RelayedSession] = {}
 
     def count_down(self, client: int, size: int) -> None:
         if client in self.sessions:
             self.sessions[client].traffic.down += size
 
 
-class RelayedSession(Session):
+class _RelayedSession(Session):
     """A client that has joined by way of an aggregator."""
 
     def __init__(self, client: int, rate_limits: RateLimits, name: str, link: Relay) -> None:
@@ -83,7 +83,7 @@ class AggregatorRequests:
         except PeerError as error:
             link.send_to(hello.name, Refusal(str(error), final=True))
             return
-        answers = await self._server.let_in(c, hello, lambda limits: RelayedSession(c, limits, hello.name, link))
+        answers = await self._server.let_in(c, hello, lambda limits: _RelayedSession(c, limits, hello.name, link))
         for answer in answers if isinstance(answers, list) else ():
             link.send_to(hello.name, answer)
 
@@ -124,9 +124,9 @@ class AggregatorRequests:
         for session in list(link.sessions.values()):
             self._drop(session)
 
-    def _session(self, link: Relay, name: str) -> RelayedSession | None:
+    def _session(self, link: Relay, name: str) -> _RelayedSession | None:
         return next((session for session in link.sessions.values() if session.name == name), None)
 
-    def _drop(self, session: RelayedSession) -> None:
+    def _drop(self, session: _RelayedSession) -> None:
         self._server.on_end(session)
         session.close()

@@ -33,10 +33,9 @@ from crescendo.network.protocol.tree_messages import (
 )
 from crescendo.network.protocol.vector_parts import Assembly
 from crescendo.network.protocol.wire_messages import FromServer, Goodbye, Hello, Ping, Refusal, VoidRound
-from crescendo.network.server.client_streams import TryLater
 from crescendo.network.server.encoded_broadcasts import EncodedBroadcast
 from crescendo.network.transport.channels import parsed
-from crescendo.network.transport.pending_streams import PendingStreams
+from crescendo.network.transport.pending_streams import PendingStreams, TryLater
 from crescendo.network.transport.rate_limits import RateLimits
 from crescendo.network.transport.security import Admit, Authenticator
 from crescendo.network.transport.stream_writer import CLOSE_TIMEOUT, MAX_QUEUED, StreamWriter, run_stream
@@ -151,15 +150,7 @@ class AggregatorStreams:
         assert stream is not None
         self._streams.add(stream)
         stream.add_done_callback(self._streams.discard)
-        try:
-            raw = await self._pending.first_message(context)
-            hello = None if raw is None else from_node(raw)
-            if isinstance(hello, NodeHello):
-                await self._serve(hello, context)
-        except PeerError as error:
-            self._host.log("refused", peer=context.peer(), reason=str(error))
-            refusal = Refusal(str(error), final=not isinstance(error, TryLater))
-            await self._pending.send_last(context, [to_node(refusal)])
+        await self._pending.serve(context, self._serve, to_node, self._host.log)
 
     def _admitted(self, hello: NodeHello, context: Any) -> Agreement:
         """An aggregator has to prove that it is one, wherever clients have to prove who they are."""
@@ -174,8 +165,11 @@ class AggregatorStreams:
             raise TryLater("there is no room for another aggregator; come back later")
         return agreement
 
-    async def _serve(self, hello: NodeHello, context: Any) -> None:
-        host, agreement = self._host, self._admitted(hello, context)
+    async def _serve(self, raw: Any, context: Any) -> list[Refusal]:
+        host, hello = self._host, from_node(raw)
+        if not isinstance(hello, NodeHello):
+            return []
+        agreement = self._admitted(hello, context)
         link = host.new_link(hello, MAX_QUEUED + 4 * self._pending.names)  # all clients may come by it at once
         link.send(NodeWelcome(agreement.text, agreement.federation))
         self.links.add(link)
@@ -191,6 +185,7 @@ class AggregatorStreams:
             self.links.discard(link)
             host.on_link_end(link)
             host.log("aggregator_left", aggregator=link.name)
+        return []
 
     async def _read_all(self, link: AggregatorSession, agreement: Agreement, context: Any) -> None:
         wires = {agreement.wire if agreement.wire != "bfloat16" else "float32", "float64"}

@@ -41,10 +41,6 @@ from crescendo.network.transport.security import Admit
 from crescendo.network.transport.stream_writer import run_stream
 
 
-class TryLater(PeerError):
-    """Nothing is wrong with the request; the peer should make it again later."""
-
-
 class ClientHost(Protocol):
     """Whom clients join: the server, or an aggregator."""
 
@@ -117,16 +113,7 @@ class ClientStreams:
         return grpc.method_handlers_generic_handler(SERVICE, {"Join": join, **others})
 
     async def _join(self, requests: Any, context: Any) -> None:
-        answers: list[FromServer] = []
-        try:
-            raw = await self._pending.first_message(context)
-            if raw is not None:
-                answers = await self._serve(self._admitted(raw, context), context)
-        except PeerError as error:
-            self._host.log("refused", peer=context.peer(), reason=str(error))
-            answers = [Refusal(str(error), final=not isinstance(error, TryLater))]
-        if answers:
-            await self._pending.send_last(context, map(to_client, answers))
+        await self._pending.serve(context, self._serve, to_client, self._host.log)
 
     def _admitted(self, raw: Any, context: Any) -> Hello:
         hello = from_client(raw)
@@ -135,9 +122,10 @@ class ClientStreams:
         self._host.admit(hello.name, hello.token, context)
         return hello
 
-    async def _serve(self, hello: Hello, context: Any) -> list[FromServer]:
+    async def _serve(self, raw: Any, context: Any) -> list[FromServer]:
         """Until the stream ends. The answers that are returned are for a client that was not let in."""
-        host, agreement = self._host, self._host.agreement
+        hello, host = self._admitted(raw, context), self._host
+        agreement = host.agreement
         c = client_index(agreement, hello)
         if not hello.digest:
             terms = Welcome(agreement.text, agreement.federation, host.epoch, c, 0, Settled(0))

@@ -27,6 +27,7 @@ from crescendo.network.server.aggregator_requests import AggregatorRequests
 from crescendo.network.server.aggregator_streams import AggregatorStreams
 from crescendo.network.server.client_streams import ClientStreams
 from crescendo.network.server.commit_queue import Batch, CommitQueue
+from crescendo.network.server.health import health_handlers
 from crescendo.network.server.liveness import Liveness, LivenessLimits
 from crescendo.network.server.service import Committed, Message, Service, Submission
 from crescendo.network.server.session import LARGE, Session, Traffic
@@ -81,7 +82,8 @@ class NetworkServer:
             request_deserializer=parsed(pb.StatusRequest),
             response_serializer=pb.StatusReply.SerializeToString,
         )
-        handlers = self._clients.handlers(Status=status), self._aggregators.handlers
+        health = health_handlers(self._pending, lambda: not self.failed.done())
+        handlers = self._clients.handlers(Status=status), self._aggregators.handlers, health
         self._server, port = await listen(handlers, address, credentials)
         self._checking = asyncio.create_task(self.liveness.run())
         self._checking.add_done_callback(self._on_checking_end)

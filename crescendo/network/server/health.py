@@ -1,4 +1,4 @@
-"""Health: ``GET /healthz`` answers with one line of JSON about the process, for a monitor; nothing else is served there."""
+"""Health: the standard gRPC health check on the port of the server, and ``GET /healthz`` on a port of its own."""
 
 from __future__ import annotations
 
@@ -7,12 +7,43 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import grpc
+import grpc.aio
+from grpc_health.v1 import health, health_pb2
+
 from crescendo.errors import UsageError
+from crescendo.network.protocol.wire_messages import SERVICE
+from crescendo.network.transport.channels import parsed
+from crescendo.network.transport.pending_streams import PendingStreams
 from crescendo.network.transport.security import host_and_port, is_loopback
 
 LONGEST = 8192
 PATIENCE = 5.0
 NOTHING_HERE = "there is nothing here; this port answers GET /healthz and nothing else"
+
+
+def health_handlers(pending: PendingStreams, is_serving: Callable[[], bool]) -> Any:
+    """``grpc.health.v1.Health/Check``, to be added to a gRPC server.
+
+    There is no ``Watch``, which would hold streams open for any peer; and a peer that opens a check and sends nothing is pending
+    like any other.
+    """
+
+    async def check(requests: Any, context: Any) -> None:
+        request = await pending.first_message(context)
+        if request is None:
+            return
+        if request.service not in ("", SERVICE):
+            await context.abort(grpc.StatusCode.NOT_FOUND, f"this server serves {SERVICE}")
+        status = health_pb2.HealthCheckResponse.SERVING if is_serving() else health_pb2.HealthCheckResponse.NOT_SERVING
+        await pending.send_last(context, [health_pb2.HealthCheckResponse(status=status)])
+
+    handler = grpc.stream_stream_rpc_method_handler(
+        check,
+        request_deserializer=parsed(health_pb2.HealthCheckRequest),
+        response_serializer=health_pb2.HealthCheckResponse.SerializeToString,
+    )
+    return grpc.method_handlers_generic_handler(health.SERVICE_NAME, {"Check": handler})
 
 
 def check_health(address: str) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 from urllib.parse import unquote
@@ -18,6 +18,8 @@ from urllib.parse import unquote
 import grpc
 import grpc.aio
 
+from crescendo.errors import PeerError
+from crescendo.logs import Log
 from crescendo.network.protocol.wire_messages import Goodbye, Refusal, Welcome, from_client, to_client
 
 HELLO_TIMEOUT = (
@@ -27,6 +29,10 @@ DECISION_TIMEOUT = 600.0  # seconds in which a client that was shown the terms h
 SPARE = 256  # pending streams beyond two of each name, which may all come at once
 BUSY = Refusal("another stream of this client is just being let in; come back")
 SILENT = "a stream has to say who it is at once, or makes room for others; come back"
+
+
+class TryLater(PeerError):
+    """Nothing is wrong with the request; the peer should make it again later."""
 
 
 class PendingStreams:
@@ -50,7 +56,7 @@ class PendingStreams:
     @asynccontextmanager
     async def counted(self, context: Any) -> AsyncIterator[None]:
         """Count a stream as pending; TimeoutError if it stays so for too long, or is evicted."""
-        address = address_of(context.peer())
+        address = _address_of(context.peer())
         if len(self) >= self.room:
             self._evict()
         async with asyncio.timeout(HELLO_TIMEOUT) as until:
@@ -71,6 +77,21 @@ class PendingStreams:
             context.set_details(SILENT)
             return None
 
+    async def serve(
+        self, context: Any, serve: Callable[[Any, Any], Awaitable[list[Any]]], encode: Callable[[Any], Any], log: Log
+    ) -> None:
+        """Read a new stream's first message and ``serve`` the stream; send the answers to one that is not let in."""
+        answers: list[Any] = []
+        try:
+            first = await self.first_message(context)
+            if first is not None:
+                answers = await serve(first, context)
+        except PeerError as error:
+            log("refused", peer=context.peer(), reason=str(error))
+            answers = [Refusal(str(error), final=not isinstance(error, TryLater))]
+        if answers:
+            await self.send_last(context, map(encode, answers))
+
     async def send_last(self, context: Any, messages: Iterable[Any]) -> None:
         """Send a stream the last messages. One that does not read is not waited for."""
         with suppress(grpc.aio.BaseError, asyncio.InvalidStateError, TimeoutError):
@@ -81,13 +102,13 @@ class PendingStreams:
     def close(self) -> None:
         """End every pending stream."""
         for until in [until for streams in self._by_address.values() for until in streams]:
-            expire(until)
+            _expire(until)
 
     def _evict(self) -> None:
         address, streams = max(self._by_address.items(), key=lambda one: len(one[1]))
         oldest = next(iter(streams))
         self._leave(address, oldest)
-        expire(oldest)
+        _expire(oldest)
 
     def _leave(self, address: str, until: asyncio.Timeout) -> None:
         streams = self._by_address.get(address, {})
@@ -105,7 +126,7 @@ class TermsRequests:
     async def answer(self, name: str, welcome: Welcome, context: Any) -> Goodbye | None:
         """Send the terms and wait until the client declines (its goodbye), or ends the stream to come back and join (None)."""
         if name in self._open:
-            expire(self._open[name])
+            _expire(self._open[name])
         message = None
         with suppress(TimeoutError):
             async with asyncio.timeout(DECISION_TIMEOUT) as until:
@@ -122,21 +143,21 @@ class TermsRequests:
     def close(self) -> None:
         """End all of them."""
         for until in self._open.values():
-            expire(until)
+            _expire(until)
 
 
-def expire(until: asyncio.Timeout) -> None:
+def _expire(until: asyncio.Timeout) -> None:
     """End what runs under this limit now."""
     if not until.expired():
         until.reschedule(asyncio.get_running_loop().time())
 
 
-def address_of(peer: str) -> str:
+def _address_of(peer: str) -> str:
     """Where a stream comes from, without the port. A machine has a whole /64 of IPv6 addresses, so that counts as one.
 
-    >>> address_of("ipv4:10.0.0.7:4711"), address_of("ipv6:%5B::ffff:10.0.0.7%5D:4711"), address_of("unix:")
+    >>> _address_of("ipv4:10.0.0.7:4711"), _address_of("ipv6:%5B::ffff:10.0.0.7%5D:4711"), _address_of("unix:")
     ('10.0.0.7', '10.0.0.7', 'unix:')
-    >>> address_of("ipv6:%5B2001:db8::1:2%25eth0%5D:4711")
+    >>> _address_of("ipv6:%5B2001:db8::1:2%25eth0%5D:4711")
     '2001:db8::/64'
     """
     host = unquote(peer).partition(":")[2].rpartition(":")[0].strip("[]").partition("%")[0]
