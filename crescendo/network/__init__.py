@@ -1,5 +1,7 @@
-"""A federation over gRPC: `server` serves it, `client` takes part in it.
+"""A federation over gRPC.
 
-What can be decided without a socket is decided without one: `participant` is a client's side, `service` the server's. Importing
-`server` or `client` loads grpc.
+`protocol` turns messages into bytes and back; `transport` has what both sides need of a connection: channels, retry, TLS, rate
+limits. `server` serves a federation, `client` takes part in it, and an `aggregator` stands between some clients and the server.
+What can be decided without a socket is decided without one: in `client.participant` and in `server.service`. Importing `server`,
+`client` or `aggregator` loads grpc.
 """
