@@ -24,6 +24,7 @@ from crescendo.network.protocol.tree_messages import Above, Acks, Alive, NodeWel
 from crescendo.network.protocol.wire_messages import Ping, Refusal, Welcome
 from crescendo.network.server.encoded_broadcasts import EncodedBroadcast
 from crescendo.network.server.serve import Listening
+from crescendo.network.transport.background import background
 from crescendo.network.transport.channels import Endpoint, StreamBroken, listen
 from crescendo.network.transport.pending_streams import TryLater
 from crescendo.network.transport.retry import Backoff
@@ -57,19 +58,16 @@ class Node:
         """True if the run is over. The server says when: it knows which clients have heard of the end, here and elsewhere."""
         server, self.port = await listen(self.downstream.handlers, address, credentials)
         self.log("aggregating", port=self.port, parent=self._parent.address)
-        talking, stopping, ending = (
-            asyncio.create_task(run) for run in (self.upstream.keep(), stop.wait(), self._over.wait())
-        )
         try:
-            await asyncio.wait({talking, stopping, ending}, return_when=asyncio.FIRST_COMPLETED)
-            if talking.done():
-                talking.result()
-            return self.is_over
+            async with background(self.upstream.keep(), stop.wait(), self._over.wait()) as tasks:
+                try:
+                    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                    if tasks[0].done():
+                        tasks[0].result()
+                    return self.is_over
+                finally:  # while the stream to the parent is still up, which would send everybody away in other words
+                    self.downstream.close("the aggregator stops; come back later", over=self.is_over)
         finally:
-            self.downstream.close("the aggregator stops; come back later", over=self.is_over)
-            for task in (talking, stopping, ending):
-                task.cancel()
-            await asyncio.gather(talking, stopping, ending, return_exceptions=True)
             await server.stop(CLOSE_TIMEOUT)
             self.log("stopped", k=self.k, finished=self.is_over)
 

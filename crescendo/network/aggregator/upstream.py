@@ -27,6 +27,7 @@ from crescendo.network.protocol.tree_messages import (
 from crescendo.network.protocol.vector_parts import Assembly
 from crescendo.network.protocol.wire_messages import Refusal
 from crescendo.network.server.encoded_broadcasts import EncodedBroadcast
+from crescendo.network.transport.background import background
 from crescendo.network.transport.channels import Endpoint, StreamBroken, channel_to, read_from
 from crescendo.network.transport.error_translation import is_unrecoverable, reason_of
 from crescendo.network.transport.retry import BROKEN, Backoff, Unrecoverable
@@ -113,7 +114,6 @@ class Upstream:
             about = ("", "") if agreement is None else (agreement.federation, agreement.digest)
             carries = () if core is None else tuple(sorted(core.carries))
             await call.write(to_parent(NodeHello(node.name, *about, carries, self._parent.token)))
-            writing: asyncio.Task[None] | None = None
             try:
                 welcome = await self._read(call)
                 if not isinstance(welcome, NodeWelcome):
@@ -124,12 +124,9 @@ class Upstream:
                 for total in core.unanswered():
                     self.send(total)
                 node.log("joined", parent=self._parent.address, federation=welcome.federation)
-                writing = asyncio.create_task(self._write_all(call, queue))
-                await self._read_all(call)
+                async with background(self._write_all(call, queue)):
+                    await self._read_all(call)
             finally:
-                if writing is not None:
-                    writing.cancel()
-                    await asyncio.gather(writing, return_exceptions=True)
                 call.cancel()
 
     async def _read(self, call: Any) -> Any:

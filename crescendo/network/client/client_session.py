@@ -36,6 +36,7 @@ from crescendo.network.protocol.wire_messages import (
     to_server,
     update_parts,
 )
+from crescendo.network.transport.background import background
 from crescendo.network.transport.channels import Endpoint, channel_to, join_on, read_from
 from crescendo.network.transport.retry import BROKEN, Backoff, Retries
 from crescendo.network.transport.wording import ranges
@@ -56,22 +57,18 @@ async def take_part(
 
     with concurrent.futures.ThreadPoolExecutor(1, "worker") as pool:
         working = loop.run_in_executor(pool, participant.work, tell)
-        talking = asyncio.create_task(_keep_connected(connection, backoff, log))
-        stopping = asyncio.create_task(stop.wait())
-        try:
-            first: set[asyncio.Future[Any]] = {working, talking, stopping}
-            await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
-            participant.stop()
-            await working
-            if participant.final is not None:
-                over.set()
-            if not stopping.done() or talking.done():
-                await talking
-        finally:
-            participant.stop()
-            for task in (talking, stopping):
-                task.cancel()
-            await asyncio.gather(talking, stopping, return_exceptions=True)
+        async with background(_keep_connected(connection, backoff, log), stop.wait()) as (talking, stopping):
+            try:
+                first: set[asyncio.Future[Any]] = {working, talking, stopping}
+                await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
+                participant.stop()
+                await working
+                if participant.final is not None:
+                    over.set()
+                if not stopping.done() or talking.done():
+                    await talking
+            finally:
+                participant.stop()
 
 
 async def _keep_connected(connection: _Connection, backoff: Backoff, log: Log) -> None:
@@ -124,20 +121,16 @@ class _Connection:
                 self.endpoint.token,
             )
             await call.write(to_server(hello))
-            reading = asyncio.create_task(self._read_all(call))
-            ending = asyncio.create_task(self.over.wait())
             try:
-                await asyncio.wait({reading, ending}, return_when=asyncio.FIRST_COMPLETED)
-                if reading.done():
-                    reading.result()
-                if self.over.is_set():  # said in so many words: a stream that is cut looks like one that was closed
-                    self._put(Goodbye(finished=True))
-                    await asyncio.wait({reading}, timeout=GOODBYE_TIMEOUT)
+                async with background(self._read_all(call), self.over.wait()) as (reading, ending):
+                    await asyncio.wait({reading, ending}, return_when=asyncio.FIRST_COMPLETED)
+                    if reading.done():
+                        reading.result()
+                    if self.over.is_set():  # said in so many words: a stream that is cut looks like one that was closed
+                        self._put(Goodbye(finished=True))
+                        await asyncio.wait({reading}, timeout=GOODBYE_TIMEOUT)
             finally:
                 self._outgoing = None
-                for task in (reading, ending):
-                    task.cancel()
-                await asyncio.gather(reading, ending, return_exceptions=True)
                 call.cancel()
 
     async def _read_all(self, call: Any) -> None:

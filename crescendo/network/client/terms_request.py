@@ -14,6 +14,7 @@ import grpc.aio
 from crescendo.errors import Refused
 from crescendo.logs import Log, quiet
 from crescendo.network.protocol.wire_messages import Goodbye, Hello, Refusal, Welcome, from_server, to_server
+from crescendo.network.transport.background import background
 from crescendo.network.transport.channels import Endpoint, StreamBroken, TurnedAway, channel_to, join_on, read_from
 from crescendo.network.transport.error_translation import is_unrecoverable, reason_of
 from crescendo.network.transport.retry import BROKEN, Backoff, Retries, Unrecoverable
@@ -80,11 +81,6 @@ def check_refusal(answer: Any, log: Log) -> None:
 
 async def _until(reading: Any, stop: asyncio.Event) -> Any:
     """What is read, None if ``stop`` comes first."""
-    tasks = asyncio.ensure_future(reading), asyncio.ensure_future(stop.wait())
-    try:
+    async with background(reading, stop.wait()) as tasks:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         return tasks[0].result() if tasks[0].done() else None
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)

@@ -7,7 +7,7 @@ import json
 import math
 import socket
 from collections.abc import Container
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from crescendo.network.server.health import serve_health
 from crescendo.network.server.liveness import LivenessLimits
 from crescendo.network.server.service import Service
 from crescendo.network.server.status import federation_status
+from crescendo.network.transport.background import background
 from crescendo.network.transport.security import Admit, everybody, host_and_port
 from crescendo.network.transport.shutdown import ShutdownRequest, shutdown_on_signals
 from crescendo.storage.journal.durable_server import DurableServer
@@ -133,28 +134,18 @@ async def _serve(
 
 
 async def _until_over(server: NetworkServer, stop: asyncio.Event, log: Log, linger: float, save: Any) -> None:
-    stopping, ending = asyncio.create_task(stop.wait()), asyncio.create_task(server.finished.wait())
-    told: asyncio.Task[Any] | None = None
     why = OVER_BEFORE if server.finished.is_set() else NOT_CONFIRMED
-    try:
-        first: set[asyncio.Future[Any]] = {stopping, ending, server.failed}
-        await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
+    async with background(stop.wait(), server.finished.wait(), server.all_told.wait()) as (stopping, ending, told):
+        await asyncio.wait({stopping, ending, server.failed}, return_when=asyncio.FIRST_COMPLETED)
         if ending.done() and not stopping.done():
             save()
             if waiting := server.untold():
                 log("lingering", clients=waiting, at_most=linger, why=why)
-            told = asyncio.create_task(server.all_told.wait())
-            await asyncio.wait({*first - {ending}, told}, timeout=linger, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({stopping, told, server.failed}, timeout=linger, return_when=asyncio.FIRST_COMPLETED)
             if waiting := server.untold():
                 log("end_not_confirmed", clients=waiting, why=why, what_to_do=WHO_WAITS)
         if server.failed.done():
             server.failed.result()
-    finally:
-        for task in (stopping, ending, told):
-            if task is not None:
-                task.cancel()
-                with suppress(asyncio.CancelledError):
-                    await task
 
 
 def _facts(service: Service, server: NetworkServer) -> dict[str, Any]:

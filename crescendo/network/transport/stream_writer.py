@@ -11,6 +11,7 @@ from typing import Any
 
 from crescendo.errors import PeerError
 from crescendo.network.protocol.wire_messages import Refusal
+from crescendo.network.transport.background import background
 
 MAX_QUEUED = 500  # messages that wait for the other side to read them; then its stream is closed
 CLOSE_TIMEOUT = 5.0  # seconds after which a stream is cut whose other side does not read the last messages
@@ -64,15 +65,10 @@ async def run_stream(
     writer: StreamWriter, context: Any, read_all: Coroutine[Any, Any, None], broken: Callable[[PeerError], Refusal]
 ) -> None:
     """Read and write until one of both ends or the writer is closed; ``broken`` answers what breaks the protocol."""
-    tasks = [asyncio.create_task(run) for run in (read_all, writer.write_all(context), writer.closed.wait())]
-    reading, writing = tasks[:2]
-    try:
+    async with background(read_all, writer.write_all(context), writer.closed.wait()) as tasks:
+        reading, writing, _ = tasks
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         error = reading.exception() if reading.done() else None
         writer.close(broken(error) if isinstance(error, PeerError) else None)
         with suppress(TimeoutError, asyncio.CancelledError):
             await asyncio.wait_for(asyncio.shield(writing), CLOSE_TIMEOUT)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
