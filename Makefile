@@ -49,11 +49,11 @@ clean:
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(STAMPS)/demo: $(PINS)
-	@echo "Setting up .venv: about 34 packages, 160 MB to download (700 MB installed), once."
+	@echo "Setting up .venv: about 37 packages, 160 MB to download (700 MB installed), once."
 	@$(call install,.[demo])
 
 $(STAMPS)/test: $(PINS)
-	@echo "Setting up .venv for the checks: about 57 packages, 200 MB to download (850 MB installed), once."
+	@echo "Setting up .venv for the checks: about 60 packages, 200 MB to download (850 MB installed), once."
 	@$(call install,.[demo$(comma)network$(comma)test])
 	@touch $(STAMPS)/demo
 

@@ -57,6 +57,7 @@ def run(
     overrides: Overrides = None,
     seed: Annotated[int | None, typer.Option(help="Short for --set run.seed=N.")] = None,
     out: Annotated[Path | None, typer.Option(help="The run's folder; else runs/NAME-NUMBER.")] = None,
+    standalone: Annotated[bool, typer.Option("--standalone", help="A report of 5 MB that opens alone.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Simulate a federation and write a folder with its metrics, trace, model and report."""
@@ -71,7 +72,7 @@ def run(
         from crescendo.runs.simulate import simulate
 
         with show.progress(config) as bar:
-            result = simulate(config, out=out or next_folder(file.stem), sinks=[bar])
+            result = simulate(config, out=out or next_folder(file.stem), sinks=[bar], standalone=standalone)
         print_json(result.as_json()) if as_json else show.result(result)
 
 

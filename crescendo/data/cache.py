@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import sys
 import tempfile
 import zipfile
 import zlib
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
+import platformdirs
 
 from crescendo.core.arrays import Array
 
@@ -28,13 +28,8 @@ Arrays: TypeAlias = dict[str, Array]
 
 def folder() -> Path:
     """``CRESCENDO_CACHE`` if set, else the user's cache folder of this operating system."""
-    if chosen := os.environ.get("CRESCENDO_CACHE"):
-        return Path(chosen)
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local")) / "crescendo" / "cache"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "crescendo"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "crescendo"
+    chosen = os.environ.get("CRESCENDO_CACHE")
+    return Path(chosen) if chosen else platformdirs.user_cache_path("crescendo", appauthor=False)
 
 
 def cached(kind: str, made_from: tuple[object, ...], build: Callable[[], Arrays]) -> Arrays:

@@ -1,9 +1,9 @@
-"""A run as one HTML page that opens without a network: headline, curves, timeline, staleness, savings, certificate.
+"""A run as an HTML page that opens without a network: headline, curves, timeline, staleness, savings, certificate.
 
-`Story` is all that a page is made of, as plain data; `page` writes it down.
+`Story` is all that a page is made of, as plain data; `page` writes it down, and `write_page` puts it into a run's folder.
 """
 
-from crescendo.report.page import page
+from crescendo.report.page import page, write_page
 from crescendo.report.story import Lane, Spending, Story
 
-__all__ = ["Lane", "Spending", "Story", "page"]
+__all__ = ["Lane", "Spending", "Story", "page", "write_page"]

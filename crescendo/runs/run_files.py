@@ -18,8 +18,8 @@ METRICS = "metrics.jsonl"
 class RunFiles:
     """A sink that writes into ``folder``. There is no wall time in any file, so that one seed gives the same bytes again."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, standalone: bool = False) -> None:
+        self._folder, self._standalone = folder, standalone
 
     def __call__(self, event: Event) -> None:
         match event:
@@ -32,7 +32,7 @@ class RunFiles:
                 self._end(result)
 
     def _end(self, result: Result) -> None:
-        from crescendo.report import page
+        from crescendo.report import write_page
         from crescendo.report.from_result import story_of
 
         folder, guarantee = self._folder, result.prepared.privacy
@@ -44,7 +44,7 @@ class RunFiles:
             spent["noise_free_accuracy"] = result.noise_free["accuracy"]
         (folder / "privacy.json").write_text(json.dumps(spent) + "\n", encoding="utf-8")
         np.savez(folder / "model.npz", model=result.model)
-        (folder / "report.html").write_text(page(story_of(result)), encoding="utf-8")
+        write_page(story_of(result), folder, self._standalone)
 
 
 def _line(row: dict[str, Any]) -> str:

@@ -39,18 +39,20 @@ def simulate(
     *,
     sinks: Sequence[Sink] = (),
     progress: Progress | None = None,
+    standalone: bool = False,
 ) -> Result:
     """Run a federation on a virtual clock.
 
     ``objective`` and ``data`` stand in for those of the config. Nothing is written unless ``out`` names a new folder, which is
     ``out.running`` until the run is complete. ``sinks`` hear of every round, ``progress`` of the accounting before the first.
+    A ``standalone`` report opens alone; else it uses a script that lies beside ``out``.
     """
     if data is not None and isinstance(config, Mapping) and "data" not in config:
         config = {**config, "data": {"source": data.name}}
     checked = read(config)
     with new_folder(Path(out)) if out is not None else contextlib.nullcontext() as folder:
         prepared = prepare(checked, objective, data, progress)
-        hearing = [*sinks, *([RunFiles(folder)] if folder is not None else ())]
+        hearing = [*sinks, *([RunFiles(folder, standalone)] if folder is not None else ())]
         _tell(hearing, RunBegan(prepared))
         result = run_prepared(prepared, str(out) if out is not None else None, hearing)
         if checked.evaluate.without_noise:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -42,6 +43,18 @@ def test_anything_else_it_was_made_from_is_another_entry(folder: Path) -> None:
     for made_from in ((1, "x"), (2, "x"), (1, "y"), (1, "x", None), ("1", "x")):
         cache.cached("kind", made_from, build)
     assert build.calls == 5 and len(list(folder.iterdir())) == 5
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems keep caches elsewhere")
+def test_the_folder_is_the_users_own_unless_one_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CRESCENDO_CACHE", str(tmp_path / "named"))
+    assert cache.folder() == tmp_path / "named"
+    monkeypatch.setenv("CRESCENDO_CACHE", "")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert cache.folder() == tmp_path / "xdg" / "crescendo"
+    monkeypatch.setenv("XDG_CACHE_HOME", "")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache.folder() == tmp_path / ".cache" / "crescendo"
 
 
 @pytest.mark.slow

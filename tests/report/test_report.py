@@ -3,8 +3,10 @@ from __future__ import annotations
 import json
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
+from plotly.offline import get_plotlyjs, get_plotlyjs_version
 
 from crescendo.report import page
 from crescendo.report.from_result import story_of
@@ -13,18 +15,20 @@ from tests.config.small import small
 
 
 class Tags(HTMLParser):
-    """Every tag is closed by its own end, and nothing is fetched."""
+    """Every tag is closed by its own end, and nothing is fetched but the script that was named."""
 
     EMPTY = frozenset({"meta", "br", "link", "img"})
 
-    def __init__(self) -> None:
+    def __init__(self, script: str | None = None) -> None:
         super().__init__()
+        self.script = script
         self.open: list[str] = []
         self.ids: set[str] = set()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = dict(attrs)
-        assert "src" not in given and "href" not in given, f"<{tag}> fetches {given}"
+        assert given.get("src") == (self.script if "src" in given else None), f"<{tag}> fetches {given}"
+        assert "href" not in given, f"<{tag}> leads to {given}"
         self.ids |= {given["id"] or ""} if "id" in given else set()
         if tag not in self.EMPTY:
             self.open.append(tag)
@@ -65,6 +69,28 @@ def test_a_report_is_whole_html_that_fetches_nothing(override: str) -> None:
     assert "plotly" in text.lower()
 
 
+def test_reports_of_one_folder_of_runs_share_the_plotting_script(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        simulate(small(), out=tmp_path / name)
+    script = tmp_path / f"plotly-{get_plotlyjs_version()}.min.js"
+    assert {path.name for path in tmp_path.iterdir()} == {"one", "two", script.name}
+    assert script.read_text(encoding="utf-8") == get_plotlyjs()
+    text = (tmp_path / "one" / "report.html").read_text(encoding="utf-8")
+    tags = Tags(f"../{script.name}")
+    tags.feed(text)
+    assert tags.open == [] and f'<script src="../{script.name}">' in text
+    assert len(text) < 100_000
+    assert text == (tmp_path / "two" / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_standalone_report_carries_the_script_itself(tmp_path: Path) -> None:
+    result = simulate(small(), out=tmp_path / "run", standalone=True)
+    text = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    Tags().feed(text)
+    assert get_plotlyjs() in text and text == page(story_of(result))
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
 def test_the_curves_are_the_metrics() -> None:
     found = simulate(small())
     curves = drawn(page(story_of(found)))["curves"]
@@ -73,8 +99,10 @@ def test_the_curves_are_the_metrics() -> None:
 
 def test_a_name_with_markup_is_written_as_text() -> None:
     story = story_of(simulate(small()))
-    text = page(type(story)(**{**vars(story), "title": "<script>alert(1)</script>"}))
-    assert "<script>alert(1)" not in text and "&lt;script&gt;alert(1)" in text
+    bad = "<script>alert(1)</script>"
+    changes = {"title": bad, "config": bad, "notes": [bad], "savings": [(bad,) * 4], "headline": [(bad,) * 3]}
+    text = page(type(story)(**{**vars(story), **changes, "metrics": [{**row, "k": bad} for row in story.metrics]}))
+    assert "<script>alert(1)" not in text and text.count("&lt;script&gt;alert(1)") == 11
 
 
 def test_no_point_lies_above_the_delay_that_the_rule_allows() -> None:
