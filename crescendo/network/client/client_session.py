@@ -82,7 +82,7 @@ async def _keep_connected(connection: _Connection, backoff: Backoff, log: Log) -
                 return
             if connection.was_welcome:
                 retries.reached()
-            await retries.wait(error, "disconnected", connection.over)
+            await retries.wait(error, lambda **facts: log("disconnected", **facts), connection.over)
 
 
 class _Connection:

@@ -63,7 +63,7 @@ async def ask(
         except BROKEN as error:
             if is_unrecoverable(error):
                 raise Unrecoverable(endpoint.address, reason_of(error)) from None
-            if await retries.wait(error, "unreachable", stop):
+            if await retries.wait(error, lambda **facts: log("unreachable", **facts), stop):
                 yield None
                 return
 

@@ -6,7 +6,7 @@ import asyncio
 import math
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -65,10 +65,10 @@ class Retries:
         """The server was there just now."""
         self._waits, self._since = self._backoff.waits(), time.monotonic()
 
-    async def wait(self, error: Exception, event: str, stop: asyncio.Event) -> bool:
-        """Log a failed attempt as ``event`` and wait before the next one; `Unreachable` if there is to be none.
+    async def wait(self, error: Exception, lost: Callable[..., None], stop: asyncio.Event) -> bool:
+        """Log a failed attempt, by ``lost`` unless the server sent the client away, and wait before the next one.
 
-        True if ``stop`` was set meanwhile.
+        `Unreachable` if there is to be none. True if ``stop`` was set meanwhile.
         """
         without, reason = time.monotonic() - self._since, reason_of(error)
         left = self._backoff.give_up - without
@@ -77,8 +77,9 @@ class Retries:
                 f"gave up after {without:.0f} s without the server at {self._address} ({reason}); what is done is kept, so "
                 f"the same command goes on"
             )
-        wait, event = min(next(self._waits), left), "sent_away" if isinstance(error, TurnedAway) else event
-        self._log(event, server=self._address, reason=reason, without_it=round(without, 1), again_in=round(wait, 2))
+        wait = min(next(self._waits), left)
+        facts = {"server": self._address, "reason": reason, "without_it": round(without, 1), "again_in": round(wait, 2)}
+        self._log("sent_away", **facts) if isinstance(error, TurnedAway) else lost(**facts)
         with suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), wait)
         return stop.is_set()
