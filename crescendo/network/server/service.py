@@ -21,7 +21,7 @@ import numpy as np
 
 from crescendo.core.arrays import Vector
 from crescendo.core.buffer_pool import BufferPool
-from crescendo.core.messages import ConflictingUpdate, DuplicateUpdate, RefusedSum, Settled
+from crescendo.core.messages import ConflictingUpdate, DuplicateUpdate, RefusedSum, Settled, Word
 from crescendo.core.vectors import Raw, decode, encoded, largest
 from crescendo.errors import PeerError, UsageError
 from crescendo.federation.agreement import Agreement
@@ -96,9 +96,8 @@ class Service:
         for submission in joined:
             submission.answers.append(self._welcome(submission.client))
         receivers = {*(one.client for one in joined), *(connected if published.due else ())}
-        broadcast = self._encoded() if receivers else None
-        settled = {c: self.durable.settled(c) for c in receivers}
-        return Committed(published.acks, self.durable.epoch, broadcast, settled)
+        word = self.durable.word(receivers)
+        return Committed(published.acks, word.epoch, self._encoded(word) if receivers else None, word.yours)
 
     def log_void(self, but: Container[int] = ()) -> None:
         """Log which rounds were declared void, except of those clients that may be in the middle of it."""
@@ -230,11 +229,12 @@ class Service:
 
     # -- what goes out -------------------------------------------------------------------------------------------------
 
-    def _encoded(self) -> EncodedBroadcast:
-        durable, made = self.durable, self._broadcast
-        if made is None or (made.k, made.epoch) != (durable.k, durable.epoch):
-            made = EncodedBroadcast(durable.k, durable.epoch, self._on_the_wire(durable.model), self.agreement.wire)
-            self._log_model_length(durable.model)
+    def _encoded(self, word: Word) -> EncodedBroadcast:
+        made = self._broadcast
+        if made is None or (made.k, made.epoch) != (word.k, word.epoch):
+            assert word.model is not None
+            made = EncodedBroadcast(word.k, word.epoch, self._on_the_wire(word.model), self.agreement.wire)
+            self._log_model_length(word.model)
         self._broadcast = made
         return made
 
