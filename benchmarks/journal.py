@@ -24,9 +24,10 @@ from crescendo.core.vectors import decode, encode
 from crescendo.network.server.commit_queue import MAX_BATCH as GROUP
 from crescendo.schedules.sizes import ConstantSizes
 from crescendo.schedules.steps import ConstantSteps
-from crescendo.storage.journal.durable_server import DurableServer, replay
+from crescendo.storage.journal.durable_server import DurableServer
 from crescendo.storage.journal.journal import Journal
 from crescendo.storage.journal.journal_entries import Received, to_bytes
+from crescendo.storage.journal.replay import replay
 
 CLIENTS = 20
 Ways = dict[str, Callable[[Path, list[Received], int], float]]

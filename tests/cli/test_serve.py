@@ -210,8 +210,8 @@ def test_a_private_round_that_fails_is_void_for_the_server_and_the_run_goes_on(
 
 def test_what_was_charged_and_not_sent_is_sent_byte_for_byte(tmp_path: Path) -> None:
     from crescendo.federation.agreement import NOTHING_HIDDEN
-    from crescendo.storage.journal.journal import read_records
     from crescendo.storage.journal.journal_entries import Received, from_bytes
+    from crescendo.storage.journal.segments import read_records
     from crescendo.storage.ledger.open_ledger import open_ledger
 
     data = np.arange(5.0).tobytes()

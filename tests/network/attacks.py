@@ -21,9 +21,9 @@ from crescendo.network.protocol.vector_parts import PART
 from crescendo.network.server.grpc_server import NetworkServer
 from crescendo.network.transport import rate_limits
 from crescendo.network.transport.security import Admit, everybody
-from crescendo.storage.journal.durable_server import replay
-from crescendo.storage.journal.journal import read_records
 from crescendo.storage.journal.journal_entries import Absent, Entry, NewEpoch, Received, Summed, from_bytes
+from crescendo.storage.journal.replay import replay
+from crescendo.storage.journal.segments import read_records
 from tests.conformance.cases import PRIVATE, case
 from tests.network import raw_streams
 from tests.network.hostile_client import HostileClient

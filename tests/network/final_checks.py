@@ -15,9 +15,9 @@ import numpy as np
 from crescendo.config.to_terms import terms_text
 from crescendo.core.vectors import decode
 from crescendo.federation.agreement import Agreement, build_terms
-from crescendo.storage.journal.durable_server import replay
-from crescendo.storage.journal.journal import read_records
 from crescendo.storage.journal.journal_entries import Entry, Received, Summed, Voided, delta_of, from_bytes
+from crescendo.storage.journal.replay import replay
+from crescendo.storage.journal.segments import read_records
 from crescendo.storage.ledger.ledger_file import LedgerFile
 from crescendo.storage.ledger.open_ledger import open_ledger
 from tests.network.processes import Federation

@@ -9,7 +9,7 @@ import pytest
 
 from crescendo.core.messages import Settled
 from crescendo.errors import PeerError
-from crescendo.storage.journal.durable_server import replay
+from crescendo.storage.journal.replay import replay
 from crescendo.storage.journal.segments import segments_of
 from tests.storage.durable_play import CLIENTS, ROUNDS, opened, same, update
 

@@ -22,9 +22,10 @@ import pytest
 
 from crescendo.core.messages import DuplicateUpdate, Settled
 from crescendo.core.vectors import encode
-from crescendo.storage.journal.durable_server import DurableServer, JournalFailed, replay
-from crescendo.storage.journal.journal import Journal
+from crescendo.storage.journal.durable_server import DurableServer
+from crescendo.storage.journal.journal import Journal, JournalFailed
 from crescendo.storage.journal.journal_entries import Received
+from crescendo.storage.journal.replay import replay
 from crescendo.storage.journal.segments import segments_of
 from tests.storage.durable_play import CLIENTS, ROUNDS, SIZE, START, TERMS, make, same
 

@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from crescendo.core.messages import DuplicateUpdate, Settled
-from crescendo.storage.journal.durable_server import DurableServer, JournalFailed, Published, replay
-from crescendo.storage.journal.journal import Journal, Record, read_records
+from crescendo.storage.journal.durable_server import DurableServer, Published
+from crescendo.storage.journal.journal import Journal, JournalFailed
 from crescendo.storage.journal.journal_entries import Entry, Left, Received, from_bytes
+from crescendo.storage.journal.replay import replay
+from crescendo.storage.journal.segments import Record, read_records
 from tests.storage.durable_play import CLIENTS, ROUNDS, START, opened, same, state_of, update
 
 

@@ -13,7 +13,7 @@ from crescendo.core.messages import Sum, Update
 from crescendo.core.server import Server
 from crescendo.core.vectors import WIRES, encode
 from crescendo.errors import PeerError
-from crescendo.storage.journal.durable_server import DurableServer, replay
+from crescendo.storage.journal.durable_server import DurableServer
 from crescendo.storage.journal.journal_entries import (
     Absent,
     Back,
@@ -26,6 +26,7 @@ from crescendo.storage.journal.journal_entries import (
     Voided,
     delta_of,
 )
+from crescendo.storage.journal.replay import replay
 from tests.storage.durable_play import CLIENTS, INSTANCE, ROUNDS, SIZE, START, TERMS, make, masked, opened, same, update
 
 clients, rounds = st.integers(0, CLIENTS - 1), st.integers(0, 4)

@@ -11,8 +11,8 @@ import pytest
 
 from crescendo.errors import DataError
 from crescendo.storage.journal import durable_server as durable_module
-from crescendo.storage.journal.durable_server import replay
 from crescendo.storage.journal.journal_entries import Entry, from_bytes
+from crescendo.storage.journal.replay import replay
 from crescendo.storage.journal.segments import segments_of
 from crescendo.storage.journal.snapshots import snapshots_of
 from tests.storage.durable_play import CLIENTS, ROUNDS, opened, run_some, same, state_of, update

@@ -10,8 +10,9 @@ import pytest
 from crescendo.core.messages import ConflictingUpdate, DuplicateUpdate, Settled
 from crescendo.core.vectors import encode
 from crescendo.errors import PeerError
-from crescendo.storage.journal.durable_server import OtherInstance, Published
+from crescendo.storage.journal.durable_server import Published
 from crescendo.storage.journal.journal_entries import Absent, Back, Entry, Left, Received, Registered, Summed, Voided
+from crescendo.storage.journal.server_state import OtherInstance
 from tests.storage.durable_play import INSTANCE, ROUNDS, SIZE, opened, state_of, update
 
 REFUSED: dict[str, Entry] = {

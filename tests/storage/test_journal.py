@@ -16,15 +16,8 @@ from hypothesis import strategies as st
 
 from crescendo.errors import UsageError
 from crescendo.storage.journal import journal as journal_module
-from crescendo.storage.journal.journal import (
-    Journal,
-    JournalDamaged,
-    JournalFailed,
-    Record,
-    lock_folder,
-    read_records,
-)
-from crescendo.storage.journal.segments import HEAD, OPENING, segments_of
+from crescendo.storage.journal.journal import Journal, JournalFailed, lock_folder
+from crescendo.storage.journal.segments import HEAD, OPENING, JournalDamaged, Record, read_records, segments_of
 
 FIRST = "journal-" + "0" * 20
 

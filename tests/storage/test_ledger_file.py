@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from crescendo.core.messages import Settled
 from crescendo.errors import CrescendoError, DataError, Refused, UsageError
 from crescendo.privacy.accounting.budget import Budget
-from crescendo.storage.ledger.open_ledger import BytesGone, open_ledger
+from crescendo.storage.ledger.ledger_store import BytesGone
+from crescendo.storage.ledger.open_ledger import open_ledger
 from tests.storage.ledger_play import BUDGET, begun, store
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from crescendo.storage.journal.journal import Journal, JournalDamaged
-from crescendo.storage.journal.segments import Scan, read_records, segments_of
+from crescendo.storage.journal.journal import Journal
+from crescendo.storage.journal.segments import JournalDamaged, Scan, read_records, segments_of
 
 BODIES = [b"first", b"second", b"third", b"fourth"]
 

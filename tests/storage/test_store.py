@@ -15,8 +15,9 @@ from crescendo.errors import Refused
 from crescendo.privacy.accounting.budget import Budget
 from crescendo.privacy.accounting.events import PoissonGaussian
 from crescendo.storage.ledger.ledger_file import LedgerFile
+from crescendo.storage.ledger.ledger_store import BytesGone
 from crescendo.storage.ledger.offers import TooManyOffers
-from crescendo.storage.ledger.open_ledger import BytesGone, open_ledger
+from crescendo.storage.ledger.open_ledger import open_ledger
 from tests.storage.ledger_play import BUDGET, PLAN, begun, cheap, store
 
 

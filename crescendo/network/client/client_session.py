@@ -40,7 +40,7 @@ from crescendo.network.transport.background import background
 from crescendo.network.transport.channels import Endpoint, channel_to, join_on, read_from
 from crescendo.network.transport.retry import BROKEN, Backoff, Retries
 from crescendo.network.transport.wording import ranges
-from crescendo.storage.ledger.open_ledger import Lost, Release
+from crescendo.storage.ledger.outbox import Lost, Release
 
 GOODBYE_TIMEOUT = 30.0  # seconds in which the server has to close the stream, which says that it has read the goodbye
 

@@ -34,7 +34,8 @@ from crescendo.privacy.mechanisms.certificate import usual_delta
 from crescendo.privacy.mechanisms.mechanism import Private
 from crescendo.privacy.mechanisms.noise import Source as Randomness
 from crescendo.privacy.mechanisms.noise import SystemSource
-from crescendo.storage.ledger.open_ledger import Ledger, open_ledger
+from crescendo.storage.ledger.ledger_store import Ledger
+from crescendo.storage.ledger.open_ledger import open_ledger
 from crescendo.worker import Worker
 
 # What a server is told. Why a ledger does not allow terms (too little left, another federation is open, too many offers) stays

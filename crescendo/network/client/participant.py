@@ -35,7 +35,8 @@ from crescendo.federation.agreement import Agreement
 from crescendo.logs import Log, quiet
 from crescendo.network.transport.wording import named
 from crescendo.privacy.accounting.events import PoissonGaussian
-from crescendo.storage.ledger.open_ledger import Ledger, Lost, Release
+from crescendo.storage.ledger.ledger_store import Ledger
+from crescendo.storage.ledger.outbox import Lost, Release
 from crescendo.worker import Worker
 
 PIECE = 0.01  # seconds of work between two looks at the notes

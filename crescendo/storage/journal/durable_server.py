@@ -32,7 +32,7 @@ from crescendo.core.arrays import Bools, Floats, Vector
 from crescendo.core.messages import Broadcast, Settled, Word
 from crescendo.core.terms import Terms
 from crescendo.errors import CrescendoError, DataError, Refused, UsageError
-from crescendo.storage.journal.journal import SEGMENT_BYTES, Journal, JournalFailed, lock_folder
+from crescendo.storage.journal.journal import SEGMENT_BYTES, Journal, lock_folder
 from crescendo.storage.journal.journal_entries import (
     Absent,
     Back,
@@ -46,11 +46,8 @@ from crescendo.storage.journal.journal_entries import (
     from_bytes,
     to_bytes,
 )
-from crescendo.storage.journal.replay import replay
-from crescendo.storage.journal.server_state import OtherInstance, ServerState
+from crescendo.storage.journal.server_state import ServerState
 from crescendo.storage.journal.snapshots import Snapshot, number_of, read_snapshot, snapshots_of, write_snapshot
-
-__all__ = ["DurableServer", "JournalFailed", "OtherInstance", "Published", "digest_of", "replay"]
 
 SNAPSHOT_BYTES = 64 << 20  # of journal between snapshots, or 16 times the model's if that is more
 SNAPSHOT_ENTRIES = 50_000
@@ -67,11 +64,6 @@ class _News(NamedTuple):
     word: Word  # to the clients of which something changed
     late: int
     present: Bools
-
-
-def digest_of(terms: str) -> str:
-    """The fingerprint of terms: sha256 of their canonical text, in hex."""
-    return hashlib.sha256(terms.encode()).hexdigest()
 
 
 class DurableServer:
@@ -92,7 +84,8 @@ class DurableServer:
         snapshot_bytes: int | None = None,
         segment_bytes: int = SEGMENT_BYTES,
     ) -> None:
-        self.folder, self.digest, self.notes = Path(folder), digest_of(terms), list[str]()
+        self.folder, self.notes = Path(folder), list[str]()
+        self.digest = hashlib.sha256(terms.encode()).hexdigest()  # of the canonical text
         # Taken in this order: one commit at a time; the state and the records; what is published.
         self._commits, self._guard, self._publishing = threading.RLock(), threading.RLock(), threading.Lock()
         self.model: Floats = np.zeros(0)

@@ -25,7 +25,6 @@ from crescendo.storage.journal.segments import (
     HEAD,
     LONGEST,
     OPENING,
-    JournalDamaged,
     Record,
     Scan,
     check_of,
@@ -37,8 +36,6 @@ from crescendo.storage.journal.segments import (
     segments_of,
     unmade_of,
 )
-
-__all__ = ["Cut", "Journal", "JournalDamaged", "JournalFailed", "Record", "lock_folder", "read_records", "sync_folder"]
 
 SEGMENT_BYTES = 256 << 20
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from crescendo.core.arrays import Floats
 from crescendo.errors import DataError
-from crescendo.storage.journal.journal import read_records
 from crescendo.storage.journal.journal_entries import Opened, Received, Summed, delta_of, from_bytes
+from crescendo.storage.journal.segments import read_records
 
 
 def replay(folder: str | Path) -> Floats:

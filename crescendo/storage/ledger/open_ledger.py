@@ -9,10 +9,7 @@ from crescendo.errors import DataError, Refused
 from crescendo.privacy.accounting.budget import Budget
 from crescendo.storage.ledger.ledger_entries import budget_body
 from crescendo.storage.ledger.ledger_file import LedgerFile
-from crescendo.storage.ledger.ledger_store import BytesGone, Ledger
-from crescendo.storage.ledger.outbox import Lost, Release
-
-__all__ = ["BytesGone", "Ledger", "Lost", "Release", "open_ledger"]
+from crescendo.storage.ledger.ledger_store import Ledger
 
 
 def open_ledger(

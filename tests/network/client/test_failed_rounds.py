@@ -22,7 +22,9 @@ from crescendo.privacy.mechanisms.mechanism import Private
 from crescendo.privacy.mechanisms.noise import SeededSource
 from crescendo.schedules.sizes import ConstantSizes, CutSizes
 from crescendo.schedules.steps import ConstantSteps
-from crescendo.storage.ledger.open_ledger import Ledger, Lost, Release, open_ledger
+from crescendo.storage.ledger.ledger_store import Ledger
+from crescendo.storage.ledger.open_ledger import open_ledger
+from crescendo.storage.ledger.outbox import Lost, Release
 from crescendo.worker import Worker
 from tests.federation.agreements import agreement
 from tests.objectives.bare import Bare

@@ -19,7 +19,9 @@ from crescendo.privacy.accounting.budget import Budget
 from crescendo.privacy.accounting.events import PoissonGaussian
 from crescendo.schedules.sizes import ConstantSizes, CutSizes
 from crescendo.schedules.steps import ConstantSteps
-from crescendo.storage.ledger.open_ledger import Ledger, Lost, Release, open_ledger
+from crescendo.storage.ledger.ledger_store import Ledger
+from crescendo.storage.ledger.open_ledger import open_ledger
+from crescendo.storage.ledger.outbox import Lost, Release
 from crescendo.worker import Worker
 from tests.federation.agreements import agreement
 from tests.objectives.bare import Bare

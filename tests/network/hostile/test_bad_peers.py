@@ -22,9 +22,9 @@ from crescendo.core.vectors import decode
 from crescendo.federation.agreement import Agreement, build_terms
 from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.privacy.mechanisms.norm_limits import NormLimits
-from crescendo.storage.journal.durable_server import replay
-from crescendo.storage.journal.journal import read_records
 from crescendo.storage.journal.journal_entries import Received, from_bytes
+from crescendo.storage.journal.replay import replay
+from crescendo.storage.journal.segments import read_records
 from crescendo.storage.ledger.ledger_file import LedgerFile
 from tests.conformance.cases import PRIVATE, case
 from tests.network.fuzzing import fuzz, fuzz_the_door

@@ -21,7 +21,7 @@ from crescendo.network.protocol.vector_parts import Assembly, Part
 from crescendo.network.server import service
 from crescendo.privacy.mechanisms.norm_limits import NormLimits
 from crescendo.storage.journal import journal_entries
-from crescendo.storage.journal.journal import read_records
+from crescendo.storage.journal.segments import read_records
 from tests.network.attacks import (
     LARGE,
     RELAY,

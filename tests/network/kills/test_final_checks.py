@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from crescendo.storage.journal.durable_server import replay
 from crescendo.storage.journal.journal import Journal
 from crescendo.storage.journal.journal_entries import Entry, Received, Summed, Voided, delta_of, to_bytes
+from crescendo.storage.journal.replay import replay
 from tests.conformance.cases import case
 from tests.network.final_checks import check, entries_of, pairs_in
 from tests.network.processes import Federation, federation

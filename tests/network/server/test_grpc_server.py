@@ -29,7 +29,7 @@ from crescendo.network.server.encoded_broadcasts import EncodedBroadcast, serial
 from crescendo.network.server.session import Session
 from crescendo.network.transport import rate_limits
 from crescendo.network.transport.rate_limits import TokenBucket
-from crescendo.storage.journal.durable_server import replay
+from crescendo.storage.journal.replay import replay
 from tests.conformance.cases import PRIVATE, case
 from tests.network.live_server import ONES, TWO, live_server, run_async
 from tests.network.scripted_client import ScriptedClient
