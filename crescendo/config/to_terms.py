@@ -17,8 +17,8 @@ from crescendo.core.terms import Terms
 from crescendo.data import weights
 from crescendo.data.labels import MOST as MOST_CLASSES
 from crescendo.data.labels import stated
-from crescendo.data.public import stated_classes
 from crescendo.data.records import Label
+from crescendo.data.registry import stated_classes
 from crescendo.errors import ConfigError
 from crescendo.federation.agreement import build_terms, canonical
 from crescendo.federation.objective_terms import KIND, MOST_OWN_FEATURES, first_model, tried

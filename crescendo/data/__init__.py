@@ -1,9 +1,9 @@
 """Where records come from (`load`) and how they are spread over clients (`split`, `weights`)."""
 
 from crescendo.data.partition import client_names, split, weights
-from crescendo.data.public import SourceInfo, catalogue
+from crescendo.data.reading import load
 from crescendo.data.records import Dataset, Records, as_records
-from crescendo.data.registry import load
+from crescendo.data.registry import SourceInfo, catalogue
 
 __all__ = [
     "Dataset",

@@ -11,7 +11,7 @@ from crescendo.data import Records, load, split
 from crescendo.data.formats import readers
 from crescendo.data.labels import values_of
 from crescendo.data.partition import RULES
-from crescendo.data.registry import check_here, columns_of, file_of
+from crescendo.data.reading import check_here, columns_of, file_of
 from crescendo.data.sound import sound
 from crescendo.errors import CrescendoError, DataError, UsageError
 from crescendo.federation.agreement import Agreement

@@ -16,7 +16,7 @@ from crescendo.core.arrays import Floats, Ints
 from crescendo.core.terms import Terms
 from crescendo.data import Dataset, Records, client_names, load, split, weights
 from crescendo.data.labels import values_of
-from crescendo.data.public import stated_classes
+from crescendo.data.registry import stated_classes
 from crescendo.errors import ConfigError
 from crescendo.federation.agreement import Agreement, agree, build_terms, curvature
 from crescendo.federation.objective_terms import made_up

@@ -10,35 +10,55 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import crescendo
 from crescendo.data import catalogue, load, split
 from crescendo.data.labels import encode, places, stated
 from crescendo.data.partition import client_names
-from crescendo.data.public import facts, stated_classes
-from crescendo.errors import ConfigError, CrescendoError
+from crescendo.data.records import Raw
+from crescendo.data.registry import SOURCES, public_classes, register, stated_classes
+from crescendo.data.sets.named_source import NamedSource
+from crescendo.errors import ConfigError, CrescendoError, UsageError
+
+SCHEDULE = {"rounds": 2, "sizes": {"kind": "constant", "size": 5}, "steps": {"kind": "constant", "eta": 0.1}}
 
 
 @pytest.mark.parametrize("name", ["breast_cancer", "digits", "iris", "wine", "synthetic:rows=200,features=7"])
 def test_what_is_said_of_a_source_is_what_its_records_say(name: str) -> None:
-    found, data = facts(name), load(name, test=0)
-    assert found is not None and (found.classes, found.features) == (data.classes, data.features)
+    data = load(name, test=0)
+    assert public_classes(name) == data.classes
+    assert name not in SOURCES or SOURCES[name].features == data.features
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["a9a", "w8a", "phishing", "ijcnn1", "covtype.binary", "mnist"])
 def test_what_is_said_of_a_public_file_is_what_its_records_say(shared_data: Path, name: str) -> None:
-    found, data = facts(name), load(name, folder=shared_data)
-    assert found is not None and (found.classes, found.features) == (data.classes, data.features)
+    found, data = SOURCES[name], load(name, folder=shared_data)
+    assert (found.classes, found.features) == (data.classes, data.features)
     private = load(name, folder=shared_data, private=True)
     assert private.classes == data.classes and private.left_out == 0
     np.testing.assert_array_equal(private.train.y, data.train.y)
 
 
-def test_every_name_has_its_facts() -> None:
-    known = {info.name: facts(info.name) for info in catalogue()}
-    assert None not in known.values()
-    for info in catalogue():
-        found = known[info.name]
-        assert found is not None and info.features in (None, found.features)
+def test_every_name_has_its_classes() -> None:
+    assert all(public_classes(info.name) is not None for info in catalogue())
+
+
+def test_a_source_from_outside_the_package_is_loaded_listed_and_used_like_ours() -> None:
+    x = np.linspace(-1, 1, 40).reshape(20, 2)
+    read = NamedSource(
+        "twenty", "points on a line", 20, 2, (0, 1), "a test", lambda folder, test: Raw(x, (x[:, 0] > 0).astype(int))
+    )
+    register(read)
+    try:
+        data = load("twenty", test=0.25, private=True)
+        assert (data.classes, data.features, len(data.train), data.test is not None) == ((0, 1), 2, 15, True)
+        assert "twenty" in [info.name for info in catalogue()]
+        raw = {"data": {"source": "twenty"}, "clients": {"count": 2}, "schedule": SCHEDULE}
+        assert crescendo.simulate(raw).rounds == 2
+        with pytest.raises(UsageError, match="called 'twenty' already"):
+            register(read)
+    finally:
+        del SOURCES["twenty"]
 
 
 @pytest.mark.parametrize(

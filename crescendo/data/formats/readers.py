@@ -14,7 +14,7 @@ from crescendo.data.formats import csv as csv_table
 from crescendo.data.formats import files, idx, libsvm
 from crescendo.data.formats import npz as npz_file
 from crescendo.data.records import Raw, csr
-from crescendo.data.sets.known import MNIST, KnownFile, KnownSet, features_of
+from crescendo.data.sets.known import features_of
 from crescendo.errors import ConfigError, DataError
 
 _VERSION = 1  # of the parsed form in the cache
@@ -26,19 +26,7 @@ _KINDS = (  # of files that people have and that are none of ours
 _OTHERS = {f".{kind}" for kind in _KINDS.split()}
 
 
-def known_set(chosen: KnownSet, folder: Path | None) -> Raw:
-    """A LIBSVM set by its name: checked against its checksum, with the number of features that it is known to have."""
-    x, y = _known_file(chosen, chosen.train, folder)
-    return Raw(x, y, None if chosen.test is None else _known_file(chosen, chosen.test, folder))
-
-
-def _known_file(chosen: KnownSet, file: KnownFile, folder: Path | None) -> tuple[Any, Floats]:
-    path = files.must_find(chosen.name, [file.name], folder)
-    raw = files.read(path)
-    return _libsvm(raw, path, files.verified(raw, path, file), chosen.features, file.content)
-
-
-def _libsvm(
+def cached_libsvm(
     raw: bytes, path: Path, content: Callable[[], bytes], features: int | None, verified: str | None
 ) -> tuple[Any, Floats]:
     def build() -> cache.Arrays:
@@ -60,7 +48,7 @@ def _libsvm_file(path: Path, features: int | None, leave_out: bool = False, test
     def part(at: Path) -> tuple[Any, Floats, int]:
         raw = files.read(at)
         if not leave_out:
-            return *_libsvm(raw, at, lambda: files.unpack(raw, at), features, None), 0
+            return *cached_libsvm(raw, at, lambda: files.unpack(raw, at), features, None), 0
         assert features is not None
         return libsvm.parse_each(files.unpack(raw, at), features)
 
@@ -80,28 +68,6 @@ def _libsvm_file(path: Path, features: int | None, leave_out: bool = False, test
     return Raw(x, y, (x_test, y_test), unreadable=unreadable)
 
 
-def mnist(folder: Path | None) -> Raw:
-    """MNIST by name, each file checked against its checksum."""
-
-    def part(which: str) -> tuple[Any, Any]:
-        contents = []
-        for file in MNIST[which]:
-            path = files.must_find("mnist", _spellings(file), folder)
-            contents.append((path, files.verified(files.read(path), path, file)()))
-        return _images(*contents)
-
-    x, y = part("train")
-    return Raw(x, y, part("test"))
-
-
-def has_mnist(folder: Path | None) -> bool:
-    return all(files.find(_spellings(file), folder) for pair in MNIST.values() for file in pair)
-
-
-def _spellings(file: KnownFile) -> list[str]:
-    return [file.name, file.name.replace("-idx", ".idx")]
-
-
 def _idx_file(path: Path, test: bool = True) -> Raw:
     """Images in the layout of MNIST; labels, and a t10k test part, are found beside them by name."""
 
@@ -110,7 +76,7 @@ def _idx_file(path: Path, test: bool = True) -> Raw:
         labels = next((p for p in _packings(images.with_name(named)) if p.is_file()), None)
         if labels is None:
             raise DataError(f"{images} has no labels beside it; put {named} into the same folder")
-        return _images(*((p, files.unpack(files.read(p), p)) for p in (images, labels)))
+        return pictures(*((p, files.unpack(files.read(p), p)) for p in (images, labels)))
 
     beside = next((p for p in _packings(path.with_name(path.name.replace("train", "t10k"))) if p.is_file()), None)
     return Raw(*part(path), part(beside) if test and beside is not None and beside != path else None)
@@ -121,7 +87,7 @@ def _packings(path: Path) -> list[Path]:
     return [path, *(path.with_name(stem + suffix) for suffix in ("", *files.PACKED))]
 
 
-def _images(images: tuple[Path, bytes], labels: tuple[Path, bytes]) -> tuple[Any, Any]:
+def pictures(images: tuple[Path, bytes], labels: tuple[Path, bytes]) -> tuple[Any, Any]:
     pixels, numbers = idx.parse(images[1], str(images[0]), 3), idx.parse(labels[1], str(labels[0]), 1)
     if len(pixels) != len(numbers):
         raise DataError(f"{images[0]} has {len(pixels)} images and {labels[0]} {len(numbers)} labels; they are no pair")

