@@ -8,7 +8,7 @@ from crescendo.audit.black_box.black_box import BlackBoxReport, Claim
 from crescendo.audit.black_box.mechanism_file import attack_file
 from crescendo.cli.common import print_json
 from crescendo.cli.show_privacy import number, progress
-from crescendo.cli.terminal import new_table, printer, say
+from crescendo.cli.terminal import facts, printer, say
 
 
 def audit_mechanism(kind: str, claim: Claim, as_json: bool, **options: Any) -> bool:
@@ -25,8 +25,6 @@ def audit_mechanism(kind: str, claim: Claim, as_json: bool, **options: Any) -> b
 def show(found: BlackBoxReport) -> None:
     """The claim, the bounds, what gave the record away, and the verdict."""
     console = printer()
-    table = new_table(f"Audit of {found.mechanism}", "what", "value")
-    table.add_column("")
     sure = f"with {found.confidence:.4g} confidence"
     neighbours = {"add": "one record added or removed", "replace": "one record replaced"}[found.neighbours]
     rows = [
@@ -43,9 +41,7 @@ def show(found: BlackBoxReport) -> None:
             f"against {found.others:,} that the neighbour had, in {found.tested:,} runs of the test",
         ),
     ]
-    for row in rows:
-        table.add_row(*row)
-    console.print(table)
+    console.print(facts(f"Audit of {found.mechanism}", rows))
     say(console, f"attacked on {found.pair}, by {found.statistic}")
     for sentence in (*found.findings, *found.notes):
         say(console, sentence)

@@ -8,7 +8,7 @@ from typing import Any
 from rich.table import Table
 
 from crescendo.cli.show_privacy import number
-from crescendo.cli.terminal import new_table, printer, say
+from crescendo.cli.terminal import facts, new_table, printer, say
 from crescendo.privacy.mechanisms.sigmas import Sigmas
 from crescendo.privacy.planning.plans import Plan
 
@@ -28,20 +28,15 @@ def plan(found: Plan, asked: float, written: Path | None) -> None:
 def _summary(found: Plan, asked: float) -> Table:
     sizes, summed = found.sizes, "sqrt(rounds) sigma" if found.sigma.rounds is None else "over all rounds"
     share = max(size for size, _ in found.staircase) / found.records
-    table = new_table(
-        f"A plan for one client of {found.records:,} records, by the {found.method} method", "what", "value"
-    )
-    table.add_column("")
-    for row in (
+    rows = (
         ("epsilon", number(found.epsilon), f"at delta {found.delta:g}; {asked:g} was asked for"),
         ("rounds", f"{found.rounds:,}", f"for {found.gradients:,} gradients"),
         ("sizes", _span(sizes.first, sizes.last), str(sizes)),
         ("largest share", f"{share:.3g}", "of the records in one round"),
         ("sigma", _sigma(found.sigma), "of a round, over what a record can change"),
         ("aggregated noise", number(found.aggregated_noise), summed),
-    ):
-        table.add_row(*row)
-    return table
+    )
+    return facts(f"A plan for one client of {found.records:,} records, by the {found.method} method", rows)
 
 
 def _family(found: Plan) -> Table:

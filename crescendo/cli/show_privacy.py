@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from crescendo.audit import Report, Row
-from crescendo.cli.terminal import new_table, printer, progress_bar, say
+from crescendo.cli.terminal import facts, new_table, printer, progress_bar, say
 from crescendo.federation.peer_text import cleaned
 from crescendo.privacy.accounting import accountant
 from crescendo.privacy.paper.theorems import Verdict
@@ -117,22 +117,19 @@ def ledger(summary: dict[str, Any]) -> None:
         return number(math.inf if value is None else value)
 
     name = summary["dataset"] or "a data set without a name"
-    table = new_table(f"Ledger of {name}", "what", "epsilon", "delta")
-    table.add_column("")
-    promised, spent, left = summary["promised"], summary["spent"], summary["left"]
-    table.add_row("budget", epsilon(summary["epsilon"]), f"{summary['delta']:g}", "set once")
-    table.add_row("spent", epsilon(spent["epsilon"]), f"{spent['delta']:g}", "by the rounds that were sent")
-    table.add_row("promised", epsilon(promised["epsilon"]), f"{promised['delta']:g}", "by all that was signed off")
-    table.add_row("left", epsilon(left["epsilon"]), f"{left['delta']:g}", "for what is signed off next")
-    console.print(table)
+    parts = {
+        "budget": (summary, "set once"),
+        "spent": (summary["spent"], "by the rounds that were sent"),
+        "promised": (summary["promised"], "by all that was signed off"),
+        "left": (summary["left"], "for what is signed off next"),
+    }
+    rows = [(what, epsilon(part["epsilon"]), f"{part['delta']:g}", says) for what, (part, says) in parts.items()]
+    console.print(facts(f"Ledger of {name}", rows, "epsilon", "delta"))
     if not summary["federations"]:
         say(console, "no federation was signed off yet")
         return
-    table = new_table("Federations")
-    for name in ("federation", "client"):
-        table.add_column(name, overflow="fold", min_width=8)  # they give way, and the numbers stay whole
-    for name in ("sent", "rounds", "spent", "promised", "delta", "state"):
-        table.add_column(name, justify="right", no_wrap=True)
+    columns = ("sent", "rounds", "spent", "promised", "delta", "state")
+    table = new_table("Federations", *columns, left=0, names=("federation", "client"))
     for one in summary["federations"]:
         counts = f"{one['charged']:,}", f"{one['rounds']:,}"
         costs = epsilon(one["spent"]), epsilon(one["promised"]), f"{one['delta']:g}"
@@ -170,8 +167,6 @@ def audited(found: Report) -> None:
     """What is claimed, what was measured, and the verdict."""
     console = printer()
     sure = f"with {found.confidence:.0%} confidence"
-    table = new_table(f"Audit of {found.mechanism}, {found.name or f'client {found.client}'}", "what", "value")
-    table.add_column("")
     rows = [
         ("claimed epsilon", number(found.claimed), f"at delta {found.delta:g}: an upper bound"),
         ("lower bound, from shifts", number(found.lower_shift), f"{sure}, if the noise is Gaussian as measured"),
@@ -189,9 +184,7 @@ def audited(found: Report) -> None:
         ),
         ("carried to the next round", f"{found.carried_ratio:.1e}", "besides what was sent; about 0"),
     ]
-    for row in rows:
-        table.add_row(*row)
-    console.print(table)
+    console.print(facts(f"Audit of {found.mechanism}, {found.name or f'client {found.client}'}", rows))
     if found.checks:
         console.print(_checks(found.checks))
     for finding in found.findings:

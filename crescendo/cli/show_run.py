@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import TextColumn
 from rich.text import Text
 
-from crescendo.cli.terminal import new_table, printer, progress_bar, say
+from crescendo.cli.terminal import facts, new_table, printer, progress_bar, say
 from crescendo.config.schema import Config
 from crescendo.core.terms import Terms
 from crescendo.data import SourceInfo
@@ -48,8 +48,6 @@ def progress(config: Config) -> Iterator[Sink]:
 def result(found: Result) -> None:
     """The headline, what was saved, and where the rest lies."""
     console, prepared = printer(), found.prepared
-    table = new_table(f"{prepared.dataset.name}, {prepared.terms.clients} clients", "what", "value")
-    table.add_column("")
     rows = [
         ("accuracy", number(found.accuracy), "on the test part"),
         ("loss", number(found.loss), "on the training data, L2 included"),
@@ -71,9 +69,7 @@ def result(found: Result) -> None:
         rows[1:1] = (
             [("auc", number(found.metrics[-1]["auc"]), "on the test part")] if "auc" in found.metrics[-1] else []
         )
-    for row in rows:
-        table.add_row(*row)
-    console.print(table)
+    console.print(facts(f"{prepared.dataset.name}, {prepared.terms.clients} clients", rows))
     _savings(console, found)
     if prepared.privacy is not None:
         console.print(prepared.privacy.disclaimer, highlight=False, soft_wrap=True)
@@ -161,10 +157,7 @@ def _costs(console: Console, privacy: Guarantee, names: tuple[str, ...]) -> None
     made, stated = privacy.certificate, "" if privacy.stated is None else f", of {privacy.stated:g} stated"
     say(console, f"the noise of a round has sigma {made.sigma:.4g} ({made.mechanism})")
     say(console, f"the whole run costs epsilon {privacy.epsilon:.4f} at delta {privacy.delta:g}{stated}")
-    table = new_table("Who spends most")
-    table.add_column("client", overflow="fold", min_width=8)
-    for name in ("records", "epsilon"):
-        table.add_column(name, justify="right", no_wrap=True)
+    table = new_table("Who spends most", "records", "epsilon", left=0, names=["client"])
     most = sorted(range(len(names)), key=lambda c: -privacy.spent[c].epsilon)
     for c in most[:MOST_CLIENTS]:
         table.add_row(Text(names[c]), f"{made.records[c]:,}", f"{privacy.spent[c].epsilon:.4f}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich import box
 from rich.console import Console
@@ -30,11 +30,25 @@ def progress_bar(*more: ProgressColumn) -> Iterator[Progress]:
         yield bar
 
 
-def new_table(title: str | None, *columns: str, left: int = 1) -> Table:
-    """Words in the first ``left`` columns, numbers in the others. A title has others' names in it, which are not markup."""
+def new_table(title: str | None, *columns: str, left: int = 1, names: Sequence[str] = ()) -> Table:
+    """Names first, which give way so that the numbers stay whole; then words in ``left`` columns, and numbers in the others.
+
+    A title has others' names in it, which are not markup.
+    """
     made = Table(box=box.SIMPLE_HEAD, title=None if title is None else Text(title), title_justify="left")
+    for name in names:
+        made.add_column(name, overflow="fold", min_width=8)
     for place, name in enumerate(columns):
         made.add_column(name, justify="left" if place < left else "right", no_wrap=True)
+    return made
+
+
+def facts(title: str, rows: Iterable[Sequence[str]], *numbers: str) -> Table:
+    """A line for each fact: what it is, its numbers, and words about them, which may wrap."""
+    made = new_table(title, "what", *(numbers or ("value",)))
+    made.add_column("")
+    for row in rows:
+        made.add_row(*row)
     return made
 
 
