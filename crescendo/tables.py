@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import difflib
 import functools
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import core_schema
+
+from crescendo.errors import ConfigError
 
 COUNT = "a whole number of at least 1"
 WHOLE = "a whole number of at least 0"
@@ -77,6 +81,23 @@ class KindOf:
 def _choice(models: tuple[type[Section], ...]) -> TypeAdapter[Any]:
     one: Any = Annotated[Union[models], Field(discriminator="kind")]  # noqa: UP007
     return TypeAdapter(one)
+
+
+def read_toml(path: Path, what: str, hint: str) -> dict[str, Any]:
+    """A file of UTF-8, with the byte order mark that some editors put first or without; ConfigError for what is none."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        raise ConfigError(f"there is no {what} {path}; {hint}") from None
+    except IsADirectoryError:
+        raise ConfigError(f"{path} is a folder, not a {what}; name a .toml file in it") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not a text file (byte {error.start} is not UTF-8); a {what} is TOML") from None
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {(error.strerror or 'unknown reason').lower()}") from None
+    except tomllib.TOMLDecodeError as error:
+        reason = str(error)
+        raise ConfigError(f"{path} is not valid TOML: {reason[:1].lower()}{reason[1:]}") from None
 
 
 def show(value: Any) -> str:

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from crescendo.config.schema import Config
 from crescendo.errors import ConfigError
-from crescendo.tables import explain, show
+from crescendo.tables import explain, read_toml, show
 
 Raw = dict[str, Any]
 ELSEWHERE = "with the clients"  # the data source of a run file that is only served
@@ -40,7 +40,7 @@ def read_raw(source: Path | str | Mapping[str, Any], overrides: Sequence[str] = 
     folder = None
     if not isinstance(source, Mapping):
         folder = Path(source).parent
-        source = _load(Path(source))
+        source = read_toml(Path(source), "run file", "check the path")
     raw: Raw = _copy(source)
     for override in overrides:
         apply(raw, override)
@@ -87,23 +87,6 @@ def write(config: Config) -> str:
     import tomli_w
 
     return tomli_w.dumps(plain(config))
-
-
-def _load(path: Path) -> Raw:
-    """UTF-8, with the byte order mark that some editors put first or without."""
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except FileNotFoundError:
-        raise ConfigError(f"there is no run file {path}; check the path") from None
-    except IsADirectoryError:
-        raise ConfigError(f"{path} is a folder, not a run file; name a .toml file in it") from None
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is not a text file (byte {error.start} is not UTF-8); a run file is TOML") from None
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {(error.strerror or 'unknown reason').lower()}") from None
-    except tomllib.TOMLDecodeError as error:
-        reason = str(error)
-        raise ConfigError(f"{path} is not valid TOML: {reason[:1].lower()}{reason[1:]}") from None
 
 
 def _copy(value: Any) -> Any:

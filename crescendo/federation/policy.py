@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import tomllib
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -17,7 +16,7 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from crescendo.errors import ConfigError, Refused
 from crescendo.federation.agreement import Agreement
 from crescendo.privacy.accounting.budget import Budget
-from crescendo.tables import COUNT, POSITIVE, Section, as_tuple, explain, key
+from crescendo.tables import COUNT, POSITIVE, Section, as_tuple, explain, key, read_toml
 
 Words = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(as_tuple)]
 Kinds = Annotated[tuple[Literal["none", "minibatch", "local"], ...], BeforeValidator(as_tuple)]
@@ -113,18 +112,7 @@ class Policy(Section):
 
 def read_policy(path: Path) -> Policy:
     """The policy of a file, or ConfigError in one sentence."""
-    try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ConfigError(
-            f"there is no policy file {path}; it says what this client allows, and `crescendo join --help` shows one"
-        ) from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"the policy {path} is not a text file; it is TOML") from None
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"the policy {path} is not valid TOML: {error}") from None
-    except OSError as error:
-        raise ConfigError(f"the policy {path} cannot be read: {(error.strerror or 'unknown reason').lower()}") from None
+    raw = read_toml(path, "policy file", "it says what this client allows, and `crescendo join --help` shows one")
     try:
         policy = Policy.model_validate(raw)
     except ValidationError as error:
