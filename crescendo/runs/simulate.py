@@ -9,12 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from crescendo.config.loading import read
 from crescendo.config.schema import Config
 from crescendo.core.arrays import Ints
-from crescendo.core.random import Purpose, stream
 from crescendo.core.server import Server
 from crescendo.data import Dataset
 from crescendo.errors import PeerError, UsageError
@@ -69,14 +66,8 @@ def _tell(sinks: Sequence[Sink], event: Event) -> None:
 
 def run_prepared(prepared: Prepared, out: str | None = None, sinks: Sequence[Sink] = (), noise: bool = True) -> Result:
     """Run what `prepare` made ready. A private run without its noise gets no epsilon."""
-    config, terms, goal = prepared.config, prepared.terms, prepared.objective
-    started = time.perf_counter()
-    seed, wire = config.run.seed, config.run.wire
-    model = np.asarray(goal.initial(stream(seed, Purpose.INIT)), dtype=np.float64)
-    if model.shape != (goal.size,) or not np.isfinite(model).all():
-        raise UsageError(
-            f"the objective's initial model must be {goal.size} finite numbers; it has shape {model.shape}"
-        )
+    started, agreed = time.perf_counter(), prepared.agreement
+    terms, goal, seed, wire, model = agreed.terms, agreed.objective, agreed.seed, agreed.wire, agreed.initial()
     workers = [
         Worker(terms, c, model, goal, prepared.dataset.train, rows, seed, wire, _mechanism(prepared, c, rows, noise))
         for c, rows in enumerate(prepared.parts)
@@ -87,7 +78,7 @@ def run_prepared(prepared: Prepared, out: str | None = None, sinks: Sequence[Sin
         meter.observe(moment)
         _tell(sinks, RoundCompleted(moment, terms.rounds))
 
-    timing = make_timing(config, terms)
+    timing = make_timing(prepared.config, terms)
     try:
         trace = Simulation(terms, workers, Server(terms, model), timing, seed, wire=wire, observe=observe).run()
     except PeerError as error:
