@@ -20,7 +20,7 @@ from crescendo.federation.peer_text import cleaned
 if TYPE_CHECKING:
     from crescendo.logs import Log
 
-PATIENCE = 2.0  # seconds that a last sentence waits for somebody to read what came before it
+PATIENCE = 2.0  # seconds that a last sentence waits for a reader to take what came before it
 RunFile = Annotated[Path, typer.Argument(metavar="FILE.toml", help="The run file.")]
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="a.b=c", help="Set a key of the run file; repeat at will.")
@@ -73,7 +73,7 @@ def _fail(sentence: str, code: int = 1) -> typer.Exit:
 
 
 def _takes_a_line(out: TextIO | None) -> bool:
-    """No for a full pipe that nobody reads: the process ends without its last words rather than not at all."""
+    """No for a full pipe without a reader: the process ends without its last words rather than not at all."""
     try:
         return out is not None and bool(select.select([], [out], [], PATIENCE)[1])
     except (OSError, ValueError):

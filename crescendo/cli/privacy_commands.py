@@ -1,4 +1,4 @@
-"""The commands for whoever answers for privacy: what does it cost (`plan`), what was spent (`account`), is it true (`audit`)?"""
+"""The commands of a privacy officer: what does it cost (`plan`), what was spent (`account`), is it true (`audit`)?"""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def ask_status(endpoint: Endpoint, timeout: float = 15.0) -> dict[str, Any]:
 
 
 class _NotThere(UsageError):
-    """Nobody answers, and somebody may later."""
+    """No server answers; one may later."""
 
 
 def _trouble(address: str, error: grpc.aio.AioRpcError) -> UsageError:

@@ -21,7 +21,7 @@ from crescendo.data.records import Label
 from crescendo.data.registry import stated_classes
 from crescendo.errors import ConfigError
 from crescendo.federation.agreement import build_terms, canonical
-from crescendo.federation.objective_terms import KIND, MOST_OWN_FEATURES, first_model, tried
+from crescendo.federation.objective_terms import KIND, MOST_OWN_FEATURES, first_model, model_on_trial
 from crescendo.objectives import Objective, read_model
 from crescendo.privacy.accounting.accountant import Progress
 from crescendo.privacy.planning.guarantee import Guarantee, guarantee
@@ -61,7 +61,7 @@ def terms_and_cost(config: Config) -> tuple[str, Guarantee | None]:
                 "weights": _weights(config, clients, counts),
                 "shares": config.clients.shares,
             },
-            "objective": _objective(config, asked.features, counts),
+            "objective": _objective_to_terms(config, asked.features, counts),
             "schedule": config.schedule.model_dump(mode="json", exclude_none=True),
             "privacy": None,
         }
@@ -146,7 +146,7 @@ def _with_privacy(text: str, config: Config, clients: int) -> tuple[str, Guarant
 # -- the objective ----------------------------------------------------------------------------------------------------
 
 
-def _objective(config: Config, features: int, counts: Sequence[int] | None) -> Raw:
+def _objective_to_terms(config: Config, features: int, counts: Sequence[int] | None) -> Raw:
     """The objective of a run file, for terms. A server loads its own copy of an own model here, and tries it."""
     asked = config.objective
     if asked.kind != "logistic":
@@ -193,7 +193,7 @@ def _own_model(config: Config, features: int) -> Raw:
     copy = read_model(asked.kind)
     if not KIND.fullmatch(copy.kind):
         raise ConfigError(f'"{copy.kind}" cannot be a name in terms; give the file a short and simple name')
-    made = tried(copy, features, len(classes), asked.options)
+    made = model_on_trial(copy, features, len(classes), asked.options)
     return {
         "kind": copy.kind,
         "sha256": copy.sha256,

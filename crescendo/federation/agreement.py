@@ -20,9 +20,9 @@ from crescendo.core.terms import Terms
 from crescendo.data.records import Records
 from crescendo.errors import ConfigError, CrescendoError, Refused, UsageError
 from crescendo.federation.kind_tables import at
-from crescendo.federation.objective_terms import first_model, names_of, understood
+from crescendo.federation.objective_terms import first_model, names_of, objective_from_terms
 from crescendo.federation.peer_text import cleaned
-from crescendo.federation.schedule_terms import Unfolded
+from crescendo.federation.schedule_terms import RunSchedule
 from crescendo.federation.terms_limits import check_extent, check_values
 from crescendo.federation.terms_tables import Run, TermsTable, table_of
 from crescendo.objectives.base import Objective, squared_lengths
@@ -99,7 +99,7 @@ def build_terms(text: str) -> Agreement:
 
 
 def built(text: str) -> Agreement:
-    """The same, where an exception that nobody thought of is seen."""
+    """The same, but an exception that was not foreseen gets out: a fuzz looks for those."""
     if len(text) > MOST_TEXT:
         raise Refused(f"the terms have {len(text)} characters, and {MOST_TEXT} are allowed; name fewer clients")
     try:
@@ -115,7 +115,7 @@ def built(text: str) -> Agreement:
 
 
 def agree(
-    schedule: Unfolded,
+    schedule: RunSchedule,
     objective: Objective,
     weights: tuple[float, ...],
     *,
@@ -168,8 +168,8 @@ def canonical(raw: Any) -> str:
 
 def _build(text: str, asked: TermsTable) -> Agreement:
     private, clients, goal = asked.privacy, asked.clients, asked.objective
-    objective = understood(goal)
-    schedule = Unfolded(
+    objective = objective_from_terms(goal)
+    schedule = RunSchedule(
         asked.schedule,
         len(clients.names),
         *curvature(objective, None, private.norm_bound if private is not None else None),

@@ -27,7 +27,7 @@ MOST_OWN_FEATURES = 10_000_000  # of an own model: each side makes up records of
 
 @dataclass(frozen=True)
 class Described:
-    """A model of somebody's own, as terms describe it. Without its code it can be reasoned about and not computed."""
+    """A user's own model, as terms describe it. Without its code it can be reasoned about and not computed."""
 
     kind: str
     sha256: str
@@ -53,7 +53,7 @@ class Described:
     initial = gradient = evaluate = stepper = _missing
 
 
-def understood(table: Any) -> Logistic | Described:
+def objective_from_terms(table: Any) -> Logistic | Described:
     """The objective of terms, from its table; ValueError or ConfigError for classes that are none."""
     classes, dtype = table.classes, np.dtype(table.dtype)
     if classes is not None and stated(classes) != tuple(classes):
@@ -80,15 +80,15 @@ def first_model(objective: Objective, seed: int) -> Floats:
     return model
 
 
-def tried(copy: ModelFile, features: int, classes: int, options: Raw) -> OwnModel:
-    """The model of a file, tried on records that are made up: nobody's records decide whether a federation begins."""
+def model_on_trial(copy: ModelFile, features: int, classes: int, options: Raw) -> OwnModel:
+    """The model of a file, tried on made-up records: no client's records decide whether a federation begins."""
     try:
-        return copy.made(made_up(features, classes), options)
+        return copy.made(made_up_records(features, classes), options)
     except CrescendoError as error:
         raise ConfigError(f"{error} (on made-up records of {features} features and {classes} classes)") from error
 
 
-def made_up(features: int, classes: int) -> Records:
+def made_up_records(features: int, classes: int) -> Records:
     """Three records with features between 0 and 1."""
     labels = np.resize(np.array(values_of(classes)), 3)
     return Records(stream(0, Purpose.SPLIT).random((3, features)), labels)

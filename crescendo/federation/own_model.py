@@ -13,7 +13,7 @@ from crescendo.core.arrays import Floats
 from crescendo.data.records import Records
 from crescendo.errors import CrescendoError, Refused
 from crescendo.federation.agreement import Agreement
-from crescendo.federation.objective_terms import Described, first_model, made_up, tried
+from crescendo.federation.objective_terms import Described, first_model, made_up_records, model_on_trial
 from crescendo.logs import Log
 from crescendo.objectives import ModelFile, OwnModel, read_model
 from crescendo.privacy.mechanisms.frozen import first
@@ -52,7 +52,7 @@ def with_copy(agreed: Agreement, copy: ModelFile | None) -> Agreement:
     _check_start(float(np.linalg.norm(start)), goal)
     certificate = agreed.certificate
     if certificate is not None:
-        _check_forgetful(made, start, made_up(goal.features, len(agreed.classes or ())), goal.kind)
+        _check_forgetful(made, start, made_up_records(goal.features, len(agreed.classes or ())), goal.kind)
         certificate = dataclasses.replace(certificate, objective=made)  # of the same numbers, all that it rests on
     return dataclasses.replace(agreed, objective=made, certificate=certificate)
 
@@ -70,7 +70,7 @@ def _checked(goal: Described, copy: ModelFile | None, classes: int) -> OwnModel:
             f"the copy of {goal.kind} that was named has the SHA-256 {copy.sha256}, and the terms say {goal.sha256}; "
             f"both sides need the file that the terms were made with"
         )
-    made = tried(copy, goal.features, classes, goal.options)
+    made = model_on_trial(copy, goal.features, classes, goal.options)
     if (made.size, made.l2, made.dtype) != (goal.size, goal.l2, goal.dtype):
         raise Refused(
             f"{goal.kind} gives {made.size} numbers of {made.dtype} with l2 = {made.l2:g} where this copy was run, and the "

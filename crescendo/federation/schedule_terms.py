@@ -81,7 +81,7 @@ class Schedule(Section):
 
 
 @dataclass(frozen=True)
-class Unfolded:
+class RunSchedule:
     """A schedule for so many clients. ``smooth`` (L) and ``convex`` (mu) are the objective's, None where they are not known.
 
     Theorems have parameters m, M1 and mu, which are typed in or follow from sizes and objective.

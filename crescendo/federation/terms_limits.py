@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from crescendo.errors import Refused
-from crescendo.federation.schedule_terms import Unfolded
+from crescendo.federation.schedule_terms import RunSchedule
 
 MOST_ROUNDS = 1_000_000
 MOST_PAIRS = 100_000_000  # rounds times clients: each is looked at by the certificate
@@ -40,14 +40,14 @@ def check_values(raw: Any) -> None:
 
 
 def _without_options(raw: Any) -> Any:
-    """Options are for a model's own code, and nobody else's."""
+    """Options are read by the model's own code only."""
     goal = raw.get("objective") if isinstance(raw, dict) else None
     if not isinstance(goal, dict):
         return raw
     return {**raw, "objective": {name: value for name, value in goal.items() if name != "options"}}
 
 
-def check_extent(schedule: Unfolded, weights: tuple[float, ...], shares: str) -> None:
+def check_extent(schedule: RunSchedule, weights: tuple[float, ...], shares: str) -> None:
     """Refused for a run that is longer than this side looks at."""
     clients, most = schedule.clients, max(weights)
     _check_rounds(schedule)
@@ -71,7 +71,7 @@ def check_extent(schedule: Unfolded, weights: tuple[float, ...], shares: str) ->
         )
 
 
-def _check_rounds(schedule: Unfolded) -> None:
+def _check_rounds(schedule: RunSchedule) -> None:
     """Before the sizes are cut to the run: that lists its rounds."""
     rounds, gradients = schedule.asked.rounds, schedule.gradients
     too_many = (

@@ -19,8 +19,8 @@ from crescendo.data.labels import values_of
 from crescendo.data.registry import stated_classes
 from crescendo.errors import ConfigError
 from crescendo.federation.agreement import Agreement, agree, build_terms, curvature
-from crescendo.federation.objective_terms import made_up
-from crescendo.federation.schedule_terms import Unfolded
+from crescendo.federation.objective_terms import made_up_records
+from crescendo.federation.schedule_terms import RunSchedule
 from crescendo.objectives import Logistic, Objective, OwnModel, load_objective, weights_of_rows
 from crescendo.privacy.accounting.accountant import Progress
 from crescendo.privacy.mechanisms.admission import admitted, enough_declared, most_records
@@ -65,7 +65,7 @@ def prepare(
     count, private = config.clients.count, config.privacy.mechanism != "none"
     wait = config.schedule.wait
     if count is not None and not (wait.is_theorem and wait.m1 is None):  # which depends on L and mu, and so on the data
-        _ = Unfolded(config.schedule, count).certificate
+        _ = RunSchedule(config.schedule, count).certificate
     if private and data is None:
         stated_classes(config.data.source, config.data.classes)
     dataset = data if data is not None else load_data(config)
@@ -75,7 +75,7 @@ def prepare(
     # in a private run nothing that others see may be counted from the records: how many there are is typed in
     counts = declared(config, clients) if private else tuple(len(part) for part in parts)
     # nor may a record decide whether the model is made at all: one of the user's own is tried on made-up records
-    sample = made_up(dataset.features, len(dataset.classes)) if private else dataset.train
+    sample = made_up_records(dataset.features, len(dataset.classes)) if private else dataset.train
     goal = (
         _make_objective(config, dataset, sum(counts), sample)
         if objective is None
@@ -85,7 +85,7 @@ def prepare(
         _check_counts(counts, [len(part) for part in parts])
         dataset, parts = _admit(dataset, parts, config.privacy.norm_bound, goal)
     smooth, convex = curvature(goal, None if private else dataset.train, config.privacy.norm_bound)
-    schedule = Unfolded(config.schedule, clients, smooth, convex)
+    schedule = RunSchedule(config.schedule, clients, smooth, convex)
     shares = weights(config.clients.weights, [range(records) for records in counts])
     agreement = agree(
         schedule,
