@@ -1,13 +1,14 @@
 """Crescendo: federated learning without waiting, in rounds that grow.
 
-How the folders fit:
+How the folders fit, from the inside out:
 
-core        the algorithm: Server and Client, state machines that do no I/O
-schedules   round sizes, step sizes, delay bounds and the certificate that they fit together
-objectives  what is learned               data        where records come from and how they are split over clients
-worker      one client's work: a Client joined to its data and objective
-runtimes    what drives workers: the simulator and its traces
-report      a run as one HTML page        apps        run files, `simulate` and the command line
+core        the algorithm: Server and Client, state machines that do no I/O      schedules   sizes, steps, delays
+data        where records come from       objectives  what is learned            privacy     mechanisms, accounting, planning
+worker      one client's work: a Client joined to its data, objective and mechanism
+simulator   drives workers on a virtual clock                                    algorithms  rivals on the same simulator
+federation  what both sides agree on      storage     journal and ledger         network     drives workers over gRPC
+audit       attacks on releases           config      the run file               runs        a configured run, start to finish
+report      a run as a page               cli         the commands
 """
 
 from __future__ import annotations

@@ -50,6 +50,12 @@ def test_files_named_in_a_page_exist(page: str) -> None:
         assert (ROOT / name).exists(), name
 
 
+def test_files_named_for_contributors_exist() -> None:
+    table = (ROOT / "CONTRIBUTING.md").read_text().partition("## Where does my change go?")[2]
+    for name in re.findall(r"`([\w]+/[\w/]+(?:\.py)?)`", table):
+        assert (ROOT / name).exists() or (ROOT / "crescendo" / name).exists(), name
+
+
 def test_tests_named_in_the_departures_exist() -> None:
     named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", (DOCS / "departures.md").read_text())
     assert len(named) > 20
