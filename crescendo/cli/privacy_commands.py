@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from crescendo.cli.common import AsJson, Overrides, one_sentence, print_json
+from crescendo.errors import ConfigError
 
 commands = typer.Typer(rich_markup_mode=None)
 MOST_ROUNDS = 2**20  # that a plan is searched in; as many rounds of the first size would cost more than any run does
@@ -42,7 +43,6 @@ def plan(
     """Choose round sizes, rounds and noise for a budget."""
     with one_sentence():
         from crescendo.config.plan_file import check_writable, write_plan
-        from crescendo.errors import ConfigError
 
         if write is not None:
             check_writable(write)
@@ -104,8 +104,6 @@ def account(
 ) -> None:
     """Show what a run, other libraries' events or a data set's ledger cost, or export the events."""
     with one_sentence():
-        from crescendo.errors import ConfigError
-
         if (what is None) == (ledger is None):
             raise ConfigError("name one thing to account for: a run file, the folder of a run, or --ledger FILE")
         if client is not None and (export is None or what is None):
@@ -178,8 +176,6 @@ def audit(
 ) -> None:
     """Attack the mechanism of a run file, or any in a Python file; exit code 1 if epsilon is not true."""
     with one_sentence():
-        from crescendo.errors import ConfigError
-
         if ".py:" in what:
             if epsilon is None or delta is None:
                 raise ConfigError(f"say what {what} claims with --epsilon and --delta")
@@ -213,7 +209,6 @@ def audit(
 
 def _audit_run_file(file: Path, runs: int, overrides: list[str], thorough: bool, as_json: bool) -> bool:
     from crescendo.config.loading import read
-    from crescendo.errors import ConfigError
 
     if runs > MOST_RUNS:
         raise ConfigError(f"--runs must be at most {MOST_RUNS:,}, not {runs:,}")
@@ -233,7 +228,6 @@ def _audit_run_file(file: Path, runs: int, overrides: list[str], thorough: bool,
 
 def _ledger(path: Path, delta: float | None, as_json: bool) -> None:
     from crescendo.cli import show_privacy as show
-    from crescendo.errors import ConfigError
     from crescendo.storage.ledger.open_ledger import open_ledger
 
     if delta is not None:
@@ -248,7 +242,6 @@ def _ledger(path: Path, delta: float | None, as_json: bool) -> None:
 
 def _close(path: Path | None, federation: str, more: bool, as_json: bool) -> None:
     from crescendo.cli import show_privacy as show
-    from crescendo.errors import ConfigError
     from crescendo.storage.ledger.closing import close_federation
 
     if path is None or more:
