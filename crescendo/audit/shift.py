@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from crescendo.audit.driving.lead import Faults
-from crescendo.audit.driving.subject import Script, Silent, Subject, releases
+from crescendo.audit.driving.subject import Script, Subject, releases
 from crescendo.audit.statistics import normal_quantile, normal_tail
 from crescendo.audit.worst_cases.fuzz import difference
 from crescendo.audit.worst_cases.scenes import Scene
@@ -42,7 +42,7 @@ def shift_test(subject: Subject, scene: Scene, rng: np.random.Generator, runs: i
     """Real noise, with the record in the draw and without it, along the direction of the noise-free difference."""
     n, rounds = len(scene.y) - 1, scene.rounds(subject)
     data, starts = scene.data(subject.features), tuple(scene.start for _ in rounds)
-    try:
+    with faults.noting("ordinary records"):
         moved = [d for _, d in difference(subject, scene)]
         sent = []
         for count in (n, n + 1):
@@ -50,10 +50,6 @@ def shift_test(subject: Subject, scene: Scene, rng: np.random.Generator, runs: i
             sources = (Script(script, behind=subject.source(rng)) for _ in range(runs))
             sent.append([releases(subject, data, np.arange(count), source, rounds, starts) for source in sources])
         return _moved(subject, sent, moved, rounds)
-    except Silent as error:
-        faults.note("messages", str(error))
-    except Exception as error:
-        faults.note("runs to the end", f"the run stopped: {error}")
     return Shift()
 
 

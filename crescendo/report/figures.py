@@ -21,12 +21,25 @@ _AXES = {
 }
 
 
+def drawn(story: Story) -> dict[str, Any]:
+    """Every figure of a report by its name, and the curves, whose x the reader chooses."""
+    found = {
+        "rounds": _rounds(story),
+        "steps": _steps(story),
+        "timeline": _timeline(story),
+        "staleness": _staleness(story),
+    }
+    if story.privacy is not None:
+        found["spending"] = _spending(story.privacy)
+    return {"curves": _curves(story), "figures": found}
+
+
 def _figure(data: list[_Figure], x: str, y: str, **layout: Any) -> _Figure:
     axes = {"xaxis": {"title": {"text": x}}, "yaxis": {"title": {"text": y}}}
     return {"data": data, "layout": {**axes, "showlegend": False, **layout}}
 
 
-def curves(story: Story) -> dict[str, Any]:
+def _curves(story: Story) -> dict[str, Any]:
     """Accuracy and loss, with every x there is to choose from."""
     rows = story.metrics
     columns = {name: [row[name] for row in rows] for name in ("gradients", "k", "seconds")}
@@ -36,7 +49,7 @@ def curves(story: Story) -> dict[str, Any]:
     return {"x": columns, "titles": _AXES, "y": known}
 
 
-def rounds(story: Story) -> _Figure:
+def _rounds(story: Story) -> _Figure:
     """How rounds grow, with the constant size they are compared with."""
     count = len(story.sizes)
     chosen = thinned(story.sizes, _MOST_POINTS).tolist()
@@ -63,7 +76,7 @@ def _thinned_index(count: int) -> list[int]:
     return [int(i) for i in thinned(np.arange(count), _MOST_POINTS)]
 
 
-def steps(story: Story) -> _Figure:
+def _steps(story: Story) -> _Figure:
     at, values = _thinned_index(len(story.steps)), thinned(story.steps, _MOST_POINTS).tolist()
     line = {
         "type": "scatter", "mode": "lines+markers" if len(at) <= 60 else "lines", "x": at, "y": values,
@@ -72,7 +85,7 @@ def steps(story: Story) -> _Figure:
     return _figure([line], "round", "step size", yaxis={"title": {"text": "step size"}, "rangemode": "tozero"})
 
 
-def spending(found: Spending) -> _Figure:
+def _spending(found: Spending) -> _Figure:
     """Epsilon of every client as the rounds go by, and what was stated."""
     colours = ["@accent", "@second", "@third", "@fourth", "@fifth"]
     lines: list[_Figure] = [
@@ -100,7 +113,7 @@ def spending(found: Spending) -> _Figure:
     )
 
 
-def timeline(story: Story) -> _Figure:
+def _timeline(story: Story) -> _Figure:
     """A lane per client: work in two shades that alternate by round, waits, absences, and a line per broadcast."""
     bars = []
     for name, colour, odd in (("even rounds", "@accent", 0), ("odd rounds", "@soft", 1)):
@@ -141,7 +154,7 @@ def _bars(name: str, colour: str, found: list[tuple[str, float, float, str]]) ->
     }  # fmt: skip
 
 
-def staleness(story: Story) -> _Figure:
+def _staleness(story: Story) -> _Figure:
     """How many updates each gradient's model lacked at most, and how many it was allowed to lack."""
     rows = thinned(story.staleness, _MOST_POINTS)
     t, used, allowed = (rows[:, j].tolist() for j in range(3))

@@ -9,9 +9,9 @@ import tempfile
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from crescendo.report import figures
+from crescendo.report.figures import drawn
 from crescendo.report.story import Story
 
 if TYPE_CHECKING:
@@ -22,18 +22,10 @@ def page(story: Story, script: str | None = None) -> str:
     """The report, which needs no network: with plotly's script inside, or with the copy of it at the relative path ``script``."""
     from markupsafe import Markup
 
-    drawn: dict[str, Any] = {
-        "rounds": figures.rounds(story),
-        "steps": figures.steps(story),
-        "timeline": figures.timeline(story),
-        "staleness": figures.staleness(story),
-    }
-    if story.privacy is not None:
-        drawn["spending"] = figures.spending(story.privacy)
     return _template().render(
         story=story,
         conditions=[(*said, "holds" if holds else "does not hold") for *said, holds in story.conditions],
-        drawn={"curves": figures.curves(story), "figures": drawn},
+        drawn=drawn(story),
         style=Markup(_asset("page.css")),
         behaviour=Markup(_asset("page.js")),
         script=script,

@@ -14,7 +14,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from crescendo.audit.black_box.epsilon_bounds import normal_deviations, spared
+from crescendo.audit.black_box.epsilon_bounds import spared
+from crescendo.audit.statistics import normal_quantile
 from crescendo.core.arrays import Bools, Floats, Uints
 
 _Score: TypeAlias = Callable[[Floats], Floats]
@@ -80,7 +81,7 @@ def best_rule(statistic: _Statistic, releases: Floats, present: Bools, level: fl
     Counts are taken one deviation worse than they are, or the luckiest threshold of the far tail would win.
     """
     scores, best = statistic.of(releases), Rule(statistic, 1, np.inf, True, -1.0, 0.0, 0.0)
-    factor, less, deviations = runs / len(scores), spared(runs, level, delta), normal_deviations(level)
+    factor, less, deviations = runs / len(scores), spared(runs, level, delta), normal_quantile(level)
     for sign in (1, -1):
         order = np.argsort(-sign * scores, kind="stable")
         ranked, there = sign * scores[order], np.cumsum(present[order])

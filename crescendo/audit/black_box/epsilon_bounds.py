@@ -25,13 +25,6 @@ def spared(runs: int, alpha: float, delta: float) -> int:
     return high
 
 
-def normal_deviations(alpha: float) -> float:
-    """How many standard deviations a Gaussian exceeds with probability ``alpha``."""
-    from scipy.special import ndtri
-
-    return -float(ndtri(alpha))
-
-
 def epsilon_bound(hits: Any, others: Any, runs: int, alpha: float, delta: float) -> Any:
     """A lower bound on epsilon at ``delta``, wrong with probability ``alpha`` at most; arrays of counts give arrays.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from crescendo.audit.check import Check
 from crescendo.audit.driving.evidence import Noise, Words
 from crescendo.audit.scores import Group, Tested, combined, count_p
 from crescendo.core.arrays import Floats, Ints
@@ -12,7 +13,7 @@ _BITS = 8  # a parity is as likely even as odd for each of the 255 subsets of th
 _MODULI = (3, 5, 7)
 
 
-def last_bits(noise: Noise, rng: np.random.Generator) -> Tested:
+def _last_bits(noise: Noise, rng: np.random.Generator) -> Tested:
     """As multiples of the public grid: every residue is equally likely, whatever the noise hides."""
     units = noise.units[np.isfinite(noise.units)]
     if not len(units):
@@ -45,7 +46,7 @@ def _walsh(counts: Floats) -> Floats:
     return found
 
 
-def fair_coins(words: Words, rng: np.random.Generator) -> Tested:
+def _fair_coins(words: Words, rng: np.random.Generator) -> Tested:
     """Each of 64 bits, alone and against the same bit of the next word, of the next round and of the number's further words."""
     first = words.first
     kinds = {
@@ -68,9 +69,16 @@ def fair_coins(words: Words, rng: np.random.Generator) -> Tested:
     return combined(*groups)
 
 
-def repeated_words(words: Words, rng: np.random.Generator) -> Tested:
+def _repeated_words(words: Words, rng: np.random.Generator) -> Tested:
     """Any two of n words are equal with a chance of at most n^2 / 2^65, so that one pair is enough to tell."""
     values = np.concatenate([words.first.ravel(), words.more.ravel()])
     n, twice = len(values), len(values) - len(np.unique(values))
     says = f"{twice:,} of {n:,} random words come twice"
     return Tested(min(1.0, float(n) ** 2 * 2.0**-65) if twice else 1.0, says)
+
+
+CHECKS = (
+    Check("last bits", "values that betray a record", "noise", _last_bits),
+    Check("random bits", "bits that are no fair coins", "words", _fair_coins),
+    Check("repeated words", "a random word that comes twice", "words", _repeated_words, exact=False),
+)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from crescendo.audit.check import Check
 from crescendo.audit.dependence import dependent
 from crescendo.audit.driving.evidence import Draws
 from crescendo.audit.scores import (
@@ -23,7 +24,7 @@ from crescendo.core.arrays import Ints
 _PARTS = 16
 
 
-def rates(draws: Draws, rng: np.random.Generator) -> Tested:
+def _rates(draws: Draws, rng: np.random.Generator) -> Tested:
     """How many records are drawn in every round and over all rounds, against the certified rates."""
     counts = draws.counts
     hits, trials = counts.sum(axis=0), draws.records * len(counts)
@@ -43,7 +44,7 @@ def rates(draws: Draws, rng: np.random.Generator) -> Tested:
     )
 
 
-def sizes(draws: Draws, rng: np.random.Generator) -> Tested:
+def _sizes(draws: Draws, rng: np.random.Generator) -> Tested:
     """As normal scores, the counts of a Poisson draw are independent and normal: no fixed sizes, no cuts, no second draws."""
     scores = count_score(draws.counts, draws.records, draws.rates, rng)
     values = scores.ravel()
@@ -56,7 +57,7 @@ def sizes(draws: Draws, rng: np.random.Generator) -> Tested:
     )
 
 
-def ends(draws: Draws, rng: np.random.Generator) -> Tested:
+def _ends(draws: Draws, rng: np.random.Generator) -> Tested:
     """The smallest and the largest draws, as uniform numbers: none left out, none cut."""
     from scipy.special import ndtr
 
@@ -70,7 +71,7 @@ def ends(draws: Draws, rng: np.random.Generator) -> Tested:
     return combined(Group(ps, says))
 
 
-def which_records(draws: Draws, rng: np.random.Generator) -> Tested:
+def _which_records(draws: Draws, rng: np.random.Generator) -> Tested:
     """Contiguous parts of the records, every 16th record, and single records at both ends and anywhere."""
     n = draws.records
     if any(len(np.unique(drawn)) < len(drawn) for seed in draws.members for drawn in seed):
@@ -101,3 +102,11 @@ def which_records(draws: Draws, rng: np.random.Generator) -> Tested:
 
 def _due(draws: Draws) -> float:
     return float(draws.rates.sum()) * len(draws.members)
+
+
+CHECKS = (
+    Check("sampling rates", "records drawn too often", "draws", _rates),
+    Check("sizes of draws", "draws of fixed or linked sizes", "draws", _sizes),
+    Check("smallest and largest draws", "draws cut, or drawn again", "draws", _ends),
+    Check("which records", "records drawn unlike others", "draws", _which_records),
+)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from crescendo.audit.check import Check
 from crescendo.audit.dependence import dependent
 from crescendo.audit.driving.evidence import Draws
 from crescendo.audit.scores import (
@@ -24,7 +25,7 @@ _MOST_PAIRS, _MOST_RECORDS = 40_000, 30_000
 _BINS, _WIDTH, _MOST_TAGS = 32, 24, 20_000
 
 
-def overlaps(draws: Draws, rng: np.random.Generator) -> Tested:
+def _overlaps(draws: Draws, rng: np.random.Generator) -> Tested:
     """Given earlier draws, each of their records is in a later draw with that one's rate, independently of the others."""
     early, late = np.triu_indices(len(draws.rounds), 1)
     seeds, width = (
@@ -79,7 +80,7 @@ def _by_lag(scores: Floats, apart: Ints) -> list[Group]:
     return [Group(normal_p(sums), says), Group(squares_p(squares, counts), says)] if len(lags) else []
 
 
-def tags(draws: Draws, rng: np.random.Generator) -> Tested:
+def _tags(draws: Draws, rng: np.random.Generator) -> Tested:
     """Tags are uniform, new in every round, and strangers to the records' numbers."""
     from scipy.special import ndtri
 
@@ -102,7 +103,7 @@ def tags(draws: Draws, rng: np.random.Generator) -> Tested:
     )
 
 
-def repeated_tags(draws: Draws, rng: np.random.Generator) -> Tested:
+def _repeated_tags(draws: Draws, rng: np.random.Generator) -> Tested:
     """Any two of n tags are equal with a chance of at most n^2 / 2^54."""
     tags = np.concatenate([np.empty(0), *(each for seed in draws.tags for each in seed)])
     if len(tags) > _MOST_TAGS:
@@ -125,3 +126,10 @@ def _numbers(draws: Draws) -> Floats:
     """The drawn records' numbers, as large above the middle as below it."""
     numbers = np.concatenate([np.empty(0), *(each for seed in draws.members for each in seed)])
     return numbers - (draws.records - 1) / 2
+
+
+CHECKS = (
+    Check("common records", "draws that know each other", "draws", _overlaps),
+    Check("tags", "tags unlike uniform numbers", "draws", _tags),
+    Check("repeated tags", "a tag that comes twice", "draws", _repeated_tags, exact=False),
+)

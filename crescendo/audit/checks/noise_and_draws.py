@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from crescendo.audit.check import Check
 from crescendo.audit.checks.noise_laws import both_ends
 from crescendo.audit.driving.evidence import TRACKED, Noise
 from crescendo.audit.scores import (
@@ -27,7 +28,7 @@ _WIDTH = 64  # coordinates
 _PARTS = 8
 
 
-def by_size(noise: Noise, rng: np.random.Generator) -> Tested:
+def _by_size(noise: Noise, rng: np.random.Generator) -> Tested:
     """The scale and the mean of the noise of draws of each size."""
     groups = []
     for what, values in _classes(noise):
@@ -38,7 +39,7 @@ def by_size(noise: Noise, rng: np.random.Generator) -> Tested:
     return combined(*groups)
 
 
-def tails_by_size(noise: Noise, rng: np.random.Generator) -> Tested:
+def _tails_by_size(noise: Noise, rng: np.random.Generator) -> Tested:
     """Both ends of the noise of draws of each size."""
     return combined(*(both_ends(values, what) for what, values in _classes(noise)))
 
@@ -51,7 +52,7 @@ def _classes(noise: Noise) -> Iterator[tuple[str, Floats]]:
             yield f"the noise of draws of {low if low == high else f'{low} or more'} records", values
 
 
-def by_record(noise: Noise, rng: np.random.Generator) -> Tested:
+def _by_record(noise: Noise, rng: np.random.Generator) -> Tested:
     """The scale and the mean of the noise, by one of the records that were drawn: each release counts once, by chance."""
     chance = np.where(noise.members, rng.random(noise.members.shape), -1.0)
     chosen = np.where(noise.members.any(axis=2), chance.argmax(axis=2), TRACKED)
@@ -69,7 +70,7 @@ def by_record(noise: Noise, rng: np.random.Generator) -> Tested:
     return combined(Group(spreads, says), Group(means, lambda place: says(place) + " and is off centre"))
 
 
-def with_counts(noise: Noise, rng: np.random.Generator) -> Tested:
+def _with_counts(noise: Noise, rng: np.random.Generator) -> Tested:
     """How many records the source draws, against the length and the mean of the noise, some rounds before or after."""
     total, count = noise.squares((2,))
     kinds = {"length": squares_score(total, np.maximum(count, 1)), "mean": noise.means((2,))}
@@ -87,7 +88,7 @@ def with_counts(noise: Noise, rng: np.random.Generator) -> Tested:
     return combined(Group(np.array(ps), lambda place: names[place]))
 
 
-def with_tags(noise: Noise, rng: np.random.Generator) -> Tested:
+def _with_tags(noise: Noise, rng: np.random.Generator) -> Tested:
     """Every tag of a draw against the noise, and its magnitude, at each of the first coordinates."""
     width = min(_WIDTH, noise.z.shape[2])
     groups = []
@@ -104,7 +105,7 @@ def with_tags(noise: Noise, rng: np.random.Generator) -> Tested:
     return combined(*groups)
 
 
-def with_signal(noise: Noise, rng: np.random.Generator) -> Tested:
+def _with_signal(noise: Noise, rng: np.random.Generator) -> Tested:
     """Round by round: later start models have earlier noise in them, and only within a round are both sides independent."""
     noises = np.moveaxis(noise.z, 1, 0).reshape(len(noise.rounds), -1)
     groups = []
@@ -140,3 +141,13 @@ def _parts(rows: Floats, noises: Floats, what: str) -> Group:
         return f"the noise has {ratio:.4f} of its scale in part {place + 1} of {_PARTS} by the size of {what}"
 
     return Group(squares_p(total, count), says)
+
+
+CHECKS = (
+    Check("noise by size of draw", "noise that tells how many", "noise", _by_size),
+    Check("tails by size of draw", "cut tails of an empty draw", "noise", _tails_by_size),
+    Check("noise by record", "noise that tells who was drawn", "noise", _by_record),
+    Check("noise and draws", "shared randomness", "noise", _with_counts),
+    Check("noise and tags", "shared randomness", "noise", _with_tags),
+    Check("noise and signal", "noise that knows what it hides", "noise", _with_signal),
+)

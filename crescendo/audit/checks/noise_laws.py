@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from crescendo.audit.check import Check
 from crescendo.audit.driving.evidence import Noise
 from crescendo.audit.scores import (
     Group,
@@ -22,7 +23,7 @@ from crescendo.core.arrays import Floats, Ints
 _BINS = 64
 
 
-def scale(noise: Noise, rng: np.random.Generator) -> Tested:
+def _scale(noise: Noise, rng: np.random.Generator) -> Tested:
     """The variance and the mean of all noise together."""
     values = noise.values
     total, squares, n = values.sum(keepdims=True), np.square(values).sum(keepdims=True), len(values)
@@ -35,12 +36,12 @@ def scale(noise: Noise, rng: np.random.Generator) -> Tested:
     )
 
 
-def by_coordinate(noise: Noise, rng: np.random.Generator) -> Tested:
+def _by_coordinate(noise: Noise, rng: np.random.Generator) -> Tested:
     """The scale and the mean of the noise of every coordinate."""
     return _by(noise, (0, 1), "coordinate", noise.coordinates)
 
 
-def by_round(noise: Noise, rng: np.random.Generator) -> Tested:
+def _by_round(noise: Noise, rng: np.random.Generator) -> Tested:
     """The scale and the mean of the noise of every round."""
     return _by(noise, (0, 2), "round", noise.rounds)
 
@@ -61,7 +62,7 @@ def _by(noise: Noise, axis: tuple[int, ...], name: str, labels: Ints) -> Tested:
     return combined(Group(spreads, scale), Group(means, mean))
 
 
-def by_cell(noise: Noise, rng: np.random.Generator) -> Tested:
+def _by_cell(noise: Noise, rng: np.random.Generator) -> Tested:
     """Over runs alone."""
     total, count = (part.ravel() for part in noise.squares((0,)))
     size = noise.z.shape[2]
@@ -74,7 +75,7 @@ def by_cell(noise: Noise, rng: np.random.Generator) -> Tested:
     return combined(Group(squares_p(total, count), says))
 
 
-def lengths(noise: Noise, rng: np.random.Generator) -> Tested:
+def _lengths(noise: Noise, rng: np.random.Generator) -> Tested:
     """The length of every release's noise: one release without noise, or lengths that vary too little or too much."""
     total, count = noise.squares((2,))
     there = count > 0
@@ -97,7 +98,7 @@ def lengths(noise: Noise, rng: np.random.Generator) -> Tested:
     )
 
 
-def curve(noise: Noise, rng: np.random.Generator) -> Tested:
+def _curve(noise: Noise, rng: np.random.Generator) -> Tested:
     """The whole distribution function."""
     from scipy.special import ndtr
 
@@ -106,7 +107,7 @@ def curve(noise: Noise, rng: np.random.Generator) -> Tested:
     return combined(Group(np.array([uniform_p(ndtr(values))]), always(says)))
 
 
-def shape(noise: Noise, rng: np.random.Generator) -> Tested:
+def _shape(noise: Noise, rng: np.random.Generator) -> Tested:
     """The numbers in 64 equally likely bins."""
     from scipy.special import ndtr, ndtri
 
@@ -120,7 +121,7 @@ def shape(noise: Noise, rng: np.random.Generator) -> Tested:
     return combined(Group(bins_p(counts, rng), says))
 
 
-def tails(noise: Noise, rng: np.random.Generator) -> Tested:
+def _tails(noise: Noise, rng: np.random.Generator) -> Tested:
     """The longest noise numbers and those nearest to 0: tails that are cut or heavy, and numbers without noise."""
     return combined(both_ends(noise.values, "the magnitudes of the noise"))
 
@@ -138,3 +139,15 @@ def both_ends(values: Floats, what: str) -> Group:
         return f"{what}: number {abs(rank)} of the {end} of {len(values):,} is {longest[at]:.4g} sigma"
 
     return Group(ps, says)
+
+
+CHECKS = (
+    Check("noise scale", "too little or too much noise", "noise", _scale),
+    Check("noise by coordinate", "a coordinate with other noise", "noise", _by_coordinate),
+    Check("noise by round", "a round with other noise", "noise", _by_round),
+    Check("noise by cell", "one number with other noise", "noise", _by_cell),
+    Check("noise lengths", "a release with other noise", "noise", _lengths),
+    Check("noise curve", "noise that is not Gaussian", "noise", _curve),
+    Check("noise shape", "gaps and bumps in its density", "noise", _shape),
+    Check("noise tails", "cut tails, numbers without noise", "noise", _tails),
+)

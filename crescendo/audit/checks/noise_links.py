@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from crescendo.audit.check import Check
 from crescendo.audit.dependence import dependent, some
 from crescendo.audit.driving.evidence import Noise
 from crescendo.audit.scores import Group, Tested, combined, count_p, normal_p
@@ -14,24 +15,24 @@ _NEAR = 2.0**-19  # in sigmas: more than rounding to the grid and the auditor's 
 _MOST = 400_000
 
 
-def between_rounds(noise: Noise, rng: np.random.Generator) -> Tested:
+def _between_rounds(noise: Noise, rng: np.random.Generator) -> Tested:
     """Correlations between rounds, at every lag: noise that is used again."""
     return combined(*_by_round(noise, noise.z, "the noise"))
 
 
-def between_coordinates(noise: Noise, rng: np.random.Generator) -> Tested:
+def _between_coordinates(noise: Noise, rng: np.random.Generator) -> Tested:
     """Correlations between coordinates, at every lag."""
     chosen = some(noise.z.shape[2], rng)
     return combined(*_by_coordinate(noise, noise.z, "the noise", chosen))
 
 
-def between_runs(noise: Noise, rng: np.random.Generator) -> Tested:
+def _between_runs(noise: Noise, rng: np.random.Generator) -> Tested:
     """Correlations between runs: other seeds, other clients, other starts of the same source."""
     chosen = some(len(noise.z), rng)
     return combined(*_by_run(noise.z, "the noise", chosen))
 
 
-def magnitudes(noise: Noise, rng: np.random.Generator) -> Tested:
+def _magnitudes(noise: Noise, rng: np.random.Generator) -> Tested:
     """Correlations of magnitudes between rounds, coordinates and runs: scales that move together, whatever the signs."""
     sizes, what = noise.magnitudes, "the magnitudes of the noise"
     coordinates, runs = some(sizes.shape[2], rng), some(len(sizes), rng)
@@ -53,7 +54,7 @@ def _by_run(numbers: Floats, what: str, chosen: Ints) -> list[Group]:
     return dependent(numbers[chosen].reshape(len(chosen), -1), chosen, what, "run")
 
 
-def shifts(noise: Noise, rng: np.random.Generator) -> Tested:
+def _shifts(noise: Noise, rng: np.random.Generator) -> Tested:
     """For every lag L and turn M: the sum over rounds of <z of round i + L, z of round i turned by M> / |z of round i|.
 
     Given all rounds before i + L each term is a standard normal number, so their sum over the root of their number is one.
@@ -81,7 +82,7 @@ def shifts(noise: Noise, rng: np.random.Generator) -> Tested:
     return combined(Group(normal_p(scores.ravel()), says))
 
 
-def repeats(noise: Noise, rng: np.random.Generator) -> Tested:
+def _repeats(noise: Noise, rng: np.random.Generator) -> Tested:
     """Given the first half, each number of the second falls near one of them with a known chance, independently."""
     from scipy.special import ndtr
 
@@ -104,3 +105,13 @@ def repeats(noise: Noise, rng: np.random.Generator) -> Tested:
         return f"{hits:,} of {len(others):,} noise numbers repeat one of {len(known):,} others, {due}"
 
     return combined(Group(count_p([hits], len(others), chance, rng), says))
+
+
+CHECKS = (
+    Check("noise between rounds", "noise used again later", "noise", _between_rounds),
+    Check("noise between coordinates", "coordinates that share noise", "noise", _between_coordinates),
+    Check("noise between runs", "runs or clients that share noise", "noise", _between_runs),
+    Check("noise magnitudes", "shared sizes, whatever the sign", "noise", _magnitudes),
+    Check("noise at other places", "noise used again elsewhere", "noise", _shifts),
+    Check("repeated noise", "a noise number that comes twice", "noise", _repeats),
+)

@@ -10,7 +10,7 @@ import numpy as np
 from crescendo.audit.dependence import some
 from crescendo.audit.driving.evidence import TAGS, TRACKED, Draws, Noise, Words
 from crescendo.audit.driving.lead import Faults, Released, led
-from crescendo.audit.driving.subject import Draw, Silent, Subject
+from crescendo.audit.driving.subject import Draw, Subject
 from crescendo.audit.driving.tap import Tap
 from crescendo.audit.scores import count_score, normal_score
 from crescendo.audit.worst_cases.scenes import plain_records
@@ -39,14 +39,10 @@ def collect_noise(subject: Subject, rng: np.random.Generator, releases: int, mos
             one.sources(seed + (run if one.me == subject.me else run - 1), one.me),
             _draws(rounds, rng) if run % 2 else None,
         )
-        try:
+        with faults.noting("ordinary records"):
             for place, released in enumerate(led(one, tap, data, rng, rounds, faults)):
                 _keep(noise, run, place, one, released, rng)
                 _judge(released, faults)
-        except Silent as error:
-            faults.note("messages", str(error))
-        except Exception as error:
-            faults.note("runs to the end", f"ordinary records stopped the run: {error}")
     noise.expected[:] = _scores_of_counts(noise, rng)
     noise.tags[:] = normal_score(noise.tags, 1 - noise.tags)
     return noise, faults

@@ -7,13 +7,14 @@ source's own or the auditor's. What must be sent is computed from what the sourc
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
 from crescendo.audit.driving.literal import Displacement, Mirror, bounded, displacement, normal_numbers, public_grid
-from crescendo.audit.driving.subject import Draw, Driver, Subject
+from crescendo.audit.driving.subject import Draw, Driver, Silent, Subject
 from crescendo.audit.driving.tap import Tap
 from crescendo.core.arrays import Floats, Ints, Uints
 from crescendo.core.client import Work
@@ -33,6 +34,16 @@ class Faults:
 
     def note(self, kind: str, says: str) -> None:
         self.found.setdefault(kind, says)
+
+    @contextmanager
+    def noting(self, what: str) -> Iterator[None]:
+        """A run with ``what`` that sends nothing, or that an error stops, is noted, and the audit goes on."""
+        try:
+            yield
+        except Silent as error:
+            self.note("messages", f"{error}, with {what}")
+        except Exception as error:
+            self.note("runs to the end", f"{what} stopped the run: {error}")
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from crescendo.audit.driving.lead import Faults, led
-from crescendo.audit.driving.subject import Draw, Silent, Subject
+from crescendo.audit.driving.subject import Draw, Subject
 from crescendo.audit.driving.tap import Tap
 from crescendo.audit.worst_cases.scenes import plain_records
 from crescendo.audit.worst_cases.variants import changed
@@ -92,7 +92,7 @@ def probe(name: str, subject: Subject, rng: np.random.Generator, faults: Faults,
         one = replace(subject if noisy else subject.without_noise(), wire="float64")
         draws = {int(i): _draw(rng, k) for k, i in enumerate(rounds)}
         words = {int(i): tail_words(rng, size, far and i == rounds[-1]) for i in rounds}
-        try:
+        with faults.noting(name):
             for released in led(one, Tap(one.source(rng), draws, words), data, rng, rounds, faults, wild=True):
                 found = (
                     {"edges": released.departs(), "public grid": released.off_grid()}
@@ -102,10 +102,6 @@ def probe(name: str, subject: Subject, rng: np.random.Generator, faults: Faults,
                 for kind, says in found.items():
                     if says is not None:
                         faults.note(kind, f"with {name}: {says}")
-        except Silent as error:
-            faults.note("messages", f"with {name}: {error}")
-        except Exception as error:
-            faults.note("runs to the end", f"{name} stopped the run: {error}")
 
 
 def _draw(rng: np.random.Generator, k: int) -> Draw:

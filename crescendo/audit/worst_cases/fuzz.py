@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from crescendo.audit.driving.lead import Faults
 from crescendo.audit.driving.literal import displacement, public_grid, shortened
-from crescendo.audit.driving.subject import Draw, Driver, Script, Silent, Subject, releases
+from crescendo.audit.driving.subject import Draw, Driver, Script, Subject, releases
 from crescendo.audit.worst_cases.scenes import Scene, hard_scenes, mutated, random_scene, spread_scene
 from crescendo.core.arrays import Floats
 from crescendo.core.client import Client
@@ -17,7 +18,7 @@ _CLIMBS = 4  # the best scenes from which the search goes on
 
 
 @dataclass
-class Fuzz:
+class Fuzz(Faults):
     """What the search found. ``worst`` is the largest release difference over the certified sensitivity.
 
     ``usual`` is the worst scene at the step sizes as configured, with its ratio: what real releases are tested on.
@@ -28,10 +29,6 @@ class Fuzz:
     usual: tuple[float, Scene] | None = None
     carried: float = 0.0
     tries: int = 0
-    found: dict[str, str] = field(default_factory=dict)
-
-    def note(self, kind: str, says: str) -> None:
-        self.found.setdefault(kind, says)
 
 
 def _largest_step_factor(subject: Subject) -> float:
@@ -96,13 +93,10 @@ def _allowed(subject: Subject, scene: Scene) -> bool:
 def _try(subject: Subject, scene: Scene, result: Fuzz) -> float:
     """The scene's ratio; what goes wrong otherwise is noted."""
     result.tries += 1
-    try:
+    ratios: list[float] = []
+    with result.noting(scene.name):
         ratios = [ratio for ratio, _ in difference(subject, scene)]
-    except Silent as error:
-        result.note("messages", f"{error}, with {scene.name}")
-        return 0.0
-    except Exception as error:
-        result.note("runs to the end", f"{scene.name} stopped the run: {error}")
+    if not ratios:
         return 0.0
     ratio = max(ratios)
     if not np.isfinite(ratio):
@@ -120,12 +114,8 @@ def _empty(subject: Subject, result: Fuzz) -> None:
     rounds, size = subject.pairs()[-1], subject.objective.size
     scene = random_scene(subject, np.random.Generator(np.random.Philox(1)), others=1)
     starts = tuple(np.zeros(size) for _ in rounds)
-    try:
+    with result.noting("an empty draw"):
         releases(subject, scene.data(subject.features), np.arange(2), Script({}), rounds, starts)
-    except Silent as error:
-        result.note("messages", f"{error}, with an empty draw")
-    except Exception as error:
-        result.note("runs to the end", f"an empty draw stopped the run: {error}")
 
 
 def _carry(subject: Subject, rng: np.random.Generator, result: Fuzz, tries: int) -> None:
@@ -135,12 +125,8 @@ def _carry(subject: Subject, rng: np.random.Generator, result: Fuzz, tries: int)
     """
     for _ in range(tries):
         scene = random_scene(subject, rng, others=int(rng.choice([3, 12, 30])))
-        try:
+        with result.noting(scene.name):
             result.carried = max(result.carried, _carried(subject, scene, rng, result))
-        except Silent as error:
-            result.note("messages", str(error))
-        except Exception as error:
-            result.note("runs to the end", f"{scene.name} stopped the run: {error}")
 
 
 def _carried(subject: Subject, scene: Scene, rng: np.random.Generator, result: Fuzz) -> float:

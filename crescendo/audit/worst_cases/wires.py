@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from crescendo.audit.driving.lead import Faults, led
-from crescendo.audit.driving.subject import Draw, Script, Silent, Subject, releases
+from crescendo.audit.driving.subject import Draw, Script, Subject, releases
 from crescendo.audit.driving.tap import Tap
 from crescendo.audit.worst_cases.edges import RECORDS, tail_words
 from crescendo.audit.worst_cases.scenes import plain_records
@@ -26,12 +26,8 @@ def same_on_every_wire(name: str, subject: Subject, rng: np.random.Generator, fa
     sent = {}
     for wire in WIRES:
         tap = Tap(Script(draws), draws, words)
-        try:
+        with faults.noting(f"{name} on {wire}"):
             sent[wire] = releases(replace(subject, wire=wire), data, rows, tap, rounds, starts)
-        except Silent as error:
-            faults.note("messages", f"with {name}, on {wire}: {error}")
-        except Exception as error:
-            faults.note("runs to the end", f"{name}, on {wire}, stopped the run: {error}")
     for wire, got in sent.items():
         for i, one, exact in zip(rounds, got, sent.get("float64", got), strict=True):
             due = np.asarray(rounded(exact, wire, saturate=True), dtype=np.float64)
@@ -45,10 +41,6 @@ def moves_as_sent(subject: Subject, rng: np.random.Generator, faults: Faults) ->
     rounds = np.array(shared[: min(len(shared), _ROUNDS)])
     for wire in WIRES:
         one = replace(subject, wire=wire)
-        try:
+        with faults.noting(f"the wire {wire}"):
             for _ in led(one, Tap(one.source(rng)), plain_records(one, rng, RECORDS), rng, rounds, faults):
                 pass  # what is wrong is noted on the way
-        except Silent as error:
-            faults.note("messages", f"on {wire}: {error}")
-        except Exception as error:
-            faults.note("runs to the end", f"the wire {wire} stopped the run: {error}")
