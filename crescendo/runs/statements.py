@@ -10,7 +10,7 @@ from typing import Any
 from crescendo.config.schema import Config
 from crescendo.errors import DataError, UsageError
 from crescendo.privacy.accounting.accountant import Progress, Spent, account, check_delta
-from crescendo.privacy.accounting.budget import down
+from crescendo.privacy.accounting.directed_rounding import down
 from crescendo.privacy.accounting.events import Counted, from_json, tally, to_json
 from crescendo.privacy.mechanisms.certificate import usual_delta
 from crescendo.privacy.mechanisms.sigmas import Sigmas

@@ -16,7 +16,8 @@ from scipy.special import log_ndtr
 
 from crescendo.errors import Refused, UsageError
 from crescendo.privacy.accounting.book import Account, Book, PlannedEvents, Promise, Total
-from crescendo.privacy.accounting.budget import Budget, down, sum_up
+from crescendo.privacy.accounting.budget import Budget
+from crescendo.privacy.accounting.directed_rounding import down, sum_up
 from crescendo.privacy.accounting.events import Counted, PoissonGaussian, tally
 
 BUDGET = Budget(epsilon=2.0, delta=1e-6)

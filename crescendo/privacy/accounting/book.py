@@ -43,7 +43,8 @@ from fractions import Fraction
 from typing import Literal, TypeAlias
 
 from crescendo.errors import Refused
-from crescendo.privacy.accounting.budget import Budget, Orders, choose_orders, down, sum_up
+from crescendo.privacy.accounting.budget import Budget, Orders, choose_orders
+from crescendo.privacy.accounting.directed_rounding import down, sum_up
 from crescendo.privacy.accounting.events import Counted, PoissonGaussian, fewer, tally
 
 PlannedEvents: TypeAlias = tuple[PoissonGaussian | None, ...]

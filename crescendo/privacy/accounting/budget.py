@@ -1,17 +1,17 @@
-"""A data set's budget, the one Renyi order that its ledger adds by, and sums that no rounding can make smaller."""
+"""A data set's budget, and the one Renyi order that its ledger adds by."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 
 from crescendo.core.arrays import Vector
 from crescendo.errors import UsageError
 from crescendo.privacy.accounting import renyi
+from crescendo.privacy.accounting.directed_rounding import down
 from crescendo.privacy.accounting.events import Counted, PoissonGaussian, tally
 
 _UP = 1 + 1e-9  # far more than the rounding of a Renyi divergence
@@ -80,27 +80,3 @@ def _toll(order: Vector, delta: float) -> Vector:
     """
     toll: Vector = np.log1p(-1 / order) - (math.log(delta) + np.log(order)) / (order - 1)
     return toll + 1e-9 * (1 + np.abs(toll))
-
-
-def sum_up(numbers: list[float]) -> float:
-    """The least float that is not below the exact sum; 0 for a negative one.
-
-    >>> sum_up([0.1] * 10) >= 10 * Fraction(0.1), sum([0.1] * 10) >= 10 * Fraction(0.1)
-    (True, False)
-    """
-    if math.inf in numbers:
-        return math.inf
-    exact = sum(map(Fraction, numbers), Fraction(0))
-    near = float(exact)
-    return max(0.0, near if Fraction(near) >= exact else math.nextafter(near, math.inf))
-
-
-def down(whole: float | Fraction, part: float) -> float:
-    """whole - part, never more than the exact difference nor less than 0."""
-    if part >= whole:
-        return 0.0
-    if whole == math.inf:
-        return math.inf
-    exact = Fraction(whole) - Fraction(part)
-    near = float(exact)
-    return near if Fraction(near) <= exact else math.nextafter(near, 0.0)

@@ -20,6 +20,7 @@ import numpy as np
 
 from crescendo.core.arrays import Vector
 from crescendo.privacy.accounting import tilted
+from crescendo.privacy.accounting.directed_rounding import cost_up
 from crescendo.privacy.accounting.loss import Losses
 from crescendo.privacy.accounting.saddle import Aim, Direction
 
@@ -56,7 +57,7 @@ def epsilon_at(
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if reached(middle) else (middle, high)
-    return tilted.rounded_up(high * h)
+    return cost_up(high * h)
 
 
 def _upto(found: Losses, direction: Direction, most: int) -> Losses:

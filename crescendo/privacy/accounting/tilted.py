@@ -33,6 +33,7 @@ import numpy as np
 import numpy.typing as npt
 
 from crescendo.core.arrays import Ints, Vector
+from crescendo.privacy.accounting.directed_rounding import cost_up
 from crescendo.privacy.accounting.loss import Losses
 from crescendo.privacy.accounting.saddle import Aim, Direction
 
@@ -106,7 +107,7 @@ def epsilon_at(composed: _Composed, delta: float, guess: float) -> tuple[float, 
     if found is None:
         return None
     k, step = found
-    return rounded_up((start + k) * h + step), composed.error * math.exp(-s * x[k]) / (s * (s + 1) * h) / reached
+    return cost_up((start + k) * h + step), composed.error * math.exp(-s * x[k]) / (s * (s + 1) * h) / reached
 
 
 class _Deltas(NamedTuple):
@@ -175,10 +176,6 @@ def _crossing(weight: Vector, rest: Vector, h: float, reached: float) -> tuple[i
         return 0, 0.0
     falls = later[k] * math.exp(-h)
     return k - 1, min(h, math.log1p((total[k - 1] - reached) / falls)) if falls > 0 else h
-
-
-def rounded_up(epsilon: float) -> float:
-    return max(0.0, epsilon * (1 + 1e-12))
 
 
 def surely_below(

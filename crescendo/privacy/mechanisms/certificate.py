@@ -28,7 +28,7 @@ import numpy as np
 from crescendo.core.terms import Terms
 from crescendo.errors import Refused, UsageError
 from crescendo.objectives.base import Objective
-from crescendo.privacy.accounting.budget import down
+from crescendo.privacy.accounting.directed_rounding import down
 from crescendo.privacy.accounting.events import PoissonGaussian
 from crescendo.privacy.mechanisms.extremes import extremes
 from crescendo.privacy.mechanisms.requirements import (

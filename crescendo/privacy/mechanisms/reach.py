@@ -79,18 +79,3 @@ def _pulls(terms: Terms, part: Rounds, l2: float) -> np.ndarray[tuple[int], np.d
     decay = np.clip(part.least * l2, 0.0, 1.0)[:, None]
     pulls: np.ndarray[tuple[int], np.dtype[np.float64]] = (1.0 - (1.0 - decay) ** part.shares).sum(axis=1)
     return np.minimum(1.0, pulls)
-
-
-def rounded_up(length: float) -> float:
-    """To two digits: both sides compute it, and the last bits of the first model's length may differ between them.
-
-    >>> rounded_up(0.0), rounded_up(123.4), rounded_up(0.0456)
-    (0.0, 130.0, 0.046)
-    """
-    if not 0 < length < math.inf:
-        return length
-    shown = f"{length:.1e}"
-    if float(shown) >= length:
-        return float(shown)
-    digits, power = shown.split("e")
-    return float(f"{float(digits) + 0.1:.1f}e{power}")

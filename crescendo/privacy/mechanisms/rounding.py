@@ -31,9 +31,10 @@ from crescendo.core.random import Purpose, stream
 from crescendo.core.terms import Terms
 from crescendo.errors import Refused
 from crescendo.objectives.base import Objective
+from crescendo.privacy.accounting.directed_rounding import length_up
 from crescendo.privacy.mechanisms.extremes import Extremes
 from crescendo.privacy.mechanisms.gaussian import GRID_BITS, MOST_MULTIPLES, STOPPED
-from crescendo.privacy.mechanisms.reach import SHORTENED, reach, rounded_up
+from crescendo.privacy.mechanisms.reach import SHORTENED, reach
 from crescendo.privacy.mechanisms.requirements import MOST, Requirement, printed
 from crescendo.privacy.mechanisms.sigmas import Sigmas
 
@@ -119,7 +120,7 @@ class Rounding:
         """
         first = _first_length(self.objective, self.terms.seed)
         least, most = reach(self.terms, self.objective.size, l2, self.clip, self.sigma, first)
-        least, most = rounded_up(least), rounded_up(most)
+        least, most = length_up(least), length_up(most)
         if not most <= _LONGEST:
             raise Refused(f"the run's models would reach a length of {most:.3g}; smaller steps would pass")
         if self.mechanism == "minibatch":

@@ -13,6 +13,7 @@ from typing import Literal
 
 from crescendo.errors import UsageError
 from crescendo.privacy.accounting.accountant import Progress, account
+from crescendo.privacy.accounting.directed_rounding import noise_up
 from crescendo.privacy.mechanisms.sigmas import Sigmas
 from crescendo.privacy.planning.comparison import (
     CURVE_POINTS,
@@ -27,7 +28,7 @@ from crescendo.privacy.planning.family import POWERS, Delay, Limits, Member
 from crescendo.privacy.planning.plans import Plan, PlannedSizes, notes
 from crescendo.privacy.planning.search import checked, choose
 from crescendo.privacy.planning.staircase import Curve, flat
-from crescendo.privacy.planning.target import Target, rounded_up
+from crescendo.privacy.planning.target import Target
 
 _MAX_SHARE = 0.046
 """The share of a client's records in one round that Example 3 allows: r0/sigma = 1/(8e)."""
@@ -124,7 +125,7 @@ def _by_paper(target: Target, first: int | None, power: float | None, r0: float 
         followed = Curve.through(first, found.p, min(found.rounds, target.gradients // first), target.gradients)
         stairs = followed.steps(target.gradients)
         member = Member("power", stairs, followed.scale / target.records, followed.m, followed.p)
-    sigma = rounded_up(found.sigma)
+    sigma = noise_up(found.sigma)
     if target.spent(member.stairs, sigma) > target.epsilon:
         raise UsageError(
             "the paper's procedure claims more than the tight accountant confirms; plan with the tight method"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from crescendo.errors import UsageError
 from crescendo.privacy.accounting.accountant import account
+from crescendo.privacy.accounting.directed_rounding import noise_up
 from crescendo.privacy.mechanisms.certificate import RARE
 from crescendo.privacy.planning.calibration import least_sigma
 from crescendo.privacy.planning.staircase import Noise, Staircase, events_of
@@ -25,14 +26,14 @@ class Target:
     def sigma(self, stairs: Staircase, rtol: float = 0.001, start: float | None = None) -> float:
         """The least noise under the tight accountant; ``start`` is a guess, else what the quick accountant says."""
         first = self.quick_sigma(stairs) if start is None else start
-        found = least_sigma(lambda s: self.spent(stairs, rounded_up(s)), self.epsilon, first, rtol)
-        return rounded_up(found)  # which is what was accounted for
+        found = least_sigma(lambda s: self.spent(stairs, noise_up(s)), self.epsilon, first, rtol)
+        return noise_up(found)  # which is what was accounted for
 
     def scaled(self, stairs: Staircase, shape: Sequence[float]) -> tuple[float, ...]:
         """A sigma for each step: ``shape`` times the least factor under the tight accountant."""
 
         def noise(factor: float) -> tuple[float, ...]:
-            return tuple(rounded_up(factor * one) for one in shape)
+            return tuple(noise_up(factor * one) for one in shape)
 
         return noise(least_sigma(lambda factor: self.spent(stairs, noise(factor)), self.epsilon, 1.0, 0.001))
 
@@ -54,13 +55,3 @@ class Target:
         return account(
             events_of(stairs, self.records, sigma), self.delta * (1 - RARE), quick=quick, state_error=False
         ).epsilon
-
-
-def rounded_up(sigma: float) -> float:
-    """To five digits, never down.
-
-    >>> rounded_up(1.234561), rounded_up(20.0)
-    (1.2346, 20.0)
-    """
-    scale = 10.0 ** (4 - math.floor(math.log10(sigma)))
-    return math.ceil(sigma * scale) / scale
