@@ -31,7 +31,7 @@ import numpy as np
 import numpy.typing as npt
 
 from crescendo.audit.driving.subject import Draw, Script, Subject, build, releases
-from crescendo.audit.threshold import best_bound
+from crescendo.audit.lower_bounds import best_bound
 from crescendo.core.arrays import Ints, Vector
 from crescendo.core.messages import Broadcast, Settled
 from crescendo.core.random import Purpose, stream

@@ -6,7 +6,7 @@ A certificate says: one record moves what is sent by at most the sensitivity, is
 than once, and is hidden by Gaussian noise of a stated scale; the next round begins at a function of what was sent. The
 audit drives real workers on synthetic records, with the seeded source and the operating system's, and asks four things.
 
-1. *Is what is sent what is certified?* (`lead`, `reference`, `edges`, `wires`, `claims`) Whole runs, led as a server would: each
+1. *Is what is sent what is certified?* (`lead`, `literal`, `edges`, `claims`) Whole runs, led as a server would: each
    release is compared, number by number, with the mechanism's definition computed literally beside it.
 2. *Is what is random as random as it should be?* (`collect`, `checks`) What was sent less what the definition says, over the
    certified scale, must be independent standard normal numbers, whatever was drawn; draws must be Poisson. Every check is one
@@ -15,8 +15,8 @@ audit drives real workers on synthetic records, with the seeded source and the o
    row, searched for the largest difference over the sensitivity. Among the scenes are broken and over-long records, more records
    than slots, broadcasts in mid-round and empty draws. Then the noise is chosen so that a round's releases are equal with and
    without the record: if the next round's differ, more is carried over than what was sent. Messages sent again must be
-   equal, from memory, after a restart and out of the ledger on disk (`outbox`).
-4. *How large is epsilon at least?* (`shift`, `threshold`) The measured rate, noise and shift of the mean, put through the
+   equal, from memory, after a restart and out of the ledger on disk (`sent_again`).
+4. *How large is epsilon at least?* (`lower_bounds`) The measured rate, noise and shift of the mean, put through the
    accountant, are a lower bound if releases are mixtures of Gaussians; a threshold test of whole clients assumes nothing.
 
 A planted bug for each thing that may go wrong is in the tests; the audit must fail on every one.
@@ -31,7 +31,7 @@ import numpy as np
 from crescendo.audit.attack import Attack
 from crescendo.audit.driving.subject import Maker, Sources, Subject, build
 from crescendo.audit.findings import Finding, Report, Row
-from crescendo.audit.shift import Cost
+from crescendo.audit.lower_bounds import Cost
 from crescendo.audit.worst_cases.sent_again import Opener, open_outbox
 from crescendo.objectives.base import Objective
 from crescendo.privacy.accounting.events import PoissonGaussian

@@ -16,15 +16,13 @@ from crescendo.audit.driving.evidence import Draws, Noise
 from crescendo.audit.driving.lead import Faults
 from crescendo.audit.driving.subject import Sources, Subject
 from crescendo.audit.findings import DETERMINISTIC, Finding, Report, Row
+from crescendo.audit.lower_bounds import Cost, Scores, Shift, parametric_epsilon, shift_test, threshold_scores
 from crescendo.audit.scores import Tested, combined
-from crescendo.audit.shift import Cost, Shift, parametric_epsilon, shift_test
 from crescendo.audit.statistics import clopper_pearson, scale_bounds
-from crescendo.audit.threshold import Scores, threshold_scores
-from crescendo.audit.worst_cases.edges import AS_THEY_ARE, probe, variants
+from crescendo.audit.worst_cases.edges import AS_THEY_ARE, moves_as_sent, probe, same_on_every_wire, variants
 from crescendo.audit.worst_cases.fuzz import Fuzz, search
 from crescendo.audit.worst_cases.sent_again import Opener, outbox_test
 from crescendo.audit.worst_cases.variants import widened
-from crescendo.audit.worst_cases.wires import moves_as_sent, same_on_every_wire
 
 _FALSE_ALARMS = 1e-4  # of the whole audit; a little less is given out, for Šidák's rule against Bonferroni's
 NARROW, WIDE = 64, 128  # a model of fewer coordinates has its noise measured on one of so many features

@@ -12,8 +12,8 @@ import pytest
 from crescendo.audit import Report, audit
 from crescendo.audit.checks import CHECKS
 from crescendo.audit.findings import DETERMINISTIC
+from crescendo.audit.lower_bounds import best_bound
 from crescendo.audit.statistics import clopper_pearson, scale_bounds
-from crescendo.audit.threshold import best_bound
 from crescendo.core.arrays import Ints, Vector
 from crescendo.core.terms import Terms
 from crescendo.data.records import Records

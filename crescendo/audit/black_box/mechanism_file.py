@@ -59,18 +59,23 @@ def attack_file(
 
 
 def _check(claim: Claim, runs: int | None, seconds: float) -> None:
-    if not 0 <= claim.epsilon < float("inf"):
-        raise ConfigError(f"--epsilon is a finite number, 0 or more, not {claim.epsilon:g}")
-    if not 0 <= claim.delta < 1:
-        raise ConfigError(f"--delta is 0 or more and below 1, not {claim.delta:g}")
-    if claim.gaussian and claim.delta == 0:
-        raise ConfigError("--gaussian needs a --delta above 0: Gaussian noise gives no epsilon without one")
-    if not 0.5 <= claim.confidence < 1:
-        raise ConfigError(f"--confidence lies between 0.5 and 1, not {claim.confidence:g}")
-    if runs is not None and not LEAST_RUNS <= runs <= MOST_RUNS:
-        raise ConfigError(f"--runs of a mechanism lies between {LEAST_RUNS:,} and {MOST_RUNS:,}, not {runs:,}")
-    if not 0 < seconds <= 1e6:
-        raise ConfigError(f"--seconds is a number above 0, at most a million, not {seconds:g}")
+    rules = (
+        (0 <= claim.epsilon < float("inf"), f"--epsilon is a finite number, 0 or more, not {claim.epsilon:g}"),
+        (0 <= claim.delta < 1, f"--delta is 0 or more and below 1, not {claim.delta:g}"),
+        (
+            not claim.gaussian or claim.delta != 0,
+            "--gaussian needs a --delta above 0: Gaussian noise gives no epsilon without one",
+        ),
+        (0.5 <= claim.confidence < 1, f"--confidence lies between 0.5 and 1, not {claim.confidence:g}"),
+        (
+            runs is None or LEAST_RUNS <= runs <= MOST_RUNS,
+            f"--runs of a mechanism lies between {LEAST_RUNS:,} and {MOST_RUNS:,}, not {runs or 0:,}",
+        ),
+        (0 < seconds <= 1e6, f"--seconds is a number above 0, at most a million, not {seconds:g}"),
+    )
+    for holds, says in rules:
+        if not holds:
+            raise ConfigError(says)
 
 
 def _with_neighbours(claim: Claim, neighbours: Any) -> Claim:

@@ -14,16 +14,18 @@ from typing import Any
 import numpy as np
 
 from crescendo.audit.driving.lead import Faults, led
-from crescendo.audit.driving.subject import Draw, Subject
+from crescendo.audit.driving.subject import Draw, Script, Subject, releases
 from crescendo.audit.driving.tap import Tap
 from crescendo.audit.worst_cases.scenes import plain_records
 from crescendo.audit.worst_cases.variants import changed
 from crescendo.core.arrays import Uints
+from crescendo.core.vectors import WIRES, rounded
 
 _Change = Callable[[float], "Subject | None"]
 
 AS_THEY_ARE = "the terms as they are"
-RECORDS = 24
+_RECORDS = 24
+_ROUNDS = 8  # in a row, on each wire
 STEP, MOST_STEPS, HALVINGS = 64.0, 80, 8  # the search for an edge: by factors of 64 out, then by halving in logarithms
 _OTHERS: dict[str, dict[str, Any]] = {
     "rounds that grow": {"growing": True},
@@ -87,11 +89,11 @@ def probe(name: str, subject: Subject, rng: np.random.Generator, faults: Faults,
     """Some rounds of these terms, with draws of any size and with words of the tails among the others."""
     shared = subject.rounds()
     rounds = np.unique([*shared[:2], shared[len(shared) // 2], *shared[-2:]])
-    data, size = plain_records(subject, rng, RECORDS), subject.objective.size
+    data, size = plain_records(subject, rng, _RECORDS), subject.objective.size
     for noisy in (True, False):
         one = replace(subject if noisy else subject.without_noise(), wire="float64")
         draws = {int(i): _draw(rng, k) for k, i in enumerate(rounds)}
-        words = {int(i): tail_words(rng, size, far and i == rounds[-1]) for i in rounds}
+        words = {int(i): _tail_words(rng, size, far and i == rounds[-1]) for i in rounds}
         with faults.noting(name):
             for released in led(one, Tap(one.source(rng), draws, words), data, rng, rounds, faults, wild=True):
                 found = (
@@ -105,14 +107,47 @@ def probe(name: str, subject: Subject, rng: np.random.Generator, faults: Faults,
 
 
 def _draw(rng: np.random.Generator, k: int) -> Draw:
-    members = rng.choice(RECORDS, (0, 1, 3, RECORDS, 7)[k % 5], replace=False).astype(np.int64)
+    members = rng.choice(_RECORDS, (0, 1, 3, _RECORDS, 7)[k % 5], replace=False).astype(np.int64)
     return Draw(members, rng.random(len(members)))
 
 
-def tail_words(rng: np.random.Generator, size: int, far: bool = False) -> Uints:
+def _tail_words(rng: np.random.Generator, size: int, far: bool = False) -> Uints:
     """Random words, some of them next to 0 and in the tails; with ``far`` one beyond 6 sigma, which takes long to round."""
     words = rng.integers(0, 2**64, size=size, dtype=np.uint64)
     some = rng.choice(size, min(size, len(_NEAR_CELLS) + 1), replace=False)
     cells = np.array([rng.choice(_FAR_CELLS) if far else _NEAR_CELLS[0], *_NEAR_CELLS], dtype=np.uint64)[: len(some)]
     words[some] = (cells << np.uint64(12)) | (words[some] & np.uint64(0xFFF))
     return words
+
+
+# -- wires: the same release, rounded once to the wire's floats, and cut to the largest of them ---------------------------
+
+
+def same_on_every_wire(name: str, subject: Subject, rng: np.random.Generator, faults: Faults) -> None:
+    """The same draw and the same words: each wire must carry what float64 does, but for its own rounding."""
+    rounds = subject.pairs()[0]
+    data, rows = plain_records(subject, rng, _RECORDS), np.arange(_RECORDS)
+    starts = tuple(rng.normal(size=subject.objective.size) * 0.3 for _ in rounds)
+    draws = {i: Draw(np.arange(3), rng.random(3)) for i in rounds}
+    words = {i: _tail_words(rng, subject.objective.size) for i in rounds}
+    sent = {}
+    for wire in WIRES:
+        tap = Tap(Script(draws), draws, words)
+        with faults.noting(f"{name} on {wire}"):
+            sent[wire] = releases(replace(subject, wire=wire), data, rows, tap, rounds, starts)
+    for wire, got in sent.items():
+        for i, one, exact in zip(rounds, got, sent.get("float64", got), strict=True):
+            due = np.asarray(rounded(exact, wire, saturate=True), dtype=np.float64)
+            if not np.array_equal(one, due):
+                faults.note("wires", f"with {name}: round {i} on {wire} is not the release on float64, rounded")
+
+
+def moves_as_sent(subject: Subject, rng: np.random.Generator, faults: Faults) -> None:
+    """On every wire a client goes on from what it sent as the other side decodes it."""
+    shared = subject.rounds()
+    rounds = np.array(shared[: min(len(shared), _ROUNDS)])
+    for wire in WIRES:
+        one = replace(subject, wire=wire)
+        with faults.noting(f"the wire {wire}"):
+            for _ in led(one, Tap(one.source(rng)), plain_records(one, rng, _RECORDS), rng, rounds, faults):
+                pass  # what is wrong is noted on the way

@@ -1,0 +1,151 @@
+"""How large epsilon is at least, from real releases.
+
+*By shifts*: one record moves the mean by no more than the sensitivity; what was measured goes through the accountant.
+*By thresholds*: the whole client is a black box, with a likelihood-ratio score of its releases, a threshold, and counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from crescendo.audit.driving.lead import Faults
+from crescendo.audit.driving.subject import Draw, Script, Subject, releases
+from crescendo.audit.statistics import clopper_pearson, epsilon_of_rates, normal_quantile, normal_tail
+from crescendo.audit.worst_cases.fuzz import difference
+from crescendo.audit.worst_cases.scenes import Scene
+from crescendo.core.arrays import Floats
+from crescendo.privacy.accounting.events import PoissonGaussian
+
+Cost = Callable[[Sequence[PoissonGaussian]], float]
+
+_NEAR = 1e-3  # of the sensitivity: what the wire's rounding may add
+
+
+@dataclass
+class Shift:
+    """How far one record moves the mean of what is sent, over the certified sensitivity; ``error`` is its standard deviation."""
+
+    ratio: float = 0.0
+    error: float = 0.0
+
+    def low(self, alpha: float) -> float:
+        """A bound from below, wrong with probability ``alpha``."""
+        return self.ratio - normal_quantile(alpha) * self.error
+
+    @property
+    def p(self) -> float:
+        """The chance of as much or more if the record moves the mean by the sensitivity, and no further."""
+        return normal_tail((self.ratio - 1 - _NEAR) / self.error) if self.error > 0 else 1.0
+
+
+def shift_test(subject: Subject, scene: Scene, rng: np.random.Generator, runs: int, faults: Faults) -> Shift:
+    """Real noise, with the record in the draw and without it, along the direction of the noise-free difference."""
+    n, rounds = len(scene.y) - 1, scene.rounds(subject)
+    data, starts = scene.data(subject.features), tuple(scene.start for _ in rounds)
+    with faults.noting("ordinary records"):
+        moved = [d for _, d in difference(subject, scene)]
+        sent = []
+        for count in (n, n + 1):
+            script = dict.fromkeys(rounds, scene.draw(count))
+            sources = (Script(script, behind=subject.source(rng)) for _ in range(runs))
+            sent.append([releases(subject, data, np.arange(count), source, rounds, starts) for source in sources])
+        return _moved(subject, sent, moved, rounds)
+    return Shift()
+
+
+def _moved(subject: Subject, sent: list[list[list[Floats]]], moved: list[Floats], rounds: tuple[int, ...]) -> Shift:
+    """The mean over rounds, each weighed by its precision, which the certified noise sets."""
+    shifts, errors = [], []
+    for r, (i, d) in enumerate(zip(rounds, moved, strict=True)):
+        length, certified = float(np.linalg.norm(d)), subject.certificate.sensitivity(i, subject.me)
+        if not length:
+            continue
+        a, b = (np.array([run[r] for run in runs]) @ (d / length) for runs in sent)
+        shifts.append(float(b.mean() - a.mean()) / certified)
+        errors.append(subject.scale(i) * math.sqrt(1 / len(a) + 1 / len(b)) / certified)
+    if not shifts:
+        return Shift()
+    weights = 1 / np.square(np.maximum(errors, 1e-300))
+    return Shift(float(np.average(shifts, weights=weights)), float(1 / math.sqrt(weights.sum())))
+
+
+def parametric_epsilon(subject: Subject, cost: Cost, shift_low: float, noise_high: float, rate_low: float) -> float:
+    """What the whole run costs if every round has the shift, noise and rate that were measured, each at its harmless end."""
+    if shift_low <= 0 or rate_low <= 0 or not math.isfinite(noise_high):
+        return 0.0
+    events = subject.certificate.events(subject.me)
+    return cost([PoissonGaussian(min(1.0, e.rate * rate_low), e.sigma * noise_high / shift_low) for e in events])
+
+
+# -- by thresholds -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Likelihood-ratio scores of runs without the record and with it, over the rounds attacked."""
+
+    without: Floats
+    with_it: Floats
+    rounds: tuple[int, ...]
+
+    def epsilon(self, alpha: float, delta: float) -> float:
+        """A lower bound on what the rounds cost, wrong with probability ``alpha``."""
+        return best_bound(self.without, self.with_it, alpha, delta)
+
+
+def threshold_scores(subject: Subject, scene: Scene, rng: np.random.Generator, runs: int) -> Scores:
+    """Real draws and real noise in every run; thresholds are chosen on one half and tested on the other."""
+    rounds = scene.rounds(subject)
+    without, with_it = (_scores(subject, scene, rng, rounds, records, runs) for records in (1, 2))
+    return Scores(without, with_it, rounds)
+
+
+def best_bound(without: Floats, with_it: Floats, alpha: float, delta: float) -> float:
+    """The better of the two directions, each at half of ``alpha``, which a rate's two bounds share again."""
+    bounds = []
+    for a, b in ((without, with_it), (-with_it, -without)):
+        half_a, half_b = len(a) // 2, len(b) // 2
+        cuts = np.unique(np.quantile(np.concatenate([a[:half_a], b[:half_b]]), np.linspace(0.5, 1.0, 200)))
+        chosen = max(cuts, key=lambda cut: _bound(a[:half_a], b[:half_b], cut, alpha / 4, delta))
+        bounds.append(_bound(a[half_a:], b[half_b:], chosen, alpha / 4, delta))
+    return max(bounds)
+
+
+def _bound(without: Floats, with_it: Floats, cut: float, alpha: float, delta: float) -> float:
+    hits = clopper_pearson(int((with_it > cut).sum()), len(with_it), alpha)[0]
+    return epsilon_of_rates(hits, clopper_pearson(int((without > cut).sum()), len(without), alpha)[1], delta)
+
+
+def _scores(
+    subject: Subject, scene: Scene, rng: np.random.Generator, rounds: tuple[int, ...], records: int, runs: int
+) -> Floats:
+    """The log of the likelihood ratio of the last record of the scene being there, over the rounds.
+
+    One other record is there as well, drawn or not; the score takes it as not drawn. Any score makes a true bound.
+    """
+    pair = np.array([0, len(scene.y) - 1])[:records]
+    data, starts = scene.data(subject.features), tuple(scene.start for _ in rounds)
+    script = dict.fromkeys(rounds, Draw.none())
+    means = releases(subject.without_noise(), data, pair, Script(script), rounds, starts)
+    moved = [d for _, d in difference(subject, _two(scene))]
+    scores = np.zeros(runs)
+    for run in range(runs):
+        source = subject.source(rng)
+        for r, sent in enumerate(releases(subject, data, pair, source, rounds, starts)):
+            scores[run] += _score(subject, rounds[r], sent - means[r], moved[r])
+    return scores
+
+
+def _two(scene: Scene) -> Scene:
+    return replace(scene, x=scene.x[[0, -1]], y=scene.y[[0, -1]], tags=scene.tags[[0, -1]])
+
+
+def _score(subject: Subject, i: int, sent: Floats, moved: Floats) -> float:
+    """log(1 - q + q N(sent; moved, s^2) / N(sent; 0, s^2))."""
+    s2, q = subject.scale(i) ** 2, subject.certificate.rate(i, subject.me)
+    exponent = (float(sent @ moved) - float(moved @ moved) / 2) / s2
+    return float(np.logaddexp(np.log1p(-q) if q < 1 else -np.inf, np.log(q) + exponent))
