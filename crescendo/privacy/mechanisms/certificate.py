@@ -34,13 +34,9 @@ from crescendo.privacy.mechanisms.extremes import extremes
 from crescendo.privacy.mechanisms.requirements import (
     Requirement,
     check_numbers,
-    non_expansive,
-    one_step_a_round,
     printed,
-    rates,
     require,
-    shrink,
-    step_sizes,
+    steps_and_rates,
 )
 from crescendo.privacy.mechanisms.rounding import Rounding, failure
 from crescendo.privacy.mechanisms.sigmas import Sigmas
@@ -146,17 +142,9 @@ def certify(
     norm_bound, records = None if norm_bound is None else float(norm_bound), tuple(map(operator.index, records))
     check_numbers(terms, objective.size, clip, noise, records, norm_bound, objective.traits.intercept)
     reached = extremes(terms, records)
-    l2 = objective.traits.l2
-    found = [rates(terms, records, reached), step_sizes(terms, reached)]
-    require(kind, found)  # what follows computes with them
-    if kind == "minibatch":
-        found += [one_step_a_round(terms), shrink(terms, l2, reached.step)]
-    else:
-        steps = non_expansive(terms, objective, clip, norm_bound, reached, l2)
-        found += [steps, shrink(terms, l2, reached.step, steps.right)]
-    require(kind, found)
+    found = steps_and_rates(kind, terms, objective, clip, records, norm_bound, reached)
     draft = Rounding(kind, terms, objective, clip, noise, records, norm_bound, reached)
-    slack, multiples, bound = draft.certified(l2)
+    slack, multiples, bound = draft.certified(objective.traits.l2)
     found += [slack, multiples]
     require(kind, found)
     return Certificate(

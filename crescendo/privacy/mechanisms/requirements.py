@@ -76,7 +76,28 @@ def check_numbers(
         raise UsageError(f"a client declares {max(records)} records, and at most {_MOST_RECORDS} can be certified")
 
 
-def rates(terms: Terms, records: tuple[int, ...], found: Extremes) -> Requirement:
+def steps_and_rates(
+    mechanism: str,
+    terms: Terms,
+    objective: Objective,
+    clip: float,
+    records: tuple[int, ...],
+    norm_bound: float | None,
+    found: Extremes,
+) -> list[Requirement]:
+    """What the mechanism requires of rates and step sizes: all hold, or it is refused."""
+    l2, met = objective.traits.l2, [_rates(terms, records, found), _step_sizes(terms, found)]
+    require(mechanism, met)  # what follows computes with them
+    if mechanism == "minibatch":
+        met += [_one_step_a_round(terms), _shrink(terms, l2, found.step)]
+    else:
+        steps = _non_expansive(terms, objective, clip, norm_bound, found, l2)
+        met += [steps, _shrink(terms, l2, found.step, steps.right)]
+    require(mechanism, met)
+    return met
+
+
+def _rates(terms: Terms, records: tuple[int, ...], found: Extremes) -> Requirement:
     """Every rate is a probability."""
     rate, i, c = found.rate, found.round, found.client
     says = (
@@ -86,7 +107,7 @@ def rates(terms: Terms, records: tuple[int, ...], found: Extremes) -> Requiremen
     return Requirement("sampling rate", rate, 1.0, rate <= 1.0, says)
 
 
-def step_sizes(terms: Terms, found: Extremes) -> Requirement:
+def _step_sizes(terms: Terms, found: Extremes) -> Requirement:
     """Every round of every client has a step that noise can be scaled by: not 0, and no float at the edge of its range."""
     least, most = float(np.min(found.least)) * terms.blocks, found.step * terms.blocks
     moves = least != math.inf
@@ -101,7 +122,7 @@ def step_sizes(terms: Terms, found: Extremes) -> Requirement:
     return Requirement("step sizes", least, LEAST, holds, says)
 
 
-def shrink(terms: Terms, l2: float, largest: float, limit: float = math.inf) -> Requirement:
+def _shrink(terms: Terms, l2: float, largest: float, limit: float = math.inf) -> Requirement:
     """L2 shrinks the model: a factor outside 0..1 would enlarge it, and with it every rounding, until noise is lost in it.
 
     ``limit`` is what else bounds a step times its blocks, so that what is suggested passes there too.
@@ -139,13 +160,13 @@ def printed(limit: float, digits: int = 6, up: bool = False) -> str:
     return f"{found:.{digits}g}"
 
 
-def one_step_a_round(terms: Terms) -> Requirement:
+def _one_step_a_round(terms: Terms) -> Requirement:
     holds = terms.steps.per == "round" or terms.rounds == 0
     says = 'minibatch takes one step size per round, and these change within a round; schedule.steps.per = "round" would pass'
     return Requirement("one step size per round", float(not holds), 0.0, holds, says)
 
 
-def non_expansive(
+def _non_expansive(
     terms: Terms, objective: Objective, clip: float, norm_bound: float | None, found: Extremes, l2: float
 ) -> Requirement:
     """The condition of `local`: no step brings two models further apart."""

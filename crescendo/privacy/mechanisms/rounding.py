@@ -75,7 +75,7 @@ def _minibatch_slack(size: int, clip: float, drawn: float) -> float:
     return math.sqrt(size) / 2 * unit(clip, drawn) / clip + (size + 8 + 4 * drawn + 16) * _U
 
 
-def local_slack(size: int, bend: float, bounds: Floats, drawn: Floats, slots: Floats) -> float:
+def _slack_of_local(size: int, bend: float, bounds: Floats, drawn: Floats, slots: Floats) -> float:
     """The same for `local`, over all clients; ``bend`` is eta D L_eff, ``bounds`` the model bound in units of eta D C."""
     steps = (bend * (size + 3) + 2) * (drawn * bounds + drawn * (drawn + 1) / 2) + 16 * drawn
     own = 2 * (steps + 2 * slots * (bounds + drawn)) + 4 * (bounds + drawn) + size + 24
@@ -166,7 +166,7 @@ class Rounding:
         assert margin is not None and self.norm_bound is not None  # required before
         bend = self.found.step * self.terms.blocks * margin(self.norm_bound, self.clip)
         slots = self.found.slots.astype(np.float64)
-        return local_slack(self.objective.size, min(bend, 2.0), self._units(bound), self.drawn, slots)
+        return _slack_of_local(self.objective.size, min(bend, 2.0), self._units(bound), self.drawn, slots)
 
     def _widest(self, most: float) -> float:
         """The largest length up to ``most`` at which rounding is allowed; 0 for none."""

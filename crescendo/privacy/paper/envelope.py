@@ -10,8 +10,8 @@ import numpy as np
 from crescendo.privacy.accounting.events import Counted, tally
 from crescendo.privacy.paper.theorems import Verdict, main_theorem, theorem_one
 
-POWERS = tuple(j / 20 for j in range(2, 61))
-MOST_ORDERS = 500
+_POWERS = tuple(j / 20 for j in range(2, 61))
+_MOST_ORDERS = 500
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def envelope(events: Counted) -> _Envelope:
     rounds, starts = int(counts.sum()), np.cumsum(counts) - counts
     top = rates[-1] * (1 + 1e-12)
     best, least = _Envelope(float(top), 0.0, 0.0, rounds), rounds * top**2
-    for p in POWERS if len(rates) > 1 else ():
+    for p in _POWERS if len(rates) > 1 else ():
         roots = rates ** (1 / p)
         slope = (roots[-1] - roots[0]) / starts[-1]
         if not slope > 0:
@@ -88,7 +88,9 @@ def _main(events: Counted, records: int, sigma: float, delta: float) -> Verdict:
         )
 
     most = max(1, int(min(sigma**2, 1e9)))
-    orders = sorted({int(x) for x in np.geomspace(1, most, MOST_ORDERS)} if most > MOST_ORDERS else range(1, most + 1))
+    orders = sorted(
+        {int(x) for x in np.geomspace(1, most, _MOST_ORDERS)} if most > _MOST_ORDERS else range(1, most + 1)
+    )
     least = min(curve.top * sigma, 1 / math.e)
     shares = (None, *np.geomspace(least, 1 / math.e, 12).tolist())
     for order in reversed(orders):
