@@ -13,7 +13,8 @@ from crescendo.core.messages import Settled
 from crescendo.core.vectors import encode
 from crescendo.federation.agreement import Agreement
 from crescendo.network.protocol import wire_pb2 as pb
-from crescendo.network.protocol.wire_messages import LARGEST, Hello, VoidRound, to_server, update_parts
+from crescendo.network.protocol.field_checks import LARGEST
+from crescendo.network.protocol.wire_messages import Hello, VoidRound, to_server, update_parts
 from tests.network.raw_streams import BROKEN, End, Raw, RawStream, check_clear, check_end
 
 

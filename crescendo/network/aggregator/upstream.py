@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
-
-import grpc
-import grpc.aio
 
 from crescendo.core.messages import Sum, Word
 from crescendo.core.vectors import decode, encode
@@ -28,7 +26,7 @@ from crescendo.network.protocol.vector_parts import Assembly
 from crescendo.network.protocol.wire_messages import Refusal
 from crescendo.network.server.encoded_broadcasts import EncodedBroadcast
 from crescendo.network.transport.background import background
-from crescendo.network.transport.channels import Endpoint, StreamBroken, channel_to, read_from
+from crescendo.network.transport.channels import Endpoint, StreamBroken, channel_to, read_from, write_to
 from crescendo.network.transport.error_translation import is_unrecoverable, reason_of
 from crescendo.network.transport.retry import BROKEN, Backoff, Unrecoverable
 
@@ -124,7 +122,7 @@ class Upstream:
                 for total in core.unanswered():
                     self.send(total)
                 node.log("joined", parent=self._parent.address, federation=welcome.federation)
-                async with background(self._write_all(call, queue)):
+                async with background(write_to(call, lambda: self._next(queue), self._parts)):
                     await self._read_all(call)
             finally:
                 call.cancel()
@@ -153,17 +151,10 @@ class Upstream:
                 model = decode(data, wire, size)
                 self._node.on_broadcast(replace(word, model=model), EncodedBroadcast(word.k, word.epoch, data, wire))
 
-    async def _write_all(self, call: Any, queue: asyncio.Queue[FromNode | Sum]) -> None:
+    def _parts(self, message: FromNode | Sum) -> Iterable[Any]:
+        if not isinstance(message, Sum):
+            return [to_parent(message)]
         agreement, _ = self._node.known
-        try:
-            while True:
-                message = await self._next(queue)
-                if not isinstance(message, Sum):
-                    await call.write(to_parent(message))
-                    continue
-                wire = message.delta.dtype.name
-                data = encode(message.delta, wire)
-                for part in sum_parts(message.id, message.pairs, data, wire, agreement.federation, agreement.digest):
-                    await call.write(part)
-        except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
-            call.cancel()  # wakes the reader, which says why
+        wire = message.delta.dtype.name
+        data = encode(message.delta, wire)
+        return sum_parts(message.id, message.pairs, data, wire, agreement.federation, agreement.digest)

@@ -10,10 +10,8 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import hashlib
+from collections.abc import Iterable
 from typing import Any
-
-import grpc
-import grpc.aio
 
 from crescendo.core.messages import Broadcast, Settled
 from crescendo.core.vectors import decode
@@ -37,7 +35,7 @@ from crescendo.network.protocol.wire_messages import (
     update_parts,
 )
 from crescendo.network.transport.background import background
-from crescendo.network.transport.channels import Endpoint, channel_to, join_on, read_from
+from crescendo.network.transport.channels import Endpoint, channel_to, join_on, read_from, write_to
 from crescendo.network.transport.retry import BROKEN, Backoff, Retries
 from crescendo.network.transport.wording import ranges
 from crescendo.storage.ledger.outbox import Lost, Release
@@ -193,21 +191,14 @@ class _Connection:
         self._log("joined", federation=agreed.federation, start=welcome.start, resent=len(releases), void=len(lost))
         if self.over.is_set():  # it came to be over while this stream was being made
             self._put(Goodbye(finished=True))
-        return asyncio.create_task(self._write_all(call, self._outgoing))
+        return asyncio.create_task(write_to(call, self._outgoing.get, self._parts))
 
     def _put(self, message: FromClient) -> None:
         if self._outgoing is not None:
             self._outgoing.put_nowait(message)
 
-    async def _write_all(self, call: Any, outgoing: asyncio.Queue[FromClient | Release]) -> None:
+    def _parts(self, message: FromClient | Release) -> Iterable[Any]:
+        if not isinstance(message, Release):
+            return [to_server(message)]
         agreed = self._participant.agreement
-        try:
-            while True:
-                message = await outgoing.get()
-                if not isinstance(message, Release):
-                    await call.write(to_server(message))
-                    continue
-                for part in update_parts(message.round, message.data, agreed.wire, agreed.federation, agreed.digest):
-                    await call.write(part)
-        except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
-            call.cancel()  # wakes the reader, which says why
+        return update_parts(message.round, message.data, agreed.wire, agreed.federation, agreed.digest)

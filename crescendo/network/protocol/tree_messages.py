@@ -11,12 +11,9 @@ from crescendo.errors import PeerError
 from crescendo.federation.peer_text import cleaned
 from crescendo.network.protocol import tree_pb2 as pb
 from crescendo.network.protocol import wire_pb2 as wire_pb
+from crescendo.network.protocol.field_checks import LARGEST, TERMS, TEXT, checked_digest, checked_name, checked_text
 from crescendo.network.protocol.vector_parts import Part, split
 from crescendo.network.protocol.wire_messages import (
-    LARGEST,
-    NAME,
-    TERMS,
-    TEXT,
     Ack,
     BroadcastPart,
     FromClient,
@@ -192,11 +189,11 @@ def from_node(message: pb.Up) -> FromNode:
     match message.WhichOneof("message"):
         case "hello":
             hello = message.hello
-            digest = "" if not hello.digest else _about(hello.federation, hello.digest)
-            return NodeHello(_name(hello.name), _name(hello.federation, True), digest, _few(hello.carries), hello.token)
+            about = checked_name("federation", hello.federation), checked_digest(hello.digest, required=False)
+            return NodeHello(checked_name("name", hello.name, required=True), *about, _few(hello.carries), hello.token)
         case "below":
             inner = from_client(message.below.message) if message.below.HasField("message") else None
-            return Below(_name(message.below.name), inner)
+            return Below(checked_name("name", message.below.name, required=True), inner)
         case "sum":
             return _read_sum(message.sum)
         case "alive":
@@ -209,11 +206,10 @@ def from_parent(message: pb.Down) -> FromParent:
     """What the parent of an aggregator said, or `PeerError`."""
     match message.WhichOneof("message"):
         case "welcome":
-            if len(message.welcome.terms) > TERMS:
-                raise PeerError(f"terms came that are longer than {TERMS} characters; dropped")
-            return NodeWelcome(message.welcome.terms, _name(message.welcome.federation))
+            terms = checked_text("terms", message.welcome.terms, TERMS)
+            return NodeWelcome(terms, checked_name("federation", message.welcome.federation, required=True))
         case "above":
-            return Above(_name(message.above.name), from_server(message.above.message))
+            return Above(checked_name("name", message.above.name, required=True), from_server(message.above.message))
         case "word":
             part = from_server(wire_pb.ToClient(broadcast=message.word.part))
             assert isinstance(part, BroadcastPart)
@@ -273,19 +269,7 @@ def _few(clients: Iterable[int]) -> tuple[int, ...]:
     return found
 
 
-def _about(federation: str, digest: str) -> str:
-    """A digest is checked as everywhere else."""
-    void = from_client(wire_pb.ToServer(void=wire_pb.Void(federation=federation, digest=digest)))
-    return str(getattr(void, "digest", ""))
-
-
 def _id(text: str) -> str:
     if len(text) != 32 or not set(text) <= set("0123456789abcdef"):
         raise PeerError("a sum came without a proper id; dropped, check the aggregator")
-    return text
-
-
-def _name(text: str, or_none: bool = False) -> str:
-    if len(text) > NAME or not text.isprintable() or not (text or or_none):
-        raise PeerError(f"a name came that is empty, cannot be printed, or is over {NAME} characters; dropped")
     return text

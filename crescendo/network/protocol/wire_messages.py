@@ -1,4 +1,4 @@
-"""Messages to protobuf and back. What comes from the other side is checked here, field by field, before anybody uses it.
+"""Messages to protobuf and back. What comes from the other side is checked here, field by field, before anything uses it.
 
 `to_server` and `to_client` make the protobuf message; `from_client` and `from_server` read one, and raise `PeerError` for
 whatever a sound peer would not send. Nothing is kept between calls. Vectors travel as `UpdatePart` and `BroadcastPart`:
@@ -14,16 +14,21 @@ from dataclasses import dataclass, field, replace
 from crescendo.core.messages import Settled
 from crescendo.core.vectors import WIRES, Raw
 from crescendo.errors import PeerError, UsageError
-from crescendo.federation.peer_text import cleaned
 from crescendo.network.protocol import wire_pb2 as pb
+from crescendo.network.protocol.field_checks import (
+    LARGEST,
+    TERMS,
+    TEXT,
+    checked_digest,
+    checked_name,
+    checked_number,
+    checked_reason,
+    checked_text,
+)
 from crescendo.network.protocol.framing import Framed, framed
 from crescendo.network.protocol.vector_parts import PART, Part, split
 
 SERVICE = "crescendo.v1.Federation"
-LARGEST = 2**53  # rounds, k, epochs, lengths: exact in every language's numbers
-NAME = 128  # characters of a name, federation or token
-TEXT = 1000  # characters of a reason
-TERMS = 2 << 20  # characters of the terms
 BEYOND = 1 << 16  # rounds that may have overtaken
 
 NOTHING = Settled(0)
@@ -239,14 +244,14 @@ def from_client(heard: pb.ToServer | Framed) -> FromClient:
         case "update":
             update = message.update
             vector = _read_part(update.vector, data)
-            return UpdatePart(_name("federation", update.federation), _digest(update.digest), vector)
+            return UpdatePart(checked_name("federation", update.federation), checked_digest(update.digest), vector)
         case "hello":
             return _read_hello(message.hello)
         case "void":
-            void = message.void
-            return VoidRound(_small("round", void.round), _name("federation", void.federation), _digest(void.digest))
+            void, federation = message.void, checked_name("federation", message.void.federation)
+            return VoidRound(checked_number("round", void.round), federation, checked_digest(void.digest))
         case "leave":
-            return Goodbye(_reason(message.leave.reason), message.leave.finished)
+            return Goodbye(checked_reason(message.leave.reason), message.leave.finished)
         case "pong":
             return Pong(message.pong.number)
         case _:
@@ -259,21 +264,21 @@ def from_server(message: pb.ToClient) -> FromServer:
         case "broadcast":
             return _read_broadcast(message.broadcast)
         case "ack":
-            return Ack(_read_settled(message.ack.yours), _small("epoch", message.ack.epoch))
+            return Ack(_read_settled(message.ack.yours), checked_number("epoch", message.ack.epoch))
         case "welcome":
             welcome = message.welcome
             return Welcome(
-                _text("terms", welcome.terms, TERMS),
-                _name("federation", welcome.federation),
-                _small("epoch", welcome.epoch),
+                checked_text("terms", welcome.terms, TERMS),
+                checked_name("federation", welcome.federation),
+                checked_number("epoch", welcome.epoch),
                 welcome.client,
-                _small("start", welcome.start),
+                checked_number("start", welcome.start),
                 _read_settled(welcome.received),
             )
         case "refusal":
             refusal = message.refusal
-            round = _small("round", refusal.round) if refusal.HasField("round") else None
-            return Refusal(_reason(refusal.reason), refusal.final, round)
+            round = checked_number("round", refusal.round) if refusal.HasField("round") else None
+            return Refusal(checked_reason(refusal.reason), refusal.final, round)
         case "ping":
             return Ping(message.ping.number)
         case _:
@@ -288,20 +293,20 @@ def _read_hello(hello: pb.Hello) -> Hello:
     if not -1 <= hello.last < LARGEST:
         raise PeerError(f"a client says that its last round is {hello.last}; refused, check its state folder")
     return Hello(
-        _name("name", hello.name),
+        checked_name("name", hello.name),
         hello.instance,
-        _name("federation", hello.federation),
-        _digest(hello.digest, or_none=True),
+        checked_name("federation", hello.federation),
+        checked_digest(hello.digest, required=False),
         hello.last,
-        _small("epoch", hello.epoch),
-        _small("k", hello.k),
+        checked_number("epoch", hello.epoch),
+        checked_number("k", hello.k),
         _read_settled(hello.acknowledged),
-        _name("token", hello.token),
+        checked_name("token", hello.token),
     )
 
 
 def _read_broadcast(broadcast: pb.BroadcastPart) -> BroadcastPart:
-    vector, epoch = _read_part(broadcast.vector), _small("epoch", broadcast.epoch)
+    vector, epoch = _read_part(broadcast.vector), checked_number("epoch", broadcast.epoch)
     if broadcast.HasField("yours") != (vector.part == 0):
         raise PeerError("the first part of a broadcast, and no other, says which rounds it contains; dropped")
     return BroadcastPart(epoch, _read_settled(broadcast.yours) if vector.part == 0 else None, vector)
@@ -314,11 +319,13 @@ def _read_part(part: pb.Part, data: Raw | None = None) -> Part:
     data = part.data if data is None else data  # each look at a field of bytes copies it
     if not 0 <= part.part < part.parts or len(data) > PART:
         raise PeerError(f"a part {part.part} of {part.parts} came with {len(data)} bytes; dropped")
-    return Part(_small("round", part.about), part.part, part.parts, wire, _small("length", part.numbers), data)
+    return Part(
+        checked_number("round", part.about), part.part, part.parts, wire, checked_number("length", part.numbers), data
+    )
 
 
 def _read_settled(settled: pb.Settled) -> Settled:
-    below, beyond = _small("round", settled.below), settled.beyond
+    below, beyond = checked_number("round", settled.below), settled.beyond
     if len(beyond) > BEYOND:
         raise PeerError(f"a set of rounds came with {len(beyond)} that overtook, at most {BEYOND} can be; dropped")
     before = below  # the round `below` itself is not settled, or `below` would be larger
@@ -327,32 +334,3 @@ def _read_settled(settled: pb.Settled) -> Settled:
             raise PeerError("a set of rounds came that is not in rising order; dropped, check the sender")
         before = round
     return Settled(below, frozenset(beyond))
-
-
-def _small(what: str, number: int) -> int:
-    if number >= LARGEST:
-        raise PeerError(f"a message came with {what} {number}, which is beyond any run; dropped")
-    return number
-
-
-def _text(what: str, text: str, longest: int) -> str:
-    if len(text) > longest:
-        raise PeerError(f"a message came with a {what} of {len(text)} characters, at most {longest} can be; dropped")
-    return text
-
-
-def _reason(text: str) -> str:
-    """For people to read: whatever it holds, it steers no terminal."""
-    return cleaned(_text("reason", text, TEXT))
-
-
-def _name(what: str, text: str) -> str:
-    if not _text(what, text, NAME).isprintable():
-        raise PeerError(f"a message came with a {what} of characters that cannot be printed; dropped")
-    return text
-
-
-def _digest(text: str, or_none: bool = False) -> str:
-    if re.fullmatch("[0-9a-f]{64}", text) or (or_none and not text):
-        return text
-    raise PeerError("a message came with a digest of terms that is not 64 hex digits; dropped, check the sender")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -14,8 +14,9 @@ from google.protobuf.message import DecodeError
 
 from crescendo.errors import PeerError
 from crescendo.network.protocol import wire_pb2 as pb
+from crescendo.network.protocol.field_checks import TERMS
 from crescendo.network.protocol.vector_parts import PART
-from crescendo.network.protocol.wire_messages import SERVICE, TERMS
+from crescendo.network.protocol.wire_messages import SERVICE
 from crescendo.network.transport.error_translation import reason_of
 
 LARGEST_MESSAGE = max(PART, 4 * TERMS) + (64 << 10)
@@ -115,6 +116,16 @@ async def read_from(call: Any, parse: Callable[[Any], Any], who: str = "server")
         return parse(raw)
     except PeerError as error:
         raise StreamBroken(str(error)) from None
+
+
+async def write_to(call: Any, get: Callable[[], Awaitable[Any]], encode: Callable[[Any], Iterable[Any]]) -> None:
+    """Write one message after the other, each as what ``encode`` makes of it, until the stream breaks."""
+    try:
+        while True:
+            for part in encode(await get()):
+                await call.write(part)
+    except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+        call.cancel()  # wakes the reader, which says why
 
 
 async def status_of(endpoint: Endpoint, timeout: float) -> str:

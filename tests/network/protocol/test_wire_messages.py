@@ -15,12 +15,10 @@ from crescendo.core.messages import Settled
 from crescendo.core.vectors import WIRES, encode
 from crescendo.errors import PeerError, UsageError
 from crescendo.network.protocol import wire_pb2 as pb
+from crescendo.network.protocol.field_checks import LARGEST, TERMS, TEXT
 from crescendo.network.protocol.vector_parts import PART, Assembly, Part
 from crescendo.network.protocol.wire_messages import (
     BEYOND,
-    LARGEST,
-    TERMS,
-    TEXT,
     Ack,
     BroadcastPart,
     FromClient,
