@@ -36,7 +36,7 @@ async def stand(pending: PendingStreams, address: str) -> None:
         await asyncio.Event().wait()
 
 
-def test_who_crowds_the_porch_takes_places_from_itself_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_flood_of_silent_streams_evicts_its_own_streams_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pending_streams, "SPARE", 10)
 
     async def come() -> None:
