@@ -13,7 +13,8 @@ from crescendo.audit.scores import Tested
 
 @dataclass(frozen=True)
 class Check:
-    """``test`` turns evidence into a p-value. ``exact``: uniform under a sound mechanism; else at least as large.
+    """``test`` turns evidence into a p-value. ``exact``: uniform under a sound mechanism, as a thousand audits
+    showed; else at least as large, where it is the least of several p-values of statistics that overlap.
 
     ``share`` is its part of the level of the whole audit, against the shares of the others.
     """

@@ -108,7 +108,7 @@ def _repeats(noise: Noise, rng: np.random.Generator) -> Tested:
 
 
 CHECKS = (
-    Check("noise between rounds", "noise used again later", "noise", _between_rounds),
+    Check("noise between rounds", "noise used again later", "noise", _between_rounds, exact=False),
     Check("noise between coordinates", "coordinates that share noise", "noise", _between_coordinates),
     Check("noise between runs", "runs or clients that share noise", "noise", _between_runs),
     Check("noise magnitudes", "shared sizes, whatever the sign", "noise", _magnitudes),
