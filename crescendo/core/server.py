@@ -210,8 +210,7 @@ class Server:
 
     def broadcast(self, c: int) -> Broadcast:
         """What to tell client c now."""
-        self._check_client(c)
-        return self.word([c]).to(c)
+        return Broadcast(self.model, self.k, self.settled(c), self.epoch)
 
     def word(self, clients: Iterable[int], model: bool = True) -> Word:
         """What to tell all of these clients now, also one that has left; without the model, only what is settled."""
