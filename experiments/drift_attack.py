@@ -149,7 +149,7 @@ def _events(rounds: int) -> list[Any]:
 def attack_ours(mechanism: str, rounds: int, runs: int, seed: int) -> Attacked:
     """Real workers, every round begun at the edge by a broadcast; the score is the largest step along the attack."""
     objective, data, start = _unit_scene() if mechanism == "minibatch" else _logistic_scene()
-    bound = None if mechanism == "minibatch" else float(np.sqrt(objective.squares(data).max()))
+    bound = None if mechanism == "minibatch" else float(np.linalg.norm(data.x, axis=1).max())
     certified = certify(
         mechanism, schedule(rounds), objective, clip=CLIP, sigma=SIGMA, records=(RECORDS,), norm_bound=bound
     )
