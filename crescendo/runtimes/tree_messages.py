@@ -114,8 +114,13 @@ class SumRefusal:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Over:
+    """The run is over, and every client that took part has said that it heard of it: nothing more will come."""
+
+
 FromNode = NodeHello | Below | SumPart | Alive
-FromParent = NodeWelcome | Above | WordPart | Acks | SumRefusal | Refusal | Ping
+FromParent = NodeWelcome | Above | WordPart | Acks | SumRefusal | Refusal | Ping | Over
 
 
 # -- making ------------------------------------------------------------------------------------------------------------
@@ -154,6 +159,8 @@ def to_node(message: FromParent) -> pb.Down:
             return pb.Down(refusal=to_client(message).refusal)
         case Ping(number):
             return pb.Down(ping=wire_pb.Ping(number=number))
+        case Over():
+            return pb.Down(over=pb.Over())
 
 
 def sum_parts(id: str, pairs: tuple[Pair, ...], data: Raw, wire: str, federation: str, digest: str) -> Iterator[pb.Up]:
@@ -222,6 +229,8 @@ def from_parent(message: pb.Down) -> FromParent:
             return refusal
         case "ping":
             return Ping(message.ping.number)
+        case "over":
+            return Over()
         case _:
             raise PeerError("the parent sent a message of no kind that is known here; dropped, check its version")
 

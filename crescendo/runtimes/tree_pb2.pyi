@@ -71,7 +71,7 @@ class Alive(_message.Message):
     def __init__(self, number: _Optional[int] = ..., heard: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Down(_message.Message):
-    __slots__ = ("welcome", "above", "word", "acks", "refused", "refusal", "ping")
+    __slots__ = ("welcome", "above", "word", "acks", "refused", "refusal", "ping", "over")
     WELCOME_FIELD_NUMBER: _ClassVar[int]
     ABOVE_FIELD_NUMBER: _ClassVar[int]
     WORD_FIELD_NUMBER: _ClassVar[int]
@@ -79,6 +79,7 @@ class Down(_message.Message):
     REFUSED_FIELD_NUMBER: _ClassVar[int]
     REFUSAL_FIELD_NUMBER: _ClassVar[int]
     PING_FIELD_NUMBER: _ClassVar[int]
+    OVER_FIELD_NUMBER: _ClassVar[int]
     welcome: NodeWelcome
     above: Above
     word: WordPart
@@ -86,7 +87,12 @@ class Down(_message.Message):
     refused: SumRefusal
     refusal: _wire_pb2.Refusal
     ping: _wire_pb2.Ping
-    def __init__(self, welcome: _Optional[_Union[NodeWelcome, _Mapping]] = ..., above: _Optional[_Union[Above, _Mapping]] = ..., word: _Optional[_Union[WordPart, _Mapping]] = ..., acks: _Optional[_Union[Acks, _Mapping]] = ..., refused: _Optional[_Union[SumRefusal, _Mapping]] = ..., refusal: _Optional[_Union[_wire_pb2.Refusal, _Mapping]] = ..., ping: _Optional[_Union[_wire_pb2.Ping, _Mapping]] = ...) -> None: ...
+    over: Over
+    def __init__(self, welcome: _Optional[_Union[NodeWelcome, _Mapping]] = ..., above: _Optional[_Union[Above, _Mapping]] = ..., word: _Optional[_Union[WordPart, _Mapping]] = ..., acks: _Optional[_Union[Acks, _Mapping]] = ..., refused: _Optional[_Union[SumRefusal, _Mapping]] = ..., refusal: _Optional[_Union[_wire_pb2.Refusal, _Mapping]] = ..., ping: _Optional[_Union[_wire_pb2.Ping, _Mapping]] = ..., over: _Optional[_Union[Over, _Mapping]] = ...) -> None: ...
+
+class Over(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
 
 class NodeWelcome(_message.Message):
     __slots__ = ("terms", "federation")

@@ -20,6 +20,7 @@ from crescendo.runtimes.tree_messages import (
     Below,
     NodeHello,
     NodeWelcome,
+    Over,
     SumPart,
     SumRefusal,
     WordPart,
@@ -51,6 +52,7 @@ DOWN: list[Any] = [
     SumRefusal(ID, ((0, 1), (2, 3)), "because"),
     Refusal("no", False),
     Ping(8),
+    Over(),
 ]
 
 

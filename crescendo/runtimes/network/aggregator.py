@@ -35,12 +35,10 @@ from crescendo.runtimes.network.server import Admit, everybody
 from crescendo.runtimes.network.subtree import ClientDoor
 from crescendo.runtimes.network.uplink import Uplink
 from crescendo.runtimes.network.voice import LAST_WORDS
-from crescendo.runtimes.tree_messages import Above, Acks, Alive, NodeWelcome, SumRefusal
+from crescendo.runtimes.tree_messages import Above, Acks, Alive, NodeWelcome, Over, SumRefusal
 from crescendo.runtimes.wire_messages import Ping, Refusal, Welcome
 
 IN_FLIGHT = 2  # sums that may wait for the server's word; what comes meanwhile goes into the next
-LINGER = 60.0  # seconds after the last round in which a client whose stream was cut may come back to hear of it
-DRAIN = 60.0  # seconds in which the parent has to read what was sent last, and to close the stream
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +74,6 @@ class Node:
         self.uplink, self.guests = Uplink(self, parent, patience or Patience()), Guests(self)
         self.heard: set[int] = set()  # clients that were heard of since the last ping
         self.k, self._over = 0, asyncio.Event()
-        self._ending: asyncio.TimerHandle | None = None
         self.porch = Porch(0)  # of how many names is said by the terms
         self._clients = ClientDoor(self, admit, self.porch)
         self._relays = RelayDoor(NodeHouse(self, admit), log, self.porch)
@@ -85,7 +82,7 @@ class Node:
     # -- its life ------------------------------------------------------------------------------------------------------
 
     async def run(self, address: str, stop: asyncio.Event, credentials: Any = None) -> bool:
-        """True if the run is over and everybody below has heard of it."""
+        """True if the run is over. The server says when: it knows which clients have heard of the end, here and elsewhere."""
         server = grpc.aio.server(options=DOOR_OPTIONS)
         server.add_generic_rpc_handlers((self._clients.handlers, self._relays.handlers))
         secure = credentials is not None
@@ -97,51 +94,38 @@ class Node:
         )
         try:
             await asyncio.wait({talking, stopping, ending}, return_when=asyncio.FIRST_COMPLETED)
-            if self._over.is_set() and self.uplink.is_up:
-                self.uplink.drain()  # or the parent would not learn which clients have heard the end
-                await asyncio.wait({talking, stopping}, timeout=DRAIN, return_when=asyncio.FIRST_COMPLETED)
             if talking.done():
                 talking.result()
-            return self._over.is_set()
+            return self.is_over
         finally:
             self.porch.close()
             self._clients.close()
+            if self.is_over:
+                for link in self._relays.links:
+                    link.say(Over())
             self.send_everybody_away("the aggregator stops; come back later")
             for task in (talking, stopping, ending):
                 task.cancel()
             await asyncio.gather(talking, stopping, ending, return_exceptions=True)
             await server.stop(LAST_WORDS)
-            self.log("stopped", k=self.k, finished=self._over.is_set())
+            self.log("stopped", k=self.k, finished=self.is_over)
 
     def send_everybody_away(self, why: str) -> None:
         self.guests.send_away(why)
         for link in list(self._relays.links):
             link.close(Refusal(why))
 
-    def look_whether_over(self) -> None:
-        """The run is over after the last round, once no client is below; later if some of them may not know of the end."""
-        if self._ending is not None:
-            self._ending.cancel()
-            self._ending = None
-        if self.work is None or not self._is_idle:
-            return
-        if not self.guests.untold:
-            self._over.set()
-        else:
-            self._ending = asyncio.get_running_loop().call_later(LINGER, self._end)
-            waiting = [self.work.names[c] for c in sorted(self.guests.untold)]
-            self.log(
-                "lingering", clients=waiting, at_most=LINGER, why="they came by here and may not know that it is over"
-            )
+    @property
+    def after_the_last_round(self) -> bool:
+        return self.work is not None and self.k == self.work.terms.rounds
 
     @property
-    def _is_idle(self) -> bool:
-        over = self.work is not None and self.k == self.work.terms.rounds
-        return over and not self.guests.here and not self._relays.links
+    def is_over(self) -> bool:
+        return self._over.is_set()
 
-    def _end(self) -> None:
-        if self._is_idle:  # no client has come meanwhile
-            self._over.set()
+    def end(self) -> None:
+        """Nothing more will come."""
+        self._over.set()
 
     def agree(self, welcome: NodeWelcome) -> Aggregator:
         digest = hashlib.sha256(welcome.terms.encode()).hexdigest()
@@ -173,7 +157,6 @@ class Node:
         _, core = self.known
         self.k = max(self.k, word.k)
         self.pass_down(core.hear(word), edition)
-        self.look_whether_over()
         self.kick()
 
     def hear(self, message: Any) -> None:
@@ -191,6 +174,8 @@ class Node:
                     voice.say(Ping(number))
                 heard, self.heard = tuple(sorted(self.heard)), set()
                 self.uplink.send(Alive(number, heard))
+            case Over():
+                self.end()
             case _:
                 raise Cut("the parent spoke out of turn")
         self.kick()

@@ -20,7 +20,7 @@ from crescendo.runtimes.network.peers import Peer
 from crescendo.runtimes.network.relayed import Link
 from crescendo.runtimes.tree_messages import Below
 from crescendo.runtimes.wire import Raw, decode
-from crescendo.runtimes.wire_messages import Goodbye, Hello, Refusal, VoidRound, Welcome
+from crescendo.runtimes.wire_messages import Hello, Refusal, VoidRound, Welcome
 
 if TYPE_CHECKING:
     from crescendo.runtimes.network.aggregator import Node, Work
@@ -52,14 +52,8 @@ class Guests:
         self._node = node
         self.peers: dict[int, Guest] = {}
         self.behind: dict[int, Link] = {}  # clients that are behind an aggregator below
-        self.untold: set[int] = set()  # clients that came by this node and have not said that they heard the end
         self.conduct: defaultdict[int, Conduct] = defaultdict(Conduct)
         self._asked: dict[str, Asked] = {}  # one of a name: however often it comes, one hello is on its way
-
-    @property
-    def here(self) -> bool:
-        """Has a client joined here, or does one wait for the server's answer?"""
-        return bool(self.peers or self._asked)
 
     def send_away(self, why: str) -> None:
         for peer in list(self.peers.values()):
@@ -112,7 +106,6 @@ class Guests:
         c = welcome.client
         peer = Guest(c, self.conduct[c], hello, welcome.epoch)
         self.peers[c] = peer
-        self.untold.add(c)
         self.behind.pop(c, None)
         core.join(c, [c])
         peer.say(welcome)
@@ -135,20 +128,11 @@ class Guests:
         elif link is not None:
             if isinstance(message, Welcome):
                 self.behind[c] = link
-                self.untold.add(c)
                 core.join(link, [c])
             link.above(name, message)
         elif c in self.peers and isinstance(message, Refusal):
             peer = self.peers[c]
             peer.close(message) if message.final or message.round is None else peer.say(message)
-        self._node.look_whether_over()
-
-    def parted(self, name: str, message: Goodbye) -> None:
-        """A client below wants to hear no more; what it said goes up."""
-        work, _ = self._node.known
-        if message.finished and name in work.names:
-            self.untold.discard(work.names.index(name))
-        self._node.uplink.send(Below(name, message))
 
     def left(self, peer: Peer) -> None:
         """A client's stream has ended."""
@@ -158,7 +142,6 @@ class Guests:
             self._node.core.part(c)
             self._node.uplink.send(Below(self._node.work.names[c]))
             self._node.log("disconnected", client=self._node.work.names[c])
-        self._node.look_whether_over()
 
     def left_behind(self, link: Link, name: str) -> None:
         """A client that was behind an aggregator below has gone."""

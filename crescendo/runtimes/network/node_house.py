@@ -41,10 +41,7 @@ class NodeHouse:
 
     async def on_below(self, link: Link, name: str, message: VoidRound | Goodbye) -> None:
         await self._node.uplink.room()
-        if isinstance(message, Goodbye):
-            self._node.guests.parted(name, message)
-        else:
-            self._node.uplink.send(Below(name, message))
+        self._node.uplink.send(Below(name, message))
 
     async def on_gone(self, link: Link, name: str) -> None:
         self._node.guests.left_behind(link, name)
@@ -64,4 +61,3 @@ class NodeHouse:
         if self._node.core is not None:
             self._node.core.part(link)
             self._node.guests.link_ended(link)
-            self._node.look_whether_over()

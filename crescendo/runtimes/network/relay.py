@@ -28,6 +28,7 @@ from crescendo.runtimes.tree_messages import (
     Below,
     NodeHello,
     NodeWelcome,
+    Over,
     SumPart,
     from_node,
     to_node,
@@ -67,9 +68,11 @@ class RelayDoor:
         self.links: set[Link] = set()
         self._streams: set[asyncio.Task[Any]] = set()
 
-    async def close(self, why: str) -> None:
-        """Send every aggregator away, and wait until it is gone."""
+    async def close(self, why: str, over: bool) -> None:
+        """Send every aggregator away, for good if the run is over, and wait until it is gone."""
         for link in list(self.links):
+            if over:
+                link.say(Over())
             link.close(Refusal(why))
         if self._streams:
             await asyncio.wait(self._streams, timeout=LAST_WORDS)

@@ -109,7 +109,7 @@ class NetworkServer:
         for peer in list(self.peers.values()):
             peer.close(Refusal("the server stops; come back later"))
         if self._relays is not None:
-            await self._relays.close("the server stops; come back later")
+            await self._relays.close("the server stops; come back later", over=self.all_told.is_set())
         await self.line.close()
         if self._watching is not None:
             self._watching.cancel()

@@ -138,7 +138,7 @@ class ClientDoor:
                     await asyncio.sleep(peer.conduct.useless.take())
                 await node.uplink.room()
             elif isinstance(message, Goodbye):
-                node.guests.parted(name, message)
+                node.uplink.send(Below(name, message))
                 return
             elif isinstance(message, Pong):
                 await asyncio.sleep(peer.conduct.useless.take())

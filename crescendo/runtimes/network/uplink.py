@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -31,18 +32,15 @@ from crescendo.runtimes.wire_messages import Refusal
 if TYPE_CHECKING:
     from crescendo.runtimes.network.aggregator import Node
 
+LINGER = 60.0  # seconds after the last round in which a parent that is gone may come back
 MOST_UP = 256  # messages that wait for the parent to read them; then clients wait, or are told to come back
-
-
-class Closed(Cut):
-    """The parent has closed the stream, as it does when it has read to its end."""
 
 
 class Outgoing:
     """What waits to go up on one stream."""
 
     def __init__(self) -> None:
-        self._queue: asyncio.Queue[FromNode | Sum | None] = asyncio.Queue()
+        self._queue: asyncio.Queue[FromNode | Sum] = asyncio.Queue()
         self._room = asyncio.Event()
         self._room.set()
 
@@ -51,12 +49,7 @@ class Outgoing:
         if self.full:
             self._room.clear()
 
-    def end(self) -> None:
-        """After what waits now comes nothing more."""
-        self._queue.put_nowait(None)
-
-    async def get(self) -> FromNode | Sum | None:
-        """The next message as soon as there is one; None at the end."""
+    async def get(self) -> FromNode | Sum:
         message = await self._queue.get()
         if not self.full:
             self._room.set()
@@ -77,7 +70,6 @@ class Uplink:
     def __init__(self, node: Node, parent: Place, patience: Patience) -> None:
         self._node, self._parent, self._patience = node, parent, patience
         self._outgoing: Outgoing | None = None  # of the stream that is up
-        self._draining = False
 
     @property
     def is_up(self) -> bool:
@@ -99,24 +91,17 @@ class Uplink:
         if self._outgoing is not None:
             await self._outgoing.room()
 
-    def drain(self) -> None:
-        """Send what waits and no more. The parent closes the stream once it has read all of it, and then `keep` returns."""
-        if self._outgoing is not None:
-            self._draining = True
-            self._outgoing.end()
-
     async def keep(self) -> None:
-        waits, log = self._patience.waits(), self._node.log
+        """One stream after the other. After the last round a parent that stays away is waited for for a while only."""
+        waits, log, gone = self._patience.waits(), self._node.log, time.monotonic()
         while True:
             try:
                 await self._one_stream()
             except (Cut, grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
-                if self._draining:
-                    if not isinstance(error, Closed):
-                        log("disconnected", parent=self._parent.address, reason=reason_of(error))
+                if self._node.is_over:
                     return
                 if self.is_up:
-                    waits = self._patience.waits()
+                    waits, gone = self._patience.waits(), time.monotonic()
                 if self._node.work is None and is_hopeless(error):  # as for a client: nobody has answered yet
                     raise Hopeless(self._parent.address, reason_of(error)) from None
                 wait = next(waits)
@@ -124,7 +109,9 @@ class Uplink:
             finally:
                 self._outgoing = None
                 self._node.send_everybody_away("the way to the server is interrupted; come back")
-            self._node.look_whether_over()
+            if self._node.after_the_last_round and time.monotonic() - gone > LINGER:
+                self._node.end()
+                return
             await asyncio.sleep(wait)
 
     async def _one_stream(self) -> None:
@@ -158,7 +145,7 @@ class Uplink:
     async def _read(self, call: Any) -> Any:
         raw = await call.read()
         if raw is grpc.aio.EOF:
-            raise Closed(await call.details() or "the parent closed the stream")
+            raise Cut(await call.details() or "the parent closed the stream")
         try:
             message = from_parent(raw)
         except PeerError as error:
@@ -187,7 +174,8 @@ class Uplink:
     async def _write_all(self, call: Any, outgoing: Outgoing) -> None:
         work, _ = self._node.known
         try:
-            while (message := await outgoing.get()) is not None:
+            while True:
+                message = await outgoing.get()
                 if not isinstance(message, Sum):
                     await call.write(to_parent(message))
                     continue
@@ -195,6 +183,5 @@ class Uplink:
                 data = encode(message.delta, wire)
                 for part in sum_parts(message.id, message.pairs, data, wire, work.federation, work.digest):
                     await call.write(part)
-            await call.done_writing()
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
             call.cancel()  # wakes the reader, which says why

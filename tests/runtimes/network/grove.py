@@ -72,15 +72,19 @@ class Grove:
     def wait(self) -> None:
         """Until every client has ended by itself, well; then stop the server.
 
-        A client that is killed in its last instant has heard of the end, so the server may end before it is back; its
-        operator would start the server once more.
+        A client that is killed in its last instant has heard of the end, so the server and the aggregators may end before it
+        is back; their operators would start them once more.
         """
+        others: list[Name] = ["server", *self.parents]
         while self._clients_at_work():
-            self.made.until(lambda: not (self._clients_at_work() and self._process("server").is_alive()), "the end")
-            if self._clients_at_work():
-                assert self._process("server").exitcode == 0, self.made.logs()
-                self.made.start_server()
+            self.made.until(lambda: not self._clients_at_work() or bool(self._ended(others)), "the end")
+            for name in self._ended(others) if self._clients_at_work() else ():
+                assert self._process(name).exitcode == 0, self.made.logs()
+                self._start(name)
         self.made.wait()
+
+    def _ended(self, names: list[Name]) -> list[Name]:
+        return [name for name in names if not self._process(name).is_alive()]
 
     def kill(self, *names: Name) -> None:
         """SIGKILL for all of them at once; then all are started again, in the order given."""

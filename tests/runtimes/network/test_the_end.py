@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,15 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from crescendo.runtimes.network import aggregator
+from crescendo.runtimes.network import uplink
 from crescendo.runtimes.network.aggregator import Node, Work
 from crescendo.runtimes.network.client import _Talk
 from crescendo.runtimes.network.link import Patience, Place
 from crescendo.runtimes.network.logs import quiet
 from crescendo.runtimes.network.member import Contract, Seen
-from crescendo.runtimes.network.relayed import Link
-from crescendo.runtimes.network.server_house import ServerHouse
-from crescendo.runtimes.wire_messages import Goodbye, VoidRound
+from crescendo.runtimes.wire_messages import Goodbye
 from tests.conformance.cases import case
 from tests.runtimes.network.stage import SOON, Fake, Stage, stage, until
 
@@ -113,78 +111,61 @@ async def below_a_node(made: Stage, log: list[str]) -> AsyncIterator[asyncio.Tas
         await asyncio.gather(running, return_exceptions=True)
 
 
-def test_an_aggregator_is_there_until_everybody_below_has_said_that_it_heard(tmp_path: Path) -> None:
+def test_an_aggregator_is_there_until_everybody_has_said_that_it_heard(tmp_path: Path) -> None:
+    """Also those that it knows nothing of: it may have been started anew, and they may be on their way to it."""
+
     async def play() -> None:
         log: list[str] = []
-        async with stage(tmp_path, ONE_ROUND) as made, below_a_node(made, log) as running:
-            one, other = await to_the_end(made)
-            await one.say(Goodbye(finished=True))
-            await one.closed()
+        async with stage(tmp_path, ONE_ROUND) as made:
+            _, other = await to_the_end(made)
             other.call.cancel()
-            await until_gone(made, 0, 1)
-            assert log[-2:] == ["disconnected client 1", "lingering None"]
-            assert not made.server.all_told.is_set()
-            again = await come_back(made, 1)  # refused, were the aggregator gone
-            await again.say(Goodbye(finished=True))
-            await asyncio.wait_for(made.server.all_told.wait(), SOON)
-            assert await asyncio.wait_for(running, SOON), "the run is over for the aggregator too"
+            await until_gone(made, 1)
+            async with below_a_node(made, log) as running:
+                one = await come_back(made, 0)
+                await one.say(Goodbye(finished=True))
+                await one.closed()
+                await until(lambda: made.server.untold() == ["client 1"])
+                assert "disconnected client 0" in log and not running.done()
+                again = await come_back(made, 1)  # refused, were the aggregator gone
+                await again.say(Goodbye(finished=True))
+                await asyncio.wait_for(made.server.all_told.wait(), SOON)
+                await made.server.stop()
+                assert await asyncio.wait_for(running, SOON), "the run is over for the aggregator too"
 
     asyncio.run(play())
 
 
-def test_an_aggregator_ends_after_its_parent_has_read_who_heard_the_end(
+def test_the_end_goes_down_a_tree_of_aggregators(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with stage(tmp_path, ONE_ROUND) as made, below_a_node(made, []) as upper, below_a_node(made, []) as lower:
+            for fake in await to_the_end(made):
+                await fake.say(Goodbye(finished=True))
+            await asyncio.wait_for(made.server.all_told.wait(), SOON)
+            await made.server.stop()
+            assert all(await asyncio.wait_for(asyncio.gather(upper, lower), SOON))
+
+    asyncio.run(play())
+
+
+def test_an_aggregator_waits_for_a_server_that_is_started_again_and_not_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However slowly the parent reads."""
-    may_read, on_below = asyncio.Event(), ServerHouse.on_below
-
-    async def slowly(self: ServerHouse, link: Link, name: str, message: VoidRound | Goodbye) -> None:
-        await may_read.wait()
-        await on_below(self, link, name, message)
-
-    monkeypatch.setattr(ServerHouse, "on_below", slowly)
+    """The server was stopped before everybody had heard."""
 
     async def play() -> None:
         log: list[str] = []
-        async with stage(tmp_path, ONE_ROUND) as made, below_a_node(made, log) as running:
-            for fake in await to_the_end(made):
-                await fake.say(Goodbye(finished=True))
-                await fake.closed()
-            await until(lambda: {"disconnected client 0", "disconnected client 1"} <= set(log))
-            for _ in range(100):  # a node that did not wait would hang up now
-                await asyncio.sleep(0)
-            assert made.server.untold() == ["client 0", "client 1"]
-            may_read.set()
-            assert await asyncio.wait_for(running, SOON)
-            assert made.server.all_told.is_set()
-
-    asyncio.run(play())
-
-
-def test_an_aggregator_whose_parent_never_reads_ends_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(aggregator, "DRAIN", 0.0)
-    monkeypatch.setattr(ServerHouse, "on_below", lambda *said: asyncio.Event().wait())
-
-    async def play() -> None:
-        async with stage(tmp_path, ONE_ROUND) as made, below_a_node(made, []) as running:
-            for fake in await to_the_end(made):
-                await fake.say(Goodbye(finished=True))
-            assert await asyncio.wait_for(running, SOON)
-
-    asyncio.run(play())
-
-
-def test_an_aggregator_does_not_wait_without_end_for_who_went_elsewhere(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(aggregator, "LINGER", 0.0)
-
-    async def play() -> None:
-        async with stage(tmp_path, ONE_ROUND) as made, below_a_node(made, []) as running:
-            for fake in await to_the_end(made):
-                fake.call.cancel()
+        async with AsyncExitStack() as stack:
+            async with stage(tmp_path, ONE_ROUND) as made:
+                parent = made.port
+                running = await stack.enter_async_context(below_a_node(made, log))
+                one, _ = await to_the_end(made)
+                await one.say(Goodbye(finished=True))
+            async with stage(tmp_path, ONE_ROUND, port=parent) as again:
+                again.port = made.port
+                await until(lambda: log.count(f"joined 127.0.0.1:{parent}") == 2)
+                await come_back(again, 1)
+                assert not running.done()
+            monkeypatch.setattr(uplink, "LINGER", 0.0)
             assert await asyncio.wait_for(running, SOON)
 
     asyncio.run(play())
