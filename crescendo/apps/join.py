@@ -38,9 +38,9 @@ from crescendo.worker import Worker
 
 # What a server is told. Why a ledger does not allow terms (too little left, another federation is open, too many offers) is
 # nobody's business but the client's own, and so is why its machine fails.
-LEDGER = "this client's ledger does not allow these terms now"
 COPY = "this client has no copy of the model that the terms describe"
-CANNOT = "this client cannot take part; its own log says why"
+CANNOT = "this client cannot take part in these terms now; its own log says why"
+"""What a server hears whether the ledger, the records or this machine is the reason: it must not tell which."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ class _Joining:
             check_policy(self.policy, agreed, me)
         with _told(COPY):
             agreed = clients_copy(agreed, self.model, self.log)
-        with _told(LEDGER):
+        with _told(CANNOT):
             promise = self._promised(agreed, me)
         epsilon = None if promise.epsilon == math.inf else promise.epsilon
         self.log("signed", federation=agreed.federation, terms=agreed.digest, epsilon=epsilon, delta=agreed.delta)
@@ -170,20 +170,21 @@ class _Joining:
     def _promised(self, agreed: Agreed, me: int) -> Promise:
         """The sign-off in the ledger, or Refused.
 
-        What the plan costs rests on the terms alone, so the policy has its say first. Then the ledger is asked: each answer tells
-        the server something about what is left, so the answers are few a day. The records are read before anything is signed: a
+        What the plan costs rests on the terms alone, so the policy has its say first, be the federation known here or not.
+        Then the ledger is asked. Each answer tells the server something about what is left, so the answers are few a day, and
+        the server hears one sentence whatever the ledger or the records say. The records are read before anything is signed: a
         file of another shape costs nothing.
         """
         made, plan = agreed.certificate, agreed.plan(me)
         price, rare = (functools.cache(tight), made.failure) if made is not None else (_everything, 0.0)
         delta = agreed.delta if agreed.delta is not None else min(1e-9, self.ledger.budget.delta)
         known = self.ledger.account(agreed.federation)
-        if made is not None and known is None:
+        if made is not None and (known is None or known.promise.terms != agreed.digest):
             with _told():
                 events = tally(event for event in plan if event is not None)
                 check_epsilon(self.policy, agreed, price(events, usual_delta(made, delta)))
-        self._check_open(agreed.federation, known)
         self.ledger.consider(agreed.federation, agreed.digest, self.policy.max_offers, time.time())
+        self._check_open(agreed.federation, known)
         self.own = own_records(self.source, agreed, me)
         return self.ledger.sign(agreed.federation, agreed.digest, self.name, plan, delta, price, rare)
 

@@ -15,7 +15,7 @@ from crescendo.apps.terms import Agreed
 from crescendo.data.records import Records
 from crescendo.errors import CrescendoError, Refused
 from crescendo.objectives import ModelFile, OwnModel, read_model
-from crescendo.privacy.frozen import FIRST
+from crescendo.privacy.frozen import first
 from crescendo.runtimes.network.logs import Log
 
 VERSIONS = "install the same versions of what it imports"
@@ -94,7 +94,7 @@ def _check_forgetful(model: OwnModel, start: Floats, records: Records, kind: str
     Each record is shown to it alone, so only what it keeps between calls could break this. That cannot be proved of code from
     outside; what shows on made-up records is refused.
     """
-    found = [model.gradient(start.copy(), records.take(np.array([r])), FIRST) for r in (0, 1, 2, 0)]
+    found = [model.gradient(start.copy(), records.take(np.array([r])), first()) for r in (0, 1, 2, 0)]
     scale = float(np.abs(found[0]).max(initial=0.0))
     if not np.allclose(found[0], found[3], rtol=1e-9, atol=1e-12 * scale, equal_nan=True):
         raise Refused(

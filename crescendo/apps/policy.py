@@ -154,4 +154,7 @@ def _mistake(error: ValidationError, raw: dict[str, Any]) -> str:
 
 
 def _refused(asked: str, allowed: str) -> Refused:
-    return Refused(f"the terms ask for {asked}, and this client's policy allows {allowed}")
+    """What is allowed is for this client's own eyes: a policy names other federations and budgets."""
+    refused = Refused(f"the terms ask for {asked}, and this client's policy allows {allowed}")
+    refused.public = f"the terms ask for {asked}, which this client's policy does not allow"
+    return refused

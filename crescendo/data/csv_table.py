@@ -9,6 +9,7 @@ import codecs
 import csv
 import io
 from array import array
+from collections import Counter
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -62,6 +63,8 @@ def header(lines: BinaryIO, name: str) -> list[str]:
         raise DataError(f"{name} is not UTF-8 text (byte {error.start}); save it as UTF-8") from error
     except csv.Error as error:
         raise DataError(f"{name}, header line: {error}; correct that line") from error
+    if not any(cells):
+        raise _no_records(name)
     _check_header(cells, name)
     return cells
 
@@ -76,8 +79,9 @@ def _check_header(header: list[str], name: str) -> None:
         raise DataError(f"{name} has one column, '{header[0][:40]}'; a csv here has commas between its cells")
     if all(_is_number(cell) for cell in header):
         raise DataError(f"{name} has no header line: its first line is all numbers; put the names of the columns there")
-    if repeated := next((cell for cell in header if header.count(cell) > 1), None):
-        raise DataError(f"{name} has two columns called '{repeated}'; rename one")
+    (often, times), *_ = Counter(header).most_common(1)
+    if times > 1:
+        raise DataError(f"{name} has two columns called '{often}'; rename one")
     if "" in header:
         raise DataError(f"{name} has a column without a name, the {header.index('') + 1}th; name it in the header line")
 

@@ -36,7 +36,8 @@ def _npz_arrays(content: bytes, name: str) -> dict[str, Array]:
         with np.load(io.BytesIO(content), allow_pickle=False) as entry:
             if not hasattr(entry, "files"):
                 raise DataError(f"{name} holds one array; a data set needs an npz with x and y")
-            return {key: entry[key] for key in entry.files}
+            arrays = {key: entry[key] for key in entry.files}
+        return {key: array for key, array in arrays.items() if isinstance(array, np.ndarray)}
     except ValueError as error:
         if "pickle" in str(error).lower():
             raise DataError(

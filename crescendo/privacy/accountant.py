@@ -202,7 +202,7 @@ class _Composition:
             bounded = saddle.aim(saddle.Moments(self.counted, direction, self.cut, half), self.delta, scale=epsilon)
             everything = saddle.aim(moments, self.delta, half)
             h = min(aim.interval, bounded.interval, 2.0 ** math.floor(math.log2(epsilon / 1024)))
-            h = max(h, moments.finest_power)
+            h = max(h, moments.finest_power, saddle.coarsest(everything, bounded))
             once = jumps.epsilon_at(self.rounds(h), direction, self.delta, half, everything, bounded)
             if once is None:
                 return None

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from crescendo.errors import UsageError
+
+MOST_SIGMAS = 16  # kinds of noise in a plan of very many different rounds that is priced by fewer
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -49,6 +51,35 @@ def tally(events: Iterable[PoissonGaussian | tuple[PoissonGaussian, int]]) -> Co
             raise UsageError(f"an event happens a whole number of times, got {count!r}")
         counts[event] += count
     return tuple(sorted((event, count) for event, count in counts.items() if count))
+
+
+def fewer(events: Counted, most: int = 512) -> Counted:
+    """At most ``most`` different events that cost no less: rates go up and sigmas down to others that are there.
+
+    Whoever proposes a plan of a million different rounds must not decide how long it takes to price it.
+
+    >>> many = tally(PoissonGaussian(i / 2000, 1.0) for i in range(1, 2000))
+    >>> few = fewer(many)
+    >>> len(few) <= 512, sum(count for _, count in few), few[-1] == many[-1], fewer(few) == few
+    (True, 1999, True, True)
+    """
+    if len(events) <= most:
+        return events
+    different = len({event.sigma for event, _ in events})
+    sigmas = _classes((event.sigma for event, _ in events), min(different, MOST_SIGMAS), min)
+    rates = _classes((event.rate for event, _ in events), most // min(different, MOST_SIGMAS), max)
+    return tally((PoissonGaussian(rates[event.rate], sigmas[event.sigma]), count) for event, count in events)
+
+
+def _classes(values: Iterable[float], most: int, side: Callable[[Iterable[float]], float]) -> dict[float, float]:
+    """For each value the one that stands for its class; classes are equally wide in logarithms."""
+    found = sorted(set(values))
+    least = next((value for value in found if value > 0), 1.0)
+    width = (math.log(found[-1] / least) or 1.0) / max(1, most - 2) if found[-1] > 0 else 1.0
+    members: dict[int, list[float]] = {}
+    for value in found:
+        members.setdefault(-1 if value == 0 else int(math.log(value / least) / width), []).append(value)
+    return {value: side(together) for together in members.values() for value in together}
 
 
 def to_json(events: Iterable[PoissonGaussian | tuple[PoissonGaussian, int]]) -> list[dict[str, float]]:

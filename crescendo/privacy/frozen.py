@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,11 @@ if TYPE_CHECKING:
     from crescendo.data.records import Records
 
 Floats = npt.NDArray[np.float64]
-FIRST = np.zeros(1, dtype=np.int64)
+
+
+def first() -> npt.NDArray[np.int64]:
+    """The row of a record that is shown alone: a new array each time, since the code that it is shown to may write into it."""
+    return np.zeros(1, dtype=np.int64)
 
 
 class FrozenStepper:
@@ -85,10 +90,11 @@ class FrozenStepper:
     def _alone(self, slots: Slots, row: npt.NDArray[np.int64]) -> Floats:
         """One record's gradient, clipped and rounded; 0 where the code fails: stopping would tell that the record is there.
 
-        The code may have set numpy to raise, so what is computed from its answer ignores that.
+        The code may set numpy to raise: what it sets ends with its call, and what is computed from its answer ignores errors.
         """
         try:
-            given = self._objective.gradient(self._start.copy(), self._data.take(row), FIRST)
+            with np.errstate():
+                given = self._objective.gradient(self._start.copy(), self._data.take(row), first())
             gradient = np.array(given, dtype=np.float64)
             if gradient.shape != self._start.shape:
                 return np.zeros_like(self._start)
@@ -96,7 +102,7 @@ class FrozenStepper:
                 if slots.clip is not None:
                     gradient = np.asarray(clipped(gradient, slots.clip), dtype=np.float64)
                 return gradient if slots.unit is None else np.rint(gradient / slots.unit) * slots.unit
-        except KeyboardInterrupt:
-            raise
-        except BaseException:  # code of somebody's own may even call sys.exit
+        except BaseException as error:  # code of somebody's own may even call sys.exit
+            if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+                raise  # a person's; elsewhere only the code itself can have raised it
             return np.zeros_like(self._start)

@@ -63,8 +63,7 @@ def read_events(found: Any) -> Foreign:
     else:
         events = from_json(found)
     read = Foreign(format, events)
-    if read.releases > MOST_RELEASES:
-        raise UsageError(f"{MOST_RELEASES:,} releases are the most that can be accounted for, and these are more")
+    _bearable(read.releases)
     return read
 
 
@@ -130,7 +129,7 @@ def _flat(event: Any, depth: int) -> list[tuple[PoissonGaussian, int]]:
         return [(PoissonGaussian(1.0, fields["noise_multiplier"]), 1)]
     if name == "SelfComposedDpEvent":
         times = _count("count", fields["count"])
-        return [(one, count * times) for one, count in _flat(fields["event"], depth + 1)]
+        return [(one, _bearable(count * times)) for one, count in _flat(fields["event"], depth + 1)]
     if name == "ComposedDpEvent":
         if not isinstance(fields["events"], list):
             raise UsageError(f"the events of a ComposedDpEvent are a list, got {_short(fields['events'])}")
@@ -207,7 +206,13 @@ WRITERS: dict[str, Callable[[Counted], dict[str, Any]]] = {"dp-accounting": to_d
 def _count(name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise UsageError(f"{name} is a whole number, 0 or more, got {_short(value)}")
-    return value
+    return _bearable(value)
+
+
+def _bearable(releases: int) -> int:
+    if releases > MOST_RELEASES:
+        raise UsageError(f"{MOST_RELEASES:,} releases are the most that can be accounted for, and these are more")
+    return releases
 
 
 def _short(value: Any) -> str:

@@ -44,7 +44,7 @@ from typing import Literal, TypeAlias
 
 from crescendo.errors import Refused
 from crescendo.privacy.budget import Budget, Orders, choose_orders, down, sum_up
-from crescendo.privacy.events import Counted, PoissonGaussian, tally
+from crescendo.privacy.events import Counted, PoissonGaussian, fewer, tally
 
 Plan: TypeAlias = tuple[PoissonGaussian | None, ...]
 """The event of every round, from round 0; None where nothing is sent."""
@@ -54,10 +54,10 @@ Price: TypeAlias = Callable[[Counted, float], float]
 
 
 def tight(events: Counted, delta: float) -> float:
-    """The price that is used unless another is given: privacy loss distributions."""
+    """The price that is used unless another is given: privacy loss distributions, of not too many kinds of rounds."""
     from crescendo.privacy.accountant import account
 
-    return account(events, delta, state_error=False).epsilon
+    return account(fewer(events), delta, state_error=False).epsilon
 
 
 @dataclass(frozen=True)

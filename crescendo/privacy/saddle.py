@@ -9,7 +9,7 @@ come from the saddle point: with K(s) = ln E[e^(sL)] of the total loss L, and s 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -122,9 +122,13 @@ def aim(moments: Moments, delta: float, known: float | None = None, scale: float
     tilts = [t / deviation for t in (0.5, 1, 2, 4, 8)]
     bottom = max((log - moments.log(low - t) - _NEGLIGIBLE) / t for t in tilts)  # Chernoff's bound
     bottom, top = min(bottom, guess - deviation, -interval), max(guess, mean) + 2 * _NEGLIGIBLE / low
-    while (top - bottom) / interval > _MOST_CELLS:
-        interval *= 2
-    return Aim(low, guess, interval, bottom, top)
+    found = Aim(low, guess, interval, bottom, top)
+    return replace(found, interval=max(interval, coarsest(found)))
+
+
+def coarsest(*aims: Aim) -> float:
+    """The least power of two at which no window has more cells than there is memory for."""
+    return 2.0 ** math.ceil(math.log2(max(aim.high - aim.low for aim in aims) / _MOST_CELLS))
 
 
 def _reached(moments: Moments, s: float) -> tuple[float, float]:

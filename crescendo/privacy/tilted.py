@@ -102,7 +102,7 @@ def epsilon_at(composed: Composed, delta: float, guess: float) -> tuple[float, f
     start, x, weight, rest, log_unit = _weighed(composed, guess, -1)
     h, s = composed.interval, composed.tilt
     reached = math.exp(min(math.log(delta) - log_unit, 700.0))
-    found = crossing(weight, rest, h, reached)
+    found = crossing(weight, rest, h, reached) if reached > 0 else None
     if found is None:
         return None
     k, step = found

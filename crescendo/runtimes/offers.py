@@ -31,7 +31,8 @@ class Offers:
 
     def is_news(self, federation: str, terms: str, most: int, now: float) -> bool:
         """Are these terms to be counted? False if they were offered within the last day; Refused if ``most`` others were."""
-        recent = [offer for offer, at in self._at.items() if at > now - DAY]
+        # times of a clock that was wrong do not count
+        recent = [offer for offer, at in self._at.items() if abs(now - at) < DAY]
         if (federation, terms) in recent:
             return False
         if len(recent) >= most:

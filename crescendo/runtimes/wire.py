@@ -75,7 +75,7 @@ def encoded(vector: Vector, wire: str = "float32", spares: Spares | None = None)
     if wire == "bfloat16":
         return _to_bfloat16(np.asarray(vector)).data.cast("B")
     narrow = (spares or Spares()).room(len(vector), _STORED[wire])
-    with np.errstate(over="ignore"):
+    with np.errstate(all="ignore"):
         np.copyto(narrow, vector, casting="same_kind")
     if not _finite(narrow):
         raise _does_not_fit(wire)
@@ -115,7 +115,7 @@ def rounded(vector: Vector, wire: str, saturate: bool = False) -> Vector:
     if wire == "bfloat16":
         return decode(encode(vector, wire), wire, len(vector))
     item_bytes(wire)
-    with np.errstate(over="ignore"):
+    with np.errstate(all="ignore"):  # whatever a model of somebody's own has set
         narrow: Vector = np.array(vector, dtype=_STORED[wire])
     if not _finite(narrow):
         raise _does_not_fit(wire)
@@ -132,7 +132,7 @@ def largest(wire: str) -> float:
 
 def _to_bfloat16(vector: Vector) -> npt.NDArray[np.uint16]:
     """Round once: to a float32 that remembers by its last bit that something was cut, then to its upper half."""
-    with np.errstate(over="ignore"):
+    with np.errstate(all="ignore"):
         single = vector.astype(np.float32)
     back = single.astype(vector.dtype)
     bits = single.view(np.uint32)

@@ -65,7 +65,8 @@ class LogGamma(Gamma):
         settle(self, scale=real("scale", self.scale, above=0))
 
     def __call__(self, z: FloatArray) -> FloatArray:
-        return self.scale * np.log(z)
+        with np.errstate(over="ignore"):  # beyond every float it is infinite, which conditions refuse
+            return self.scale * np.log(z)
 
     def holds_from(self, g: float) -> float:
         exponent = max(1 / self.scale, g / (g - 1))

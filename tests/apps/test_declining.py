@@ -16,9 +16,9 @@ from typer.testing import CliRunner
 import crescendo.apps.guarantee as guarantee_module
 import crescendo.apps.join as join_module
 from crescendo.apps.cli import app
-from crescendo.apps.join import CANNOT, LEDGER
+from crescendo.apps.join import CANNOT
 from crescendo.apps.policy import Policy
-from crescendo.errors import DataError, Refused
+from crescendo.errors import CrescendoError, DataError, Refused
 from crescendo.privacy.accountant import account
 from crescendo.privacy.budget import Budget
 from crescendo.privacy.events import PoissonGaussian
@@ -46,8 +46,8 @@ def offering(federation: str, **schedule: Any) -> dict[str, Any]:
 
 async def declined(folder: Path, raw: dict[str, Any], policy: dict[str, Any]) -> tuple[str, str]:
     """What the client says to its user, and what the server hears."""
-    async with stage(folder / raw["serve"]["federation"], raw) as on:
-        with pytest.raises(Refused) as refused:
+    async with stage(folder / f"server {len(list(folder.iterdir()))}", raw) as on:
+        with pytest.raises(CrescendoError) as refused:
             await joined(on, folder, policy)
         (told,) = on.events("declined")
         return str(refused.value), told["reason"]
@@ -82,20 +82,20 @@ def test_nothing_of_the_ledger_reaches_a_server(tmp_path: Path) -> None:
     async def play() -> None:
         signed(tmp_path, "conformance")  # other terms under this id
         said, told = await declined(tmp_path, ASKED, RICH)
-        assert "cannot change them" in said and "ab" * 32 in said and told == LEDGER
+        assert "cannot change them" in said and "ab" * 32 in said and told == CANNOT
         said, told = await declined(tmp_path, offering("another"), RICH)
-        assert "'conformance' is open" in said and "--close FEDERATION" in said and told == LEDGER
+        assert "'conformance' is open" in said and "--close FEDERATION" in said and told == CANNOT
         said, told = await declined(
             tmp_path, offering("one more"), {**RICH, "max_open_federations": 2, "max_offers": 1}
         )
-        assert told == LEDGER and "max_offers" in said
+        assert told == CANNOT and "max_offers" in said
         poor = {"epsilon": 0.01, "delta": 1e-5}
         (tmp_path / "poor").mkdir()
         said, told = await declined(tmp_path / "poor", ASKED, poor)
-        assert "0.01 left" in said and told == LEDGER
+        assert "0.01 left" in said and told == CANNOT
         (tmp_path / "small").mkdir()
         said, told = await declined(tmp_path / "small", ASKED, {"epsilon": 10.0, "delta": 1e-7, "max_delta": 1e-5})
-        assert "whole budget is 1e-07" in said and told == LEDGER
+        assert "whole budget is 1e-07" in said and told == CANNOT
 
     played(play)
 
@@ -135,7 +135,7 @@ def test_a_server_cannot_bisect_what_is_left_with_plan_after_plan(tmp_path: Path
         async with stage(tmp_path / "fits", offering("f9", rounds=1)) as on:
             with pytest.raises(Refused, match="2 different terms were offered within 24 hours"):
                 await joined(on, tmp_path, {**policy(), "max_offers": 2})
-            assert [facts["reason"] for facts in on.events("declined")] == [LEDGER]
+            assert [facts["reason"] for facts in on.events("declined")] == [CANNOT]
 
     def policy() -> dict[str, Any]:
         return {"epsilon": 0.3, "delta": 1e-5, "ledger": str(tmp_path / "one.sqlite")}
@@ -144,7 +144,7 @@ def test_a_server_cannot_bisect_what_is_left_with_plan_after_plan(tmp_path: Path
         (tmp_path / str(j)).mkdir()
     played(play)
     assert ["left" in said and "24 hours" not in said for said, _ in heard] == [True, True, False]
-    assert {told for _, told in heard} == {LEDGER}
+    assert {told for _, told in heard} == {CANNOT}
 
 
 @pytest.mark.slow
@@ -155,9 +155,32 @@ def test_the_policys_own_limits_come_first_and_ask_the_ledger_nothing(tmp_path: 
         poor = {"epsilon": 0.02, "delta": 1e-5, "max_epsilon": 0.01, "max_offers": 1}
         for j in range(3):
             said, told = await declined(tmp_path, offering(f"f{j}"), poor)
-            assert said == told and "policy allows max_epsilon = 0.01" in told
+            assert "policy allows max_epsilon = 0.01" in said
+            assert "which this client's policy does not allow" in told and "max_epsilon" not in told
 
     played(play)
+
+
+@pytest.mark.slow
+def test_no_answer_tells_whether_a_federation_is_known_open_or_closed(tmp_path: Path) -> None:
+    """Terms that are dear, or that the records do not fit: the answer is the same in every state of the ledger."""
+    dear, unfit = {"max_epsilon": 0.01}, {"serve": {**ASKED["serve"], "features": 9, "federation": "guessed"}}
+    heard: dict[str, set[str]] = {"dear": set(), "unfit": set()}
+
+    async def play() -> None:
+        for state in ("blank", "open elsewhere", "open here", "withdrawn"):
+            folder = tmp_path / state
+            folder.mkdir()
+            if state != "blank":
+                path = signed(folder, "elsewhere" if state == "open elsewhere" else "guessed")
+            if state == "withdrawn":
+                done = CliRunner().invoke(app, ["account", "--ledger", str(path), "--close", "guessed"])
+                assert done.exit_code == 0, done.output
+            heard["dear"].add((await declined(folder, offering("guessed"), {**RICH, **dear}))[1])
+            heard["unfit"].add((await declined(folder, {**ASKED, **unfit}, RICH))[1])
+
+    played(play)
+    assert [len(told) for told in heard.values()] == [1, 1] and heard["unfit"] == {CANNOT}
 
 
 # -- one federation at a time ------------------------------------------------------------------------------------------
@@ -176,7 +199,7 @@ def test_fresh_federation_ids_do_not_use_a_budget_up_and_a_closed_one_makes_room
             assert (await joined(on, tmp_path, RICH)).last == 3
         endless = offering("endless")
         said, told = await declined(tmp_path, endless, RICH)
-        assert "can never be joined again" in said and told == LEDGER
+        assert "can never be joined again" in said and told == CANNOT
 
     played(play)
 

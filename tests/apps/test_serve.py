@@ -18,7 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 from crescendo.apps.cli import app
-from crescendo.apps.join import LEDGER, Joined, join
+from crescendo.apps.join import CANNOT, Joined, join
 from crescendo.apps.own_data import Source
 from crescendo.apps.policy import Policy
 from crescendo.apps.runfile import read, write
@@ -83,7 +83,8 @@ def test_terms_that_the_policy_does_not_allow_are_declined_and_both_sides_log_wh
             with pytest.raises(Refused, match="policy allows"):
                 await joined(on, tmp_path, {"epsilon": 1.0, "delta": 1e-6}, log=log)
             assert [facts["event"] for facts in log] == ["declined"]
-            assert on.events("declined")[0]["reason"] == log[0]["reason"]
+            told = on.events("declined")[0]["reason"]
+            assert told == 'the terms ask for mechanism = "none", which this client\'s policy does not allow'
 
     played(play)
 
@@ -100,7 +101,7 @@ def test_a_federation_that_would_overspend_the_data_set_is_declined_without_tell
             with pytest.raises(Refused, match="left"):
                 await joined(on, tmp_path, {"epsilon": 0.01, "delta": 1e-5}, log=log)
             assert "spent or promised and 0.01 left" in log[0]["reason"]
-            assert [facts["reason"] for facts in on.events("declined")] == [LEDGER]
+            assert [facts["reason"] for facts in on.events("declined")] == [CANNOT]
             assert not on.hall.durable.instances
 
     played(play)

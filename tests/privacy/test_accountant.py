@@ -5,6 +5,7 @@ import math
 import random
 import subprocess
 import sys
+import tracemalloc
 from importlib import import_module
 from itertools import pairwise
 from typing import Any
@@ -19,6 +20,8 @@ from scipy.stats import norm
 
 from crescendo.errors import UsageError
 from crescendo.privacy import PoissonGaussian, account, loss, renyi, tilted
+from crescendo.privacy.events import fewer, tally
+from crescendo.privacy.ledger import tight
 from tests.privacy import oracle
 
 Schedule = list[tuple[float, float, int]]
@@ -182,6 +185,35 @@ def test_epsilon_has_no_cliff_as_delta_falls() -> None:
         found = [account(events(rounds), 10.0**-k, state_error=False) for k in range(6, 31, 2)]
         assert {one.method for one in found} == {"pld"}
         assert all(1 < b.epsilon / a.epsilon < 1.3 for a, b in pairwise(found))
+
+
+@pytest.mark.parametrize(
+    ("rate", "sigma", "rounds", "delta"), [(1e-12, 0.32366, 335, 2.156e-10), (1e-11, 0.4, 2000, 1e-9)]
+)
+def test_a_rare_loss_that_decides_asks_for_no_more_memory_than_others(
+    rate: float, sigma: float, rounds: int, delta: float
+) -> None:
+    tracemalloc.start()
+    try:
+        spent = account(events([(rate, sigma, rounds)]), delta)
+        assert tracemalloc.get_traced_memory()[1] < 1e9
+    finally:
+        tracemalloc.stop()
+    assert 0 <= spent.epsilon <= spent.rdp_epsilon
+
+
+def test_an_epsilon_beyond_what_the_window_holds_is_bounded_by_renyi_divergence() -> None:
+    assert account(events([(1.0, 1.3, 10**6)]), 1e-40).method == "rdp"
+
+
+def test_a_plan_of_many_different_rounds_costs_little_more_when_priced_by_fewer() -> None:
+    many = tally(PoissonGaussian(i / 20_000, 2.0) for i in range(1, 1200))
+    exact = account(many, 1e-6, state_error=False).epsilon
+    assert exact <= tight(many, 1e-6) <= 1.01 * exact
+    varied = tally(PoissonGaussian(i / 20_000, 1.0 + i / 700) for i in range(1, 1400))
+    few = fewer(varied)
+    assert len(few) <= 512 and sum(count for _, count in few) == sum(count for _, count in varied)
+    assert renyi.epsilon_of(renyi.divergences(varied), 1e-6)[0] <= renyi.epsilon_of(renyi.divergences(few), 1e-6)[0]
 
 
 def test_nothing_released_costs_nothing() -> None:

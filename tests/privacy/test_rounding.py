@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from fractions import Fraction
 from typing import Any
 
@@ -249,6 +250,43 @@ def test_a_model_that_sets_numpy_to_raise_stops_nothing() -> None:
         stepper.load(np.zeros(3))
         stepper.advance(slots, 0, 1)
         np.testing.assert_allclose(stepper.gradients(), [0.04, 0.0, 0.0])
+        assert set(np.geterr().values()) == {"warn"}, "what the model sets ends with its call"
+
+
+def test_a_model_that_writes_into_what_it_is_given_spoils_no_other_record() -> None:
+    class Writes:
+        size, dtype = 1, np.dtype(np.float64)
+
+        def gradient(self, w: Any, data: Any, rows: Any) -> Any:
+            found = data.x[rows][0]
+            w += 7
+            data.x[:] = 9
+            rows += 1
+            return found
+
+    stepper = FrozenStepper(Writes(), as_records(np.array([[0.1], [0.2], [0.3]]), np.ones(3)))
+    for _ in range(2):
+        stepper.load(np.zeros(1))
+        stepper.advance(Slots(np.arange(3), np.ones(1), ends=np.array([3]), clip=1.0, unit=unit(1.0, 1)), 0, 1)
+        np.testing.assert_allclose(stepper.gradients(), [0.6], rtol=1e-9)
+
+
+def test_only_a_person_s_interrupt_ends_a_private_round() -> None:
+    class Interrupts:
+        size, dtype = 1, np.dtype(np.float64)
+
+        def gradient(self, w: Any, data: Any, rows: Any) -> Any:
+            raise KeyboardInterrupt
+
+    stepper = FrozenStepper(Interrupts(), as_records(np.ones((1, 1)), np.ones(1)))
+    stepper.load(np.zeros(1))
+    slots = Slots(np.arange(1), np.ones(1), ends=np.array([1]), clip=1.0, unit=unit(1.0, 1))
+    with pytest.raises(KeyboardInterrupt):
+        stepper.advance(slots, 0, 1)
+    elsewhere = threading.Thread(target=stepper.advance, args=(slots, 0, 1))
+    elsewhere.start()
+    elsewhere.join()
+    assert stepper.gradients().tolist() == [0.0]
 
 
 def test_steps_by_slot_and_blocks_beyond_reason_are_refused_before_memory_is_asked_for() -> None:

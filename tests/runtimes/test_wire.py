@@ -184,3 +184,12 @@ def test_a_simulation_needs_none_of_the_network_s_libraries() -> None:
         "import sys, crescendo.runtimes.simulator, crescendo.runtimes.wire; sys.exit('google.protobuf' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("wire", sorted(WIRES))
+def test_what_a_model_has_set_numpy_to_do_makes_no_release_fail(wire: str) -> None:
+    numbers = np.array([1e-320, 1e-45, 1e-7, 1.0, 1e300, -1e-60])
+    expected = rounded(numbers, wire, saturate=True).tolist()
+    with np.errstate(all="raise"):
+        assert rounded(numbers, wire, saturate=True).tolist() == expected
+        assert len(encode(rounded(numbers, wire, saturate=True), wire))
