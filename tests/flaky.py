@@ -22,7 +22,13 @@ from typing import Any
 
 import pytest
 
-PATHS = ("tests/network", "tests/cli", "tests/federation", "tests/conformance")
+PATHS = (
+    "tests/network",
+    "tests/cli",
+    "tests/conformance",
+    "tests/federation/test_declining.py",  # of that folder what uses sockets: the rest only computes
+    "tests/federation/test_own_federation.py",
+)
 COUNT = "FLAKY_COUNT"
 BUSY = (
     "import os\nparent = os.getppid()\nwhile os.getppid() == parent:\n    sum(range(10**6))"  # ends with who began it
