@@ -13,8 +13,8 @@ from crescendo.audit.scores import Tested
 
 @dataclass(frozen=True)
 class Check:
-    """``test`` turns evidence into a p-value. ``exact``: uniform under a sound mechanism, as a thousand audits
-    showed; else at least as large, where it is the least of several p-values of statistics that overlap.
+    """``test`` turns evidence into a p-value. ``exact``: meant to be uniform under a sound mechanism, and a
+    thousand audits did not deny it; else meant to be at least as large. docs/audit.md says which were denied.
 
     ``share`` is its part of the level of the whole audit, against the shares of the others.
     """
