@@ -211,7 +211,7 @@ def test_a_private_round_that_fails_is_void_for_the_server_and_the_run_goes_on(
 def test_what_was_charged_and_not_sent_is_sent_byte_for_byte(tmp_path: Path) -> None:
     from crescendo.federation.agreement import NOTHING_HIDDEN
     from crescendo.storage.journal.journal_entries import Received, from_bytes
-    from crescendo.storage.journal.segments import read_records
+    from crescendo.storage.journal.segments import Segments
     from crescendo.storage.ledger.open_ledger import open_ledger
 
     data = np.arange(5.0).tobytes()
@@ -222,7 +222,7 @@ def test_what_was_charged_and_not_sent_is_sent_byte_for_byte(tmp_path: Path) -> 
             with open_ledger(path) as ledger:
                 ledger.release(on.agreed.federation, 0, NOTHING_HIDDEN, data)
             await joined(on, tmp_path, OPEN)
-        entries = [from_bytes(record.kind, record.body) for record in read_records(tmp_path / "served")]
+        entries = [from_bytes(record.kind, record.body) for record in Segments(tmp_path / "served").records()]
         sent = {entry.round: entry.data for entry in entries if isinstance(entry, Received)}
         assert sorted(sent) == [0, 1, 2, 3] and sent[0] == data
 

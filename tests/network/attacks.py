@@ -23,7 +23,7 @@ from crescendo.network.transport import rate_limits
 from crescendo.network.transport.security import Admit, everybody
 from crescendo.storage.journal.journal_entries import Absent, Entry, NewEpoch, Received, Summed, from_bytes
 from crescendo.storage.journal.replay import replay
-from crescendo.storage.journal.segments import read_records
+from crescendo.storage.journal.segments import Segments
 from tests.conformance.cases import PRIVATE, case
 from tests.network import raw_streams
 from tests.network.hostile_client import HostileClient
@@ -74,7 +74,7 @@ class AttackedServer:
 
     def written(self) -> list[Entry]:
         """All that is in the journal."""
-        return [from_bytes(record.kind, record.body) for record in read_records(self.folder / "journal")]
+        return [from_bytes(record.kind, record.body) for record in Segments(self.folder / "journal").records()]
 
     def received(self) -> list[Received | Summed]:
         return [entry for entry in self.written() if isinstance(entry, Received | Summed)]

@@ -17,7 +17,7 @@ from crescendo.core.vectors import decode
 from crescendo.federation.agreement import Agreement, build_terms
 from crescendo.storage.journal.journal_entries import Entry, Received, Summed, Voided, delta_of, from_bytes
 from crescendo.storage.journal.replay import replay
-from crescendo.storage.journal.segments import read_records
+from crescendo.storage.journal.segments import Segments
 from crescendo.storage.ledger.ledger_file import LedgerFile
 from crescendo.storage.ledger.open_ledger import open_ledger
 from tests.network.processes import Federation
@@ -27,7 +27,7 @@ Pair = tuple[int, int]  # (round, client)
 
 def entries_of(made: Federation) -> list[Entry]:
     """The journal; it may be read while the server writes it."""
-    return [from_bytes(record.kind, record.body) for record in read_records(made.journal)]
+    return [from_bytes(record.kind, record.body) for record in Segments(made.journal).records()]
 
 
 def pairs_in(entry: Entry) -> tuple[Pair, ...]:

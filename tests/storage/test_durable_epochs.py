@@ -10,7 +10,7 @@ import pytest
 from crescendo.core.messages import Settled
 from crescendo.errors import PeerError
 from crescendo.storage.journal.replay import replay
-from crescendo.storage.journal.segments import segments_of
+from crescendo.storage.journal.segments import Segments
 from tests.storage.durable_play import CLIENTS, ROUNDS, opened, same, update
 
 
@@ -62,7 +62,7 @@ def test_a_cut_tail_begins_a_new_epoch_and_is_noted(tmp_path: Path) -> None:
         server.commit()
         server.submit(update(0, 1))
         server.commit()
-    [segment] = segments_of(tmp_path)
+    [segment] = Segments(tmp_path).paths()
     data = segment.read_bytes()
     segment.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
     with opened(tmp_path) as again:

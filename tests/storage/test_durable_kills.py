@@ -26,7 +26,7 @@ from crescendo.storage.journal.durable_server import DurableServer
 from crescendo.storage.journal.journal import Journal, JournalFailed
 from crescendo.storage.journal.journal_entries import Received
 from crescendo.storage.journal.replay import replay
-from crescendo.storage.journal.segments import segments_of
+from crescendo.storage.journal.segments import Segments
 from tests.storage.durable_play import CLIENTS, ROUNDS, SIZE, START, TERMS, make, same
 
 WHOLE = np.arange(SIZE, dtype=float)  # a start of whole numbers, so that every order of the sums gives the same bits
@@ -259,7 +259,7 @@ def test_segments_are_removed_only_when_the_snapshot_that_replaces_them_is_on_di
             )
             server.snapshot(prune=True)
         before = server.k, server.model
-    for segment in segments_of(tmp_path / "left")[:-1]:
+    for segment in Segments(tmp_path / "left").paths()[:-1]:
         segment.unlink()
     with DurableServer(tmp_path / "left", TERMS, make) as left:
         assert left.k == before[0] and same(left.model, before[1])

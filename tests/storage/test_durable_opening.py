@@ -11,7 +11,7 @@ from crescendo.core.messages import Settled
 from crescendo.errors import DataError, Refused, UsageError
 from crescendo.storage.journal.durable_server import DurableServer
 from crescendo.storage.journal.journal_entries import Back
-from crescendo.storage.journal.segments import segments_of
+from crescendo.storage.journal.segments import Segments
 from tests.storage.durable_play import TERMS, make, opened, state_of, update
 
 
@@ -48,7 +48,7 @@ def test_a_folder_without_a_federation_is_not_resumed(tmp_path: Path) -> None:
         DurableServer(tmp_path, TERMS, make)
     with opened(tmp_path) as server:
         server.snapshot()
-    for segment in segments_of(tmp_path):
+    for segment in Segments(tmp_path).paths():
         segment.unlink()
     with pytest.raises(DataError, match="no journal"):
         opened(tmp_path)  # a snapshot without its journal is not a beginning either

@@ -16,7 +16,7 @@ from crescendo.storage.journal.durable_server import DurableServer, Published
 from crescendo.storage.journal.journal import Journal, JournalFailed
 from crescendo.storage.journal.journal_entries import Entry, Left, Received, from_bytes
 from crescendo.storage.journal.replay import replay
-from crescendo.storage.journal.segments import Record, read_records
+from crescendo.storage.journal.segments import Record, Segments
 from tests.storage.durable_play import CLIENTS, ROUNDS, START, opened, same, state_of, update
 
 
@@ -110,7 +110,7 @@ def test_submitting_and_reading_go_on_while_another_thread_commits(tmp_path: Pat
         while not (over.is_set() and server.pending == 0):
             for c, settled in server.commit().acks.items():
                 on_disk = {
-                    (e.round, e.client) for e in map(entry_of, read_records(tmp_path)) if isinstance(e, Received)
+                    (e.round, e.client) for e in map(entry_of, Segments(tmp_path).records()) if isinstance(e, Received)
                 }
                 assert all((i, c) in on_disk for i in range(ROUNDS) if i in settled)
 

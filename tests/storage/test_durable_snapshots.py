@@ -13,8 +13,8 @@ from crescendo.errors import DataError
 from crescendo.storage.journal import durable_server as durable_module
 from crescendo.storage.journal.journal_entries import Entry, from_bytes
 from crescendo.storage.journal.replay import replay
-from crescendo.storage.journal.segments import segments_of
-from crescendo.storage.journal.snapshots import snapshots_of
+from crescendo.storage.journal.segments import Segments
+from crescendo.storage.journal.snapshots import Snapshot
 from tests.storage.durable_play import CLIENTS, ROUNDS, opened, run_some, same, state_of, update
 
 
@@ -46,7 +46,7 @@ def test_snapshots_are_made_by_themselves_so_that_a_start_stays_quick(tmp_path: 
             assert server._journal is not None
             assert server._journal.end - server._snapshot_at < 15
             assert same(server.model, replay(tmp_path))
-    assert len(snapshots_of(tmp_path)) == 2 and server.finished
+    assert len(Snapshot.paths(tmp_path)) == 2 and server.finished
 
 
 @pytest.mark.slow
@@ -59,7 +59,7 @@ def test_a_damaged_snapshot_is_passed_over_wherever_the_damage_is(tmp_path: Path
         run_some(server, 2, 3)
         server.snapshot()
         before = state_of(server)
-    newest, older = snapshots_of(folder)
+    newest, older = Snapshot.paths(folder)
     data, older_data = newest.read_bytes(), older.read_bytes()
     for at in range(0, len(data), 7):
         newest.write_bytes(data[:at] + bytes([data[at] ^ 16]) + data[at + 1 :])
@@ -80,7 +80,7 @@ def test_a_snapshot_of_another_history_is_not_used(tmp_path: Path) -> None:
             server.commit()
             server.snapshot()
             before = state_of(server)
-    for path in snapshots_of(one):
+    for path in Snapshot.paths(one):
         shutil.copy(path, two)
     with opened(two) as again:
         assert state_of(again) == before and "not of this journal" in again.notes[0]
@@ -92,7 +92,7 @@ def test_a_snapshot_beyond_the_journal_shows_that_the_journal_is_an_older_one(tm
         server.snapshot()
         run_some(server, 1, 2)
         server.snapshot()
-    for segment in segments_of(tmp_path)[1:]:
+    for segment in Segments(tmp_path).paths()[1:]:
         segment.unlink()
     with opened(tmp_path) as again:
         assert (again.k, again.epoch) == (1, 1)
@@ -109,7 +109,7 @@ def test_a_pruned_federation_goes_on_and_says_that_it_cannot_be_replayed(tmp_pat
         assert state_of(again) == before
     with pytest.raises(DataError, match="has no record 0"):
         replay(tmp_path)
-    snapshots_of(tmp_path)[0].write_bytes(b"damaged")
+    Snapshot.paths(tmp_path)[0].write_bytes(b"damaged")
     with opened(tmp_path) as again:
         assert state_of(again) == before
 
@@ -119,6 +119,6 @@ def test_a_snapshot_that_cannot_be_written_stops_nothing(tmp_path: Path, monkeyp
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with opened(tmp_path, snapshot_bytes=10) as server:
-        monkeypatch.setattr(durable_module, "write_snapshot", full)
+        monkeypatch.setattr(Snapshot, "write", full)
         run_some(server, 0, 1)
         assert server.k == 1 and "could not be written" in server.notes[-1]

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from crescendo.errors import UsageError
 from crescendo.storage.journal import journal as journal_module
 from crescendo.storage.journal.journal import Journal, JournalFailed, lock_folder
-from crescendo.storage.journal.segments import HEAD, OPENING, JournalDamaged, Record, read_records, segments_of
+from crescendo.storage.journal.segments import HEAD, OPENING, JournalDamaged, Record, Segments
 
 FIRST = "journal-" + "0" * 20
 
@@ -34,7 +34,7 @@ def written(folder: Path, *groups: list[bytes], segment_bytes: int = 1 << 20) ->
 
 
 def bodies(folder: Path) -> list[bytes]:
-    return [record.body for record in read_records(folder)]
+    return [record.body for record in Segments(folder).records()]
 
 
 def reopened(folder: Path) -> tuple[list[bytes], bool]:
@@ -69,9 +69,9 @@ def test_what_was_synced_is_read_again_in_order_whatever_the_segments(
     records = written(folder, *groups, segment_bytes=segment_bytes)
     assert [record.body for record in records] == [body for group in groups for body in group]
     assert [record.number for record in records] == list(range(len(records)))
-    assert records == list(read_records(folder))
+    assert records == list(Segments(folder).records())
     if start <= len(records):
-        assert list(read_records(folder, start)) == records[start:]
+        assert list(Segments(folder).records(start)) == records[start:]
     again = Journal(folder, segment_bytes)
     assert again.end == len(records) and again.cut is None
     again.write([(9, [b"one", b" more"])])
@@ -156,7 +156,7 @@ def test_a_false_record_in_the_floats_of_a_peer_is_not_taken_for_one(tmp_path: P
 def test_damage_in_any_segment_but_the_last_is_refused_by_who_reads_it(tmp_path: Path) -> None:
     folder = tmp_path / "journal"
     written(folder, *[[b"%03d" % i * 20] for i in range(10)], segment_bytes=250)
-    names = [path.name for path in segments_of(folder)]
+    names = [path.name for path in Segments(folder).paths()]
     assert len(names) > 3
     data = (folder / names[1]).read_bytes()
     for at in range(len(data)):
@@ -172,7 +172,7 @@ def test_a_segment_that_is_missing_or_of_another_history_is_refused(tmp_path: Pa
     folder, other = tmp_path / "journal", tmp_path / "other"
     for where, word in ((folder, b"one"), (other, b"two")):
         written(where, *[[word * 30] for _ in range(10)], segment_bytes=250)
-    names = [path.name for path in segments_of(folder)]
+    names = [path.name for path in Segments(folder).paths()]
     with pytest.raises(JournalDamaged, match="does not follow on the one before it"):
         bodies(copy_of(folder, names[2], (other / names[2]).read_bytes()))
     for name in names[1:-1]:
@@ -203,7 +203,7 @@ def test_a_record_that_followed_on_another_one_is_not_taken(tmp_path: Path) -> N
 def test_a_segment_whose_making_was_cut_short_is_made_again(tmp_path: Path) -> None:
     folder = tmp_path / "journal"
     written(folder, [b"a" * 300], segment_bytes=250)
-    name = segments_of(folder)[-1].name
+    name = Segments(folder).paths()[-1].name
     data = (folder / name).read_bytes()
     assert len(data) == OPENING.size
     for torn in [data[:at] for at in range(len(data))] + [bytes(len(data))]:

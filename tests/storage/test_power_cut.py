@@ -17,7 +17,7 @@ import pytest
 from crescendo.storage.journal import segment_file
 from crescendo.storage.journal.journal import Journal
 from crescendo.storage.journal.segment_file import BLOCK
-from crescendo.storage.journal.segments import read_records
+from crescendo.storage.journal.segments import Segments
 
 SECTOR = 512
 
@@ -140,7 +140,7 @@ def test_every_record_that_was_told_of_outlives_power_cuts(
             disk.restart()
         disk.steps = 1 << 30
         if told:
-            found = [record.body for record in read_records(tmp_path)]
+            found = [record.body for record in Segments(tmp_path).records()]
             assert found[: len(told)] == told
             assert found == written[: len(found)]
     assert disk.direct > 20

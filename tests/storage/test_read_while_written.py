@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from crescendo.storage.journal.journal import Journal
-from crescendo.storage.journal.segments import JournalDamaged, Scan, read_records, segments_of
+from crescendo.storage.journal.segments import JournalDamaged, Scan, Segments
 
 BODIES = [b"first", b"second", b"third", b"fourth"]
 
@@ -15,7 +15,7 @@ BODIES = [b"first", b"second", b"third", b"fourth"]
 def grown(folder: Path) -> tuple[Path, list[bytes]]:
     """A segment, and its bytes after each sync."""
     journal, after = Journal(folder), []
-    [segment] = segments_of(folder)
+    [segment] = Segments(folder).paths()
     for body in BODIES:
         journal.write([(1, [body])])
         after.append(segment.read_bytes())
@@ -36,8 +36,8 @@ def test_a_group_that_is_finished_while_somebody_reads_is_no_damage(
         look(scan)
 
     monkeypatch.setattr(Scan, "check_torn", late)
-    assert [record.body for record in read_records(tmp_path)] == BODIES[:1]
-    assert [record.body for record in read_records(tmp_path)] == BODIES
+    assert [record.body for record in Segments(tmp_path).records()] == BODIES[:1]
+    assert [record.body for record in Segments(tmp_path).records()] == BODIES
 
 
 def test_what_was_damaged_before_somebody_reads_is_damage(tmp_path: Path) -> None:
@@ -46,4 +46,4 @@ def test_what_was_damaged_before_somebody_reads_is_damage(tmp_path: Path) -> Non
     whole[len(after[1]) - 3] ^= 1
     segment.write_bytes(whole)
     with pytest.raises(JournalDamaged, match="record 1, and later records are there"):
-        list(read_records(tmp_path))
+        list(Segments(tmp_path).records())

@@ -38,7 +38,7 @@ from crescendo.network.transport.background import background
 from crescendo.network.transport.channels import Endpoint, channel_to, join_on, read_from, write_to
 from crescendo.network.transport.retry import BROKEN, Backoff, Retries
 from crescendo.network.transport.wording import ranges
-from crescendo.storage.ledger.outbox import Lost, Release
+from crescendo.storage.ledger.outbox import Release
 
 GOODBYE_TIMEOUT = 30.0  # seconds in which the server has to close the stream, which says that it has read the goodbye
 
@@ -50,7 +50,7 @@ async def take_part(
     loop, over = asyncio.get_running_loop(), asyncio.Event()
     connection = _Connection(endpoint, participant, instance, log, over)
 
-    def tell(done: Release | Lost) -> None:
+    def tell(done: Release) -> None:
         loop.call_soon_threadsafe(connection.released, done)
 
     with concurrent.futures.ThreadPoolExecutor(1, "worker") as pool:
@@ -94,13 +94,13 @@ class _Connection:
         self._outgoing: asyncio.Queue[FromClient | Release] | None = None  # of the stream that is up
         self._sent: set[int] = set()  # rounds that went out on this stream
 
-    def released(self, done: Release | Lost) -> None:
+    def released(self, done: Release) -> None:
         """A round was released or is void: say so, unless the stream is down; then it goes out with the next."""
         if self._outgoing is not None and done.round not in self._sent:
             self._sent.add(done.round)
             agreed = self._participant.agreement
             void = VoidRound(done.round, agreed.federation, agreed.digest)
-            self._outgoing.put_nowait(void if isinstance(done, Lost) else done)
+            self._outgoing.put_nowait(void if done.data is None else done)
 
     async def one_stream(self) -> None:
         """One stream, until it breaks (`StreamBroken`) or the run is over."""
@@ -182,9 +182,7 @@ class _Connection:
         releases, lost = await asyncio.to_thread(participant.to_send, welcome.received)
         if lost:
             self._log("void", rounds=ranges(lost), count=len(lost), reason="their bytes are gone")
-        for i in lost:
-            self.released(Lost(i))
-        for release in releases:
+        for release in [*map(Release, lost), *releases]:
             self.released(release)
         participant.acknowledged(welcome.received, welcome.epoch)
         participant.welcomed(welcome.start)
@@ -200,5 +198,6 @@ class _Connection:
     def _parts(self, message: FromClient | Release) -> Iterable[Any]:
         if not isinstance(message, Release):
             return [to_server(message)]
+        assert message.data is not None, "a round without bytes is sent as void"
         agreed = self._participant.agreement
         return update_parts(message.round, message.data, agreed.wire, agreed.federation, agreed.digest)

@@ -36,7 +36,7 @@ from crescendo.logs import Log, quiet
 from crescendo.network.transport.wording import named
 from crescendo.privacy.accounting.events import PoissonGaussian
 from crescendo.storage.ledger.ledger_store import Ledger
-from crescendo.storage.ledger.outbox import Lost, Release
+from crescendo.storage.ledger.outbox import Release
 from crescendo.worker import Worker
 
 PIECE = 0.01  # seconds of work between two looks at the notes
@@ -186,7 +186,7 @@ class Participant:
 
     # -- for the worker ------------------------------------------------------------------------------------------------
 
-    def work(self, tell: Callable[[Release | Lost], None], ended: Callable[[], None] = lambda: None) -> None:
+    def work(self, tell: Callable[[Release], None], ended: Callable[[], None] = lambda: None) -> None:
         """Work until stopped or until the run is over. ``tell`` gets each release, or void round, once it is on disk."""
         try:
             while (todo := self._next()) is not None:
@@ -235,7 +235,7 @@ class Participant:
         if client.k == self.agreement.terms.rounds and not self._open:
             self._final = client.export()["base"]
 
-    def _attempt(self, todo: Work) -> Release | Lost | None:
+    def _attempt(self, todo: Work) -> Release | None:
         """A piece of a round, and the round's release if that was its last piece.
 
         Under privacy nothing that is raised here ends the client: it may have been raised because of a record.
@@ -249,7 +249,7 @@ class Participant:
                 raise  # without privacy; or a write failed: that is the disk's doing, and nothing was sent
             return self._give_up(todo.round, event, error)
 
-    def _give_up(self, round: int, event: PoissonGaussian, error: BaseException) -> Lost:
+    def _give_up(self, round: int, event: PoissonGaussian, error: BaseException) -> Release:
         """Charge the round as void and go on with the next. The log does not say what was raised: that may be about a record."""
         self._ledger.charge_void(self.agreement.federation, round, event)
         self._client.give_up(round)
@@ -263,7 +263,7 @@ class Participant:
                 f"{MOST_FAILED} rounds in a row failed on this machine, the last with {name} at {place}; they are charged and "
                 f"void, so mend what fails before you start this client again"
             ) from error
-        return Lost(round)
+        return Release(round)
 
     def _run(self, todo: Work) -> None:
         slots = min(todo.slots, self._slots)

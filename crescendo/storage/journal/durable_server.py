@@ -47,7 +47,7 @@ from crescendo.storage.journal.journal_entries import (
     to_bytes,
 )
 from crescendo.storage.journal.server_state import ServerState
-from crescendo.storage.journal.snapshots import Snapshot, number_of, read_snapshot, snapshots_of, write_snapshot
+from crescendo.storage.journal.snapshots import Snapshot
 
 SNAPSHOT_BYTES = 64 << 20  # of journal between snapshots, or 16 times the model's if that is more
 SNAPSHOT_ENTRIES = 50_000
@@ -102,7 +102,7 @@ class DurableServer:
             self._journal = Journal(self.folder, segment_bytes)
             agreed = make(terms)
             if self._journal.end == 0:
-                if model is None or snapshots_of(self.folder):
+                if model is None or Snapshot.paths(self.folder):
                     raise DataError(f"there is no journal in {self.folder} to resume; check the folder")
                 everybody = range(agreed.clients) if present is None else present
                 self._state = self._begin(Opened(terms, self.digest, model, tuple(everybody)), agreed)
@@ -232,10 +232,10 @@ class DurableServer:
             journal = self._open()
             self._write_records()
             journal.roll()
-            write_snapshot(self.folder, Snapshot(journal.end, journal.check, self._state.export()))
+            Snapshot(journal.end, journal.check, self._state.export()).write(self.folder)
             self._count_from_here()
             if prune:
-                journal.prune(min(number_of(path) for path in snapshots_of(self.folder)))
+                journal.prune(min(map(Snapshot.number_in, Snapshot.paths(self.folder))))
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
@@ -293,8 +293,8 @@ class DurableServer:
     def _newest_snapshot(self) -> tuple[Snapshot | None, bool]:
         """The newest one that is sound and of this journal, and whether there was one of entries that are gone."""
         journal, ahead = self._open(), False
-        for path in snapshots_of(self.folder):
-            snapshot = read_snapshot(path)
+        for path in Snapshot.paths(self.folder):
+            snapshot = Snapshot.read(path)
             if snapshot is not None and snapshot.check == journal.check_before(snapshot.number):
                 return snapshot, ahead
             ahead = ahead or (snapshot is not None and snapshot.number > journal.end)

@@ -24,17 +24,13 @@ from crescendo.storage.journal.segment_file import SegmentFile
 from crescendo.storage.journal.segments import (
     HEAD,
     LONGEST,
+    MAGIC,
     OPENING,
     Record,
     Scan,
+    Segments,
     check_of,
-    first_of,
-    head,
-    opening,
-    read_records,
-    segment_path,
-    segments_of,
-    unmade_of,
+    sealed,
 )
 
 SEGMENT_BYTES = 256 << 20
@@ -46,7 +42,7 @@ class JournalFailed(CrescendoError):
     """A write or sync failed, so what is on disk is not known: end the process; the next one reads what is there."""
 
 
-class Cut(NamedTuple):
+class _Cut(NamedTuple):
     """What was cut off a torn tail: from which record on, and how many bytes."""
 
     number: int
@@ -57,13 +53,13 @@ class Journal:
     """The journal in ``folder``; begun if there is none. One process at a time: the caller locks the folder."""
 
     def __init__(self, folder: Path, segment_bytes: int = SEGMENT_BYTES) -> None:
-        self.folder, self._segment_bytes = folder, segment_bytes
+        self.folder, self._segment_bytes, self._segments = folder, segment_bytes, Segments(folder)
         self.end = 0  # how many records there are
         self.check = 0  # checksum of the last record
         self.written = 0  # bytes, since it was opened
         self._marker = b""
         self._file: SegmentFile | None = None
-        self.cut: Cut | None = None
+        self.cut: _Cut | None = None
         try:
             self._open_last()
         except BaseException:
@@ -74,7 +70,7 @@ class Journal:
 
     def read(self, start: int = 0) -> Iterator[Record]:
         """The records on disk from number ``start`` on, one at a time; `JournalDamaged` where they do not add up."""
-        for record in read_records(self.folder, start):
+        for record in self._segments.records(start):
             if record.number >= self.end:
                 return
             yield record
@@ -83,7 +79,7 @@ class Journal:
         """The checksum of the record before ``number``, if a segment begins there or it is the end; else None."""
         if number == self.end:
             return self.check
-        path = segment_path(self.folder, number)
+        path = self._segments.path(number)
         if not path.exists():
             return None
         with path.open("rb") as file:
@@ -119,9 +115,8 @@ class Journal:
 
     def prune(self, number: int) -> None:
         """Remove the segments that only have records before ``number``. What they had cannot be replayed any more."""
-        segments = segments_of(self.folder)
-        for segment, following in itertools.pairwise(segments):
-            if first_of(following) <= number:
+        for segment, following in itertools.pairwise(self._segments.paths()):
+            if Segments.first_in(following) <= number:
                 segment.unlink()
         sync_folder(self.folder)
 
@@ -142,7 +137,7 @@ class Journal:
     def _pieces(self, batch: Batch, lengths: Sequence[int]) -> Iterator[bytes | memoryview]:
         """The bytes of records; each says how many were synced before it was written."""
         for number, ((kind, body), length) in enumerate(zip(batch, lengths, strict=True), self.end):
-            first = head(self._marker, length, kind, number, self.end, check_of(body), self.check)
+            first = sealed(HEAD, self._marker, length, kind, number, self.end, check_of(body), self.check)
             self.check = int.from_bytes(first[-4:], "little")
             yield first
             yield from body
@@ -160,15 +155,15 @@ class Journal:
     def _begin(self, number: int, check: int) -> None:
         """Make the segment that begins with record ``number``, and be sure that it is there."""
         self._marker = os.urandom(8)
-        self._file = SegmentFile(segment_path(self.folder, number), 0, make=True)
-        self._file.append([opening(self._marker, number, check)], OPENING.size)
+        self._file = SegmentFile(self._segments.path(number), 0, make=True)
+        self._file.append([sealed(OPENING, MAGIC, self._marker, number, check)], OPENING.size)
         self._file.sync()
         sync_folder(self.folder)
         self.check = check
 
     def _open_last(self) -> None:
-        segments = segments_of(self.folder)
-        for unmade in unmade_of(self.folder):
+        segments = self._segments.paths()
+        for unmade in self._segments.unmade():
             unmade.unlink()
         if not segments:
             self._begin(0, 0)
@@ -181,7 +176,7 @@ class Journal:
                 pass
             if scan.torn:
                 scan.check_torn()
-                self.cut = Cut(scan.number, scan.size - scan.at)
+                self.cut = _Cut(scan.number, scan.size - scan.at)
         self._marker, self.end, self.check = scan.marker, scan.number, scan.check
         self._file = SegmentFile(last, scan.at)
         if self.cut is not None:

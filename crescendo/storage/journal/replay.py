@@ -9,13 +9,13 @@ import numpy as np
 from crescendo.core.arrays import Floats
 from crescendo.errors import DataError
 from crescendo.storage.journal.journal_entries import Opened, Received, Summed, delta_of, from_bytes
-from crescendo.storage.journal.segments import read_records
+from crescendo.storage.journal.segments import Segments
 
 
 def replay(folder: str | Path) -> Floats:
     """The model that the journal adds up to, from its first entry on, in its order; the folder may be in use."""
     model: Floats | None = None
-    for record in read_records(Path(folder)):
+    for record in Segments(Path(folder)).records():
         entry = from_bytes(record.kind, record.body)
         if isinstance(entry, Opened):
             model = np.array(entry.model, dtype=np.float64)

@@ -40,15 +40,9 @@ class Record(NamedTuple):
     check: int
 
 
-def opening(marker: bytes, number: int, check: int) -> bytes:
-    """The first bytes of a segment."""
-    data = OPENING.pack(MAGIC, marker, number, check, 0)[:-4]
-    return data + zlib.crc32(data).to_bytes(4, "little")
-
-
-def head(marker: bytes, length: int, kind: int, number: int, synced: int, body: int, before: int) -> bytes:
-    """The bytes of a record before its body; the last four are its checksum."""
-    data = HEAD.pack(marker, length, kind, number, synced, body, before, 0)[:-4]
+def sealed(layout: struct.Struct, *fields: bytes | int) -> bytes:
+    """The bytes of an `OPENING` or a `HEAD` with these fields; the last four are their checksum."""
+    data = layout.pack(*fields, 0)[:-4]
     return data + zlib.crc32(data).to_bytes(4, "little")
 
 
@@ -60,50 +54,54 @@ def check_of(body: Iterable[bytes | memoryview]) -> int:
     return found.intdigest()
 
 
-def segments_of(folder: Path) -> list[Path]:
-    """The segments in ``folder``, oldest first, without one whose making was cut short."""
-    unmade = unmade_of(folder)
-    return [path for path in _named(folder) if path not in unmade]
+class Segments:
+    """The segments in ``folder``: files that are named by the number of their first record."""
 
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
 
-def unmade_of(folder: Path) -> list[Path]:
-    """The last segment, if its making was cut short: nothing was ever in it."""
-    last = _named(folder)[-1:]
-    return [
-        path for path in last if path.stat().st_size <= OPENING.size and not _holds(path.read_bytes(), OPENING.size)
-    ]
+    def path(self, number: int) -> Path:
+        """The file of the segment that begins with record ``number``."""
+        return self.folder / f"journal-{number:020d}"
 
+    @staticmethod
+    def first_in(path: Path) -> int:
+        """The number of the first record in a segment's file."""
+        return int(path.name.removeprefix("journal-"))
 
-def _named(folder: Path) -> list[Path]:
-    return sorted(folder.glob("journal-" + "[0-9]" * 20))
+    def paths(self) -> list[Path]:
+        """The files, oldest first, without one whose making was cut short."""
+        unmade = self.unmade()
+        return [path for path in self._named() if path not in unmade]
 
+    def unmade(self) -> list[Path]:
+        """The last file, if its making was cut short: nothing was ever in it."""
+        return [path for path in self._named()[-1:] if not _is_made(path)]
 
-def first_of(segment: Path) -> int:
-    """The number of a segment's first record."""
-    return int(segment.name.removeprefix("journal-"))
+    def _named(self) -> list[Path]:
+        return sorted(self.folder.glob("journal-" + "[0-9]" * 20))
 
-
-def read_records(folder: Path, start: int = 0) -> Iterator[Record]:
-    """All whole records from number ``start`` on, up to a torn tail; `JournalDamaged` where they do not add up before it."""
-    segments = segments_of(folder)
-    while len(segments) > 1 and first_of(segments[1]) <= start:
-        segments.pop(0)
-    if not segments or first_of(segments[0]) > start:
-        raise JournalDamaged(f"the journal in {folder} has no record {start}; put the missing segment back")
-    before: Scan | None = None
-    for segment in segments:
-        with segment.open("rb") as file:
-            scan = Scan(segment, file)
-            if before is not None and (scan.number, scan.check) != (before.number, before.check):
-                raise _damaged(segment, "does not follow on the one before it")
-            for record in scan.records():
-                if record.number >= start:
-                    yield record
-            if scan.torn:
-                if segment != segments[-1]:
-                    raise _damaged(segment, f"is damaged at record {scan.number}")
-                scan.check_torn()
-            before = scan
+    def records(self, start: int = 0) -> Iterator[Record]:
+        """All whole records from number ``start`` on, up to a torn tail; `JournalDamaged` where they do not add up before it."""
+        segments = self.paths()
+        while len(segments) > 1 and self.first_in(segments[1]) <= start:
+            segments.pop(0)
+        if not segments or self.first_in(segments[0]) > start:
+            raise JournalDamaged(f"the journal in {self.folder} has no record {start}; put the missing segment back")
+        before: Scan | None = None
+        for segment in segments:
+            with segment.open("rb") as file:
+                scan = Scan(segment, file)
+                if before is not None and (scan.number, scan.check) != (before.number, before.check):
+                    raise _damaged(segment, "does not follow on the one before it")
+                for record in scan.records():
+                    if record.number >= start:
+                        yield record
+                if scan.torn:
+                    if segment != segments[-1]:
+                        raise _damaged(segment, f"is damaged at record {scan.number}")
+                    scan.check_torn()
+                before = scan
 
 
 class Scan:
@@ -123,7 +121,7 @@ class Scan:
         self.number: int
         self.check: int
         _, self.marker, self.number, self.check, _ = OPENING.unpack(opening)
-        if self.number != first_of(path):
+        if self.number != Segments.first_in(path):
             raise _damaged(path, f"begins with record {self.number}, which is not what its name says")
         self.at = OPENING.size
 
@@ -187,8 +185,8 @@ def _left(file: BinaryIO) -> int:
     return os.fstat(file.fileno()).st_size - file.tell()
 
 
-def segment_path(folder: Path, number: int) -> Path:
-    return folder / f"journal-{number:020d}"
+def _is_made(path: Path) -> bool:
+    return path.stat().st_size > OPENING.size or _holds(path.read_bytes(), OPENING.size)
 
 
 def _damaged(path: Path, what: str) -> JournalDamaged:

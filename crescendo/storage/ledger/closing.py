@@ -14,7 +14,7 @@ from crescendo.storage.ledger.open_ledger import open_ledger
 
 
 @dataclass(frozen=True)
-class Closed:
+class _Closed:
     """A federation that can never be charged again, and the ledger before and after."""
 
     federation: str
@@ -44,7 +44,7 @@ class Closed:
         return float("inf") if epsilon is None else float(epsilon)
 
 
-def close_federation(path: Path, federation: str, price: Price = tight) -> Closed:
+def close_federation(path: Path, federation: str, price: Price = tight) -> _Closed:
     """Close a federation in the ledger at ``path``, or UsageError for one that is not open."""
     price = functools.cache(price)
     with open_ledger(path) as ledger:
@@ -58,4 +58,4 @@ def close_federation(path: Path, federation: str, price: Price = tight) -> Close
         if one["closed"]:
             raise UsageError(f"federation {federation!r} was closed before; what could be returned was")
         ledger.close_federation(federation, withdrawn=True)
-        return Closed(federation, one["charged"], one["rounds"], before, ledger.summary(price))
+        return _Closed(federation, one["charged"], one["rounds"], before, ledger.summary(price))

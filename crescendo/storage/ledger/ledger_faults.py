@@ -10,9 +10,14 @@ from pathlib import Path
 from crescendo.errors import DataError, UsageError
 
 
-def damaged(path: Path, what: str) -> DataError:
-    """The sentence for a file that cannot be trusted any more."""
-    return DataError(f"the ledger {path} is damaged: {what}; put a sound copy back, as what was spent cannot be known")
+class LedgerDamaged(DataError):
+    """A ledger's file cannot be trusted any more; ``pages`` says that SQLite found pages that do not fit together."""
+
+    def __init__(self, path: Path, what: str, pages: bool = False) -> None:
+        super().__init__(
+            f"the ledger {path} is damaged: {what}; put a sound copy back, as what was spent cannot be known"
+        )
+        self.pages = pages
 
 
 @contextmanager
@@ -21,18 +26,12 @@ def explained(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        raise explanation(error, path) from error
+        raise _explanation(error, path) from error
     except ValueError as error:  # text that is none: a flipped bit can make it so
-        raise damaged(path, str(error)) from error
+        raise LedgerDamaged(path, str(error)) from error
 
 
-def is_corrupt(error: sqlite3.Error) -> bool:
-    """The file's pages do not fit together."""
-    return (getattr(error, "sqlite_errorcode", 0) & 0xFF) == sqlite3.SQLITE_CORRUPT
-
-
-def explanation(error: sqlite3.Error, path: Path) -> UsageError:
-    """The sentence for what SQLite says."""
+def _explanation(error: sqlite3.Error, path: Path) -> UsageError:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code == sqlite3.SQLITE_NOTADB:
         return DataError(f"{path} is not a ledger, or its first page is damaged; check the path")
@@ -50,4 +49,4 @@ def explanation(error: sqlite3.Error, path: Path) -> UsageError:
         return UsageError(f"the ledger {path} refuses the entry ({error}); open it again to see what it holds")
     if code == sqlite3.SQLITE_IOERR:
         return UsageError(f"the disk of the ledger {path} fails ({error}), so nothing more is sent; check the disk")
-    return damaged(path, str(error))
+    return LedgerDamaged(path, str(error), pages=code == sqlite3.SQLITE_CORRUPT)

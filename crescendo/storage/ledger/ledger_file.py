@@ -27,7 +27,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from crescendo.errors import DataError, UsageError
-from crescendo.storage.ledger.ledger_faults import damaged, explained, explanation, is_corrupt
+from crescendo.storage.journal.journal import sync_folder
+from crescendo.storage.ledger.ledger_faults import LedgerDamaged, explained
 
 APPLICATION = 0x43524C47  # "CRLG", in the header of the file
 VERSION = 1
@@ -112,23 +113,14 @@ class LedgerFile:
 
     def bytes_of(self, seq: int, sha256: str) -> bytes | None:
         """The bytes that belong to an entry, None if they were dropped or are not what they were."""
-        try:
-            row = self._open().execute("select bytes from outbox where seq = ?", (seq,)).fetchone()
-        except sqlite3.DatabaseError as error:
-            if not is_corrupt(error):
-                raise explanation(error, self.path) from error
-            return None
-        data = None if row is None else row[0]
+        rows = self._rows("select bytes from outbox where seq = ?", seq)
+        data = rows[0][0] if rows else None
         return data if isinstance(data, bytes) and hashlib.sha256(data).hexdigest() == sha256 else None
 
     def kept(self) -> set[int]:
         """The entries that have bytes, intact or not."""
-        try:
-            return {int(seq) for (seq,) in self._open().execute("select seq from outbox")}
-        except sqlite3.DatabaseError as error:
-            if not is_corrupt(error):
-                raise explanation(error, self.path) from error
-            return {entry.seq for entry in self.entries}  # each is looked at by itself
+        rows = self._rows("select seq from outbox")
+        return {entry.seq for entry in self.entries} if rows is None else {int(seq) for (seq,) in rows}
 
     def drop(self, seqs: Iterable[int]) -> None:
         """Forget bytes. The entries stay."""
@@ -150,6 +142,16 @@ class LedgerFile:
         if self._db is None:
             raise UsageError(f"the ledger {self.path} is closed, by itself if a write failed; open it again")
         return self._db
+
+    def _rows(self, query: str, *values: int) -> list[Any] | None:
+        """What a query finds; None if the pages that it reads are damaged: then each entry is looked at by itself."""
+        try:
+            with explained(self.path):
+                return self._open().execute(query, values).fetchall()
+        except LedgerDamaged as error:
+            if not error.pages:
+                raise
+            return None
 
     def _unlock(self) -> None:
         lock, self._lock = self._lock, None
@@ -216,9 +218,7 @@ class LedgerFile:
         db.execute("pragma synchronous = full")
         if fresh:
             db.executescript(f"begin immediate; {_SCHEMA} commit;")
-            folder = os.open(self.path.parent, os.O_RDONLY)
-            os.fsync(folder)
-            os.close(folder)
+            sync_folder(self.path.parent)
 
     def _verified(self) -> Iterator[LedgerEntry]:
         last = _START
@@ -226,7 +226,7 @@ class LedgerFile:
         for expected, (seq, kind, body, digest) in enumerate(rows):
             last = _digest(last, expected, str(kind), str(body))
             if seq != expected or digest != last:
-                raise damaged(self.path, f"entry {expected} is not what was written")
+                raise LedgerDamaged(self.path, f"entry {expected} is not what was written")
             yield LedgerEntry(expected, kind, json.loads(body), last)
 
     def _note_head(self) -> None:
@@ -281,4 +281,4 @@ def _check_schema(db: sqlite3.Connection, path: Path) -> None:
     same = db.execute(of_all).fetchall() == sound.execute(of_all).fetchall()
     sound.close()
     if not same:
-        raise damaged(path, "its tables or triggers were altered")
+        raise LedgerDamaged(path, "its tables or triggers were altered")

@@ -34,11 +34,6 @@ from crescendo.storage.ledger.ledger_file import LedgerEntry, LedgerFile
 from crescendo.storage.ledger.offers import Offers
 from crescendo.storage.ledger.outbox import Outbox, Release
 
-
-class BytesGone(UsageError):
-    """The round was charged and its bytes are gone: declare it void, and never compute it again."""
-
-
 _Given = ParamSpec("_Given")
 _Answer = TypeVar("_Answer")
 
@@ -147,7 +142,7 @@ class Ledger:
         """Charge the round and keep its bytes, on disk; then return what may be sent.
 
         That is ``data``, or what was stored if the round was released before. Refused if it is not what was signed off;
-        `BytesGone` if it was released before and its bytes are gone.
+        UsageError if it was released before and its bytes are gone.
         """
         stored = self.released(federation, round)
         if stored is not None:
@@ -178,7 +173,7 @@ class Ledger:
             return None
         data = self._outbox.bytes_of(federation, round)
         if data is None:
-            raise BytesGone(
+            raise UsageError(
                 f"round {round} of federation {federation!r} was released and its bytes are gone; never compute it again"
             )
         return data

@@ -10,10 +10,6 @@ from crescendo.errors import Refused
 DAY = 86_400.0
 
 
-class TooManyOffers(Refused):
-    """More different terms in a day than the policy allows."""
-
-
 class Offers:
     """Terms that were held against a ledger, each with its time.
 
@@ -36,7 +32,7 @@ class Offers:
         if (federation, terms) in recent:
             return False
         if len(recent) >= most:
-            raise TooManyOffers(
+            raise Refused(
                 f"{len(recent)} different terms were offered within 24 hours, and every answer tells a server something about "
                 f"what this ledger has left; come back tomorrow, or raise max_offers in the policy"
             )

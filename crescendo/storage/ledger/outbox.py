@@ -9,16 +9,10 @@ from crescendo.storage.ledger.ledger_file import LedgerFile
 
 
 class Release(NamedTuple):
-    """The bytes of a round, as they were or will be sent."""
+    """The bytes of a charged round, as they were or will be sent. Without any the server is told that the round is void."""
 
     round: int
-    data: bytes
-
-
-class Lost(NamedTuple):
-    """A round that was charged and of which nothing can be sent: the server is told that it is void."""
-
-    round: int
+    data: bytes | None = None
 
 
 class _Place(NamedTuple):

@@ -21,7 +21,7 @@ from crescendo.schedules.sizes import ConstantSizes, CutSizes
 from crescendo.schedules.steps import ConstantSteps
 from crescendo.storage.ledger.ledger_store import Ledger
 from crescendo.storage.ledger.open_ledger import open_ledger
-from crescendo.storage.ledger.outbox import Lost, Release
+from crescendo.storage.ledger.outbox import Release
 from crescendo.worker import Worker
 from tests.federation.agreements import agreement
 from tests.objectives.bare import Bare
@@ -84,8 +84,8 @@ class Working:
         self._thread.join(SOON)
         assert not self._thread.is_alive()
 
-    def _tell(self, release: Release | Lost) -> None:
-        assert isinstance(release, Release)
+    def _tell(self, release: Release) -> None:
+        assert release.data is not None
         with self._wake:
             self.released.append(release)
             self._wake.notify()
@@ -131,9 +131,9 @@ def test_a_release_is_on_disk_before_anybody_is_told(tmp_path: Path) -> None:
         known: list[bytes | None] = []
         one.hear(Broadcast(np.zeros(2), 0, Settled(0)))
 
-        def tell(release: Release | Lost) -> None:
+        def tell(release: Release) -> None:
             known.append(ledger.released("f", release.round))
-            assert isinstance(release, Release) and known[-1] == release.data
+            assert known[-1] == release.data
             if release.round == 1:
                 one.stop()
 

@@ -24,7 +24,7 @@ from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.privacy.mechanisms.norm_limits import NormLimits
 from crescendo.storage.journal.journal_entries import Received, from_bytes
 from crescendo.storage.journal.replay import replay
-from crescendo.storage.journal.segments import read_records
+from crescendo.storage.journal.segments import Segments
 from crescendo.storage.ledger.ledger_file import LedgerFile
 from tests.conformance.cases import PRIVATE, case
 from tests.network.fuzzing import fuzz, fuzz_the_door
@@ -115,7 +115,7 @@ async def attack(port: int, agreed: Agreement, pid: int, rng: random.Random, cou
 def check_after(made: Federation, agreed: Agreement) -> None:
     """The model is what the journal adds up to; of the good clients it has what they charged, of the bad one nothing unsound."""
     assert made.model().tobytes() == replay(made.journal).tobytes()
-    entries = [from_bytes(record.kind, record.body) for record in read_records(made.journal)]
+    entries = [from_bytes(record.kind, record.body) for record in Segments(made.journal).records()]
     received = [entry for entry in entries if isinstance(entry, Received)]
     assert len({(entry.round, entry.client) for entry in received}) == len(received)
     limits = NormLimits(agreed.certificate, agreed.objective.size, agreed.objective.traits.l2)

@@ -21,7 +21,7 @@ from crescendo.network.protocol.vector_parts import Assembly, Part
 from crescendo.network.server import service
 from crescendo.privacy.mechanisms.norm_limits import NormLimits
 from crescendo.storage.journal import journal_entries
-from crescendo.storage.journal.segments import read_records
+from crescendo.storage.journal.segments import Segments
 from tests.network.attacks import (
     LARGE,
     RELAY,
@@ -66,10 +66,13 @@ async def a_repeat_changes_nothing_and_other_bytes_are_an_alarm(folder: Path) ->
         bad = here.client(0)
         old = bad.update(0)
         assert await bad.fire(*old) == []
-        before = len(list(read_records(folder / "journal"))), here.server.service.durable.model.tobytes()
+        before = len(list(Segments(folder / "journal").records())), here.server.service.durable.model.tobytes()
         assert await bad.fire(*old, *old, *old) == []
         assert bad.settled == Settled(1)
-        assert (len(list(read_records(folder / "journal"))), here.server.service.durable.model.tobytes()) == before
+        assert (
+            len(list(Segments(folder / "journal").records())),
+            here.server.service.durable.model.tobytes(),
+        ) == before
         heard = await bad.fire(*bad.update(0, value=2e-4))
         assert "other bytes" in refused(heard)
         await here.finish(0, 1, 2)
