@@ -25,7 +25,7 @@ from crescendo.core.arrays import Vector
 from crescendo.core.vectors import encode
 from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.network.protocol.vector_parts import split
-from crescendo.network.protocol.wire_messages import Hello, UpdatePart, to_server
+from crescendo.network.protocol.wire_messages import TO_SERVER, Hello, UpdatePart
 from crescendo.network.transport.channels import JOIN, LARGEST_MESSAGE, Endpoint, channel_to
 
 ECHO = "/benchmark.Echo/Echo"
@@ -63,7 +63,7 @@ class Sender:
             await self._call.write(b"")
         else:
             hello = Hello(f"client {self._client}", f"{self._client:032x}", self._job.federation, self._job.digest)
-            await self._call.write(to_server(hello).SerializeToString())
+            await self._call.write(TO_SERVER.encode(hello).SerializeToString())
         await self._call.read()
 
     async def send_all(self) -> None:
@@ -110,7 +110,9 @@ def heads_of(job: Job) -> list[list[bytes]]:
     zeros, heads = bytes(4 * job.numbers), list[list[bytes]]()
     for i in range(job.rounds):
         parts = split(i, zeros, "float32")
-        row = [(part, to_server(UpdatePart(job.federation, job.digest, part)).SerializeToString()) for part in parts]
+        row = [
+            (part, TO_SERVER.encode(UpdatePart(job.federation, job.digest, part)).SerializeToString()) for part in parts
+        ]
         heads.append([raw[: -len(part.data)] for part, raw in row])
     return heads
 

@@ -39,17 +39,15 @@ from crescendo.federation.policy import Policy
 from crescendo.network.client.join import join
 from crescendo.network.client.participant import Participant
 from crescendo.network.protocol import wire_pb2 as pb
+from crescendo.network.protocol.encoded_broadcasts import EncodedBroadcast
 from crescendo.network.protocol.wire_messages import (
     SERVICE,
+    TO_CLIENT,
+    TO_SERVER,
     Hello,
     UpdatePart,
     Welcome,
-    broadcast_parts,
-    from_client,
-    to_client,
-    with_yours,
 )
-from crescendo.network.server.encoded_broadcasts import serialize
 from crescendo.network.transport.channels import OPTIONS, Endpoint
 
 BROADCASTS, EVERY, GOAL = 600, 0.02, 0.05
@@ -106,10 +104,10 @@ class Sender:
     done: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def join(self, requests: Any, context: Any) -> None:
-        hello = from_client(await context.read())
+        hello = TO_SERVER.decode(await context.read())
         assert isinstance(hello, Hello)
         agreed = self.agreed
-        await context.write(to_client(Welcome(agreed.text, agreed.federation, 0, 0, 0, Settled(0))))
+        await context.write(TO_CLIENT.encode(Welcome(agreed.text, agreed.federation, 0, 0, 0, Settled(0))))
         if not hello.digest:
             await context.read()
             return
@@ -129,7 +127,7 @@ class Sender:
 
     async def _count_rounds(self, context: Any) -> None:
         while (raw := await context.read()) is not grpc.aio.EOF:
-            message = from_client(raw)
+            message = TO_SERVER.decode(raw)
             if isinstance(message, UpdatePart):
                 self.rounds = max(self.rounds, message.vector.about + 1)
 
@@ -137,12 +135,15 @@ class Sender:
         model = np.zeros(self.agreed.objective.size)
         model[[0, -1]] = len(self.sent) / STEP
         k, yours = self.rounds, Settled(self.rounds)
-        messages = list(broadcast_parts(k, 0, encode(model, self.agreed.wire), self.agreed.wire))
-        messages[0] = with_yours(messages[0], yours)
+        messages = list(EncodedBroadcast(k, 0, encode(model, self.agreed.wire), self.agreed.wire).messages(yours))
         for message in messages[:-1]:
             await context.write(message)
         self.sent.append(time.monotonic_ns())
         await context.write(messages[-1])
+
+
+def _serialized(said: Any) -> bytes:
+    return said if isinstance(said, bytes) else bytes(said.SerializeToString())
 
 
 async def serve(case: Case, folder: Path) -> tuple[Sender, float]:
@@ -150,7 +151,9 @@ async def serve(case: Case, folder: Path) -> tuple[Sender, float]:
     sender = Sender(case.agreed())
     server = grpc.aio.server(options=OPTIONS)
     handler = grpc.stream_stream_rpc_method_handler(
-        sender.join, request_deserializer=pb.ToServer.FromString, response_serializer=serialize
+        sender.join,
+        request_deserializer=pb.ToServer.FromString,
+        response_serializer=_serialized,
     )
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {"Join": handler}),))
     port = server.add_insecure_port("127.0.0.1:0")

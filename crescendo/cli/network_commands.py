@@ -89,9 +89,9 @@ def join(
 ) -> None:
     """Take part in a federation with your own records; stopped or killed, it goes on where it was."""
     with on_the_network():
-        from crescendo.federation.policy import read_policy
+        from crescendo.federation.policy import Policy
 
-        allowed = read_policy(policy)
+        allowed = Policy.read(policy)
 
         from crescendo.cli.addresses import place
         from crescendo.federation.own_records import RecordSource

@@ -20,11 +20,11 @@ from crescendo.core.terms import Terms
 from crescendo.data.records import Records
 from crescendo.errors import ConfigError, CrescendoError, Refused, UsageError
 from crescendo.federation.kind_tables import at
-from crescendo.federation.objective_terms import first_model, names_of, objective_from_terms
+from crescendo.federation.objective_terms import first_model
 from crescendo.federation.peer_text import cleaned
 from crescendo.federation.schedule_terms import RunSchedule
-from crescendo.federation.terms_limits import check_extent, check_values
-from crescendo.federation.terms_tables import Run, TermsTable, table_of
+from crescendo.federation.terms_limits import check_extent
+from crescendo.federation.terms_tables import Run, TermsTable
 from crescendo.objectives.base import Objective, squared_lengths
 from crescendo.privacy.accounting.events import PoissonGaussian
 from crescendo.privacy.mechanisms.certificate import Certificate, certify, usual_delta
@@ -106,8 +106,7 @@ def built(text: str) -> Agreement:
         raw = json.loads(text)
         if canonical(raw) != text:
             raise ValueError("not in canonical form")
-        check_values(raw)
-        return _build(text, table_of(raw))
+        return _build(text, TermsTable.read(raw))
     except RecursionError:
         raise Refused("the terms are nested too deeply to be terms; ask the server's operator") from None
     except ValueError as error:
@@ -168,7 +167,7 @@ def canonical(raw: Any) -> str:
 
 def _build(text: str, asked: TermsTable) -> Agreement:
     private, clients, goal = asked.privacy, asked.clients, asked.objective
-    objective = objective_from_terms(goal)
+    objective = goal.objective()
     schedule = RunSchedule(
         asked.schedule,
         len(clients.names),
@@ -186,7 +185,7 @@ def _build(text: str, asked: TermsTable) -> Agreement:
         features=goal.features,
         classes=None if goal.classes is None else tuple(goal.classes),
     )
-    made = replace(made, text=text, federation=asked.federation, learns=names_of(objective))
+    made = replace(made, text=text, federation=asked.federation, learns=goal.names)
     if private is None:
         return made
     if made.classes is None:

@@ -1,42 +1,39 @@
 """The last model of a federation, as a file in the folder of the server or of a client."""
 
-from __future__ import annotations
-
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from crescendo.errors import UsageError
-from crescendo.federation.agreement import Agreement
 
 
 @dataclass(frozen=True, eq=False)
-class _LastModel:
-    """A last model, and the federation and terms that it is of."""
+class LastModel:
+    """A last model, and the federation and (by their digest) the terms that it is of."""
 
     model: Any
     federation: str
     terms: str
 
+    @classmethod
+    def load(cls, path: Path) -> Self | None:
+        """What `save` wrote, None if there is nothing that can be read."""
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                return cls(file["model"], str(file["federation"]), str(file["terms"]))
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+            return None
 
-def load_model(path: Path) -> _LastModel | None:
-    """What `save_model` wrote, None if there is nothing that can be read."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            return _LastModel(file["model"], str(file["federation"]), str(file["terms"]))
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
-        return None
-
-
-def save_model(path: Path, model: Any, agreement: Agreement) -> None:
-    """The model as an npz, there whole or not at all."""
-    draft = path.with_suffix(".draft")
-    try:
-        with draft.open("wb") as out:
-            np.savez(out, model=np.asarray(model), federation=agreement.federation, terms=agreement.digest)
-        draft.replace(path)
-    except OSError as error:
-        raise UsageError(f"the model cannot be written to {path}: {(error.strerror or str(error)).lower()}") from None
+    def save(self, path: Path) -> None:
+        """Write the model as an npz, there whole or not at all."""
+        draft = path.with_suffix(".draft")
+        try:
+            with draft.open("wb") as out:
+                np.savez(out, model=np.asarray(self.model), federation=self.federation, terms=self.terms)
+            draft.replace(path)
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise UsageError(f"the model cannot be written to {path}: {reason}") from None

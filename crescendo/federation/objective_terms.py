@@ -15,10 +15,10 @@ import numpy as np
 
 from crescendo.core.arrays import Floats
 from crescendo.core.random import Purpose, stream
-from crescendo.data.labels import stated, values_of
+from crescendo.data.labels import values_of
 from crescendo.data.records import Records
 from crescendo.errors import ConfigError, CrescendoError, UsageError
-from crescendo.objectives import Logistic, ModelFile, Objective, OwnModel, Traits
+from crescendo.objectives import ModelFile, Objective, OwnModel, Traits
 
 Raw = dict[str, Any]
 KIND = re.compile(r'[^/\\":]{1,100}\.py:[A-Za-z_]\w{0,99}')
@@ -51,25 +51,6 @@ class Described:
         raise UsageError(f"{self.kind} is only described here; a copy of its file is needed to begin with it")
 
     initial = gradient = evaluate = stepper = _missing
-
-
-def objective_from_terms(table: Any) -> Logistic | Described:
-    """The objective of terms, from its table; ValueError or ConfigError for classes that are none."""
-    classes, dtype = table.classes, np.dtype(table.dtype)
-    if classes is not None and stated(classes) != tuple(classes):
-        raise ValueError("classes are a list of labels in rising order")
-    if table.kind != "logistic":
-        return Described(
-            table.kind, table.sha256, table.features, table.options, table.size, table.l2, dtype, table.start
-        )
-    if classes is not None and len(classes) != 2:
-        raise ValueError(f"logistic regression tells two classes apart, not {len(classes)}")
-    return Logistic(table.features, l2=table.l2, intercept=table.intercept, dtype=dtype)
-
-
-def names_of(objective: Logistic | Described) -> tuple[str, ...]:
-    """What a policy may call it."""
-    return (objective.kind, objective.sha256) if isinstance(objective, Described) else ("logistic",)
 
 
 def first_model(objective: Objective, seed: int) -> Floats:

@@ -19,6 +19,31 @@ from crescendo.logs import Log
 from crescendo.privacy.mechanisms.admission import admitted, enough_declared, most_records
 
 
+@dataclass(frozen=True, eq=False)
+class Own:
+    """A client's records that are worked on, and how many others there were: for the client's own eyes."""
+
+    records: Records
+    unreadable: int = 0  # lines that are no record at all
+    other_label: int = 0  # whose label is none of the agreed classes
+    not_finite: int = 0  # that have a feature which is no finite number
+
+    @property
+    def left_out(self) -> int:
+        return self.unreadable + self.other_label + self.not_finite
+
+    def tell(self, source: RecordSource, log: Log) -> None:
+        """Counts only, in the client's own log; nothing of this is sent to anybody."""
+        used, why = len(self.records), {"unreadable": self.unreadable, "other_label": self.other_label}
+        log("records", used=used, left_out=self.left_out, **why, not_finite=self.not_finite)
+        if self.left_out > used:
+            log(
+                "most_left_out",
+                says=f"{self.left_out} of {used + self.left_out} records are left out; make sure that {source.name} is the file "
+                f"that was meant and {source.label_words} the label that was agreed on",
+            )
+
+
 @dataclass(frozen=True)
 class RecordSource:
     """Where a client's records are. ``part`` is for trials: the part that a simulation would give to this client."""
@@ -67,119 +92,88 @@ class RecordSource:
             return f"the column '{self.label}'"
         return "what is read as their label" if columns_of(self.name, self.folder) is None else "the last column"
 
+    def read(self, agreed: Agreement, me: int) -> Own:
+        """The records that client ``me`` works on: of the agreed classes, and under privacy shortened to the norm bound.
 
-@dataclass(frozen=True, eq=False)
-class Own:
-    """A client's records that are worked on, and how many others there were: for the client's own eyes."""
+        `join` calls this before it signs, so that a file of another shape costs nothing. DataError, never `Refused`: what it
+        says is for the client's own log, and never sent. Under privacy the shape of a file (that it is a table, and how many
+        columns it has) and how many binary digits the number of its records has are all that can refuse it. A record that does
+        not fit is left out by a rule on that record alone, and a client that has none left goes on without.
+        """
+        try:
+            return self._read(agreed, me) if agreed.certificate is None else self._read_private(agreed, me)
+        except CrescendoError as error:
+            raise DataError(str(error)) from error
 
-    records: Records
-    unreadable: int = 0  # lines that are no record at all
-    other_label: int = 0  # whose label is none of the agreed classes
-    not_finite: int = 0  # that have a feature which is no finite number
-
-    @property
-    def left_out(self) -> int:
-        return self.unreadable + self.other_label + self.not_finite
-
-    def tell(self, source: RecordSource, log: Log) -> None:
-        """Counts only, in the client's own log; nothing of this is sent to anybody."""
-        used, why = len(self.records), {"unreadable": self.unreadable, "other_label": self.other_label}
-        log("records", used=used, left_out=self.left_out, **why, not_finite=self.not_finite)
-        if self.left_out > used:
-            log(
-                "most_left_out",
-                says=f"{self.left_out} of {used + self.left_out} records are left out; make sure that {source.name} is the file "
-                f"that was meant and {source.label_words} the label that was agreed on",
-            )
-
-
-class Unfit(DataError):
-    """The records are not what the terms are about. What it says is for the client's own log, and never sent."""
-
-
-def own_records(source: RecordSource, agreed: Agreement, me: int) -> Own:
-    """The records that client ``me`` works on: of the agreed classes, and under privacy shortened to the norm bound.
-
-    `join` calls this before it signs, so that a file of another shape costs nothing. Under privacy the shape of a file (that it
-    is a table, and how many columns it has) and how many binary digits the number of its records has are all that can refuse
-    it. A record that does not fit is left out by a rule on that record alone, and a client that has none left goes on without.
-    """
-    try:
-        return _records(source, agreed, me) if agreed.certificate is None else _private_records(source, agreed, me)
-    except CrescendoError as error:
-        raise Unfit(str(error)) from error
-
-
-def _private_records(source: RecordSource, agreed: Agreement, me: int) -> Own:
-    assert agreed.certificate is not None and agreed.classes is not None, "private terms name their classes"
-    path, declared = file_of(source.name, source.folder), agreed.certificate.records[me]
-    if path is None:
-        found = _part(source, agreed, me)
-        total = len(found.records)
-    else:
-        if source.part is not None:
-            raise UsageError(
-                f"--part is for trials on the sets of `crescendo data list`; in a private federation {source.name} must be this "
-                f"client's own records and no more, so leave --part out"
-            )
-        raw = readers.path(path, source.label, None, _width(path, agreed), leave_out=True, test=False)
-        judged = sound(raw, agreed.classes)
-        found = Own(judged.records, judged.unreadable, judged.other_label, judged.not_finite)
-        total = len(raw) + raw.unreadable
-    _check_features(found.records, source, agreed)
-    if total > most_records(declared):
-        raise DataError(
-            f"{source.name} has {total} records, and terms that declare {declared} for this client are about "
-            f"{most_records(declared)} at most; ask the server's operator to declare {enough_declared(total)} or more"
-        )
-    intercept = agreed.objective.traits.intercept
-    shortened, fits = admitted(found.records, agreed.certificate.norm_bound, intercept, values_of(len(agreed.classes)))
-    return replace(found, records=shortened.take(np.flatnonzero(fits)))
-
-
-def _records(source: RecordSource, agreed: Agreement, me: int) -> Own:
-    """Without privacy: a file that has a fault is refused with its line."""
-    path = file_of(source.name, source.folder)
-    if path is None or agreed.classes is None or source.part is not None:
-        found = _part(source, agreed, me)
-    else:  # labels are read by the agreed classes: one client may well have records of one class only
-        raw = readers.path(path, source.label, None, _width(path, agreed), test=False)
-        judged = sound(raw, agreed.classes)
-        if not len(judged.records):
+    def _read_private(self, agreed: Agreement, me: int) -> Own:
+        assert agreed.certificate is not None and agreed.classes is not None, "private terms name their classes"
+        path, declared = file_of(self.name, self.folder), agreed.certificate.records[me]
+        if path is None:
+            found = self._part(agreed, me)
+            total = len(found.records)
+        else:
+            if self.part is not None:
+                raise UsageError(
+                    f"--part is for trials on the sets of `crescendo data list`; in a private federation {self.name} must be "
+                    f"this client's own records and no more, so leave --part out"
+                )
+            raw = readers.path(path, self.label, None, _width(path, agreed), leave_out=True, test=False)
+            judged = sound(raw, agreed.classes)
+            found = Own(judged.records, judged.unreadable, judged.other_label, judged.not_finite)
+            total = len(raw) + raw.unreadable
+        self._check_features(found.records, agreed)
+        if total > most_records(declared):
             raise DataError(
-                f"none of the {len(raw)} records of {source.name} has one of the agreed classes "
-                f"{', '.join(map(str, agreed.classes))}; make sure that {source.label_words} is the label that was agreed on"
+                f"{self.name} has {total} records, and terms that declare {declared} for this client are about "
+                f"{most_records(declared)} at most; ask the server's operator to declare {enough_declared(total)} or more"
             )
-        found = Own(judged.records, other_label=judged.other_label)
-    _check_features(found.records, source, agreed)
-    return found
+        intercept = agreed.objective.traits.intercept
+        shortened, fits = admitted(
+            found.records, agreed.certificate.norm_bound, intercept, values_of(len(agreed.classes))
+        )
+        return replace(found, records=shortened.take(np.flatnonzero(fits)))
+
+    def _read(self, agreed: Agreement, me: int) -> Own:
+        """Without privacy: a file that has a fault is refused with its line."""
+        path = file_of(self.name, self.folder)
+        if path is None or agreed.classes is None or self.part is not None:
+            found = self._part(agreed, me)
+        else:  # labels are read by the agreed classes: one client may well have records of one class only
+            raw = readers.path(path, self.label, None, _width(path, agreed), test=False)
+            judged = sound(raw, agreed.classes)
+            if not len(judged.records):
+                raise DataError(
+                    f"none of the {len(raw)} records of {self.name} has one of the agreed classes "
+                    f"{', '.join(map(str, agreed.classes))}; make sure that {self.label_words} is the label that was agreed on"
+                )
+            found = Own(judged.records, other_label=judged.other_label)
+        self._check_features(found.records, agreed)
+        return found
+
+    def _check_features(self, records: Records, agreed: Agreement) -> None:
+        if records.features != agreed.features:
+            raise DataError(
+                f"{self.name} has {records.features} features and the terms say {agreed.features}; use the agreed ones"
+            )
+
+    def _part(self, agreed: Agreement, me: int) -> Own:
+        """A source by its name, or, for trials, a part of the records that have one of the agreed classes."""
+        by = self.part or ""
+        dataset = load(
+            self.name,
+            folder=self.folder,
+            test=self.test,
+            seed=agreed.seed,
+            classes=agreed.classes,
+            label=self.label,
+            column=by.removeprefix("column:") if by.startswith("column:") else None,
+            private=agreed.certificate is not None,
+        )
+        if self.part is None:
+            return Own(dataset.train, other_label=dataset.left_out)
+        return Own(dataset.train.take(split(dataset, len(agreed.names), self.part, seed=agreed.seed)[me]))
 
 
 def _width(path: Path, agreed: Agreement) -> int | None:
     """What a reader has to be told; files of other kinds say themselves how wide they are."""
     return agreed.features if readers.kind_of(path) == "libsvm" else None
-
-
-def _check_features(records: Records, source: RecordSource, agreed: Agreement) -> None:
-    if records.features != agreed.features:
-        raise DataError(
-            f"{source.name} has {records.features} features and the terms say {agreed.features}; use the agreed ones"
-        )
-
-
-def _part(source: RecordSource, agreed: Agreement, me: int) -> Own:
-    """A source by its name, or, for trials, a part of the records that have one of the agreed classes."""
-    by = source.part or ""
-    dataset = load(
-        source.name,
-        folder=source.folder,
-        test=source.test,
-        seed=agreed.seed,
-        classes=agreed.classes,
-        label=source.label,
-        column=by.removeprefix("column:") if by.startswith("column:") else None,
-        private=agreed.certificate is not None,
-    )
-    if source.part is None:
-        return Own(dataset.train, other_label=dataset.left_out)
-    return Own(dataset.train.take(split(dataset, len(agreed.names), source.part, seed=agreed.seed)[me]))

@@ -70,6 +70,19 @@ class Policy(Section):
             )
         return self
 
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """The policy of a file, or ConfigError in one sentence."""
+        raw = read_toml(path, "policy file", "it says what this client allows, and `crescendo join --help` shows one")
+        try:
+            policy = cls.model_validate(raw)
+        except ValidationError as error:
+            raise ConfigError(f"the policy {path} is wrong: {explain(error, raw, cls, 'a policy has')}") from None
+        if policy.ledger is None:
+            return policy
+        beside = path.resolve().parent / Path(policy.ledger).expanduser()  # from wherever it is used, the same budget
+        return policy.model_copy(update={"ledger": str(beside)})
+
     def budget(self) -> Budget:
         """The data set's budget. Without privacy nothing is protected, and the ledger says so."""
         if self.epsilon is None or self.delta is None:
@@ -108,19 +121,6 @@ class Policy(Section):
         shown = "none" if certificate is None else hashlib.sha256(certificate).hexdigest()
         if shown != self.server.lower().replace(":", ""):
             raise _refused(f"a server whose certificate has the SHA-256 {shown}", f"server = {self.server}")
-
-
-def read_policy(path: Path) -> Policy:
-    """The policy of a file, or ConfigError in one sentence."""
-    raw = read_toml(path, "policy file", "it says what this client allows, and `crescendo join --help` shows one")
-    try:
-        policy = Policy.model_validate(raw)
-    except ValidationError as error:
-        raise ConfigError(f"the policy {path} is wrong: {explain(error, raw, Policy, 'a policy has')}") from None
-    if policy.ledger is None:
-        return policy
-    beside = path.resolve().parent / Path(policy.ledger).expanduser()  # from wherever it is used, the same budget
-    return policy.model_copy(update={"ledger": str(beside)})
 
 
 def _refused(asked: str, allowed: str) -> Refused:

@@ -40,9 +40,9 @@ def check_values(raw: Any) -> None:
 
 
 def _without_options(raw: Any) -> Any:
-    """Options are read by the model's own code only."""
+    """Options, if they are a table, are read by the model's own code only."""
     goal = raw.get("objective") if isinstance(raw, dict) else None
-    if not isinstance(goal, dict):
+    if not isinstance(goal, dict) or not isinstance(goal.get("options"), dict):
         return raw
     return {**raw, "objective": {name: value for name, value in goal.items() if name != "options"}}
 

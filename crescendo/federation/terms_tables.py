@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
+import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
+from crescendo.data.labels import stated
 from crescendo.data.records import Label
-from crescendo.federation.objective_terms import KIND, MOST_OWN_FEATURES
+from crescendo.federation.objective_terms import KIND, MOST_OWN_FEATURES, Described
 from crescendo.federation.schedule_terms import Schedule
+from crescendo.federation.terms_limits import check_values
+from crescendo.objectives import Logistic
 from crescendo.tables import FLAG, NOT_NEGATIVE, NUMBER, POSITIVE, Section, as_tuple, explain, key, one_of
 
 LONGEST_NAME = 128  # letters
@@ -104,6 +108,11 @@ class _ClientsTable(Section):
         return self
 
 
+def _check_classes(classes: list[Label] | None) -> None:
+    if classes is not None and stated(classes) != tuple(classes):
+        raise ValueError("classes are a list of labels in rising order")
+
+
 class _LogisticTable(Section):
     kind: Literal["logistic"]
     features: int = key(..., f"a whole number from 1 to {MOST_FEATURES}", "", ge=1, le=MOST_FEATURES)
@@ -111,6 +120,18 @@ class _LogisticTable(Section):
     intercept: bool = key(..., FLAG, "")
     dtype: Literal["float64", "float32"] = key(..., _DTYPE, "")
     classes: list[Label] | None = key(..., _LABELS, "")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What a policy may call the objective."""
+        return (self.kind,)
+
+    def objective(self) -> Logistic:
+        """The objective of these terms; ValueError or ConfigError for classes that are none."""
+        _check_classes(self.classes)
+        if self.classes is not None and len(self.classes) != 2:
+            raise ValueError(f"logistic regression tells two classes apart, not {len(self.classes)}")
+        return Logistic(self.features, l2=self.l2, intercept=self.intercept, dtype=np.dtype(self.dtype))
 
 
 class _OwnTable(Section):
@@ -124,6 +145,16 @@ class _OwnTable(Section):
     classes: list[Label] = key(..., _LABELS, "")
     start: float = key(..., NUMBER, "")
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.kind, self.sha256
+
+    def objective(self) -> Described:
+        _check_classes(self.classes)
+        return Described(
+            self.kind, self.sha256, self.features, self.options, self.size, self.l2, np.dtype(self.dtype), self.start
+        )
+
 
 class TermsTable(Section):
     """A whole text of terms."""
@@ -134,6 +165,17 @@ class TermsTable(Section):
     objective: _LogisticTable | _OwnTable
     schedule: Schedule
     privacy: Privacy | None
+
+    @staticmethod
+    def read(raw: Any) -> TermsTable:
+        """The terms that plain data say; ValueError, in a sentence, for what is none."""
+        check_values(raw)
+        goal = raw.get("objective") if isinstance(raw, dict) else None
+        whole = _Logistic if isinstance(goal, dict) and goal.get("kind") == "logistic" else _Own
+        try:
+            return whole.model_validate(raw)
+        except ValidationError as error:
+            raise ValueError(explain(error, raw, whole, "terms have")) from None
 
     @model_validator(mode="after")
     def _private_to_the_end(self) -> Self:
@@ -157,13 +199,3 @@ class _Logistic(TermsTable):
 
 class _Own(TermsTable):
     objective: _OwnTable
-
-
-def table_of(raw: Any) -> TermsTable:
-    """The terms that plain data say; ValueError, in a sentence, for what is none."""
-    goal = raw.get("objective") if isinstance(raw, dict) else None
-    whole = _Logistic if isinstance(goal, dict) and goal.get("kind") == "logistic" else _Own
-    try:
-        return whole.model_validate(raw)
-    except ValidationError as error:
-        raise ValueError(explain(error, raw, whole, "terms have")) from None

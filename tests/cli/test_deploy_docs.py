@@ -18,8 +18,8 @@ from crescendo.config.loading import read, read_served
 from crescendo.config.to_terms import terms_text
 from crescendo.data import Records
 from crescendo.federation.agreement import build_terms
-from crescendo.federation.last_model import save_model
-from crescendo.federation.policy import Policy, read_policy
+from crescendo.federation.last_model import LastModel
+from crescendo.federation.policy import Policy
 from tests.cli.test_serve import ONE
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "deploy.md").read_text()
@@ -77,7 +77,7 @@ def test_the_policy_in_the_page_allows_the_run_file_in_the_page(tmp_path: Path) 
     run_text, policy_text = (next(text for text in TOML if mark in text) for mark in ("[serve]", "max_epsilon"))
     file = tmp_path / "policy.toml"
     file.write_text(policy_text)
-    policy, run = read_policy(file), tomllib.loads(run_text)
+    policy, run = Policy.read(file), tomllib.loads(run_text)
     assert isinstance(policy, Policy)
     assert policy.federations == (run["serve"]["federation"],)
     assert run["privacy"]["mechanism"] in policy.mechanisms
@@ -94,7 +94,7 @@ def test_the_model_is_used_as_the_page_says(
     rng, file = np.random.default_rng(5), tmp_path / "served" / "model.npz"
     model, x = rng.normal(size=5), rng.normal(size=(20, 4))
     file.parent.mkdir()
-    save_model(file, model, agreed)
+    LastModel(model, agreed.federation, agreed.digest).save(file)
     np.savetxt(tmp_path / "new.csv", x, delimiter=",", header="a,b,c,d", comments="")
     monkeypatch.chdir(tmp_path)
     found: dict[str, Any] = {}

@@ -196,14 +196,14 @@ def test_join_checks_its_own_words_before_it_asks_anybody(changed: dict[str, str
 
 def test_the_policy_in_the_help_is_one_and_a_missing_file_leads_there() -> None:
     from crescendo.cli.network_commands import POLICY
-    from crescendo.federation.policy import read_policy
+    from crescendo.federation.policy import Policy
 
     words = ("join", "127.0.0.1:1", "--data", "mine.csv", "--as", "alice", "--state", "mine", "--policy", "none.toml")
     assert "`crescendo join --help` shows one" in refused(*words)
     shown = CliRunner().invoke(app, ["join", "--help"]).stdout
     assert all(line in shown for line in POLICY.splitlines()), "the help has it line by line"
     Path("shown.toml").write_text(POLICY)
-    assert read_policy(Path("shown.toml")).mechanisms == ("minibatch",)
+    assert Policy.read(Path("shown.toml")).mechanisms == ("minibatch",)
 
 
 # -- the client's own guard

@@ -20,7 +20,7 @@ from crescendo.errors import CrescendoError, DataError, Refused
 from crescendo.federation.policy import Policy
 from crescendo.network.aggregator.node import Node
 from crescendo.network.client.join import CANNOT
-from crescendo.network.protocol.wire_messages import Goodbye, Refusal, from_client, from_server, to_client, to_server
+from crescendo.network.protocol.wire_messages import TO_CLIENT, TO_SERVER, Goodbye, Refusal
 from crescendo.network.transport.channels import Endpoint
 from crescendo.privacy.accounting.accountant import account
 from crescendo.privacy.accounting.budget import Budget
@@ -258,7 +258,10 @@ async def aggregator(on: LiveServer) -> AsyncIterator[int]:
 
 @pytest.mark.parametrize("evil", ["a\x1b[2Jb", "a\nb: finished", "a\x9b31mb", "a‮b", "a\x07b"])
 def test_what_a_peer_writes_steers_no_terminal(evil: str) -> None:
-    refusal, goodbye = from_server(to_client(Refusal(evil))), from_client(to_server(Goodbye(evil)))
+    refusal, goodbye = (
+        TO_CLIENT.decode(TO_CLIENT.encode(Refusal(evil))),
+        TO_SERVER.decode(TO_SERVER.encode(Goodbye(evil))),
+    )
     assert isinstance(refusal, Refusal) and isinstance(goodbye, Goodbye)
     assert refusal.reason.isprintable() and goodbye.reason.isprintable() and refusal.reason[0] == "a"
     assert replace(refusal, reason="") == Refusal("")

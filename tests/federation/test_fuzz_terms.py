@@ -52,6 +52,7 @@ FOUND: dict[str, tuple[tuple[str, ...], Any]] = {
     "a key of a megabyte": (("schedule", "x" * 1_000_000), 1),
     "a key that steers a terminal": (("privacy", "\x1b[2J"), 1),
     "a section too many": (("extra",), {}),
+    "options that turn what is read around": (("objective", "options"), "\u202e"),
     "noise without a number": (("privacy", "sigma"), None),
     "noise of no rounds": (("privacy", "sigma"), []),
 }

@@ -13,7 +13,7 @@ from crescendo.config.loading import read
 from crescendo.config.to_terms import terms_text
 from crescendo.errors import DataError, UsageError
 from crescendo.federation.agreement import Agreement, build_terms
-from crescendo.federation.own_records import Own, RecordSource, own_records
+from crescendo.federation.own_records import Own, RecordSource
 from crescendo.federation.policy import Policy
 from crescendo.network.client.join import join
 from crescendo.network.transport.channels import Endpoint
@@ -46,14 +46,14 @@ def told(own: Own, source: RecordSource) -> list[dict[str, Any]]:
 
 def test_the_label_that_was_agreed_on_leaves_nothing_out(tmp_path: Path) -> None:
     source = RecordSource(str(table(tmp_path)), label="late")
-    assert told(own_records(source, agreed(), 0), source) == [
+    assert told(source.read(agreed(), 0), source) == [
         {"event": "records", "used": 12, "left_out": 0, "unreadable": 0, "other_label": 0, "not_finite": 0}
     ]
 
 
 def test_a_wrong_label_column_that_drops_most_records_is_warned_of(tmp_path: Path) -> None:
     source = RecordSource(str(table(tmp_path)), label="hour")
-    counted, warned = told(own_records(source, agreed(), 0), source)
+    counted, warned = told(source.read(agreed(), 0), source)
     assert counted == {"event": "records", "used": 4, "left_out": 8, "unreadable": 0, "other_label": 8, "not_finite": 0}
     assert warned["event"] == "most_left_out"
     assert "8 of 12 records are left out" in warned["says"] and "the column 'hour'" in warned["says"]
@@ -62,7 +62,7 @@ def test_a_wrong_label_column_that_drops_most_records_is_warned_of(tmp_path: Pat
 def test_a_wrong_label_column_that_drops_all_records_is_refused(tmp_path: Path) -> None:
     source = RecordSource(str(table(tmp_path)), label="year")
     with pytest.raises(DataError, match=r"none of the 12 records .* agreed classes 0, 1; .* the column 'year'"):
-        own_records(source, agreed(), 0)
+        source.read(agreed(), 0)
 
 
 @pytest.mark.parametrize("name", ["mine.csv", "mine.csv.gz"])

@@ -18,7 +18,7 @@ from crescendo.config.to_terms import terms_text
 from crescendo.errors import ConfigError, CrescendoError, Refused
 from crescendo.federation.agreement import build_terms
 from crescendo.federation.own_model import servers_copy, with_copy
-from crescendo.federation.own_records import RecordSource, own_records
+from crescendo.federation.own_records import RecordSource
 from crescendo.federation.policy import Policy
 from crescendo.network.client.join import COPY, Joined, join
 from crescendo.network.transport.channels import Endpoint
@@ -276,7 +276,7 @@ def test_what_cannot_be_served_is_refused_in_one_sentence(tmp_path: Path, change
 def test_a_client_with_few_of_the_labels_numbers_them_as_everybody_does(tmp_path: Path) -> None:
     agreed = build_terms(terms_text(read(own(privacy=MINIBATCH))))
     np.savez(tmp_path / "mine.npz", x=np.ones((4, 64)), y=np.array([7, 3, 7, 11]))
-    assert own_records(RecordSource(str(tmp_path / "mine.npz")), agreed, 0).records.y.tolist() == [7.0, 3.0, 7.0]
+    assert RecordSource(str(tmp_path / "mine.npz")).read(agreed, 0).records.y.tolist() == [7.0, 3.0, 7.0]
 
 
 TEXT = terms_text(read(own()))

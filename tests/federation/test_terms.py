@@ -14,7 +14,7 @@ from crescendo.config.loading import read
 from crescendo.config.to_terms import terms_text
 from crescendo.errors import ConfigError, CrescendoError, Refused
 from crescendo.federation.agreement import build_terms
-from crescendo.federation.policy import Policy, read_policy
+from crescendo.federation.policy import Policy
 from crescendo.runs.simulate import simulate
 from tests.conformance.cases import PRIVATE, case
 
@@ -130,6 +130,6 @@ def test_a_policy_means_the_same_ledger_from_wherever_it_is_used(
     for folder in (tmp_path, tmp_path / "other"):
         folder.mkdir(exist_ok=True)
         monkeypatch.chdir(folder)
-        assert read_policy(tmp_path / "policy.toml").ledger == str(tmp_path / "ours.sqlite")
+        assert Policy.read(tmp_path / "policy.toml").ledger == str(tmp_path / "ours.sqlite")
     monkeypatch.chdir(tmp_path)
-    assert read_policy(Path("policy.toml")).ledger == str(tmp_path / "ours.sqlite")
+    assert Policy.read(Path("policy.toml")).ledger == str(tmp_path / "ours.sqlite")

@@ -9,7 +9,7 @@ from google.protobuf.message import DecodeError
 
 from crescendo.network.protocol import tree_pb2 as tree
 from crescendo.network.protocol import wire_pb2 as pb
-from crescendo.network.protocol.wire_messages import to_server
+from crescendo.network.protocol.wire_messages import TO_SERVER
 from tests.network.hostile_client import HostileClient
 from tests.network.raw_streams import Raw, as_bytes
 
@@ -47,7 +47,9 @@ def _bad_sum(rng: random.Random, bad: HostileClient) -> Raw:
     messages = [
         tree.Up(sum=total),
         tree.Up(sum=total),
-        tree.Up(below=tree.Below(name=name, message=rng.choice((inner, part, to_server(bad.hello(digest="0" * 64)))))),
+        tree.Up(
+            below=tree.Below(name=name, message=rng.choice((inner, part, TO_SERVER.encode(bad.hello(digest="0" * 64)))))
+        ),
         tree.Up(below=tree.Below(name=name)),
         tree.Up(alive=tree.Alive(number=rng.choice(edges), heard=[0, 1, 2**32 - 1])),
         tree.Up(),

@@ -13,8 +13,8 @@ from crescendo.core.messages import Settled
 from crescendo.core.vectors import encode
 from crescendo.federation.agreement import Agreement
 from crescendo.network.protocol import wire_pb2 as pb
-from crescendo.network.protocol.field_checks import LARGEST
-from crescendo.network.protocol.wire_messages import Hello, VoidRound, to_server, update_parts
+from crescendo.network.protocol.codec import LARGEST
+from crescendo.network.protocol.wire_messages import TO_SERVER, Hello, VoidRound, update_parts
 from tests.network.raw_streams import BROKEN, End, Raw, RawStream, check_clear, check_end
 
 
@@ -69,7 +69,7 @@ class HostileClient:
             if self.line is not None:
                 self.line.cut()
             self.line, self.joins = RawStream(self.channel), self.joins + 1
-            await self.line.say(to_server(self.hello(**{"last": self.last + ahead, **changes})))
+            await self.line.say(TO_SERVER.encode(self.hello(**{"last": self.last + ahead, **changes})))
             answer = await self.hear()
             if not (isinstance(answer, pb.ToClient) and "older than" in answer.refusal.reason):
                 break
@@ -113,7 +113,7 @@ class HostileClient:
         assert self.line is not None
         self._barriers += 1
         barrier = LARGEST - self._barriers  # a round that cannot be: the server's no to it comes after all others
-        await self.line.say(*messages, to_server(VoidRound(barrier, self.agreed.federation, self.agreed.digest)))
+        await self.line.say(*messages, TO_SERVER.encode(VoidRound(barrier, self.agreed.federation, self.agreed.digest)))
         heard: list[pb.ToClient | End] = []
         while True:
             answer = await self.hear()

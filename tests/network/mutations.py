@@ -10,7 +10,7 @@ import numpy as np
 
 from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.network.protocol.vector_parts import PART
-from crescendo.network.protocol.wire_messages import VoidRound, to_server
+from crescendo.network.protocol.wire_messages import TO_SERVER, VoidRound
 from tests.network.hostile_client import HostileClient
 from tests.network.raw_streams import Raw, kind_of
 
@@ -22,7 +22,7 @@ Mutation = Callable[[random.Random, HostileClient], list[Raw]]
 def base(rng: random.Random, bad: HostileClient) -> pb.ToServer:
     """A sound message."""
     about = bad.agreed.federation, bad.agreed.digest
-    kinds = [bad.update()[0], to_server(bad.hello()), to_server(VoidRound(bad.aim, *about))]
+    kinds = [bad.update()[0], TO_SERVER.encode(bad.hello()), TO_SERVER.encode(VoidRound(bad.aim, *about))]
     return rng.choices(kinds, weights=(6, 1, 1))[0]
 
 
@@ -134,7 +134,7 @@ def parts_out_of_order(rng: random.Random, bad: HostileClient) -> list[Raw]:
 
 
 def out_of_turn(rng: random.Random, bad: HostileClient) -> list[Raw]:
-    messages: list[Raw] = [to_server(bad.hello()), pb.ToServer(), b""]
+    messages: list[Raw] = [TO_SERVER.encode(bad.hello()), pb.ToServer(), b""]
     return [rng.choice(messages)]
 
 
@@ -154,7 +154,7 @@ def impossible_round(rng: random.Random, bad: HostileClient) -> list[Raw]:
     i = rng.choice((rounds, rounds + 1, 10**9, 2**52))
     about = bad.agreed.federation, bad.agreed.digest
     if rng.random() < 0.5:
-        return [to_server(VoidRound(i, *about))]
+        return [TO_SERVER.encode(VoidRound(i, *about))]
     message = bad.update()[0]
     message.update.vector.about = i
     return [message]
@@ -198,7 +198,7 @@ def mutant(rng: random.Random, bad: HostileClient, private: bool) -> tuple[Mutat
 
 def strange_hello(rng: random.Random, bad: HostileClient) -> Raw:
     """A first message of a stream that cannot be let in as it is."""
-    hello = to_server(bad.hello())
+    hello = TO_SERVER.encode(bad.hello())
     changes: list[tuple[str, Any]] = [
         ("name", rng.choice(("", "nobody", "x" * 129, "a\nb", "client 0\u202e"))),
         ("instance", rng.choice(("", "0", "g" * 32, "0" * 31, "f" * 32))),

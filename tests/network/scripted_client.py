@@ -11,14 +11,7 @@ import numpy as np
 from crescendo.core.messages import Settled
 from crescendo.core.vectors import encode
 from crescendo.federation.agreement import Agreement
-from crescendo.network.protocol.wire_messages import (
-    Ack,
-    BroadcastPart,
-    FromClient,
-    from_server,
-    to_server,
-    update_parts,
-)
+from crescendo.network.protocol.wire_messages import TO_CLIENT, TO_SERVER, Ack, BroadcastPart, FromClient, update_parts
 
 SOON = 60.0  # seconds that a test waits for what should happen at once
 
@@ -32,7 +25,7 @@ class ScriptedClient:
 
     async def say(self, message: FromClient) -> None:
         async with self._writing:
-            await self.call.write(to_server(message))
+            await self.call.write(TO_SERVER.encode(message))
 
     async def send(self, round: int, delta: Any, wire: str | None = None) -> None:
         agreed = self.agreed
@@ -44,7 +37,7 @@ class ScriptedClient:
     async def hear(self) -> Any:
         """The next message, None at the end of the stream."""
         raw = await asyncio.wait_for(self.call.read(), SOON)
-        return None if raw is grpc.aio.EOF else from_server(raw)
+        return None if raw is grpc.aio.EOF else TO_CLIENT.decode(raw)
 
     async def hear_until(self, kind: Any, true: Any = lambda message: True) -> Any:
         while True:

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from crescendo.cli.show_run import result
 from crescendo.config.loading import read
 from crescendo.config.to_terms import terms_text
-from crescendo.errors import ConfigError, Refused
+from crescendo.errors import ConfigError, DataError, Refused
 from crescendo.federation.agreement import build_terms
-from crescendo.federation.own_records import RecordSource, Unfit, own_records
+from crescendo.federation.own_records import RecordSource
 from crescendo.federation.policy import Policy
 from crescendo.network.client.join import CANNOT, Joined, join
 from crescendo.network.transport.channels import Endpoint
@@ -92,7 +92,7 @@ def test_a_file_of_another_shape_costs_nothing_and_the_server_hears_nothing_of_i
     async def play() -> None:
         async with live_server(tmp_path / "served", SERVED) as on:
             log: list[dict[str, Any]] = []
-            with pytest.raises(Unfit, match=r"secret\.csv has 2 features and the terms say 3"):
+            with pytest.raises(DataError, match=r"secret\.csv has 2 features and the terms say 3"):
                 await joined(on, tmp_path, tmp_path / "secret.csv", log)
             assert [line["event"] for line in log] == ["declined"] and "secret.csv" in log[0]["reason"]
             assert [facts["reason"] for facts in on.events("declined")] == [CANNOT] and "secret" not in str(on.log)
@@ -134,8 +134,8 @@ def test_a_file_that_is_no_such_table_is_refused_before_it_is_signed_for(
     tmp_path: Path, name: str, content: bytes, says: str
 ) -> None:
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(Unfit) as error:
-        own_records(RecordSource(str(tmp_path / name)), agreed(), 0)
+    with pytest.raises(DataError) as error:
+        RecordSource(str(tmp_path / name)).read(agreed(), 0)
     assert says in str(error.value) and str(error.value).isprintable()
 
 
@@ -151,13 +151,13 @@ def test_a_file_that_is_no_such_table_is_refused_before_it_is_signed_for(
 )
 def test_arrays_of_another_shape_are_refused(tmp_path: Path, arrays: dict[str, Any], says: str) -> None:
     np.savez(tmp_path / "mine.npz", **arrays)
-    with pytest.raises(Unfit, match=says):
-        own_records(RecordSource(str(tmp_path / "mine.npz")), agreed(), 0)
+    with pytest.raises(DataError, match=says):
+        RecordSource(str(tmp_path / "mine.npz")).read(agreed(), 0)
 
 
 def test_as_many_records_as_are_covered_are_taken_whatever_they_hold(tmp_path: Path) -> None:
     (tmp_path / "mine.csv").write_text(HEADER + GOOD * 8 + "x,1,1,0\n" * 32)
-    own = own_records(RecordSource(str(tmp_path / "mine.csv")), agreed(), 0)
+    own = RecordSource(str(tmp_path / "mine.csv")).read(agreed(), 0)
     assert (len(own.records), own.unreadable) == (480, 32)
 
 
@@ -172,19 +172,19 @@ def test_what_offers_can_find_out_is_how_many_digits_the_number_of_records_has(d
 
 def test_an_empty_npz_is_a_table_without_records(tmp_path: Path) -> None:
     np.savez(tmp_path / "mine.npz", x=np.zeros((0, 3)), y=np.zeros(0))
-    assert own_records(RecordSource(str(tmp_path / "mine.npz")), agreed(), 0).records.x.shape == (0, 3)
+    assert RecordSource(str(tmp_path / "mine.npz")).read(agreed(), 0).records.x.shape == (0, 3)
 
 
 def test_a_test_part_beside_a_clients_file_is_none_of_its_business(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("1 1:1\n")
     (tmp_path / "mine.t").write_text("no record\n")
-    assert len(own_records(RecordSource(str(tmp_path / "mine")), agreed(), 0).records) == 1
+    assert len(RecordSource(str(tmp_path / "mine")).read(agreed(), 0).records) == 1
 
 
 def test_a_private_client_has_its_own_file_and_no_part_of_one(tmp_path: Path) -> None:
     (tmp_path / "all.csv").write_text(HEADER + GOOD)
-    with pytest.raises(Unfit, match="must be this client's own records and no more"):
-        own_records(RecordSource(str(tmp_path / "all.csv"), part="iid"), agreed(), 0)
+    with pytest.raises(DataError, match="must be this client's own records and no more"):
+        RecordSource(str(tmp_path / "all.csv"), part="iid").read(agreed(), 0)
 
 
 def test_private_terms_without_classes_are_neither_written_nor_taken() -> None:

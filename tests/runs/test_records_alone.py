@@ -16,7 +16,7 @@ from crescendo.config.loading import read
 from crescendo.config.to_terms import terms_text
 from crescendo.data import load
 from crescendo.federation.agreement import Agreement, build_terms
-from crescendo.federation.own_records import Own, RecordSource, own_records
+from crescendo.federation.own_records import Own, RecordSource
 from tests.conformance.cases import PRIVATE, case
 
 FEATURES = 3
@@ -46,7 +46,7 @@ def rows_of(own: Own) -> Rows:
 def read_as(name: str, write: Callable[[Path], None], folder: Path) -> Own:
     path = folder / name
     write(path)
-    return own_records(RecordSource(str(path)), agreed(), 0)
+    return RecordSource(str(path)).read(agreed(), 0)
 
 
 def check_neighbours(less: Own, more: Own, at: int) -> None:

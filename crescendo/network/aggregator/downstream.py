@@ -17,11 +17,11 @@ from crescendo.core.messages import ConflictingUpdate, Pair, Sum, Update, Word
 from crescendo.core.vectors import Raw, decode
 from crescendo.errors import PeerError
 from crescendo.federation.agreement import Agreement
+from crescendo.network.protocol.encoded_broadcasts import EncodedBroadcast
 from crescendo.network.protocol.tree_messages import Below, NodeHello, SumRefusal
 from crescendo.network.protocol.wire_messages import FromServer, Goodbye, Hello, Ping, Refusal, VoidRound, Welcome
 from crescendo.network.server.aggregator_streams import AggregatorSession, AggregatorStreams
 from crescendo.network.server.client_streams import ClientStreams
-from crescendo.network.server.encoded_broadcasts import EncodedBroadcast
 from crescendo.network.server.health import health_handlers
 from crescendo.network.server.session import Session
 from crescendo.network.transport.pending_streams import BUSY, PendingStreams

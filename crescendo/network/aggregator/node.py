@@ -20,9 +20,9 @@ from crescendo.federation.agreement import Agreement, build_terms
 from crescendo.logs import Log, quiet
 from crescendo.network.aggregator.downstream import Downstream
 from crescendo.network.aggregator.upstream import Upstream
+from crescendo.network.protocol.encoded_broadcasts import EncodedBroadcast
 from crescendo.network.protocol.tree_messages import Above, Acks, Alive, NodeWelcome, Over, SumRefusal
 from crescendo.network.protocol.wire_messages import Ping, Refusal, Welcome
-from crescendo.network.server.encoded_broadcasts import EncodedBroadcast
 from crescendo.network.server.serve import Listening
 from crescendo.network.transport.background import background
 from crescendo.network.transport.channels import Endpoint, StreamBroken, listen
@@ -119,8 +119,9 @@ class Node:
         """Anything else."""
         _, core = self.known
         match message:
-            case Acks(yours, epoch):
-                self.downstream.pass_down(core.hear(Word(yours, 0, epoch)))
+            case Acks(yours):
+                epoch = max((ack.epoch for ack in yours.values()), default=0)
+                self.downstream.pass_down(core.hear(Word({c: ack.yours for c, ack in yours.items()}, 0, epoch)))
             case Above(name, said) if isinstance(said, Welcome | Refusal):
                 self.downstream.answered(name, said)
             case SumRefusal(id, pairs, reason):

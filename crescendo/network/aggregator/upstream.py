@@ -12,19 +12,19 @@ from crescendo.core.messages import Sum, Word
 from crescendo.core.vectors import decode, encode
 from crescendo.errors import Refused
 from crescendo.network.protocol import tree_pb2 as pb
+from crescendo.network.protocol.encoded_broadcasts import EncodedBroadcast
 from crescendo.network.protocol.tree_messages import (
     RELAY,
+    TO_NODE,
+    TO_PARENT,
     FromNode,
     NodeHello,
     NodeWelcome,
     WordPart,
-    from_parent,
     sum_parts,
-    to_parent,
 )
 from crescendo.network.protocol.vector_parts import Assembly
 from crescendo.network.protocol.wire_messages import Refusal
-from crescendo.network.server.encoded_broadcasts import EncodedBroadcast
 from crescendo.network.transport.background import background
 from crescendo.network.transport.channels import Endpoint, StreamBroken, channel_to, read_from, write_to
 from crescendo.network.transport.error_translation import is_unrecoverable, reason_of
@@ -111,7 +111,7 @@ class Upstream:
             agreement, core = node.agreement, node.core
             about = ("", "") if agreement is None else (agreement.federation, agreement.digest)
             carries = () if core is None else tuple(sorted(core.carries))
-            await call.write(to_parent(NodeHello(node.name, *about, carries, self._parent.token)))
+            await call.write(TO_PARENT.encode(NodeHello(node.name, *about, carries, self._parent.token)))
             try:
                 welcome = await self._read(call)
                 if not isinstance(welcome, NodeWelcome):
@@ -128,7 +128,7 @@ class Upstream:
                 call.cancel()
 
     async def _read(self, call: Any) -> Any:
-        message = await read_from(call, from_parent, "parent")
+        message = await read_from(call, TO_NODE.decode, "parent")
         if isinstance(message, Refusal):
             if message.final:
                 raise Refused(f"the parent refuses: {message.reason}")
@@ -144,16 +144,17 @@ class Upstream:
             if not isinstance(message, WordPart):
                 self._node.on_message(message)
                 continue
-            if message.yours is not None:
-                word = Word(message.yours, message.vector.about, message.epoch)
-            data = assembly.add(message.vector)
+            part = message.part
+            if part.yours is not None:
+                word = Word({c: ack.yours for c, ack in message.yours.items()}, part.vector.about, part.epoch)
+            data = assembly.add(part.vector)
             if data is not None:
                 model = decode(data, wire, size)
                 self._node.on_broadcast(replace(word, model=model), EncodedBroadcast(word.k, word.epoch, data, wire))
 
     def _parts(self, message: FromNode | Sum) -> Iterable[Any]:
         if not isinstance(message, Sum):
-            return [to_parent(message)]
+            return [TO_PARENT.encode(message)]
         agreement, _ = self._node.known
         wire = message.delta.dtype.name
         data = encode(message.delta, wire)

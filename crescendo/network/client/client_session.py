@@ -21,6 +21,8 @@ from crescendo.network.client.participant import Participant
 from crescendo.network.client.terms_request import check_refusal
 from crescendo.network.protocol.vector_parts import Assembly
 from crescendo.network.protocol.wire_messages import (
+    TO_CLIENT,
+    TO_SERVER,
     Ack,
     BroadcastPart,
     FromClient,
@@ -30,8 +32,6 @@ from crescendo.network.protocol.wire_messages import (
     Pong,
     VoidRound,
     Welcome,
-    from_server,
-    to_server,
     update_parts,
 )
 from crescendo.network.transport.background import background
@@ -118,7 +118,7 @@ class _Connection:
                 seen.settled,
                 self.endpoint.token,
             )
-            await call.write(to_server(hello))
+            await call.write(TO_SERVER.encode(hello))
             try:
                 async with background(self._read_all(call), self.over.wait()) as (reading, ending):
                     await asyncio.wait({reading, ending}, return_when=asyncio.FIRST_COMPLETED)
@@ -137,7 +137,7 @@ class _Connection:
         writing: asyncio.Task[None] | None = None
         try:
             while True:
-                message = await read_from(call, from_server)
+                message = await read_from(call, TO_CLIENT.decode)
                 if writing is not None and writing.done():
                     writing.result()
                 if isinstance(message, Welcome):
@@ -197,7 +197,7 @@ class _Connection:
 
     def _parts(self, message: FromClient | Release) -> Iterable[Any]:
         if not isinstance(message, Release):
-            return [to_server(message)]
+            return [TO_SERVER.encode(message)]
         assert message.data is not None, "a round without bytes is sent as void"
         agreed = self._participant.agreement
         return update_parts(message.round, message.data, agreed.wire, agreed.federation, agreed.digest)

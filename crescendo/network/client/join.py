@@ -16,9 +16,9 @@ import numpy as np
 
 from crescendo.errors import CrescendoError, Refused, UsageError
 from crescendo.federation.agreement import Agreement, build_terms
-from crescendo.federation.last_model import load_model, save_model
+from crescendo.federation.last_model import LastModel
 from crescendo.federation.own_model import clients_copy
-from crescendo.federation.own_records import Own, RecordSource, own_records
+from crescendo.federation.own_records import Own, RecordSource
 from crescendo.federation.policy import Policy
 from crescendo.logs import Log, quiet
 from crescendo.network.client.client_session import take_part
@@ -122,7 +122,7 @@ class _Joining:
         instance = self.ledger.instance_of(agreed.federation)
         await take_part(self.endpoint, participant, instance, stop, backoff, self.log)
         if participant.final is not None:
-            save_model(self.state / "model.npz", participant.final, agreed)
+            LastModel(participant.final, agreed.federation, agreed.digest).save(self.state / "model.npz")
             self.ledger.close_federation(agreed.federation)  # what was promised and never sent is free again
             self.log("finished", federation=agreed.federation, rounds=agreed.terms.rounds)
         else:
@@ -135,7 +135,7 @@ class _Joining:
         The last model is written only when everything has arrived. A server that is there is asked all the same: it may serve
         another federation by now.
         """
-        found = load_model(self.state / "model.npz")
+        found = LastModel.load(self.state / "model.npz")
         if found is None or not self.ledger.is_done(found.federation, found.terms, self.name):
             return None
         self.ledger.close_federation(found.federation)  # a kill may have come between the model and this
@@ -187,7 +187,7 @@ class _Joining:
                 self.policy.check_epsilon(agreed, price(events, usual_delta(made, delta)))
         self.ledger.consider(agreed.federation, agreed.digest, self.policy.max_offers, time.time())
         self._check_open(agreed.federation, known)
-        self.own = own_records(self.source, agreed, me)
+        self.own = self.source.read(agreed, me)
         return self.ledger.sign(agreed.federation, agreed.digest, self.name, plan, delta, price, rare)
 
     def _check_open(self, federation: str, known: Account | None) -> None:

@@ -13,7 +13,7 @@ import grpc.aio
 
 from crescendo.errors import Refused
 from crescendo.logs import Log, quiet
-from crescendo.network.protocol.wire_messages import Goodbye, Hello, Refusal, Welcome, from_server, to_server
+from crescendo.network.protocol.wire_messages import TO_CLIENT, TO_SERVER, Goodbye, Hello, Refusal, Welcome
 from crescendo.network.transport.background import background
 from crescendo.network.transport.channels import Endpoint, StreamBroken, TurnedAway, channel_to, join_on, read_from
 from crescendo.network.transport.error_translation import is_unrecoverable, reason_of
@@ -29,7 +29,7 @@ class TermsOffer:
     async def decline(self, reason: str) -> None:
         """Tell the server why its terms are not accepted."""
         with suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
-            await self._call.write(to_server(Goodbye(reason)))
+            await self._call.write(TO_SERVER.encode(Goodbye(reason)))
             await self._call.done_writing()
             await self._call.read()
 
@@ -51,8 +51,8 @@ async def ask(
             async with channel_to(endpoint) as channel:
                 call = join_on(channel)
                 try:
-                    await call.write(to_server(Hello(name, secrets.token_hex(16), token=endpoint.token)))
-                    answer = await _until(read_from(call, from_server), stop)
+                    await call.write(TO_SERVER.encode(Hello(name, secrets.token_hex(16), token=endpoint.token)))
+                    answer = await _until(read_from(call, TO_CLIENT.decode), stop)
                     if answer is None or isinstance(answer, Welcome):
                         yield None if answer is None else TermsOffer(call, answer)
                         return

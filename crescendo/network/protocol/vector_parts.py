@@ -5,30 +5,52 @@ vector and drops one that was not finished: a newer broadcast supersedes an olde
 unfinished vector per peer, of a length that it knows beforehand, and of that only what has come.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
 from crescendo.core.buffer_pool import BufferPool
 from crescendo.core.vectors import WIRES, Raw, item_bytes
 from crescendo.errors import PeerError
+from crescendo.network.protocol.codec import NUMBER, ROUND, FieldKind
 
 PART = 1 << 20  # bytes of a vector in one message; gRPC's limit is 4 MiB
+
+_NUMBERS = {"float32": 1, "float64": 2, "float16": 3, "bfloat16": 4}  # as in wire.proto
+assert set(_NUMBERS) == set(WIRES)
+
+
+def _read_floats(what: str, number: int) -> str:
+    for wire, known in _NUMBERS.items():
+        if number == known:
+            return wire
+    raise PeerError(f"a vector came with floats of the unknown kind {number}; dropped")
+
+
+_FLOATS = FieldKind(_read_floats, _NUMBERS.__getitem__, proto="floats")
+_LENGTH = FieldKind(NUMBER.read, label="length")
+_DATA = FieldKind(lambda _, data: data, bytes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
     """A piece of a vector of ``numbers`` floats; ``about`` is the round of an update, or the k of a broadcast."""
 
-    about: int
+    about: Annotated[int, ROUND]
     part: int
     parts: int
-    wire: str
-    numbers: int
-    data: Raw
+    wire: Annotated[str, _FLOATS]
+    numbers: Annotated[int, _LENGTH]
+    data: Annotated[Raw, _DATA]
+
+    def check(self) -> None:
+        """`PeerError` for what no sound peer sends."""
+        if not 0 <= self.part < self.parts:
+            raise PeerError(f"a part {self.part} of {self.parts} came, which cannot be; dropped")
+        if len(self.data) > PART:
+            raise PeerError(f"a part {self.part} of {self.parts} came with {len(self.data)} bytes; dropped")
 
 
 def _parts_of(size: int) -> int:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from crescendo.core.messages import Settled
 from crescendo.errors import PeerError
 from crescendo.federation.agreement import Agreement
+from crescendo.network.protocol.encoded_broadcasts import EncodedBroadcast
 from crescendo.network.protocol.tree_messages import NodeHello
 from crescendo.network.protocol.wire_messages import FromServer, Goodbye, Hello, Refusal, VoidRound
 from crescendo.network.server.aggregator_streams import AggregatorSession
 from crescendo.network.server.client_streams import check_federation, client_index
-from crescendo.network.server.encoded_broadcasts import EncodedBroadcast
 from crescendo.network.server.session import Session
 from crescendo.network.transport.rate_limits import RateLimits
 from crescendo.storage.journal.journal_entries import Summed

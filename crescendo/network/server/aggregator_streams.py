@@ -17,8 +17,11 @@ from crescendo.errors import PeerError
 from crescendo.federation.agreement import Agreement
 from crescendo.logs import Log
 from crescendo.network.protocol import tree_pb2 as pb
+from crescendo.network.protocol.encoded_broadcasts import EncodedBroadcast
 from crescendo.network.protocol.tree_messages import (
     SERVICE,
+    TO_NODE,
+    TO_PARENT,
     Above,
     Acks,
     Alive,
@@ -27,13 +30,11 @@ from crescendo.network.protocol.tree_messages import (
     NodeWelcome,
     Over,
     SumPart,
-    from_node,
-    to_node,
     word_parts,
 )
-from crescendo.network.protocol.vector_parts import Assembly
-from crescendo.network.protocol.wire_messages import FromServer, Goodbye, Hello, Ping, Refusal, VoidRound
-from crescendo.network.server.encoded_broadcasts import EncodedBroadcast
+from crescendo.network.protocol.vector_parts import Assembly, Part
+from crescendo.network.protocol.wire_messages import Ack, FromServer, Goodbye, Hello, Ping, Refusal, VoidRound
+from crescendo.network.server.client_streams import check_federation
 from crescendo.network.transport.channels import parsed
 from crescendo.network.transport.pending_streams import PendingStreams, TryLater
 from crescendo.network.transport.rate_limits import RateLimits
@@ -48,9 +49,9 @@ class AggregatorSession(StreamWriter):
     """One aggregator below, as its parent's loop sees it."""
 
     def __init__(self, name: str, most: int = MAX_QUEUED) -> None:
-        super().__init__(to_node, most)
+        super().__init__(TO_NODE.encode, most)
         self.name, self.rate_limits = name, RateLimits()
-        self._acks: dict[int, tuple[Settled, int]] = {}
+        self._acks: dict[int, Ack] = {}
         self._broadcasts: dict[int, tuple[EncodedBroadcast, Settled]] = {}
         self._pinged = -1
 
@@ -63,7 +64,7 @@ class AggregatorSession(StreamWriter):
             self.send(message)
 
     def acknowledge(self, client: int, settled: Settled, epoch: int) -> None:
-        self._acks[client] = settled, epoch
+        self._acks[client] = Ack(settled, epoch)
         self._wake.set()
 
     def publish(self, client: int, broadcast: EncodedBroadcast, yours: Settled) -> None:
@@ -72,10 +73,10 @@ class AggregatorSession(StreamWriter):
 
     async def _write_newest(self, context: Any) -> bool:
         if self._acks:
-            epoch = max(epoch for _, epoch in self._acks.values())
-            yours = {c: settled for c, (settled, of) in self._acks.items() if of == epoch}
+            epoch = max(ack.epoch for ack in self._acks.values())
+            yours = {c: ack for c, ack in self._acks.items() if ack.epoch == epoch}
             self._acks.clear()
-            await context.write(to_node(Acks(yours, epoch)))
+            await context.write(TO_NODE.encode(Acks(yours)))
         elif self._broadcasts:
             await self._write_model(context)
         else:
@@ -150,7 +151,7 @@ class AggregatorStreams:
         assert stream is not None
         self._streams.add(stream)
         stream.add_done_callback(self._streams.discard)
-        await self._pending.serve(context, self._serve, to_node, self._host.log)
+        await self._pending.serve(context, self._serve, TO_NODE.encode, self._host.log)
 
     def _admitted(self, hello: NodeHello, context: Any) -> Agreement:
         """An aggregator has to prove that it is one, wherever clients have to prove who they are."""
@@ -166,7 +167,7 @@ class AggregatorStreams:
         return agreement
 
     async def _serve(self, raw: Any, context: Any) -> list[Refusal]:
-        host, hello = self._host, from_node(raw)
+        host, hello = self._host, TO_PARENT.decode(raw)
         if not isinstance(hello, NodeHello):
             return []
         agreement = self._admitted(hello, context)
@@ -191,12 +192,11 @@ class AggregatorStreams:
         wires = {agreement.wire if agreement.wire != "bfloat16" else "float32", "float64"}
         assembly, pairs = Assembly(agreement.size, tuple(wires)), tuple[Pair, ...]()
         while (raw := await context.read()) is not grpc.aio.EOF:
-            match from_node(raw):
-                case SumPart() as part:
-                    if (part.federation, part.digest) != (agreement.federation, agreement.digest):
-                        raise PeerError("a sum is about another federation or other terms; refused")
-                    pairs = pairs if part.pairs is None else part.pairs
-                    await self._add_part(link, assembly, part, pairs)
+            match TO_PARENT.decode(raw):
+                case SumPart(id, first_pairs, part):
+                    check_federation(agreement, part)
+                    pairs = first_pairs or pairs
+                    await self._add_part(link, assembly, id, part.vector, pairs)
                 case Below(name, Hello() as hello) if hello.name == name:
                     await self._host.on_hello(link, hello)
                 case Below(name, (VoidRound() | Goodbye()) as message):
@@ -209,9 +209,9 @@ class AggregatorStreams:
                     raise PeerError("an aggregator spoke out of turn; refused, check its version")
 
     async def _add_part(
-        self, link: AggregatorSession, assembly: Assembly, part: SumPart, pairs: tuple[Pair, ...]
+        self, link: AggregatorSession, assembly: Assembly, id: str, part: Part, pairs: tuple[Pair, ...]
     ) -> None:
         """By itself, so that nothing holds the whole vector while the reader waits for the next."""
-        data = assembly.add(part.vector)
+        data = assembly.add(part)
         if data is not None:
-            await self._host.on_sum(link, part.id, Summed(pairs, part.vector.wire, data))
+            await self._host.on_sum(link, id, Summed(pairs, part.wire, data))

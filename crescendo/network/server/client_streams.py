@@ -23,6 +23,8 @@ from crescendo.network.protocol.framing import heard
 from crescendo.network.protocol.vector_parts import Assembly, Part
 from crescendo.network.protocol.wire_messages import (
     SERVICE,
+    TO_CLIENT,
+    TO_SERVER,
     FromServer,
     Goodbye,
     Hello,
@@ -31,10 +33,7 @@ from crescendo.network.protocol.wire_messages import (
     UpdatePart,
     VoidRound,
     Welcome,
-    from_client,
-    to_client,
 )
-from crescendo.network.server.encoded_broadcasts import serialize
 from crescendo.network.server.session import Session
 from crescendo.network.transport.pending_streams import PendingStreams, TermsRequests
 from crescendo.network.transport.security import Admit
@@ -93,6 +92,12 @@ def check_federation(agreement: Agreement, message: UpdatePart | VoidRound) -> N
         raise PeerError(f'a message is about another federation or other terms than "{agreement.federation}"; dropped')
 
 
+def _serialize(message: Any) -> bytes:
+    """What goes to a client: protobuf messages, and bytes where many clients share them."""
+    raw: bytes = message if isinstance(message, bytes) else message.SerializeToString()
+    return raw
+
+
 class ClientStreams:
     """Serves the streams of the clients of one host."""
 
@@ -108,15 +113,15 @@ class ClientStreams:
     def handlers(self, **others: Any) -> Any:
         """To be added to a gRPC server; ``others`` are methods of the same service."""
         join = grpc.stream_stream_rpc_method_handler(
-            self._join, request_deserializer=heard, response_serializer=serialize
+            self._join, request_deserializer=heard, response_serializer=_serialize
         )
         return grpc.method_handlers_generic_handler(SERVICE, {"Join": join, **others})
 
     async def _join(self, requests: Any, context: Any) -> None:
-        await self._pending.serve(context, self._serve, to_client, self._host.log)
+        await self._pending.serve(context, self._serve, TO_CLIENT.encode, self._host.log)
 
     def _admitted(self, raw: Any, context: Any) -> Hello:
-        hello = from_client(raw)
+        hello = TO_SERVER.decode(raw)
         if not isinstance(hello, Hello):
             raise PeerError("a stream begins with a hello; refused, check the client's version")
         self._host.admit(hello.name, hello.token, context)
@@ -149,7 +154,7 @@ class ClientStreams:
         host, assembly = self._host, Assembly(agreement.size, (agreement.wire,), self._buffers)
         while (raw := await context.read()) is not grpc.aio.EOF:
             host.on_heard(session)
-            message = from_client(raw)
+            message = TO_SERVER.decode(raw)
             if isinstance(message, UpdatePart | VoidRound):
                 check_federation(agreement, message)
             if isinstance(message, UpdatePart):

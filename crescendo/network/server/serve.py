@@ -15,7 +15,7 @@ from typing import Any
 from crescendo.core.arrays import Floats
 from crescendo.errors import UsageError
 from crescendo.federation.agreement import Agreement
-from crescendo.federation.last_model import save_model
+from crescendo.federation.last_model import LastModel
 from crescendo.logs import Log, quiet
 from crescendo.network.server.grpc_server import NetworkServer
 from crescendo.network.server.health import serve_health
@@ -122,15 +122,13 @@ async def _serve(
             epoch=service.durable.epoch,
             clients=len(agreed.names),
         )
-        await _until_over(
-            server, stop, log, linger, lambda: save_model(state / "model.npz", service.durable.model, agreed)
-        )
+        await _until_over(server, stop, log, linger, lambda: _save_model(service, state))
     finally:
         if health is not None:
             health.close()
         await server.stop()
         if service.durable.finished:  # what came late may have moved it
-            save_model(state / "model.npz", service.durable.model, agreed)
+            _save_model(service, state)
 
 
 async def _until_over(server: NetworkServer, stop: asyncio.Event, log: Log, linger: float, save: Any) -> None:
@@ -146,6 +144,11 @@ async def _until_over(server: NetworkServer, stop: asyncio.Event, log: Log, ling
                 log("end_not_confirmed", clients=waiting, why=why, what_to_do=WHO_WAITS)
         if server.failed.done():
             server.failed.result()
+
+
+def _save_model(service: Service, state: Path) -> None:
+    agreed = service.agreement
+    LastModel(service.durable.model, agreed.federation, agreed.digest).save(state / "model.npz")
 
 
 def _facts(service: Service, server: NetworkServer) -> dict[str, Any]:

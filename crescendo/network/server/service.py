@@ -26,9 +26,9 @@ from crescendo.core.vectors import Raw, decode, encoded, largest
 from crescendo.errors import PeerError, UsageError
 from crescendo.federation.agreement import Agreement
 from crescendo.logs import Log, quiet
+from crescendo.network.protocol.encoded_broadcasts import EncodedBroadcast
 from crescendo.network.protocol.tree_messages import SumRefusal
 from crescendo.network.protocol.wire_messages import FromServer, Goodbye, Hello, Refusal, VoidRound, Welcome
-from crescendo.network.server.encoded_broadcasts import EncodedBroadcast
 from crescendo.network.transport.wording import named, ranges
 from crescendo.privacy.mechanisms.norm_limits import length_of
 from crescendo.storage.journal.durable_server import DurableServer

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from crescendo.core.messages import Settled
-from crescendo.network.protocol.wire_messages import Ack, to_client
-from crescendo.network.server.encoded_broadcasts import EncodedBroadcast
+from crescendo.network.protocol.encoded_broadcasts import EncodedBroadcast
+from crescendo.network.protocol.wire_messages import TO_CLIENT, Ack
 from crescendo.network.transport.rate_limits import RateLimits
 from crescendo.network.transport.stream_writer import StreamWriter
 
@@ -29,7 +29,7 @@ class Session(StreamWriter):
     """A stream that has joined. Of broadcasts and acknowledgements only the newest wait, however slowly the client reads."""
 
     def __init__(self, client: int, rate_limits: RateLimits | None = None) -> None:
-        super().__init__(to_client)
+        super().__init__(TO_CLIENT.encode)
         self.client, self.rate_limits = client, rate_limits or RateLimits()
         self.came, self.traffic = time.monotonic(), Traffic()
         self.in_flight, self.large_in_flight = asyncio.Semaphore(MAX_IN_FLIGHT_PER_CLIENT), asyncio.Semaphore(1)
@@ -50,7 +50,7 @@ class Session(StreamWriter):
         ack = self._ack
         if ack is not None and not self._broadcast_says(ack):
             self._ack = None
-            await context.write(to_client(Ack(*ack)))
+            await context.write(TO_CLIENT.encode(Ack(*ack)))
             return True
         if self._broadcast is not None:
             broadcast, yours = self._broadcast

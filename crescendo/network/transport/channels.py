@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError
 
 from crescendo.errors import PeerError
 from crescendo.network.protocol import wire_pb2 as pb
-from crescendo.network.protocol.field_checks import TERMS
+from crescendo.network.protocol.codec import TERMS
 from crescendo.network.protocol.vector_parts import PART
 from crescendo.network.protocol.wire_messages import SERVICE
 from crescendo.network.transport.error_translation import reason_of

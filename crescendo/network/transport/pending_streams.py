@@ -20,7 +20,7 @@ import grpc.aio
 
 from crescendo.errors import PeerError
 from crescendo.logs import Log
-from crescendo.network.protocol.wire_messages import Goodbye, Refusal, Welcome, from_client, to_client
+from crescendo.network.protocol.wire_messages import TO_CLIENT, TO_SERVER, Goodbye, Refusal, Welcome
 
 HELLO_TIMEOUT = (
     10.0  # seconds in which a stream has to send its hello, and in which one that is refused has to read why
@@ -132,9 +132,9 @@ class TermsRequests:
             async with asyncio.timeout(DECISION_TIMEOUT) as until:
                 self._open[name] = until
                 try:
-                    await context.write(to_client(welcome))
+                    await context.write(TO_CLIENT.encode(welcome))
                     raw = await context.read()
-                    message = None if raw is grpc.aio.EOF else from_client(raw)
+                    message = None if raw is grpc.aio.EOF else TO_SERVER.decode(raw)
                 finally:
                     if self._open.get(name) is until:
                         del self._open[name]

@@ -17,7 +17,7 @@ from crescendo.network.aggregator import upstream
 from crescendo.network.aggregator.node import Node
 from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.network.protocol.tree_messages import Alive
-from crescendo.network.protocol.wire_messages import Hello, Ping, VoidRound, to_server
+from crescendo.network.protocol.wire_messages import TO_SERVER, Hello, Ping, VoidRound
 from crescendo.network.server.aggregator_requests import AggregatorRequests, Relay
 from crescendo.network.server.aggregator_streams import AggregatorSession
 from crescendo.network.transport import pending_streams, rate_limits
@@ -78,7 +78,7 @@ async def below(folder: Path, raw: dict[str, Any] = FAR) -> AsyncIterator[Below]
 
 
 def void(here: Below, i: int) -> pb.ToServer:
-    return to_server(VoidRound(i, here.above.agreed.federation, here.above.agreed.digest))
+    return TO_SERVER.encode(VoidRound(i, here.above.agreed.federation, here.above.agreed.digest))
 
 
 # -- void rounds -----------------------------------------------------------------------------------------------------------
@@ -133,12 +133,12 @@ async def a_name_has_one_hello_on_its_way_up(folder: Path) -> None:
         async with below(folder) as here:
             async with here.above.server.commit_queue.paused():  # the disk is slow
                 first = RawStream(here.channel)
-                await first.say(to_server(here.client(0).hello()))
+                await first.say(TO_SERVER.encode(here.client(0).hello()))
                 await until(lambda: bool(asked))
                 first.cut()
                 for _ in range(20):
                     line = RawStream(here.channel)
-                    await line.say(to_server(here.client(0).hello()))
+                    await line.say(TO_SERVER.encode(here.client(0).hello()))
                     answer = await line.hear()
                     assert isinstance(answer, pb.ToClient) and "come back" in answer.refusal.reason, answer
                 assert asked == ["client 0"]
@@ -153,7 +153,7 @@ async def a_name_has_one_stream_that_asks(folder: Path) -> None:
     async with below(folder) as here:
         lines = [RawStream(here.channel) for _ in range(30)]
         for line in lines:
-            await line.say(to_server(Hello("client 0", "0" * 32)))
+            await line.say(TO_SERVER.encode(Hello("client 0", "0" * 32)))
             answer = await line.hear()
             assert isinstance(answer, pb.ToClient) and answer.HasField("welcome"), answer
         for line in lines[:-1]:

@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 from crescendo.network.protocol import wire_pb2 as pb
-from crescendo.network.protocol.wire_messages import Hello, Pong, VoidRound, to_server
+from crescendo.network.protocol.wire_messages import TO_SERVER, Hello, Pong, VoidRound
 from crescendo.network.transport import channels, pending_streams, rate_limits
 from crescendo.network.transport.stream_writer import StreamWriter
 from tests.network import raw_streams
@@ -27,7 +27,7 @@ async def a_flood_waits_for_itself(folder: Path) -> None:
         async with attacked(folder) as here:
             bad = here.client(0)
             repeat = bad.update(0)
-            assert await bad.fire(*repeat, *[to_server(Pong(n)) for n in range(40)], *repeat * 20) == []
+            assert await bad.fire(*repeat, *[TO_SERVER.encode(Pong(n)) for n in range(40)], *repeat * 20) == []
             assert max(noted) > 0, "nobody had to wait"
             await here.finish(0, 1, 2)
 
@@ -63,7 +63,7 @@ async def questions_about_the_terms_leave_room_for_others(folder: Path) -> None:
     async with attacked(folder) as here:
         lines = [RawStream(here.channel) for _ in range(100)]
         for line in lines:
-            await line.say(to_server(Hello("client 0", "0" * 32)))
+            await line.say(TO_SERVER.encode(Hello("client 0", "0" * 32)))
             await line.hear()
         answer = await here.client(1).join()
         assert isinstance(answer, pb.ToClient) and answer.HasField("welcome"), answer
@@ -87,7 +87,7 @@ async def refusals_do_not_pile_up_for_one_that_does_not_read(folder: Path) -> No
             assert bad.line is not None
             about = here.agreed.federation, here.agreed.digest
             for n in range(8000):
-                await bad.line.say(to_server(VoidRound(10**9 + n, *about)))
+                await bad.line.say(TO_SERVER.encode(VoidRound(10**9 + n, *about)))
     assert 100 < most < 1000, most
 
 

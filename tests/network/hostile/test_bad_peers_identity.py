@@ -10,7 +10,7 @@ import pytest
 
 from crescendo.core.messages import Settled
 from crescendo.network.protocol import wire_pb2 as pb
-from crescendo.network.protocol.wire_messages import to_server
+from crescendo.network.protocol.wire_messages import TO_SERVER
 from crescendo.network.server import client_streams
 from crescendo.network.transport.security import Authenticator, token_hash
 from crescendo.storage.journal.server_state import ServerState
@@ -31,7 +31,7 @@ async def a_wrong_token_or_name_is_refused(folder: Path) -> None:
         for c, token, name in ((0, "", None), (0, "token 1", None), (0, "x", None), (1, "token 1", "client 0")):
             line = RawStream(here.channel)
             changes = {} if name is None else {"name": name}
-            await line.say(to_server(here.client(c, token).hello(**changes)))
+            await line.say(TO_SERVER.encode(here.client(c, token).hello(**changes)))
             answer = await line.hear()
             assert isinstance(answer, pb.ToClient) and answer.refusal.final, answer
             check_clear(answer.refusal.reason)
@@ -46,7 +46,7 @@ async def a_second_instance_is_refused_and_the_first_stays(folder: Path) -> None
         good = here.client(0)
         await good.join()
         line = RawStream(here.channel)
-        await line.say(to_server(good.hello(instance="f" * 32)))
+        await line.say(TO_SERVER.encode(good.hello(instance="f" * 32)))
         answer = await line.hear()
         assert isinstance(answer, pb.ToClient) and "another instance" in answer.refusal.reason, answer
         assert await good.fire() == [], "the first stream is cut"

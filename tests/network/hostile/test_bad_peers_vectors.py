@@ -16,7 +16,7 @@ from crescendo.core.messages import DuplicateUpdate, Settled
 from crescendo.core.server import Server
 from crescendo.network.protocol import tree_pb2 as tree
 from crescendo.network.protocol import wire_pb2 as pb
-from crescendo.network.protocol.tree_messages import NodeHello, to_parent
+from crescendo.network.protocol.tree_messages import TO_PARENT, NodeHello
 from crescendo.network.protocol.vector_parts import Assembly, Part
 from crescendo.network.server import service
 from crescendo.privacy.mechanisms.norm_limits import NormLimits
@@ -119,7 +119,7 @@ async def a_bad_aggregator_stops_nobody(folder: Path) -> None:
     rng = random.Random(6)
     async with attacked(folder, WITH_PRIVACY) as here:
         for _ in range(300):
-            line, sent = RawStream(here.channel, RELAY, tree.Down), [to_parent(NodeHello("node"))]
+            line, sent = RawStream(here.channel, RELAY, tree.Down), [TO_PARENT.encode(NodeHello("node"))]
             messages = [bad_sum(rng, here.client(0)) for _ in range(rng.randrange(1, 4))]
             await line.say(*sent, *messages)
             await line.half_close()

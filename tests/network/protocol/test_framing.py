@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from crescendo.errors import PeerError
 from crescendo.network.protocol import framing
 from crescendo.network.protocol import wire_pb2 as pb
+from crescendo.network.protocol.encoded_broadcasts import EncodedBroadcast
 from crescendo.network.protocol.framing import Framed, cut, framed, heard
-from crescendo.network.protocol.wire_messages import UpdatePart, broadcast_parts, from_client
+from crescendo.network.protocol.wire_messages import TO_SERVER, UpdatePart
 
 DIGEST = "ab" * 32
 numbers = st.integers(0, 2**40)
@@ -45,7 +46,7 @@ def rest_of(vector: pb.Part) -> pb.Part:
 def meaning(message: Any) -> Any:
     """What a message comes to, or why it is refused."""
     try:
-        read = from_client(message)
+        read = TO_SERVER.decode(message)
     except PeerError as error:
         return str(error)
     if not isinstance(read, UpdatePart):
@@ -107,6 +108,6 @@ def test_two_messages_in_one_are_left_to_protobuf(one: pb.UpdatePart, other: pb.
 def test_broadcasts_are_those_of_protobuf(k: int, epoch: int, floats: int) -> None:
     whole = bytes(range(256)) * (floats // 64 + 1)
     whole = whole[: 4 * floats]
-    [part] = broadcast_parts(k, epoch, whole, "float32")
+    [part] = EncodedBroadcast(k, epoch, whole, "float32").parts
     vector = pb.Part(about=k, part=0, parts=1, floats=pb.FLOAT32, numbers=floats, data=whole)
     assert part == pb.ToClient(broadcast=pb.BroadcastPart(epoch=epoch, vector=vector)).SerializeToString()

@@ -14,6 +14,8 @@ from crescendo.errors import PeerError
 from crescendo.network.protocol import tree_pb2 as pb
 from crescendo.network.protocol import wire_pb2 as wire_pb
 from crescendo.network.protocol.tree_messages import (
+    TO_NODE,
+    TO_PARENT,
     Above,
     Acks,
     Alive,
@@ -24,15 +26,11 @@ from crescendo.network.protocol.tree_messages import (
     SumPart,
     SumRefusal,
     WordPart,
-    from_node,
-    from_parent,
     sum_parts,
-    to_node,
-    to_parent,
     word_parts,
 )
 from crescendo.network.protocol.vector_parts import PART, Assembly
-from crescendo.network.protocol.wire_messages import Goodbye, Hello, Ping, Refusal, VoidRound, Welcome
+from crescendo.network.protocol.wire_messages import Ack, Goodbye, Hello, Ping, Refusal, VoidRound, Welcome
 
 ID, DIGEST = "0123456789abcdef" * 2, "ab" * 32
 UP: list[Any] = [
@@ -48,7 +46,7 @@ DOWN: list[Any] = [
     NodeWelcome("{}", "f"),
     Above("alice", Welcome("{}", "f", 1, 2, 3, Settled(4))),
     Above("alice", Refusal("no", True)),
-    Acks({0: Settled(1), 5: Settled(2, frozenset({9}))}, 3),
+    Acks({0: Ack(Settled(1), 3), 5: Ack(Settled(2, frozenset({9})), 3)}),
     SumRefusal(ID, ((0, 1), (2, 3)), "because"),
     Refusal("no", False),
     Ping(8),
@@ -57,11 +55,11 @@ DOWN: list[Any] = [
 
 
 def there(message: Any) -> Any:
-    return from_node(pb.Up.FromString(to_parent(message).SerializeToString()))
+    return TO_PARENT.decode(pb.Up.FromString(TO_PARENT.encode(message).SerializeToString()))
 
 
 def back(message: Any) -> Any:
-    return from_parent(pb.Down.FromString(to_node(message).SerializeToString()))
+    return TO_NODE.decode(pb.Down.FromString(TO_NODE.encode(message).SerializeToString()))
 
 
 @pytest.mark.parametrize("message", UP, ids=lambda message: type(message).__name__)
@@ -78,18 +76,18 @@ def test_a_sum_arrives_in_parts_with_its_pairs_in_the_first() -> None:
     data, pairs = bytes(2 * PART + 80), ((1, 2), (3, 0))
     assembly, got = Assembly(10**6, ("float64",)), []
     for raw in sum_parts(ID, pairs, data, "float64", "f", DIGEST):
-        part = from_node(raw)
-        assert isinstance(part, SumPart) and (part.id, part.federation, part.digest) == (ID, "f", DIGEST)
+        part = TO_PARENT.decode(raw)
+        assert isinstance(part, SumPart) and (part.id, part.part.federation, part.part.digest) == (ID, "f", DIGEST)
         got.append(part.pairs)
-        whole = assembly.add(part.vector)
-    assert got == [pairs, None, None] and whole == data
+        whole = assembly.add(part.part.vector)
+    assert got == [pairs, (), ()] and whole == data
 
 
 def test_a_word_arrives_in_parts_with_everybody_s_yours_in_the_first() -> None:
     data, yours = bytes(PART + 8), {0: Settled(1), 4: Settled(0, frozenset({2}))}
-    parts = [from_parent(raw) for raw in word_parts(5, 2, yours, data, "float32")]
-    assert all(isinstance(part, WordPart) and part.epoch == 2 and part.vector.about == 5 for part in parts)
-    assert [part.yours for part in parts if isinstance(part, WordPart)] == [yours, None]
+    parts = [TO_NODE.decode(raw) for raw in word_parts(5, 2, yours, data, "float32")]
+    assert all(isinstance(part, WordPart) and part.part.epoch == 2 and part.part.vector.about == 5 for part in parts)
+    assert [part.yours for part in parts] == [{c: Ack(settled, 2) for c, settled in yours.items()}, {}]
 
 
 GOOD_SUM = next(iter(sum_parts(ID, ((1, 2), (3, 0)), bytes(16), "float64", "f", DIGEST)))
@@ -130,7 +128,7 @@ PAIR = pb.Pair(round=1, client=2)
 )
 def test_nonsense_from_below_is_refused(bad: pb.Up) -> None:
     with pytest.raises(PeerError):
-        from_node(bad)
+        TO_PARENT.decode(bad)
 
 
 def test_nonsense_from_above_is_refused() -> None:
@@ -141,11 +139,11 @@ def test_nonsense_from_above_is_refused() -> None:
         pb.Down(above=pb.Above(name="a")),
     ):
         with pytest.raises(PeerError):
-            from_parent(bad)
+            TO_NODE.decode(bad)
 
 
-SAMPLES = [to_parent(message).SerializeToString() for message in UP] + [GOOD_SUM.SerializeToString()]
-SAMPLES += [to_node(message).SerializeToString() for message in DOWN]
+SAMPLES = [TO_PARENT.encode(message).SerializeToString() for message in UP] + [GOOD_SUM.SerializeToString()]
+SAMPLES += [TO_NODE.encode(message).SerializeToString() for message in DOWN]
 
 
 @settings(deadline=None, max_examples=300)
@@ -161,7 +159,7 @@ def test_mutated_bytes_are_understood_or_refused_and_never_break_anything(
     for place, value in changes:
         if mutated:
             mutated[place % len(mutated)] = value
-    kinds: list[tuple[Any, Any]] = [(pb.Up, from_node), (pb.Down, from_parent)]
+    kinds: list[tuple[Any, Any]] = [(pb.Up, TO_PARENT.decode), (pb.Down, TO_NODE.decode)]
     for kind, read in kinds:
         try:
             message = kind.FromString(bytes(mutated))

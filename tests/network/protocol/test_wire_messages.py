@@ -15,10 +15,12 @@ from crescendo.core.messages import Settled
 from crescendo.core.vectors import WIRES, encode
 from crescendo.errors import PeerError, UsageError
 from crescendo.network.protocol import wire_pb2 as pb
-from crescendo.network.protocol.field_checks import LARGEST, TERMS, TEXT
+from crescendo.network.protocol.codec import BEYOND, LARGEST, TERMS, TEXT
+from crescendo.network.protocol.encoded_broadcasts import EncodedBroadcast
 from crescendo.network.protocol.vector_parts import PART, Assembly, Part
 from crescendo.network.protocol.wire_messages import (
-    BEYOND,
+    TO_CLIENT,
+    TO_SERVER,
     Ack,
     BroadcastPart,
     FromClient,
@@ -31,13 +33,7 @@ from crescendo.network.protocol.wire_messages import (
     UpdatePart,
     VoidRound,
     Welcome,
-    broadcast_parts,
-    from_client,
-    from_server,
-    to_client,
-    to_server,
     update_parts,
-    with_yours,
 )
 
 quick = settings(deadline=None, max_examples=60)
@@ -100,14 +96,18 @@ def plain(message: object) -> Any:
 @quick
 @given(client_messages)
 def test_what_a_client_says_arrives(message: FromClient) -> None:
-    assert plain(from_client(pb.ToServer.FromString(to_server(message).SerializeToString()))) == plain(message)
+    assert plain(TO_SERVER.decode(pb.ToServer.FromString(TO_SERVER.encode(message).SerializeToString()))) == plain(
+        message
+    )
 
 
 @pytest.mark.slow
 @quick
 @given(server_messages)
 def test_what_a_server_says_arrives(message: FromServer) -> None:
-    assert plain(from_server(pb.ToClient.FromString(to_client(message).SerializeToString()))) == plain(message)
+    assert plain(TO_CLIENT.decode(pb.ToClient.FromString(TO_CLIENT.encode(message).SerializeToString()))) == plain(
+        message
+    )
 
 
 @pytest.mark.slow
@@ -115,17 +115,17 @@ def test_what_a_server_says_arrives(message: FromServer) -> None:
 @given(st.one_of(client_messages, server_messages), st.data())
 def test_mutated_bytes_are_read_or_refused_and_nothing_else_happens(message: Any, data: st.DataObject) -> None:
     for_server = isinstance(message, FromClient)
-    raw = bytearray((to_server(message) if for_server else to_client(message)).SerializeToString())
+    raw = bytearray((TO_SERVER.encode(message) if for_server else TO_CLIENT.encode(message)).SerializeToString())
     for _ in range(data.draw(st.integers(1, 4))):
         if raw:
             raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
     try:
         if for_server:
-            read: Any = from_client(pb.ToServer.FromString(bytes(raw)))
-            again: Any = from_client(to_server(read))
+            read: Any = TO_SERVER.decode(pb.ToServer.FromString(bytes(raw)))
+            again: Any = TO_SERVER.decode(TO_SERVER.encode(read))
         else:
-            read = from_server(pb.ToClient.FromString(bytes(raw)))
-            again = from_server(to_client(read))
+            read = TO_CLIENT.decode(pb.ToClient.FromString(bytes(raw)))
+            again = TO_CLIENT.decode(TO_CLIENT.encode(read))
     except (PeerError, DecodeError):
         return
     assert plain(again) == plain(read)  # what was let in is a message like any other
@@ -138,12 +138,11 @@ def test_an_update_and_a_broadcast_of_any_length_arrive_byte_for_byte(numbers: i
     got: list[object] = []
     for sent in update_parts(5, data, "float32", "f", DIGEST):
         assert sent.ByteSize() < PART + 1000
-        read = from_client(sent)
+        read = TO_SERVER.decode(sent)
         assert isinstance(read, UpdatePart) and (read.federation, read.digest, read.vector.about) == ("f", DIGEST, 5)
         got.append(up.add(read.vector))
-    first, *others = broadcast_parts(8, 2, data, "float32")
-    for broadcast in [with_yours(first, Settled(3, frozenset({5}))), *others]:
-        heard = from_server(pb.ToClient.FromString(broadcast))
+    for broadcast in EncodedBroadcast(8, 2, data, "float32").messages(Settled(3, frozenset({5}))):
+        heard = TO_CLIENT.decode(pb.ToClient.FromString(broadcast))
         assert isinstance(heard, BroadcastPart) and (heard.epoch, heard.vector.about) == (2, 8)
         assert heard.yours == (None if heard.vector.part else Settled(3, frozenset({5})))
         got.append(down.add(heard.vector))
@@ -151,7 +150,7 @@ def test_an_update_and_a_broadcast_of_any_length_arrive_byte_for_byte(numbers: i
 
 
 def hello(**changed: Any) -> pb.ToServer:
-    return to_server(dataclasses.replace(Hello("a", INSTANCE), **changed))
+    return TO_SERVER.encode(dataclasses.replace(Hello("a", INSTANCE), **changed))
 
 
 def part(**changed: Any) -> pb.Part:
@@ -204,7 +203,7 @@ REFUSED = {
 @pytest.mark.parametrize("what", REFUSED)
 def test_a_client_is_refused_that_sends(what: str) -> None:
     with pytest.raises(PeerError) as refused:
-        from_client(REFUSED[what])
+        TO_SERVER.decode(REFUSED[what])
     assert len(str(refused.value)) < 250 and "\n" not in str(refused.value)
 
 
@@ -218,11 +217,11 @@ def test_a_server_is_refused_that_sends_a_broadcast_without_the_receivers_rounds
         pb.ToClient(refusal=pb.Refusal(round=LARGEST)),
     ):
         with pytest.raises(PeerError):
-            from_server(bad)
+            TO_CLIENT.decode(bad)
 
 
 def test_a_token_is_not_in_what_is_printed_and_long_reasons_are_cut() -> None:
     assert "secret" not in repr(Hello("a", INSTANCE, token="secret"))
-    assert len(to_client(Refusal("x" * 5000)).refusal.reason) == TEXT
+    assert len(TO_CLIENT.encode(Refusal("x" * 5000)).refusal.reason) == TEXT
     with pytest.raises(UsageError, match="at most"):
-        to_client(Welcome("x" * (TERMS + 1), "f", 0, 0, 0, Settled(0)))
+        TO_CLIENT.encode(Welcome("x" * (TERMS + 1), "f", 0, 0, 0, Settled(0)))

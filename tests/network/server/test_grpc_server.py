@@ -15,17 +15,17 @@ import pytest
 
 from crescendo.core.messages import Settled
 from crescendo.network.protocol import wire_pb2 as pb
+from crescendo.network.protocol.encoded_broadcasts import EncodedBroadcast
 from crescendo.network.protocol.vector_parts import Assembly
 from crescendo.network.protocol.wire_messages import (
+    TO_CLIENT,
     BroadcastPart,
     Goodbye,
     Hello,
     Refusal,
     VoidRound,
     Welcome,
-    from_server,
 )
-from crescendo.network.server.encoded_broadcasts import EncodedBroadcast, serialize
 from crescendo.network.server.session import Session
 from crescendo.network.transport import rate_limits
 from crescendo.network.transport.rate_limits import TokenBucket
@@ -292,7 +292,9 @@ class SlowContext:
 
     async def write(self, message: Any) -> None:
         await self.let.wait()
-        self.written.append(from_server(pb.ToClient.FromString(serialize(message))))
+        self.written.append(
+            TO_CLIENT.decode(pb.ToClient.FromString(message) if isinstance(message, bytes) else message)
+        )
 
 
 def test_a_slow_reader_gets_only_the_newest_broadcast_and_acknowledgement() -> None:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crescendo.core.messages import Settled
-from crescendo.network.protocol.wire_messages import BroadcastPart, Goodbye, Ping, Pong, Refusal, Welcome, from_server
+from crescendo.network.protocol.wire_messages import TO_CLIENT, BroadcastPart, Goodbye, Ping, Pong, Refusal, Welcome
 from crescendo.network.server import grpc_server, liveness, session
 from crescendo.network.server.liveness import LivenessLimits, SilenceClock
 from crescendo.network.transport.retry import Backoff
@@ -62,7 +62,7 @@ class Alive:
 
     async def _read(self) -> None:
         while (raw := await self.fake.call.read()) is not grpc.aio.EOF:
-            message = from_server(raw)
+            message = TO_CLIENT.decode(raw)
             if isinstance(message, Ping) and self.answers:
                 await self.fake.say(Pong(message.number))
             elif isinstance(message, BroadcastPart):

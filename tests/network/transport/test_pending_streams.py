@@ -11,7 +11,7 @@ import grpc.aio
 import pytest
 
 from crescendo.network.protocol import wire_pb2 as pb
-from crescendo.network.protocol.wire_messages import to_server
+from crescendo.network.protocol.wire_messages import TO_SERVER
 from crescendo.network.transport import pending_streams
 from crescendo.network.transport.channels import JOIN, STATUS, Endpoint, status_of
 from crescendo.network.transport.pending_streams import PendingStreams
@@ -79,7 +79,7 @@ async def one_name_does_not_fill_the_line_with_hellos(folder: Path) -> None:
         async with here.server.commit_queue.paused():  # the disk is slow
             lines = [RawStream(here.channel) for _ in range(30)]
             for line in lines:
-                await line.say(to_server(here.client(0).hello()))
+                await line.say(TO_SERVER.encode(here.client(0).hello()))
             heard = [asyncio.create_task(line.hear()) for line in lines]
             async with asyncio.timeout(raw_streams.DEADLINE):
                 while sum(task.done() for task in heard) < len(lines) - 1:

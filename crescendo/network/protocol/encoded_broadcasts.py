@@ -1,0 +1,37 @@
+"""Encoded broadcasts: the server makes the bytes of a broadcast once and shares them between clients; only ``yours`` differs."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cached_property
+
+from crescendo.core.messages import Settled
+from crescendo.core.vectors import Raw
+from crescendo.network.protocol import wire_pb2 as pb
+from crescendo.network.protocol.codec import SETTLED, MessageType
+from crescendo.network.protocol.framing import framed
+from crescendo.network.protocol.vector_parts import Part, split
+
+_PART = MessageType(Part, pb.Part.DESCRIPTOR)
+
+
+class EncodedBroadcast:
+    """The model at ``k``, as ``data`` of floats ``wire``."""
+
+    def __init__(self, k: int, epoch: int, data: Raw, wire: str) -> None:
+        self.k, self.epoch, self.data, self.wire = k, epoch, data, wire
+
+    @cached_property
+    def parts(self) -> list[bytes]:
+        """The messages that carry it, as bytes; the first still lacks ``yours``."""
+        fields = pb.BroadcastPart(epoch=self.epoch).SerializeToString()
+        return [
+            framed(fields, _PART.write(replace(part, data=b"")).SerializeToString(), part.data)
+            for part in split(self.k, self.data, self.wire)
+        ]
+
+    def messages(self, yours: Settled) -> Iterator[bytes]:
+        """The messages for one client, with its rounds in the first: a parser merges the two halves."""
+        first, *others = self.parts
+        mine = pb.ToClient(broadcast=pb.BroadcastPart(yours=SETTLED.write(yours)))
+        yield first + mine.SerializeToString()
+        yield from others
