@@ -26,7 +26,7 @@ from crescendo.core.vectors import encode
 from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.network.protocol.vector_parts import split
 from crescendo.network.protocol.wire_messages import TO_SERVER, Hello, UpdatePart
-from crescendo.network.transport.channels import JOIN, LARGEST_MESSAGE, Endpoint, channel_to
+from crescendo.network.transport.channels import JOIN, LARGEST_MESSAGE, Endpoint
 
 ECHO = "/benchmark.Echo/Echo"
 
@@ -123,7 +123,7 @@ async def send(job: Job) -> None:
     async with AsyncExitStack() as stack:
         senders = [Sender(job, c, heads, vectors[c]) for c in range(job.first, job.last)]
         for some in range(0, len(senders), 50):
-            channels = [await stack.enter_async_context(channel_to(_place(job))) for _ in senders[some : some + 50]]
+            channels = [await stack.enter_async_context(_place(job).channel()) for _ in senders[some : some + 50]]
             both = zip(senders[some : some + 50], channels, strict=True)
             await asyncio.gather(*(sender.join(channel) for sender, channel in both))
         print("ready", flush=True)

@@ -11,16 +11,7 @@ from crescendo.federation.policy import Policy
 from crescendo.network.server.health import check_health
 from crescendo.network.server.serve import Listening
 from crescendo.network.transport.channels import Endpoint
-from crescendo.network.transport.security import (
-    Authenticator,
-    check_address,
-    check_folder,
-    client_credentials,
-    client_token,
-    everybody,
-    server_credentials,
-    shown_certificate,
-)
+from crescendo.network.transport.security import Authenticator, PartyFolder, check_address, everybody, shown_certificate
 
 
 def listening(address: str, certs: Path | None, health: str | None = None) -> Listening:
@@ -30,21 +21,22 @@ def listening(address: str, certs: Path | None, health: str | None = None) -> Li
         check_health(health)
     if certs is None:
         return Listening(address, None, everybody, health)
-    check_folder(certs, "serve")
-    return Listening(address, server_credentials(certs), Authenticator.of(certs), health)
+    own = PartyFolder(certs)
+    own.check("serve")
+    return Listening(address, own.server_credentials(), Authenticator.of(certs), health)
 
 
 def place(address: str, certs: Path | None, policy: Policy | None = None) -> Endpoint:
     """Where the server is. If the policy names its certificate, it is looked at once the server is there; no other will do."""
     check_address(address, certs)
     if certs is not None:
-        check_folder(certs, "ask")
+        PartyFolder(certs).check("ask")
     pins = policy is not None and policy.server is not None
     if certs is None:
         if pins:
             raise UsageError("the policy names the server's certificate, so TLS is needed; give --certs")
         return Endpoint(address)
-    credentials, token = client_credentials(certs), client_token(certs)
+    credentials, token = PartyFolder(certs).client_credentials(), PartyFolder(certs).token()
     if policy is None or not pins:
         return Endpoint(address, credentials, token)
     return Endpoint(address, None, token, _pinning(address, certs, policy))
@@ -58,7 +50,7 @@ def _pinning(address: str, certs: Path, policy: Policy) -> Callable[[], Any]:
         if not made:
             shown = shown_certificate(address)
             policy.check_server(shown)
-            made.append(client_credentials(certs, shown))
+            made.append(PartyFolder(certs).client_credentials(shown))
         return made[0]
 
     return look

@@ -19,7 +19,6 @@ from crescendo.cli.terminal import new_table, printer, span
 from crescendo.errors import UsageError
 from crescendo.federation.peer_text import all_cleaned
 from crescendo.network.transport.channels import Endpoint
-from crescendo.network.transport.channels import status_of as asked
 from crescendo.network.transport.error_translation import is_unrecoverable, reason_of
 from crescendo.report.numbers import size
 
@@ -27,7 +26,7 @@ from crescendo.report.numbers import size
 def ask_status(endpoint: Endpoint, timeout: float = 15.0) -> dict[str, Any]:
     """What the server says about itself, or UsageError in one sentence."""
     try:
-        found: dict[str, Any] = all_cleaned(json.loads(asyncio.run(asked(endpoint, timeout))))
+        found: dict[str, Any] = all_cleaned(json.loads(asyncio.run(endpoint.status(timeout))))
         return found
     except grpc.aio.AioRpcError as error:
         raise _trouble(endpoint.address, error) from None

@@ -6,8 +6,6 @@ resolved to numbers before the text is made. Server and client build schedule, o
 same function, so that no side takes the other's word for a size, a step or a rate.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import dataclass, replace
@@ -59,6 +57,11 @@ class Agreement:
     def digest(self) -> str:
         """The SHA-256 of the text, which stands in every message, journal and ledger."""
         return hashlib.sha256(self.text.encode()).hexdigest()
+
+    @cached_property
+    def indices(self) -> dict[str, int]:
+        """The number of each client, by its name."""
+        return {name: c for c, name in enumerate(self.names)}
 
     @property
     def size(self) -> int:

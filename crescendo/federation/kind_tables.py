@@ -1,7 +1,5 @@
 """Tables of registered kinds: from the parameters that a rule declares to the keys of its table, and from a table to the rule."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 from collections.abc import Callable, Iterator

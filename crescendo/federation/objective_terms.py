@@ -5,8 +5,6 @@ wire depend on. So terms can be understood, priced and relayed without its code;
 client that computes need a copy, each its own (`crescendo.federation.own_model`).
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Any, NoReturn

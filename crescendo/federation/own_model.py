@@ -2,8 +2,6 @@
 are compared with the SHA-256 in the terms before they are run, and what it turns out to be with the numbers in the terms.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

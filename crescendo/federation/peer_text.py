@@ -1,7 +1,5 @@
 """What a peer wrote, made fit for a log or a terminal."""
 
-from __future__ import annotations
-
 from typing import Any
 
 

@@ -4,8 +4,6 @@ The server is honest but curious, so the client protects itself. A refusal names
 so both sides may log it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from pathlib import Path

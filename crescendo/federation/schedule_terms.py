@@ -3,8 +3,6 @@
 The keys of each kind come from `crescendo.schedules.kinds`; how long the run is and how clients wait is declared here.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Self

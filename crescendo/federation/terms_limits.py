@@ -4,8 +4,6 @@
 unfolds into: rounds, slots and pairs of rounds and clients, of which few letters can ask for any number.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from crescendo.errors import Refused

@@ -14,12 +14,12 @@ from crescendo.federation.agreement import build_terms
 from crescendo.federation.own_model import servers_copy, with_copy
 from crescendo.logs import Log, quiet
 from crescendo.network.server.liveness import LivenessLimits
-from crescendo.network.server.serve import Listening, Served, check_start, serve
+from crescendo.network.server.serve import Listening, Served, serve
 
 
 def serve_file(config: Config, listening: Listening, state: Path, *, linger: float = 60.0, log: Log = quiet) -> Served:
     """Serve the federation of a run file, from its start or from where its folder stands."""
-    check_start(listening, state, linger)  # before the accounting, which may take a minute
+    listening.check_start(state, linger)  # before the accounting, which may take a minute
     asked, text = _remembered_terms(config, state, log)
     agreed, rules = with_copy(build_terms(text), servers_copy(config.objective.kind)), config.serve
     limits = LivenessLimits(rules.absent_after, rules.gather, rules.hold_after)

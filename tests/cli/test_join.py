@@ -25,7 +25,7 @@ from crescendo.network.client.join import Joined, join
 from crescendo.network.transport.certificates import make_certificates
 from crescendo.network.transport.channels import Endpoint
 from crescendo.network.transport.retry import Backoff, Unreachable
-from crescendo.network.transport.security import Authenticator, server_credentials
+from crescendo.network.transport.security import Authenticator, PartyFolder
 from crescendo.storage.ledger.open_ledger import open_ledger
 from tests.cli.test_serve import ONE, OPEN, begun, joined, played, records
 from tests.network.live_server import live_server
@@ -189,7 +189,10 @@ def test_a_pinned_server_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> 
         allowed, log = Policy.model_validate({**OPEN, "server": pin}), Told()
         client = joins(place(address, certs, allowed), tmp_path, log, server=pin)
         await log.until("unreachable")
-        how = {"credentials": server_credentials(keys / "server"), "admit": Authenticator.of(keys / "server")}
+        how = {
+            "credentials": PartyFolder(keys / "server").server_credentials(),
+            "admit": Authenticator.of(keys / "server"),
+        }
         async with live_server(tmp_path / "served", ONE, port=port, **how):
             assert (await client).last == 3
             wrong = Policy.model_validate({**OPEN, "server": "0" * 64})

@@ -14,7 +14,7 @@ from crescendo.network.transport.certificates import make_certificates
 from crescendo.network.transport.channels import Endpoint
 from crescendo.network.transport.error_translation import CONNECTING, UNRECOVERABLE
 from crescendo.network.transport.retry import Backoff, Unreachable, Unrecoverable
-from crescendo.network.transport.security import Authenticator, server_credentials
+from crescendo.network.transport.security import Authenticator, PartyFolder
 from tests.cli.test_join import Told, joins, nowhere
 from tests.cli.test_serve import ONE, played
 from tests.conformance.cases import case
@@ -26,7 +26,10 @@ TWO = case(clients={"count": 2}, schedule=ONE["schedule"])
 
 
 def secured(keys: Path) -> dict[str, Any]:
-    return {"credentials": server_credentials(keys / "server"), "admit": Authenticator.of(keys / "server")}
+    return {
+        "credentials": PartyFolder(keys / "server").server_credentials(),
+        "admit": Authenticator.of(keys / "server"),
+    }
 
 
 def made(folder: Path, **how: Any) -> Path:

@@ -18,11 +18,11 @@ from crescendo.network.protocol.wire_messages import Hello, Welcome
 from crescendo.network.server.grpc_server import NetworkServer
 from crescendo.network.server.liveness import LivenessLimits
 from crescendo.network.server.service import Service
-from crescendo.network.transport.channels import Endpoint, channel_to, join_on
+from crescendo.network.transport.channels import Endpoint
 from crescendo.network.transport.security import Admit, everybody
 from crescendo.storage.journal.durable_server import DurableServer
 from tests.conformance.cases import case
-from tests.network.scripted_client import SOON, ScriptedClient
+from tests.network.scripted_client import SOON, ScriptedClient, opened
 
 TWO: dict[str, Any] = case(
     clients={"count": 2},
@@ -42,10 +42,10 @@ class LiveServer:
         self._open: list[Any] = []
 
     async def connect(self) -> ScriptedClient:
-        manager = channel_to(Endpoint(f"127.0.0.1:{self.port}"))
+        manager = Endpoint(f"127.0.0.1:{self.port}").channel()
         channel = await manager.__aenter__()
         self._open.append(manager)
-        return ScriptedClient(join_on(channel), self.agreed)
+        return ScriptedClient(opened(channel), self.agreed)
 
     async def say_hello(self, c: int, **changes: Any) -> tuple[ScriptedClient, Any]:
         """A client that joins, and the answer it gets."""

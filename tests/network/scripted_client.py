@@ -11,9 +11,18 @@ import numpy as np
 from crescendo.core.messages import Settled
 from crescendo.core.vectors import encode
 from crescendo.federation.agreement import Agreement
+from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.network.protocol.wire_messages import TO_CLIENT, TO_SERVER, Ack, BroadcastPart, FromClient, update_parts
+from crescendo.network.transport.channels import JOIN
 
 SOON = 60.0  # seconds that a test waits for what should happen at once
+
+
+def opened(channel: grpc.aio.Channel) -> Any:
+    """A client's stream on a connection, before its hello."""
+    return channel.stream_stream(
+        JOIN, request_serializer=pb.ToServer.SerializeToString, response_deserializer=pb.ToClient.FromString
+    )()
 
 
 class ScriptedClient:

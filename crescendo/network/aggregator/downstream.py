@@ -128,7 +128,7 @@ class Downstream:
     def answered(self, name: str, message: Welcome | Refusal) -> None:
         """The server has answered a client's hello, or refuses something else of it."""
         agreement, core = self._node.known
-        pending, c = self._hellos.pop(name, None), self._index(agreement, name)
+        pending, c = self._hellos.pop(name, None), agreement.indices.get(name, -1)
         waiting = None if pending is None else pending.waiting
         link = waiting if isinstance(waiting, AggregatorSession) else self.behind.get(c)
         if pending is not None and isinstance(waiting, asyncio.Future):
@@ -179,7 +179,7 @@ class Downstream:
         agreement, _ = self._node.known
         if hello.name in self._hellos or not self._upstream.is_free:
             return False
-        self._vacate(hello.name, self._index(agreement, hello.name))
+        self._vacate(hello.name, agreement.indices.get(hello.name, -1))
         self._hellos[hello.name] = _PendingHello(hello, waiting)
         self._upstream.send(Below(hello.name, hello))
         return True
@@ -202,9 +202,6 @@ class Downstream:
         session.send(welcome)
         self.log("joined", client=agreement.names[c], start=welcome.start)
         return session
-
-    def _index(self, agreement: Agreement, name: str) -> int:
-        return agreement.names.index(name) if name in agreement.names else -1
 
     async def on_declined(self, c: int, goodbye: Goodbye) -> None:
         await asyncio.sleep(self.rate_limits[c].useless.take())
@@ -315,7 +312,7 @@ class Downstream:
         self._upstream.send(Below(name, message))
 
     async def on_gone(self, link: AggregatorSession, name: str) -> None:
-        c = self._index(self.agreement, name)
+        c = self.agreement.indices.get(name, -1)
         if self.behind.get(c) is link:
             del self.behind[c]
             self._upstream.send(Below(name))

@@ -7,8 +7,6 @@ updates that are held are kept and sent again. Nothing is on disk: a node that d
 the server lacks.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 from typing import Any
@@ -29,7 +27,7 @@ from crescendo.network.transport.channels import Endpoint, StreamBroken, listen
 from crescendo.network.transport.pending_streams import TryLater
 from crescendo.network.transport.retry import Backoff
 from crescendo.network.transport.security import Admit, everybody
-from crescendo.network.transport.shutdown import ShutdownRequest, shutdown_on_signals
+from crescendo.network.transport.shutdown import ShutdownRequest
 from crescendo.network.transport.stream_writer import CLOSE_TIMEOUT
 
 MAX_SUMS_IN_FLIGHT = 2  # sums that may wait for the server's word; what comes meanwhile goes into the next
@@ -148,5 +146,5 @@ def aggregate(
         except RuntimeError as error:
             raise UsageError(f"{listening.address} cannot be listened on ({error}); is the port in use?") from None
 
-    with shutdown_on_signals() as shutdown:
+    with ShutdownRequest.on_signals() as shutdown:
         return asyncio.run(run(shutdown))

@@ -11,11 +11,8 @@ from typing import TYPE_CHECKING, Any
 from crescendo.core.messages import Sum, Word
 from crescendo.core.vectors import decode, encode
 from crescendo.errors import Refused
-from crescendo.network.protocol import tree_pb2 as pb
 from crescendo.network.protocol.encoded_broadcasts import EncodedBroadcast
 from crescendo.network.protocol.tree_messages import (
-    RELAY,
-    TO_NODE,
     TO_PARENT,
     FromNode,
     NodeHello,
@@ -26,7 +23,7 @@ from crescendo.network.protocol.tree_messages import (
 from crescendo.network.protocol.vector_parts import Assembly
 from crescendo.network.protocol.wire_messages import Refusal
 from crescendo.network.transport.background import background
-from crescendo.network.transport.channels import Endpoint, StreamBroken, channel_to, read_from, write_to
+from crescendo.network.transport.channels import Endpoint, OutgoingStream, StreamBroken
 from crescendo.network.transport.error_translation import is_unrecoverable, reason_of
 from crescendo.network.transport.retry import BROKEN, Backoff, Unrecoverable
 
@@ -104,43 +101,36 @@ class Upstream:
 
     async def _one_stream(self) -> None:
         node = self._node
-        async with channel_to(self._parent) as channel:
-            call = channel.stream_stream(
-                RELAY, request_serializer=pb.Up.SerializeToString, response_deserializer=pb.Down.FromString
-            )()
-            agreement, core = node.agreement, node.core
-            about = ("", "") if agreement is None else (agreement.federation, agreement.digest)
-            carries = () if core is None else tuple(sorted(core.carries))
-            await call.write(TO_PARENT.encode(NodeHello(node.name, *about, carries, self._parent.token)))
-            try:
-                welcome = await self._read(call)
-                if not isinstance(welcome, NodeWelcome):
-                    raise StreamBroken("the parent spoke out of turn")
-                core = node.agree(welcome)
-                queue: asyncio.Queue[FromNode | Sum] = asyncio.Queue()
-                self._set_queue(queue)
-                for total in core.unanswered():
-                    self.send(total)
-                node.log("joined", parent=self._parent.address, federation=welcome.federation)
-                async with background(write_to(call, lambda: self._next(queue), self._parts)):
-                    await self._read_all(call)
-            finally:
-                call.cancel()
+        agreement, core = node.agreement, node.core
+        about = ("", "") if agreement is None else (agreement.federation, agreement.digest)
+        carries = () if core is None else tuple(sorted(core.carries))
+        async with self._parent.stream(NodeHello(node.name, *about, carries, self._parent.token)) as stream:
+            welcome = await self._read(stream)
+            if not isinstance(welcome, NodeWelcome):
+                raise StreamBroken("the parent spoke out of turn")
+            core = node.agree(welcome)
+            queue: asyncio.Queue[FromNode | Sum] = asyncio.Queue()
+            self._set_queue(queue)
+            for total in core.unanswered():
+                self.send(total)
+            node.log("joined", parent=self._parent.address, federation=welcome.federation)
+            async with background(stream.write_all(lambda: self._next(queue), self._parts)):
+                await self._read_all(stream)
 
-    async def _read(self, call: Any) -> Any:
-        message = await read_from(call, TO_NODE.decode, "parent")
+    async def _read(self, stream: OutgoingStream) -> Any:
+        message = await stream.read()
         if isinstance(message, Refusal):
             if message.final:
                 raise Refused(f"the parent refuses: {message.reason}")
             raise StreamBroken(message.reason)
         return message
 
-    async def _read_all(self, call: Any) -> None:
+    async def _read_all(self, stream: OutgoingStream) -> None:
         agreement, _ = self._node.known
         size, wire = agreement.size, agreement.wire
         assembly, word = Assembly(size, (wire,)), Word({}, 0)
         while True:
-            message = await self._read(call)
+            message = await self._read(stream)
             if not isinstance(message, WordPart):
                 self._node.on_message(message)
                 continue

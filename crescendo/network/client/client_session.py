@@ -21,7 +21,6 @@ from crescendo.network.client.participant import Participant
 from crescendo.network.client.terms_request import check_refusal
 from crescendo.network.protocol.vector_parts import Assembly
 from crescendo.network.protocol.wire_messages import (
-    TO_CLIENT,
     TO_SERVER,
     Ack,
     BroadcastPart,
@@ -35,7 +34,7 @@ from crescendo.network.protocol.wire_messages import (
     update_parts,
 )
 from crescendo.network.transport.background import background
-from crescendo.network.transport.channels import Endpoint, channel_to, join_on, read_from, write_to
+from crescendo.network.transport.channels import Endpoint, OutgoingStream
 from crescendo.network.transport.retry import BROKEN, Backoff, Retries
 from crescendo.network.transport.wording import ranges
 from crescendo.storage.ledger.outbox import Release
@@ -105,22 +104,20 @@ class _Connection:
     async def one_stream(self) -> None:
         """One stream, until it breaks (`StreamBroken`) or the run is over."""
         agreed, seen, self.was_welcome = self._participant.agreement, self._participant.seen, False
-        async with channel_to(self.endpoint) as channel:
-            call = join_on(channel)
-            hello = Hello(
-                self._participant.name,
-                self._instance,
-                agreed.federation,
-                agreed.digest,
-                self._participant.last,
-                seen.epoch,
-                seen.k,
-                seen.settled,
-                self.endpoint.token,
-            )
-            await call.write(TO_SERVER.encode(hello))
+        hello = Hello(
+            self._participant.name,
+            self._instance,
+            agreed.federation,
+            agreed.digest,
+            self._participant.last,
+            seen.epoch,
+            seen.k,
+            seen.settled,
+            self.endpoint.token,
+        )
+        async with self.endpoint.stream(hello) as stream:
             try:
-                async with background(self._read_all(call), self.over.wait()) as (reading, ending):
+                async with background(self._read_all(stream), self.over.wait()) as (reading, ending):
                     await asyncio.wait({reading, ending}, return_when=asyncio.FIRST_COMPLETED)
                     if reading.done():
                         reading.result()
@@ -129,20 +126,19 @@ class _Connection:
                         await asyncio.wait({reading}, timeout=GOODBYE_TIMEOUT)
             finally:
                 self._outgoing = None
-                call.cancel()
 
-    async def _read_all(self, call: Any) -> None:
+    async def _read_all(self, stream: OutgoingStream) -> None:
         agreed = self._participant.agreement
         assembly, yours, epoch = Assembly(agreed.size, (agreed.wire,)), Settled(0), 0
         writing: asyncio.Task[None] | None = None
         try:
             while True:
-                message = await read_from(call, TO_CLIENT.decode)
+                message = await stream.read()
                 if writing is not None and writing.done():
                     writing.result()
                 if isinstance(message, Welcome):
                     if writing is None:
-                        writing = await self._on_welcome(message, call)
+                        writing = await self._on_welcome(message, stream)
                 elif isinstance(message, BroadcastPart):
                     if message.yours is not None:
                         yours, epoch = message.yours, message.epoch
@@ -164,7 +160,7 @@ class _Connection:
                 writing.cancel()
                 await asyncio.gather(writing, return_exceptions=True)
 
-    async def _on_welcome(self, welcome: Welcome, call: Any) -> asyncio.Task[None]:
+    async def _on_welcome(self, welcome: Welcome, stream: OutgoingStream) -> asyncio.Task[None]:
         agreed, participant = self._participant.agreement, self._participant
         if hashlib.sha256(welcome.terms.encode()).hexdigest() != agreed.digest:
             raise Refused(
@@ -189,7 +185,7 @@ class _Connection:
         self._log("joined", federation=agreed.federation, start=welcome.start, resent=len(releases), void=len(lost))
         if self.over.is_set():  # it came to be over while this stream was being made
             self._put(Goodbye(finished=True))
-        return asyncio.create_task(write_to(call, self._outgoing.get, self._parts))
+        return asyncio.create_task(stream.write_all(self._outgoing.get, self._parts))
 
     def _put(self, message: FromClient) -> None:
         if self._outgoing is not None:

@@ -1,7 +1,5 @@
 """`join`: one client of a served federation, from its policy and its records to the last round."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import math
@@ -26,7 +24,7 @@ from crescendo.network.client.participant import Participant, Seen
 from crescendo.network.client.terms_request import ask
 from crescendo.network.transport.channels import Endpoint
 from crescendo.network.transport.retry import Backoff, Unreachable
-from crescendo.network.transport.shutdown import ShutdownRequest, shutdown_on_signals
+from crescendo.network.transport.shutdown import ShutdownRequest
 from crescendo.objectives import ModelFile
 from crescendo.privacy.accounting.book import Account, Promise, tight
 from crescendo.privacy.accounting.events import tally
@@ -76,7 +74,7 @@ def join(
     source.check()
     state.mkdir(parents=True, exist_ok=True)
     path = Path(policy.ledger) if policy.ledger is not None else state / "ledger.sqlite"
-    with shutdown_on_signals() as shutdown, open_ledger(path, policy.budget(), dataset=policy.dataset) as ledger:
+    with ShutdownRequest.on_signals() as shutdown, open_ledger(path, policy.budget(), dataset=policy.dataset) as ledger:
         client = _Joining(endpoint, name, source, state, policy, ledger, log, backoff or Backoff(), randomness, model)
         return asyncio.run(client.run(shutdown))
 

@@ -16,8 +16,6 @@ in its outbox.
 Without privacy it is the same ledger: a round then costs an infinite epsilon, which only an infinite budget allows.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 import time

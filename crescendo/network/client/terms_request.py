@@ -1,43 +1,35 @@
 """Terms request: a client asks the server for its terms, before it joins, and may decline them."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
-from typing import Any
-
-import grpc
-import grpc.aio
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
 
 from crescendo.errors import Refused
 from crescendo.logs import Log, quiet
-from crescendo.network.protocol.wire_messages import TO_CLIENT, TO_SERVER, Goodbye, Hello, Refusal, Welcome
+from crescendo.network.protocol.wire_messages import Goodbye, Hello, Refusal, Welcome
 from crescendo.network.transport.background import background
-from crescendo.network.transport.channels import Endpoint, StreamBroken, TurnedAway, channel_to, join_on, read_from
+from crescendo.network.transport.channels import Endpoint, OutgoingStream, StreamBroken, TurnedAway
 from crescendo.network.transport.error_translation import is_unrecoverable, reason_of
 from crescendo.network.transport.retry import BROKEN, Backoff, Retries, Unrecoverable
 
 
-class TermsOffer:
-    """A stream on which the server has sent its terms; the client has not joined yet."""
+class _TermsOffer(NamedTuple):
+    """The terms that the server has sent, and the stream that it sent them on; the client has not joined yet."""
 
-    def __init__(self, call: Any, welcome: Welcome) -> None:
-        self._call, self.welcome = call, welcome
+    stream: OutgoingStream
+    welcome: Welcome
 
     async def decline(self, reason: str) -> None:
         """Tell the server why its terms are not accepted."""
-        with suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
-            await self._call.write(TO_SERVER.encode(Goodbye(reason)))
-            await self._call.done_writing()
-            await self._call.read()
+        await self.stream.decline(Goodbye(reason))
 
 
 @asynccontextmanager
 async def ask(
     endpoint: Endpoint, name: str, stop: asyncio.Event, backoff: Backoff, log: Log = quiet
-) -> AsyncIterator[TermsOffer | None]:
+) -> AsyncIterator[_TermsOffer | None]:
     """The server's terms, as soon as it can be reached; None if stopped before, `Unreachable` if given up.
 
     The client draws an instance id for this request alone: a server learns the lasting one only of clients that join.
@@ -48,18 +40,13 @@ async def ask(
     retries = Retries(backoff, endpoint.address, log)
     while True:
         try:
-            async with channel_to(endpoint) as channel:
-                call = join_on(channel)
-                try:
-                    await call.write(TO_SERVER.encode(Hello(name, secrets.token_hex(16), token=endpoint.token)))
-                    answer = await _until(read_from(call, TO_CLIENT.decode), stop)
-                    if answer is None or isinstance(answer, Welcome):
-                        yield None if answer is None else TermsOffer(call, answer)
-                        return
-                    check_refusal(answer, log)
-                    raise StreamBroken("the server spoke out of turn")
-                finally:
-                    call.cancel()
+            async with endpoint.stream(Hello(name, secrets.token_hex(16), token=endpoint.token)) as stream:
+                answer = await _until(stream.read(), stop)
+                if answer is None or isinstance(answer, Welcome):
+                    yield None if answer is None else _TermsOffer(stream, answer)
+                    return
+                check_refusal(answer, log)
+                raise StreamBroken("the server spoke out of turn")
         except BROKEN as error:
             if is_unrecoverable(error):
                 raise Unrecoverable(endpoint.address, reason_of(error)) from None

@@ -79,14 +79,14 @@ class Codec:
     """The messages of one direction: ``whole`` holds one of ``types``, under its name; ``sender`` is who sends them."""
 
     def __init__(self, whole: Any, sender: str, **types: type[Any]) -> None:
-        self._whole, self._sender, described = whole, sender, whole.DESCRIPTOR.fields_by_name
+        self.whole, self._sender, described = whole, sender, whole.DESCRIPTOR.fields_by_name
         self._readers = {name: MessageType(made, described[name].message_type) for name, made in types.items()}
         self._writers = {made: (name, self._readers[name]) for name, made in types.items()}
 
     def encode(self, message: Any) -> Any:
         """The protobuf message that carries a message."""
         name, found = self._writers[type(message)]
-        return self._whole(**{name: found.write(message)})
+        return self.whole(**{name: found.write(message)})
 
     def decode(self, message: Any) -> Any:
         """What the other side said, or `PeerError`."""

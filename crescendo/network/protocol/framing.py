@@ -7,8 +7,6 @@ is not laid out like that is protobuf's wholly: any sound message can be read, w
 Updates and broadcasts have the same layout: field 2 of the message, in it the vector as field 3, in it the data as field 6.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from google.protobuf.message import DecodeError

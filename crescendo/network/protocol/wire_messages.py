@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from crescendo.core.messages import Settled
 from crescendo.core.vectors import Raw
 from crescendo.errors import PeerError
+from crescendo.federation.agreement import Agreement
 from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.network.protocol.codec import (
     AGREED_TERMS,
@@ -56,6 +57,21 @@ def _last_round(what: str, last: int) -> int:
 _CLIENT_NAME, _INSTANCE, _LAST_ROUND = FieldKind(_client_name), FieldKind(_instance), FieldKind(_last_round)
 
 
+class _AboutTerms:
+    """A message that names the federation and the terms that it is about."""
+
+    __slots__ = ()
+    federation: str
+    digest: str
+
+    def check_about(self, agreement: Agreement) -> None:
+        """`PeerError` if it is about others than these."""
+        if (self.federation, self.digest) != (agreement.federation, agreement.digest):
+            raise PeerError(
+                f'a message is about another federation or other terms than "{agreement.federation}"; dropped'
+            )
+
+
 @dataclass(frozen=True, slots=True)
 class Hello:
     """The first message of a stream: who is there, and what it has seen and sent (``last``: its last round, -1 for none)."""
@@ -70,9 +86,23 @@ class Hello:
     acknowledged: Annotated[Settled, SETTLED] = NOTHING
     token: Annotated[str, NAME] = field(default="", repr=False)  # a secret: never in a log
 
+    def client_in(self, agreement: Agreement) -> int:
+        """The number of this client, or `PeerError` for one that is not part of the federation."""
+        c = agreement.indices.get(self.name)
+        if c is None:
+            raise PeerError(f'"{self.name}" is not among the clients of this federation; join as one of those it names')
+        if self.federation and self.federation != agreement.federation:
+            raise PeerError(f'this is federation "{agreement.federation}", not "{self.federation}"; check the address')
+        if self.digest and self.digest != agreement.digest:
+            raise PeerError(
+                f'"{self.name}" signed off other terms of federation "{agreement.federation}" than the server has; a changed '
+                f"federation needs an id of its own"
+            )
+        return c
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class UpdatePart:
+class UpdatePart(_AboutTerms):
     """A piece of the update of round ``vector.about``."""
 
     federation: Annotated[str, NAME]
@@ -81,7 +111,7 @@ class UpdatePart:
 
 
 @dataclass(frozen=True, slots=True)
-class VoidRound:
+class VoidRound(_AboutTerms):
     """The update of ``round`` will never come."""
 
     round: Annotated[int, ROUND]

@@ -17,7 +17,6 @@ from crescendo.network.protocol.encoded_broadcasts import EncodedBroadcast
 from crescendo.network.protocol.tree_messages import NodeHello
 from crescendo.network.protocol.wire_messages import FromServer, Goodbye, Hello, Refusal, VoidRound
 from crescendo.network.server.aggregator_streams import AggregatorSession
-from crescendo.network.server.client_streams import check_federation, client_index
 from crescendo.network.server.session import Session
 from crescendo.network.transport.rate_limits import RateLimits
 from crescendo.storage.journal.journal_entries import Summed
@@ -79,7 +78,7 @@ class AggregatorRequests:
 
     async def on_hello(self, link: Relay, hello: Hello) -> None:
         try:
-            c = client_index(self.agreement, hello)
+            c = hello.client_in(self.agreement)
         except PeerError as error:
             link.send_to(hello.name, Refusal(str(error), final=True))
             return
@@ -90,7 +89,7 @@ class AggregatorRequests:
     async def on_below(self, link: Relay, name: str, message: VoidRound | Goodbye) -> None:
         session = self._session(link, name)
         if isinstance(message, VoidRound):
-            check_federation(self.agreement, message)
+            message.check_about(self.agreement)
             if session is not None:
                 await self._server.on_void(session, message)  # its neighbours do not wait for the disk with it
         elif session is not None:

@@ -1,10 +1,8 @@
 """Aggregator streams: the parent's end of an aggregator's stream, which carries a whole subtree's clients over one connection.
 
-`AggregatorStreams` reads what comes up and hands it to its `AggregatorHost`: the server, or an aggregator that has aggregators
+`AggregatorStreams` reads what comes up and hands it to its host: the server, or an aggregator that has aggregators
 below it. An `AggregatorSession` writes what goes down: to the aggregator itself, and through it to the clients behind it.
 """
-
-from __future__ import annotations
 
 import asyncio
 from typing import Any, Protocol
@@ -34,12 +32,11 @@ from crescendo.network.protocol.tree_messages import (
 )
 from crescendo.network.protocol.vector_parts import Assembly, Part
 from crescendo.network.protocol.wire_messages import Ack, FromServer, Goodbye, Hello, Ping, Refusal, VoidRound
-from crescendo.network.server.client_streams import check_federation
 from crescendo.network.transport.channels import parsed
 from crescendo.network.transport.pending_streams import PendingStreams, TryLater
 from crescendo.network.transport.rate_limits import RateLimits
 from crescendo.network.transport.security import Admit, Authenticator
-from crescendo.network.transport.stream_writer import CLOSE_TIMEOUT, MAX_QUEUED, StreamWriter, run_stream
+from crescendo.network.transport.stream_writer import CLOSE_TIMEOUT, MAX_QUEUED, StreamWriter
 from crescendo.storage.journal.journal_entries import Summed
 
 SPARE_AGGREGATORS = 64  # streams of aggregators beyond one for each client
@@ -98,7 +95,7 @@ class AggregatorSession(StreamWriter):
         """So many bytes went to a client behind it."""
 
 
-class AggregatorHost(Protocol):
+class _AggregatorHost(Protocol):
     """Whom aggregators join: the server, or an aggregator."""
 
     admit: Admit
@@ -120,7 +117,7 @@ class AggregatorHost(Protocol):
 class AggregatorStreams:
     """Serves the streams of the aggregators of one host."""
 
-    def __init__(self, host: AggregatorHost, pending: PendingStreams) -> None:
+    def __init__(self, host: _AggregatorHost, pending: PendingStreams) -> None:
         self._host, self._pending = host, pending
         self.links: set[AggregatorSession] = set()
         self._streams: set[asyncio.Task[Any]] = set()
@@ -181,7 +178,7 @@ class AggregatorStreams:
             return Refusal(str(error))
 
         try:
-            await run_stream(link, context, self._read_all(link, agreement, context), broken)
+            await link.run(context, self._read_all(link, agreement, context), broken)
         finally:
             self.links.discard(link)
             host.on_link_end(link)
@@ -194,7 +191,7 @@ class AggregatorStreams:
         while (raw := await context.read()) is not grpc.aio.EOF:
             match TO_PARENT.decode(raw):
                 case SumPart(id, first_pairs, part):
-                    check_federation(agreement, part)
+                    part.check_about(agreement)
                     pairs = first_pairs or pairs
                     await self._add_part(link, assembly, id, part.vector, pairs)
                 case Below(name, Hello() as hello) if hello.name == name:

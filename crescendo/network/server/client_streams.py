@@ -1,13 +1,10 @@
 """Client streams: one handler for the streams of clients, at the server and at an aggregator, which a client cannot tell apart.
 
 A stream begins with a hello. A client that has not agreed to the terms yet is shown them; one that has is let in or refused by
-the `ClientHost`. From then on the stream is read and written side by side until either side ends it.
+the host. From then on the stream is read and written side by side until either side ends it.
 """
 
-from __future__ import annotations
-
 import asyncio
-from functools import lru_cache
 from typing import Any, Protocol
 
 import grpc
@@ -37,10 +34,9 @@ from crescendo.network.protocol.wire_messages import (
 from crescendo.network.server.session import Session
 from crescendo.network.transport.pending_streams import PendingStreams, TermsRequests
 from crescendo.network.transport.security import Admit
-from crescendo.network.transport.stream_writer import run_stream
 
 
-class ClientHost(Protocol):
+class _ClientHost(Protocol):
     """Whom clients join: the server, or an aggregator."""
 
     admit: Admit
@@ -66,32 +62,6 @@ class ClientHost(Protocol):
     def on_end(self, session: Any) -> None: ...
 
 
-def client_index(agreement: Agreement, hello: Hello) -> int:
-    """Which client this is, or PeerError for one that is not part of this federation."""
-    c = _indices(agreement).get(hello.name)
-    if c is None:
-        raise PeerError(f'"{hello.name}" is not among the clients of this federation; join as one of those it names')
-    if hello.federation and hello.federation != agreement.federation:
-        raise PeerError(f'this is federation "{agreement.federation}", not "{hello.federation}"; check the address')
-    if hello.digest and hello.digest != agreement.digest:
-        raise PeerError(
-            f'"{hello.name}" signed off other terms of federation "{agreement.federation}" than the server has; a changed '
-            f"federation needs an id of its own"
-        )
-    return c
-
-
-@lru_cache(1)
-def _indices(agreement: Agreement) -> dict[str, int]:
-    return {name: c for c, name in enumerate(agreement.names)}
-
-
-def check_federation(agreement: Agreement, message: UpdatePart | VoidRound) -> None:
-    """Every message names the federation and the terms that it is about."""
-    if (message.federation, message.digest) != (agreement.federation, agreement.digest):
-        raise PeerError(f'a message is about another federation or other terms than "{agreement.federation}"; dropped')
-
-
 def _serialize(message: Any) -> bytes:
     """What goes to a client: protobuf messages, and bytes where many clients share them."""
     raw: bytes = message if isinstance(message, bytes) else message.SerializeToString()
@@ -101,7 +71,7 @@ def _serialize(message: Any) -> bytes:
 class ClientStreams:
     """Serves the streams of the clients of one host."""
 
-    def __init__(self, host: ClientHost, pending: PendingStreams) -> None:
+    def __init__(self, host: _ClientHost, pending: PendingStreams) -> None:
         self._host, self._pending, self._terms_requests = host, pending, TermsRequests()
         self._buffers = BufferPool(4)  # one for all streams: what each of many kept for itself would add up
 
@@ -131,7 +101,7 @@ class ClientStreams:
         """Until the stream ends. The answers that are returned are for a client that was not let in."""
         hello, host = self._admitted(raw, context), self._host
         agreement = host.agreement
-        c = client_index(agreement, hello)
+        c = hello.client_in(agreement)
         if not hello.digest:
             terms = Welcome(agreement.text, agreement.federation, host.epoch, c, 0, Settled(0))
             declined = await self._terms_requests.answer(hello.name, terms, context)
@@ -144,7 +114,7 @@ class ClientStreams:
             return session
         try:
             reading = self._read_all(session, agreement, context)
-            await run_stream(session, context, reading, lambda error: host.on_broken(session, error))
+            await session.run(context, reading, lambda error: host.on_broken(session, error))
         finally:
             host.on_end(session)
         return []
@@ -156,7 +126,7 @@ class ClientStreams:
             host.on_heard(session)
             message = TO_SERVER.decode(raw)
             if isinstance(message, UpdatePart | VoidRound):
-                check_federation(agreement, message)
+                message.check_about(agreement)
             if isinstance(message, UpdatePart):
                 await self._add_part(session, assembly, message.vector)
             elif isinstance(message, VoidRound):

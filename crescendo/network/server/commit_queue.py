@@ -5,8 +5,6 @@ a batch begins the next one; no task does, since waking a task costs a busy loop
 batch by itself is no faster: then both want the interpreter at once.)
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable

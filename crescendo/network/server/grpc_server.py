@@ -6,8 +6,6 @@ one that breaks the protocol is told why and its stream is closed, and one that 
 What is held for a client is bounded: an unfinished vector, a few messages in the queue, of large ones one, the newest broadcast.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import defaultdict

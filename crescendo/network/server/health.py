@@ -1,7 +1,5 @@
 """Health: the standard gRPC health check on the port of the server, and ``GET /healthz`` on a port of its own."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """`serve`: an agreement and a state folder in, a federation on the network until its last round."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import math
@@ -21,10 +19,9 @@ from crescendo.network.server.grpc_server import NetworkServer
 from crescendo.network.server.health import serve_health
 from crescendo.network.server.liveness import LivenessLimits
 from crescendo.network.server.service import Service
-from crescendo.network.server.status import federation_status
 from crescendo.network.transport.background import background
 from crescendo.network.transport.security import Admit, everybody, host_and_port
-from crescendo.network.transport.shutdown import ShutdownRequest, shutdown_on_signals
+from crescendo.network.transport.shutdown import ShutdownRequest
 from crescendo.storage.journal.durable_server import DurableServer
 
 # Who has heard the end is not kept on disk: a client that was told and killed before it could note it must find a server again.
@@ -42,6 +39,16 @@ class Listening:
     admit: Admit = everybody
     health: str | None = None
 
+    def check_start(self, state: Path, linger: float) -> None:
+        """Refuse what would not start, before anything takes time or is written."""
+        if not 0 <= linger < math.inf:
+            raise UsageError(f"--linger must be a number of seconds from 0 on, got {linger:g}")
+        _check_folder(state)
+        with ExitStack() as held:  # addresses that are taken; no client is let in yet
+            for address in (self.address, self.health):
+                if address is not None:
+                    _listen(address, held)
+
 
 @dataclass(frozen=True, eq=False)
 class Served:
@@ -51,14 +58,6 @@ class Served:
     k: int
     rounds: int
     model: Floats
-
-
-def check_start(listening: Listening, state: Path, linger: float) -> None:
-    """Refuse what would not start, before anything takes time or is written."""
-    if not 0 <= linger < math.inf:
-        raise UsageError(f"--linger must be a number of seconds from 0 on, got {linger:g}")
-    _check_folder(state)
-    _check_free(listening)
 
 
 def serve(
@@ -80,7 +79,7 @@ def serve(
     present = [c for c, name in enumerate(agreed.names) if name not in late]
     journal = state / "journal"
     with (
-        shutdown_on_signals() as shutdown,
+        ShutdownRequest.on_signals() as shutdown,
         DurableServer(journal, agreed.text, lambda text: agreed.terms, agreed.initial(), present) as durable,
     ):
         (state / "terms.json").write_text(json.dumps({"asked": asked, "terms": agreed.text}))
@@ -152,7 +151,7 @@ def _save_model(service: Service, state: Path) -> None:
 
 
 def _facts(service: Service, server: NetworkServer) -> dict[str, Any]:
-    found = federation_status(service)
+    found = service.status()
     told = {name: found[name] for name in ("federation", "k", "rounds", "epoch", "finished")}
     return {"ok": True, "connected": len(server.sessions), **told}
 
@@ -164,14 +163,6 @@ def _check_folder(state: Path) -> None:
     ours = (state / "journal").is_dir() or (state / "terms.json").exists()
     if state.is_dir() and not ours and any(found.name != "lost+found" for found in state.iterdir()):
         raise UsageError(f"{state} has files that are not a federation's; name a new or empty folder with --state")
-
-
-def _check_free(listening: Listening) -> None:
-    """Refuse addresses that are taken before anything is written; no client is let in yet."""
-    with ExitStack() as held:
-        for address in (listening.address, listening.health):
-            if address is not None:
-                _listen(address, held)
 
 
 def _listen(address: str, held: ExitStack) -> None:

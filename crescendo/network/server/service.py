@@ -9,8 +9,6 @@ round never waits for an update that will not be taken. The same pair with other
 or a peer forges.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
@@ -111,6 +109,21 @@ class Service:
         k, terms = self.durable.k, self.agreement.terms
         here = k < terms.rounds and self.durable.present[c] and terms.share(k, c) > 0
         return bool(here and k not in self.durable.settled(c))
+
+    def status(self) -> dict[str, Any]:
+        """The federation as a whole; quick enough to be asked for every second."""
+        agreement, durable = self.agreement, self.durable
+        return {
+            "federation": agreement.federation,
+            "terms": agreement.digest,
+            "k": durable.k,
+            "rounds": agreement.terms.rounds,
+            "epoch": durable.epoch,
+            "finished": durable.finished,
+            "late": durable.late,
+            "mechanism": agreement.mechanism,
+            "delta": agreement.delta,
+        }
 
     # -- one message ---------------------------------------------------------------------------------------------------
 

@@ -1,7 +1,5 @@
 """Session: one joined client, at the server or at an aggregator: what is to be written to it, and how much it may ask."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from dataclasses import dataclass

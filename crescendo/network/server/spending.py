@@ -6,8 +6,6 @@ once. Epsilon grows with the rounds, so what a mark costs is never less than wha
 bound by Renyi divergence stands for it, and says so.
 """
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections import Counter

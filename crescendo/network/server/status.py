@@ -1,7 +1,5 @@
 """Status: what a server says about itself. Nothing of it is secret, and all of it is published state."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import math
@@ -14,22 +12,6 @@ from crescendo.network.server.service import Service
 from crescendo.network.server.session import Traffic
 from crescendo.network.server.spending import Price, SpendingTracker
 from crescendo.privacy.mechanisms.certificate import usual_delta
-
-
-def federation_status(service: Service) -> dict[str, Any]:
-    """The federation as a whole; quick enough to be asked for every second."""
-    agreement, durable = service.agreement, service.durable
-    return {
-        "federation": agreement.federation,
-        "terms": agreement.digest,
-        "k": durable.k,
-        "rounds": agreement.terms.rounds,
-        "epoch": durable.epoch,
-        "finished": durable.finished,
-        "late": durable.late,
-        "mechanism": agreement.mechanism,
-        "delta": agreement.delta,
-    }
 
 
 class StatusReporter:
@@ -65,7 +47,7 @@ async def _status(
     """
     durable, names, now = service.durable, service.agreement.names, time.monotonic()
     reached = [durable.settled(c) for c in range(len(names))]
-    found, present, known = federation_status(service), durable.present, durable.instances
+    found, present, known = service.status(), durable.present, durable.instances
     clients = []
     for c, (name, settled) in enumerate(zip(names, reached, strict=True)):
         moved = traffic.get(c, Traffic())

@@ -1,7 +1,5 @@
 """Background tasks that do not outlive the block that started them."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager

@@ -6,31 +6,15 @@ import datetime
 import ipaddress
 import json
 import os
+import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crescendo.errors import DataError, UsageError
-from crescendo.network.transport.certificate_checks import (
-    THIS_MACHINE,
-    check_days,
-    check_folder,
-    check_host,
-    check_name,
-    file_name,
-)
-from crescendo.network.transport.security import (
-    CA,
-    CERTIFICATE,
-    KEY,
-    TOKEN,
-    TOKENS,
-    Identity,
-    Role,
-    new_token,
-    token_hash,
-)
+from crescendo.network.transport.certificate_checks import THIS_MACHINE, CertificateRequest
+from crescendo.network.transport.security import CA, CERTIFICATE, KEY, TOKEN, TOKENS, Identity, Role, TokenBook
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -58,32 +42,29 @@ def make_certificates(
     ``hosts`` are the names and addresses under which the server and the aggregators are reached. With ``tokens`` clients
     get tokens instead of certificates.
     """
-    clients, aggregators = list(clients), list(aggregators)
-    for name in [*clients, *aggregators]:
-        check_name(name)
-    for host in hosts:
-        check_host(host)
-    check_days(days)
-    book = folder / "server" / TOKENS
-    check_folder(folder, [folder / "aggregators" / file_name(name) for name in aggregators], hosts, tokens)
-    authority = _Authority(folder / "authority", datetime.timedelta(days=days))
-    made = _Made()
-    listening = [(Identity("server", "server"), folder / "server")]
-    listening += [(Identity("aggregator", name), folder / "aggregators" / file_name(name)) for name in aggregators]
+    request = CertificateRequest(folder, hosts, list(clients), list(aggregators), tokens, days)
+    request.check()
+    book, authority, made = (
+        request.server / TOKENS,
+        _Authority(folder / "authority", datetime.timedelta(days=days)),
+        _Made(),
+    )
+    listening = [(Identity("server", "server"), request.server)]
+    listening += [(Identity("aggregator", name), request.place("aggregators", name)) for name in request.aggregators]
     for identity, place in listening:
         if _begin(place, made):
             authority.certify(place, identity, hosts)
     if tokens and not book.exists():
         _write_secret(book, b"[]")
-    for name in clients:
-        if _begin(place := folder / "clients" / file_name(name), made):
+    for name in request.clients:
+        if _begin(place := request.place("clients", name), made):
             if book.exists():
                 _give_token(place, Identity("client", name), book)
                 authority.introduce(place)
             else:
                 authority.certify(place, Identity("client", name))
     if book.exists():
-        _arm_aggregators(folder, aggregators)
+        _arm_aggregators(request, book)
     return made
 
 
@@ -103,21 +84,20 @@ def _begin(place: Path, made: _Made) -> bool:
     return not known
 
 
-def _arm_aggregators(folder: Path, names: Iterable[str]) -> None:
+def _arm_aggregators(request: CertificateRequest, book: Path) -> None:
     """Each gets a token of its own, and all that exist know the tokens of the clients, as the server does."""
-    book = folder / "server" / TOKENS
-    for name in names:
-        if not (folder / "aggregators" / file_name(name) / TOKEN).exists():
-            _give_token(folder / "aggregators" / file_name(name), Identity("aggregator", name), book)
-    for place in (folder / "aggregators").glob("*"):
+    for name in request.aggregators:
+        if not ((place := request.place("aggregators", name)) / TOKEN).exists():
+            _give_token(place, Identity("aggregator", name), book)
+    for place in (request.folder / "aggregators").glob("*"):
         _write_secret(place / TOKENS, book.read_bytes())
 
 
 def _give_token(place: Path, identity: Identity, book: Path) -> None:
-    token = new_token()
+    token = secrets.token_urlsafe(32)  # 256 random bits
     entries: list[dict[str, str]] = json.loads(book.read_bytes())
     entries = [entry for entry in entries if (entry["role"], entry["name"]) != (identity.role, identity.name)]
-    entries.append({"name": identity.name, "role": identity.role, "sha256": token_hash(token)})
+    entries.append({"name": identity.name, "role": identity.role, "sha256": TokenBook.hash(token)})
     _write_secret(place / TOKEN, token.encode())
     _write_secret(book, json.dumps(entries, indent=1).encode())
 

@@ -1,10 +1,8 @@
 """Channels: how both sides reach each other, with which options, and the calls of a client."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +12,10 @@ from google.protobuf.message import DecodeError
 
 from crescendo.errors import PeerError
 from crescendo.network.protocol import wire_pb2 as pb
-from crescendo.network.protocol.codec import TERMS
+from crescendo.network.protocol.codec import TERMS, Codec
+from crescendo.network.protocol.tree_messages import RELAY, TO_NODE, TO_PARENT, NodeHello
 from crescendo.network.protocol.vector_parts import PART
-from crescendo.network.protocol.wire_messages import SERVICE
+from crescendo.network.protocol.wire_messages import SERVICE, TO_CLIENT, TO_SERVER, Hello
 from crescendo.network.transport.error_translation import reason_of
 
 LARGEST_MESSAGE = max(PART, 4 * TERMS) + (64 << 10)
@@ -58,6 +57,42 @@ class TurnedAway(StreamBroken):
     """The server has no use for this stream now, and says why; the client may come back."""
 
 
+class OutgoingStream:
+    """A stream to ``who``, the server or a parent, as the side that opened it sees it: ``up`` are its own messages."""
+
+    def __init__(self, call: Any, up: Codec, down: Codec, who: str) -> None:
+        self._call, self._up, self._down, self._who = call, up, down, who
+
+    async def write(self, message: Any) -> None:
+        await self._call.write(self._up.encode(message))
+
+    async def read(self) -> Any:
+        """The next message, or `StreamBroken`. What a sound peer would not send is refused before anything uses it."""
+        raw = await self._call.read()
+        if raw is grpc.aio.EOF:
+            raise StreamBroken(await self._call.details() or f"the {self._who} closed the stream")
+        try:
+            return self._down.decode(raw)
+        except PeerError as error:
+            raise StreamBroken(str(error)) from None
+
+    async def write_all(self, get: Callable[[], Awaitable[Any]], encode: Callable[[Any], Iterable[Any]]) -> None:
+        """Write one message after the other, each as what ``encode`` makes of it, until the stream breaks."""
+        try:
+            while True:
+                for part in encode(await get()):
+                    await self._call.write(part)
+        except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+            self._call.cancel()  # wakes the reader, which says why
+
+    async def decline(self, message: Any) -> None:
+        """Send a last message, and wait until the other side has read it."""
+        with suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
+            await self.write(message)
+            await self._call.done_writing()
+            await self._call.read()
+
+
 @dataclass(frozen=True)
 class Endpoint:
     """Where the server is and how to speak to it. Without credentials the bytes are not encrypted.
@@ -71,6 +106,52 @@ class Endpoint:
     token: str = ""
     look: Callable[[], Any] | None = None
 
+    @asynccontextmanager
+    async def channel(self) -> AsyncIterator[grpc.aio.Channel]:
+        """A new connection: gRPC's own waiting between attempts would add to ours."""
+        options = [*OPTIONS, ("grpc.use_local_subchannel_pool", 1)]
+        try:
+            credentials = self.credentials if self.look is None else await asyncio.to_thread(self.look)
+        except OSError as error:
+            raise StreamBroken(f"it shows no certificate: {reason_of(error)}") from None
+        if credentials is None:
+            channel = grpc.aio.insecure_channel(self.address, options=options)
+        else:
+            channel = grpc.aio.secure_channel(self.address, credentials, options=options)
+        try:
+            yield channel
+        finally:
+            await channel.close()
+
+    @asynccontextmanager
+    async def stream(self, hello: Hello | NodeHello) -> AsyncIterator[OutgoingStream]:
+        """The stream of a client, or of an aggregator, that begins with a hello; on a connection of its own."""
+        is_client = isinstance(hello, Hello)
+        up, down = (TO_SERVER, TO_CLIENT) if is_client else (TO_PARENT, TO_NODE)
+        async with self.channel() as channel:
+            call = channel.stream_stream(
+                JOIN if is_client else RELAY,
+                request_serializer=up.whole.SerializeToString,
+                response_deserializer=down.whole.FromString,
+            )()
+            stream = OutgoingStream(call, up, down, "server" if is_client else "parent")
+            try:
+                await stream.write(hello)
+                yield stream
+            finally:
+                call.cancel()
+
+    async def status(self, timeout: float) -> str:
+        """What the server says about itself, as JSON."""
+        async with self.channel() as channel:
+            ask = channel.unary_unary(
+                STATUS,
+                request_serializer=pb.StatusRequest.SerializeToString,
+                response_deserializer=pb.StatusReply.FromString,
+            )
+            reply = await ask(pb.StatusRequest(token=self.token), timeout=timeout)
+            return str(reply.json)
+
 
 async def listen(handlers: Iterable[Any], address: str, credentials: Any = None) -> tuple[grpc.aio.Server, int]:
     """A server that has begun to listen, and its port."""
@@ -80,61 +161,3 @@ async def listen(handlers: Iterable[Any], address: str, credentials: Any = None)
     port = server.add_secure_port(address, credentials) if secure else server.add_insecure_port(address)
     await server.start()
     return server, int(port)
-
-
-@asynccontextmanager
-async def channel_to(endpoint: Endpoint) -> AsyncIterator[grpc.aio.Channel]:
-    """A new connection: gRPC's own waiting between attempts would add to ours."""
-    options = [*OPTIONS, ("grpc.use_local_subchannel_pool", 1)]
-    try:
-        credentials = endpoint.credentials if endpoint.look is None else await asyncio.to_thread(endpoint.look)
-    except OSError as error:
-        raise StreamBroken(f"it shows no certificate: {reason_of(error)}") from None
-    if credentials is None:
-        channel = grpc.aio.insecure_channel(endpoint.address, options=options)
-    else:
-        channel = grpc.aio.secure_channel(endpoint.address, credentials, options=options)
-    try:
-        yield channel
-    finally:
-        await channel.close()
-
-
-def join_on(channel: grpc.aio.Channel) -> Any:
-    """Open the stream."""
-    return channel.stream_stream(
-        JOIN, request_serializer=pb.ToServer.SerializeToString, response_deserializer=pb.ToClient.FromString
-    )()
-
-
-async def read_from(call: Any, parse: Callable[[Any], Any], who: str = "server") -> Any:
-    """The next message on a stream. What a sound peer would not send is refused before anything uses it."""
-    raw = await call.read()
-    if raw is grpc.aio.EOF:
-        raise StreamBroken(await call.details() or f"the {who} closed the stream")
-    try:
-        return parse(raw)
-    except PeerError as error:
-        raise StreamBroken(str(error)) from None
-
-
-async def write_to(call: Any, get: Callable[[], Awaitable[Any]], encode: Callable[[Any], Iterable[Any]]) -> None:
-    """Write one message after the other, each as what ``encode`` makes of it, until the stream breaks."""
-    try:
-        while True:
-            for part in encode(await get()):
-                await call.write(part)
-    except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
-        call.cancel()  # wakes the reader, which says why
-
-
-async def status_of(endpoint: Endpoint, timeout: float) -> str:
-    """What the server says about itself, as JSON."""
-    async with channel_to(endpoint) as channel:
-        ask = channel.unary_unary(
-            STATUS,
-            request_serializer=pb.StatusRequest.SerializeToString,
-            response_deserializer=pb.StatusReply.FromString,
-        )
-        reply = await ask(pb.StatusRequest(token=endpoint.token), timeout=timeout)
-        return str(reply.json)

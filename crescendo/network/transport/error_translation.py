@@ -1,7 +1,5 @@
 """Translates gRPC errors into messages that say what to do."""
 
-from __future__ import annotations
-
 import asyncio
 
 import grpc

@@ -6,8 +6,6 @@ old one, so that silent streams keep no client out: a sound client sends its hel
 instant only. After that every name has one stream that asks for the terms and one that has joined; a newer one ends the older.
 """
 
-from __future__ import annotations
-
 import asyncio
 import ipaddress
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable

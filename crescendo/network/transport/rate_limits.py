@@ -1,7 +1,5 @@
 """Per-client rate limits that survive reconnects."""
 
-from __future__ import annotations
-
 import time
 
 USELESS_BURST, USELESS_RATE = 1000.0, 50.0  # messages that change nothing: at once, and each second

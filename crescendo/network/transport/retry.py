@@ -1,7 +1,5 @@
 """Retry and back-off: how long to wait before the next attempt to reach a server, and when to give up."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 import random

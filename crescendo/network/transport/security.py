@@ -19,13 +19,12 @@ import hashlib
 import hmac
 import ipaddress
 import json
-import secrets
 import ssl
 import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Self, get_args
 from urllib.parse import quote, unquote
 
 from crescendo.errors import DataError, PeerError, UsageError
@@ -109,67 +108,74 @@ def check_address(address: str, folder: Path | None) -> None:
 # -- a party's folder --------------------------------------------------------------------------------------------------
 
 
-def server_credentials(folder: Path) -> Any:
-    """What a server (or aggregator) listens with: its certificate; clients must show one of the same authority, or tokens."""
-    import grpc
+@dataclass(frozen=True)
+class PartyFolder:
+    """The folder of one party: what it connects or listens with."""
 
-    pair = _secret(folder / KEY), _read(folder / CERTIFICATE)
-    mutual = not (folder / TOKENS).exists()
-    return grpc.ssl_server_credentials([pair], _read(folder / CA), require_client_auth=mutual)
+    path: Path
 
+    def server_credentials(self) -> Any:
+        """What a server (or aggregator) listens with: its certificate; clients must show one of the same authority, or tokens."""
+        import grpc
 
-def client_credentials(folder: Path, pinned: bytes | None = None) -> Any:
-    """What a client (or aggregator) connects with. ``pinned`` (DER) is the only server certificate that will do."""
-    import grpc
+        pair = _secret(self.path / KEY), _read(self.path / CERTIFICATE)
+        mutual = not (self.path / TOKENS).exists()
+        return grpc.ssl_server_credentials([pair], _read(self.path / CA), require_client_auth=mutual)
 
-    roots = _read(folder / CA) if pinned is None else ssl.DER_cert_to_PEM_cert(pinned).encode()
-    own = (folder / CERTIFICATE).exists()
-    pair = (_secret(folder / KEY), _read(folder / CERTIFICATE)) if own else (None, None)
-    return grpc.ssl_channel_credentials(roots, *pair)
+    def client_credentials(self, pinned: bytes | None = None) -> Any:
+        """What a client (or aggregator) connects with. ``pinned`` (DER) is the only server certificate that will do."""
+        import grpc
 
+        roots = _read(self.path / CA) if pinned is None else ssl.DER_cert_to_PEM_cert(pinned).encode()
+        own = (self.path / CERTIFICATE).exists()
+        pair = (_secret(self.path / KEY), _read(self.path / CERTIFICATE)) if own else (None, None)
+        return grpc.ssl_channel_credentials(roots, *pair)
 
-def check_folder(folder: Path, purpose: Purpose) -> None:
-    """Refuse a folder that will not do, before anybody is asked: a failed handshake tells neither side why."""
-    if not (folder / CA).exists() and (inside := _parties(folder, purpose)):
-        some = ", ".join(map(str, inside[:4])) + (", .." if len(inside) > 4 else "")
-        raise UsageError(
-            f"{folder} is nobody's own folder, it has such folders inside; name yours with --certs: {some}"
-        )
-    if purpose == "ask" and (folder / CA).exists() and not _uses_of(folder):
-        raise UsageError(
-            f"{folder} has neither a certificate nor a token, so it lets nobody in; name your own folder with --certs"
-        )
-    if not (folder / CERTIFICATE).exists():
-        return  # a token's folder, or one that is found to be incomplete when it is read
-    uses, since, until = _read_certificate(folder / CERTIFICATE)
-    if uses is not None and purpose not in uses:
-        raise UsageError(
-            f"the certificate in {folder} is for serving and not for asking; name the folder of a client, or of an aggregator, "
-            f"with --certs, for example one made by `crescendo certs DIR --client operator`"
-            if purpose == "ask"
-            else f"the certificate in {folder} is a client's and not for serving; name the folder of the server, or of the "
-            f"aggregator that listens, with --certs"
-        )
-    now = _now()
-    if not since <= now <= until:
-        raise DataError(
-            f"the certificate in {folder} is valid from {since:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M} UTC and it is "
-            f"{now:%Y-%m-%d %H:%M}; to renew it, remove {CA} beside it where it was made and run `crescendo certs` again"
-        )
+    def token(self) -> str:
+        """The party's token; empty if it has none."""
+        return _secret(self.path / TOKEN).decode().strip() if (self.path / TOKEN).exists() else ""
 
+    def check(self, purpose: Purpose) -> None:
+        """Refuse a folder that will not do, before anybody is asked: a failed handshake tells neither side why."""
+        folder = self.path
+        if not (folder / CA).exists() and (inside := self._parties(purpose)):
+            some = ", ".join(map(str, inside[:4])) + (", .." if len(inside) > 4 else "")
+            raise UsageError(
+                f"{folder} is nobody's own folder, it has such folders inside; name yours with --certs: {some}"
+            )
+        if purpose == "ask" and (folder / CA).exists() and not self._uses():
+            raise UsageError(
+                f"{folder} has neither a certificate nor a token, so it lets nobody in; name your own folder with --certs"
+            )
+        if not (folder / CERTIFICATE).exists():
+            return  # a token's folder, or one that is found to be incomplete when it is read
+        uses, since, until = _read_certificate(folder / CERTIFICATE)
+        if uses is not None and purpose not in uses:
+            raise UsageError(
+                f"the certificate in {folder} is for serving and not for asking; name the folder of a client, or of an "
+                f"aggregator, with --certs, for example one made by `crescendo certs DIR --client operator`"
+                if purpose == "ask"
+                else f"the certificate in {folder} is a client's and not for serving; name the folder of the server, or of the "
+                f"aggregator that listens, with --certs"
+            )
+        now = _now()
+        if not since <= now <= until:
+            raise DataError(
+                f"the certificate in {folder} is valid from {since:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M} UTC and it is "
+                f"{now:%Y-%m-%d %H:%M}; to renew it, remove {CA} beside it where it was made and run `crescendo certs` again"
+            )
 
-def _parties(folder: Path, purpose: Purpose) -> list[Path]:
-    """Folders of parties inside a folder: all that `crescendo certs` made, or a copy that went a level too deep."""
-    found = sorted(file.parent for depth in ("*", "*/*") for file in folder.glob(f"{depth}/{CA}"))
-    return [place for place in found if purpose in _uses_of(place)]
+    def _parties(self, purpose: Purpose) -> list[Path]:
+        """Folders of parties inside: all that `crescendo certs` made, or a copy that went a level too deep."""
+        found = sorted(file.parent for depth in ("*", "*/*") for file in self.path.glob(f"{depth}/{CA}"))
+        return [place for place in found if purpose in PartyFolder(place)._uses()]
 
-
-def _uses_of(place: Path) -> set[str]:
-    """What a party's folder may be used for; of the authority's, nothing."""
-    if not (place / CERTIFICATE).exists():
-        return {"ask"} if (place / TOKEN).exists() else set()
-    uses, _, _ = _read_certificate(place / CERTIFICATE)
-    return {"serve", "ask"} if uses is None else uses
+    def _uses(self) -> set[str]:
+        """What the folder may be used for; of the authority's, nothing."""
+        if not (self.path / CERTIFICATE).exists():
+            return {"ask"} if (self.path / TOKEN).exists() else set()
+        uses, _, _ = _read_certificate(self.path / CERTIFICATE)
+        return {"serve", "ask"} if uses is None else uses
 
 
 def _now() -> datetime.datetime:
@@ -190,11 +196,6 @@ def _read_certificate(path: Path) -> tuple[set[str] | None, datetime.datetime, d
         raise DataError(f"{path} is not a certificate; make it with `crescendo certs`") from None
     uses = {word for word, use in (("serve", Use.SERVER_AUTH), ("ask", Use.CLIENT_AUTH)) if use in allowed}
     return uses, found.not_valid_before_utc, found.not_valid_after_utc
-
-
-def client_token(folder: Path) -> str:
-    """The token in a party's folder; empty if it has none."""
-    return _secret(folder / TOKEN).decode().strip() if (folder / TOKEN).exists() else ""
 
 
 def shown_certificate(address: str, timeout: float = 10.0) -> bytes:
@@ -232,49 +233,39 @@ def _secret(path: Path) -> bytes:
 # -- tokens ------------------------------------------------------------------------------------------------------------
 
 
-def new_token() -> str:
-    """256 random bits."""
-    return secrets.token_urlsafe(32)
+@dataclass(frozen=True)
+class TokenBook:
+    """Who has which token, by the tokens' hashes."""
 
+    owners: Mapping[str, Identity]
 
-def token_hash(token: str) -> str:
-    """What is stored of a token."""
-    return hashlib.sha256(token.encode()).hexdigest()
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """tokens.json: a list of ``{"name": .., "role": .., "sha256": ..}``."""
+        try:
+            entries: list[dict[str, str]] = json.loads(_read(path))
+            owners = {entry["sha256"]: Identity(entry["role"], entry["name"]) for entry in entries}  # type: ignore[arg-type]
+            if not isinstance(entries, list) or any(known.role not in get_args(Role) for known in owners.values()):
+                raise ValueError
+            return cls(owners)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise DataError(f"{path} is not a list of name, role and sha256; make it with `crescendo certs`") from None
 
+    @staticmethod
+    def hash(token: str) -> str:
+        """What is stored of a token."""
+        return hashlib.sha256(token.encode()).hexdigest()
 
-def owner_of(token: str, book: Mapping[str, Identity]) -> Identity | None:
-    """Whose token this is. ``book`` has hashes; all are compared, in constant time each, whatever is found."""
-    shown, found = token_hash(token), None
-    for stored, identity in book.items():
-        if hmac.compare_digest(shown, stored):
-            found = identity
-    return found
-
-
-def read_tokens(path: Path) -> dict[str, Identity]:
-    """tokens.json: a list of ``{"name": .., "role": .., "sha256": ..}``."""
-    try:
-        entries: list[dict[str, str]] = json.loads(_read(path))
-        book = {entry["sha256"]: Identity(entry["role"], entry["name"]) for entry in entries}  # type: ignore[arg-type]
-        if not isinstance(entries, list) or any(known.role not in get_args(Role) for known in book.values()):
-            raise ValueError
-        return book
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise DataError(f"{path} is not a list of name, role and sha256; make it with `crescendo certs`") from None
+    def owner(self, token: str) -> Identity | None:
+        """Whose token this is. All hashes are compared, in constant time each, whatever is found."""
+        shown, found = self.hash(token), None
+        for stored, identity in self.owners.items():
+            if hmac.compare_digest(shown, stored):
+                found = identity
+        return found
 
 
 # -- admission --------------------------------------------------------------------------------------------------------
-
-
-def who(context: Any, token: str, tokens: Mapping[str, Identity] | None) -> Identity | None:
-    """What the other end of a gRPC call has proved to be: by its token if there are ``tokens``, else by its certificate."""
-    if tokens is not None:
-        return owner_of(token, tokens)
-    for uri in context.auth_context().get("peer_uri", ()):
-        identity = Identity.of(uri.decode(errors="replace"))
-        if identity is not None:
-            return identity
-    return None
 
 
 def everybody(name: str, token: str, context: Any) -> None:
@@ -292,7 +283,7 @@ class Authenticator:
         """The doorkeeper of a server's folder."""
         tokens = folder / TOKENS
         if tokens.exists():
-            read_tokens(tokens)
+            TokenBook.read(tokens)
         return Authenticator(tokens if tokens.exists() else None)
 
     def __call__(self, name: str, token: str, context: Any) -> None:
@@ -307,8 +298,14 @@ class Authenticator:
             raise PeerError(_stranger(name))
 
     def identify(self, token: str, context: Any) -> Identity | None:
-        """Who this is; None for a stranger."""
-        return who(context, token, None if self.tokens is None else read_tokens(self.tokens))
+        """What the other end of a gRPC call has proved to be, by its token or else by its certificate; None for a stranger."""
+        if self.tokens is not None:
+            return TokenBook.read(self.tokens).owner(token)
+        for uri in context.auth_context().get("peer_uri", ()):
+            identity = Identity.of(uri.decode(errors="replace"))
+            if identity is not None:
+                return identity
+        return None
 
 
 def _stranger(name: str) -> str:

@@ -1,13 +1,12 @@
 """SIGTERM and SIGINT as a shutdown request: the process finishes the write in hand first, however often the signal comes."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
+from typing import Self
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -34,17 +33,17 @@ class ShutdownRequest:
             with suppress(RuntimeError):  # the loop is closed: the process is stopping already
                 loop.call_soon_threadsafe(event.set)
 
-
-@contextmanager
-def shutdown_on_signals() -> Iterator[ShutdownRequest]:
-    """While this lasts signals only request a shutdown. Outside the main thread signals cannot be caught, and none are."""
-    shutdown = ShutdownRequest()
-    if threading.current_thread() is not threading.main_thread():
-        yield shutdown
-        return
-    before = [signal.signal(one, shutdown.request) for one in SIGNALS]
-    try:
-        yield shutdown
-    finally:
-        for one, handler in zip(SIGNALS, before, strict=True):
-            signal.signal(one, handler)
+    @classmethod
+    @contextmanager
+    def on_signals(cls) -> Iterator[Self]:
+        """While this lasts signals only request a shutdown. Outside the main thread signals cannot be caught, and none are."""
+        shutdown = cls()
+        if threading.current_thread() is not threading.main_thread():
+            yield shutdown
+            return
+        before = [signal.signal(one, shutdown.request) for one in SIGNALS]
+        try:
+            yield shutdown
+        finally:
+            for one, handler in zip(SIGNALS, before, strict=True):
+                signal.signal(one, handler)

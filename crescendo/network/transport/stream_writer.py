@@ -1,7 +1,5 @@
 """Stream writer: what waits to be written on one stream, and how a stream is read and written side by side."""
 
-from __future__ import annotations
-
 import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
@@ -40,6 +38,18 @@ class StreamWriter(ABC):
         self.closed.set()
         self._wake.set()
 
+    async def run(
+        self, context: Any, read_all: Coroutine[Any, Any, None], broken: Callable[[PeerError], Refusal]
+    ) -> None:
+        """Read and write until one of both ends or the writer is closed; ``broken`` answers what breaks the protocol."""
+        async with background(read_all, self.write_all(context), self.closed.wait()) as tasks:
+            reading, writing, _ = tasks
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            error = reading.exception() if reading.done() else None
+            self.close(broken(error) if isinstance(error, PeerError) else None)
+            with suppress(TimeoutError, asyncio.CancelledError):
+                await asyncio.wait_for(asyncio.shield(writing), CLOSE_TIMEOUT)
+
     async def write_all(self, context: Any) -> None:
         """Write until the stream is closed. A broadcast that was begun is finished, then the newest one follows."""
         while True:
@@ -59,16 +69,3 @@ class StreamWriter(ABC):
     @abstractmethod
     async def _write_newest(self, context: Any) -> bool:
         """Write the newest state that is due; False if nothing is."""
-
-
-async def run_stream(
-    writer: StreamWriter, context: Any, read_all: Coroutine[Any, Any, None], broken: Callable[[PeerError], Refusal]
-) -> None:
-    """Read and write until one of both ends or the writer is closed; ``broken`` answers what breaks the protocol."""
-    async with background(read_all, writer.write_all(context), writer.closed.wait()) as tasks:
-        reading, writing, _ = tasks
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        error = reading.exception() if reading.done() else None
-        writer.close(broken(error) if isinstance(error, PeerError) else None)
-        with suppress(TimeoutError, asyncio.CancelledError):
-            await asyncio.wait_for(asyncio.shield(writing), CLOSE_TIMEOUT)

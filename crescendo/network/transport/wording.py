@@ -1,7 +1,5 @@
 """How rounds and clients are called in what people read."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 

@@ -15,8 +15,6 @@ accept a smaller k and send again what is missing.
 Any thread may call. While one commits, others go on reading and submitting: the disk and the arithmetic run side by side.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import threading

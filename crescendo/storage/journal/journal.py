@@ -10,8 +10,6 @@ record says how many were synced when it was written: a record that does not add
 damage; if none does, it is the torn tail, and is cut off together with what follows (`Journal.cut` says how much).
 """
 
-from __future__ import annotations
-
 import fcntl
 import itertools
 import os

@@ -3,8 +3,6 @@
 A vector is kept as it came over the wire, with the place in the model where it begins, so that a replay needs nothing else.
 """
 
-from __future__ import annotations
-
 import json
 import struct
 from collections.abc import Sequence

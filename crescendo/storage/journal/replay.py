@@ -1,7 +1,5 @@
 """What a server's journal adds up to, without the server: the check that its model is right bit for bit."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -8,8 +8,6 @@ the last is written in the ordinary way. Where direct writes are not to be had (
 the same stage: what is written is never held a second time.
 """
 
-from __future__ import annotations
-
 import errno
 import mmap
 import os

@@ -6,8 +6,6 @@ were synced when it was written, the checksums of its body, of the record before
 have a CRC-32. A body, which may be long, has an XXH3 of 64 bits: it is five times as fast here, and misses less.
 """
 
-from __future__ import annotations
-
 import os
 import struct
 import zlib

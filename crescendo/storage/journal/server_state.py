@@ -1,7 +1,5 @@
 """What the entries of a journal add up to: the core's server, and who is registered. No I/O; the same entries, the same state."""
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 from crescendo.core.arrays import Vector

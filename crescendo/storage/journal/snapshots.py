@@ -5,8 +5,6 @@ there whole or not at all; the newest ``KEPT`` stay. It names the record of the 
 one before, so that it is never taken for a state of another history.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

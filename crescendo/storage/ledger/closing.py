@@ -1,7 +1,5 @@
 """`account --close`: the owner of the records takes back what a federation was promised and has not been sent."""
 
-from __future__ import annotations
-
 import difflib
 import functools
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The ledger's numbers as plain data, for its file and for people. None stands for an infinite number, as JSON has none."""
 
-from __future__ import annotations
-
 import hmac
 import math
 from dataclasses import asdict, fields

@@ -1,7 +1,5 @@
 """What can be wrong with a ledger's file, each in one sentence: what happened and what to do."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager

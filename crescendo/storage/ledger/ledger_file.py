@@ -14,8 +14,6 @@ SQLite, one transaction per entry, on disk (``synchronous=FULL``) before `append
 After a failed write nobody knows what is on disk, so the file closes itself: open it again and read.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import json

@@ -3,8 +3,6 @@
 Each answer tells a server whether its plan fits into what is left: plan after plan, it would learn how much that is.
 """
 
-from __future__ import annotations
-
 from crescendo.errors import Refused
 
 DAY = 86_400.0

@@ -1,7 +1,5 @@
 """Opens a data set's ledger, or begins one: a budget is set once, and a file that says otherwise is refused."""
 
-from __future__ import annotations
-
 import uuid
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Outbox: where the bytes of a client's charged rounds are, until the server has them."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from crescendo.core.messages import Settled

@@ -10,9 +10,8 @@ import pytest
 
 from crescendo.core.messages import Settled
 from crescendo.network.protocol import wire_pb2 as pb
-from crescendo.network.protocol.wire_messages import TO_SERVER
-from crescendo.network.server import client_streams
-from crescendo.network.transport.security import Authenticator, token_hash
+from crescendo.network.protocol.wire_messages import TO_SERVER, UpdatePart, VoidRound
+from crescendo.network.transport.security import Authenticator, TokenBook
 from crescendo.storage.journal.server_state import ServerState
 from tests.network.attacks import Attack, Patch, attacked, each, each_without, refused, run_attack, succeeds
 from tests.network.raw_streams import RawStream, check_clear
@@ -21,7 +20,9 @@ pytestmark = pytest.mark.slow
 
 
 def doorkeeper(folder: Path, agreed_names: int) -> Authenticator:
-    book = [{"name": f"client {c}", "role": "client", "sha256": token_hash(f"token {c}")} for c in range(agreed_names)]
+    book = [
+        {"name": f"client {c}", "role": "client", "sha256": TokenBook.hash(f"token {c}")} for c in range(agreed_names)
+    ]
     (folder / "tokens.json").write_text(json.dumps(book))
     return Authenticator(folder / "tokens.json")
 
@@ -118,7 +119,8 @@ def every_claim_is_believed(patch: Patch) -> None:
 
 
 def nobody_asks_what_it_is_about(patch: Patch) -> None:
-    patch.setattr(client_streams, "check_federation", lambda *told: None)
+    patch.setattr(UpdatePart, "check_about", lambda *told: None)
+    patch.setattr(VoidRound, "check_about", lambda *told: None)
 
 
 @each_without(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from crescendo.network.protocol import wire_pb2 as pb
-from crescendo.network.server import client_streams
+from crescendo.network.protocol.wire_messages import Hello
 from crescendo.network.transport import rate_limits
 from tests.network.attacks import WITH_PRIVACY, Attack, Patch, attacked, each, each_without, run_attack, succeeds
 from tests.network.fuzzing import fuzz, fuzz_the_door
@@ -53,7 +53,7 @@ def test_what_once_was_a_hole(attack: Attack, tmp_path: Path) -> None:
 
 
 def an_exception_of_the_server_s_own(patch: Patch) -> None:
-    patch.setattr(client_streams, "client_index", lambda _, hello: 0 if hello.name == "client 0" else {}[hello.name])
+    patch.setattr(Hello, "client_in", lambda hello, _: 0 if hello.name == "client 0" else {}[hello.name])
 
 
 @each_without((an_exception_of_the_server_s_own, whatever_is_said_is_answered))

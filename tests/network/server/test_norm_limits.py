@@ -20,7 +20,7 @@ from crescendo.federation.agreement import Agreement, build_terms
 from crescendo.network.aggregator.node import Node
 from crescendo.network.protocol.wire_messages import Hello, Refusal, Welcome
 from crescendo.network.server.service import Service, Submission
-from crescendo.network.transport.channels import Endpoint, channel_to, join_on
+from crescendo.network.transport.channels import Endpoint
 from crescendo.privacy.mechanisms.mechanism import Private
 from crescendo.privacy.mechanisms.noise import SeededSource
 from crescendo.privacy.mechanisms.norm_limits import NormLimits, length_of
@@ -29,7 +29,7 @@ from crescendo.storage.journal.journal_entries import NewEpoch, Received
 from crescendo.worker import Worker
 from tests.conformance.cases import PRIVATE, case
 from tests.network.live_server import LiveServer, live_server, until
-from tests.network.scripted_client import ScriptedClient
+from tests.network.scripted_client import ScriptedClient, opened
 
 RECORDS = 1000
 SLOTS = {"minibatch": 20, "local": 10}
@@ -175,8 +175,8 @@ async def _one_of_five_is_too_long(here: LiveServer, node: Node) -> None:
     limit = here.agreed.limits.longest(0, 0)
     bad = np.zeros(size)
     bad[0] = 4.9 * limit  # within the limit of the sum of five
-    async with channel_to(Endpoint(f"127.0.0.1:{node.port}")) as channel:
-        fakes = [ScriptedClient(join_on(channel), agreed) for _ in range(5)]
+    async with Endpoint(f"127.0.0.1:{node.port}").channel() as channel:
+        fakes = [ScriptedClient(opened(channel), agreed) for _ in range(5)]
         for c, fake in enumerate(fakes):
             about = agreed.federation, agreed.digest
             await fake.say(Hello(agreed.names[c], f"{c:032x}", *about))

@@ -20,7 +20,7 @@ from crescendo.core.messages import Settled
 from crescendo.federation.agreement import build_terms
 from crescendo.network.server import status
 from crescendo.network.server.spending import Price, SpendingTracker, by_pld, mark
-from crescendo.network.transport.channels import Endpoint, status_of
+from crescendo.network.transport.channels import Endpoint
 from crescendo.privacy.accounting.accountant import account
 from crescendo.privacy.accounting.events import Counted
 from crescendo.privacy.mechanisms.certificate import Certificate
@@ -147,7 +147,7 @@ def test_whoever_asks_while_an_answer_is_made_gets_that_one(tmp_path: Path, monk
 
 
 async def asked(on: LiveServer) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(await status_of(Endpoint(f"127.0.0.1:{on.port}"), 60))
+    found: dict[str, Any] = json.loads(await Endpoint(f"127.0.0.1:{on.port}").status(60))
     return found
 
 

@@ -13,7 +13,7 @@ import pytest
 from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.network.protocol.wire_messages import TO_SERVER
 from crescendo.network.transport import pending_streams
-from crescendo.network.transport.channels import JOIN, STATUS, Endpoint, status_of
+from crescendo.network.transport.channels import JOIN, STATUS, Endpoint
 from crescendo.network.transport.pending_streams import PendingStreams
 from tests.network import raw_streams
 from tests.network.attacks import RELAY, Attack, Patch, attacked, each, each_without, run_attack, succeeds
@@ -69,7 +69,7 @@ async def those_that_say_nothing_make_room_for_those_that_do(folder: Path) -> No
                 assert len(here.server._pending) <= room
                 answer = await late.join()
                 assert isinstance(answer, pb.ToClient) and answer.HasField("welcome"), answer
-                assert await status_of(Endpoint(f"127.0.0.1:{here.port}"), raw_streams.DEADLINE)
+                assert await Endpoint(f"127.0.0.1:{here.port}").status(raw_streams.DEADLINE)
                 await asyncio.gather(*(client.behave() for client in (*good, late)))
 
 

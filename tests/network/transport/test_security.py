@@ -19,7 +19,7 @@ from crescendo.cli.main import app
 from crescendo.errors import DataError, PeerError, UsageError
 from crescendo.network.transport import security
 from crescendo.network.transport.certificates import make_certificates
-from crescendo.network.transport.security import Authenticator, Identity
+from crescendo.network.transport.security import Authenticator, Identity, PartyFolder, TokenBook
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def visit(
         listening = grpc.aio.server()
         handler = grpc.unary_unary_rpc_method_handler(door)
         listening.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("T", {"Ask": handler}),))
-        port = listening.add_secure_port("127.0.0.1:0", security.server_credentials(server))
+        port = listening.add_secure_port("127.0.0.1:0", PartyFolder(server).server_credentials())
         await listening.start()
         address = f"{host}:{port}"
         make = grpc.aio.insecure_channel if credentials is None else grpc.aio.secure_channel
@@ -70,7 +70,7 @@ def visit(
 
 
 def as_client(folder: Path) -> tuple[Any, str]:
-    return security.client_credentials(folder), security.client_token(folder)
+    return PartyFolder(folder).client_credentials(), PartyFolder(folder).token()
 
 
 # -- mutual TLS
@@ -139,9 +139,9 @@ def test_a_pinned_server_is_the_only_one(mutual: Path, tmp_path: Path) -> None:
         return x509.load_pem_x509_certificate((folder / "cert.pem").read_bytes()).public_bytes(Encoding.DER)
 
     alice = mutual / "clients" / "alice"
-    pinned = security.client_credentials(alice, der(mutual / "server"))
+    pinned = PartyFolder(alice).client_credentials(der(mutual / "server"))
     assert visit(mutual / "server", pinned, "alice") == "in"
-    other = security.client_credentials(alice, der(mutual / "aggregators" / "edge"))
+    other = PartyFolder(alice).client_credentials(der(mutual / "aggregators" / "edge"))
     assert visit(mutual / "server", other, "alice") == "UNAVAILABLE", (
         "of the same authority, but not the one that was pinned"
     )
@@ -153,7 +153,7 @@ def test_the_certificate_that_a_server_shows_can_be_held_against_a_fingerprint(m
 
     async def run() -> bytes:
         listening = grpc.aio.server()
-        port = listening.add_secure_port("127.0.0.1:0", security.server_credentials(mutual / "server"))
+        port = listening.add_secure_port("127.0.0.1:0", PartyFolder(mutual / "server").server_credentials())
         await listening.start()
         try:
             return await asyncio.to_thread(security.shown_certificate, f"127.0.0.1:{port}")
@@ -178,13 +178,13 @@ def test_a_token_opens_the_door_to_its_own_name_only(tokens: Path) -> None:
 def test_the_server_holds_no_token(tokens: Path) -> None:
     everything = b"".join(path.read_bytes() for path in (tokens / "server").iterdir())
     for name in ("alice", "bob"):
-        assert security.client_token(tokens / "clients" / name).encode() not in everything
+        assert PartyFolder(tokens / "clients" / name).token().encode() not in everything
 
 
 def test_a_name_that_is_struck_off_the_list_stays_out_at_once(tokens: Path, tmp_path: Path) -> None:
     listed = tmp_path / "tokens.json"
     listed.write_bytes((tokens / "server" / "tokens.json").read_bytes())
-    door, token = Authenticator(listed), security.client_token(tokens / "clients" / "alice")
+    door, token = Authenticator(listed), PartyFolder(tokens / "clients" / "alice").token()
     door("alice", token, None)
     kept = [entry for entry in json.loads(listed.read_text()) if entry["name"] != "alice"]
     listed.write_text(json.dumps(kept))
@@ -203,7 +203,8 @@ def test_the_answer_to_a_wrong_secret_tells_nothing_about_names_or_secrets(token
 
 
 def test_every_stored_hash_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    book = {security.token_hash(str(n)): Identity("client", str(n)) for n in range(5)}
+    owners = {TokenBook.hash(str(n)): Identity("client", str(n)) for n in range(5)}
+    book = TokenBook(owners)
     compared: list[str] = []
     real = hmac.compare_digest
 
@@ -212,8 +213,8 @@ def test_every_stored_hash_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
         return bool(real(a, b))
 
     monkeypatch.setattr(hmac, "compare_digest", compare)
-    assert security.owner_of("0", book) == Identity("client", "0") and security.owner_of("x", book) is None
-    assert compared == [*book, *book]
+    assert book.owner("0") == Identity("client", "0") and book.owner("x") is None
+    assert compared == [*owners, *owners]
 
 
 # -- addresses and files
@@ -254,13 +255,13 @@ def test_secrets_are_made_unreadable_for_others_and_refused_if_they_are_not(
     open_key.write_bytes(b"5EC2E7")
     open_key.chmod(mode)
     with pytest.raises(DataError, match="others on this machine may read it; run: chmod 600") as error:
-        security.server_credentials(tmp_path)
+        PartyFolder(tmp_path).server_credentials()
     assert "5EC2E7" not in str(error.value)
 
 
 def test_files_that_are_missing_or_broken_are_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"key\.pem cannot be read \(no such file"):
-        security.server_credentials(tmp_path)
+        PartyFolder(tmp_path).server_credentials()
     for broken in ("{", "{}", '[{"name": 1}]', "[1]", '[{"name": "a", "role": "king", "sha256": "b"}]'):
         (tmp_path / "tokens.json").write_text(broken)
         with pytest.raises(DataError, match="is not a list of name, role and sha256"):
@@ -300,15 +301,15 @@ def test_certs_prints_no_secret(tmp_path: Path) -> None:
 def test_an_aggregator_made_later_knows_the_tokens_and_so_do_those_before(tmp_path: Path) -> None:
     run(tmp_path, "--tokens", "--client", "alice", "--aggregator", "one")
     run(tmp_path, "--client", "bob", "--aggregator", "two")
-    books = [security.read_tokens(place / "tokens.json") for place in (tmp_path / "aggregators").iterdir()]
-    books.append(security.read_tokens(tmp_path / "server" / "tokens.json"))
+    books = [TokenBook.read(place / "tokens.json") for place in (tmp_path / "aggregators").iterdir()]
+    books.append(TokenBook.read(tmp_path / "server" / "tokens.json"))
     names = {
         Identity("client", "alice"),
         Identity("client", "bob"),
         Identity("aggregator", "one"),
         Identity("aggregator", "two"),
     }
-    assert len(books) == 3 and all(set(book.values()) == names for book in books)
+    assert len(books) == 3 and all(set(book.owners.values()) == names for book in books)
 
 
 @pytest.mark.parametrize(
