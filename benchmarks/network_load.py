@@ -24,7 +24,7 @@ import numpy as np
 from crescendo.core.arrays import Vector
 from crescendo.core.vectors import encode
 from crescendo.network.protocol import wire_pb2 as pb
-from crescendo.network.protocol.vector_parts import split
+from crescendo.network.protocol.vector_parts import Part
 from crescendo.network.protocol.wire_messages import TO_SERVER, Hello, UpdatePart
 from crescendo.network.transport.channels import JOIN, LARGEST_MESSAGE, Endpoint
 
@@ -52,7 +52,7 @@ class Sender:
 
     def __init__(self, job: Job, client: int, heads: list[list[bytes]], vector: Vector) -> None:
         self._job, self._client, self._heads = job, client, heads
-        self._data = [bytes(part.data) for part in split(0, encode(vector), "float32")]
+        self._data = [bytes(part.data) for part in Part.split(0, encode(vector), "float32")]
         self._room = asyncio.Semaphore(job.window)
         self._call: Any = None
 
@@ -109,7 +109,7 @@ def heads_of(job: Job) -> list[list[bytes]]:
     """What stands before the floats in each part of each round, made before the clock runs: the floats are the last field."""
     zeros, heads = bytes(4 * job.numbers), list[list[bytes]]()
     for i in range(job.rounds):
-        parts = split(i, zeros, "float32")
+        parts = Part.split(i, zeros, "float32")
         row = [
             (part, TO_SERVER.encode(UpdatePart(job.federation, job.digest, part)).SerializeToString()) for part in parts
         ]

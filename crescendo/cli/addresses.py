@@ -8,7 +8,7 @@ from typing import Any
 
 from crescendo.errors import UsageError
 from crescendo.federation.policy import Policy
-from crescendo.network.server.health import check_health
+from crescendo.network.server.health import HealthPage
 from crescendo.network.server.serve import Listening
 from crescendo.network.transport.channels import Endpoint
 from crescendo.network.transport.security import Authenticator, PartyFolder, check_address, everybody, shown_certificate
@@ -17,13 +17,12 @@ from crescendo.network.transport.security import Authenticator, PartyFolder, che
 def listening(address: str, certs: Path | None, health: str | None = None) -> Listening:
     """Where to listen, and who is let in."""
     check_address(address, certs)
-    if health is not None:
-        check_health(health)
+    page = HealthPage(health) if health is not None else None
     if certs is None:
-        return Listening(address, None, everybody, health)
+        return Listening(address, None, everybody, page)
     own = PartyFolder(certs)
     own.check("serve")
-    return Listening(address, own.server_credentials(), Authenticator.of(certs), health)
+    return Listening(address, own.server_credentials(), Authenticator.of(certs), page)
 
 
 def place(address: str, certs: Path | None, policy: Policy | None = None) -> Endpoint:

@@ -14,7 +14,7 @@ from crescendo.cli.main import app
 from crescendo.config.loading import read, write
 from crescendo.core.messages import Settled
 from crescendo.errors import DataError, Refused, UsageError
-from crescendo.network.server.health import serve_health
+from crescendo.network.server.health import HealthPage
 from crescendo.network.transport.certificates import make_certificates
 from crescendo.storage.ledger.open_ledger import open_ledger
 from tests.cli.test_serve import ONE, OPEN, begun, joined, played
@@ -68,7 +68,7 @@ def test_an_address_has_a_host_and_a_port(address: str) -> None:
 
 def test_the_health_server_itself_refuses_to_listen_to_everybody() -> None:
     with pytest.raises(UsageError, match="no lock"):
-        asyncio.run(serve_health("0.0.0.0:0", dict))
+        asyncio.run(HealthPage("0.0.0.0:0").serve(dict))
 
 
 @pytest.mark.parametrize("seconds", ["nan", "inf", "-1"])

@@ -14,7 +14,7 @@ from crescendo.core.vectors import encode
 from crescendo.federation.agreement import Agreement
 from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.network.protocol.codec import LARGEST
-from crescendo.network.protocol.wire_messages import TO_SERVER, Hello, VoidRound, update_parts
+from crescendo.network.protocol.wire_messages import TO_SERVER, Hello, UpdatePart, VoidRound
 from tests.network.raw_streams import BROKEN, End, Raw, RawStream, check_clear, check_end
 
 
@@ -145,7 +145,7 @@ class HostileClient:
         low, high = agreed.terms.block(i, agreed.objective.size)
         data = changes.pop("data", None) or encode(np.full(high - low, value), agreed.wire)
         about = {"federation": agreed.federation, "digest": agreed.digest, **changes}
-        return list(update_parts(i, data, agreed.wire, **about))
+        return list(map(TO_SERVER.encode, UpdatePart.split(i, data, agreed.wire, **about)))
 
     async def behave(self) -> None:
         """Send a sound update of the next round, and wait until everybody's updates have completed that round.

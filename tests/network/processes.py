@@ -106,17 +106,17 @@ def run_client(client: Client) -> None:
 @contextmanager
 def noting_what_is_sent(log: Path) -> Iterator[None]:
     """Write every update down before this process puts it on the wire, in a file of its own: a kill cuts its last line only."""
-    from crescendo.network.client import client_session
-    from crescendo.network.protocol.wire_messages import update_parts
+    from crescendo.network.protocol.wire_messages import UpdatePart
 
     handle, _ = tempfile.mkstemp(".sent", f"{log.stem}-", log.parent)
     with os.fdopen(handle, "w", buffering=1) as out:
 
         def noted(round: int, data: bytes, *about: str) -> Any:
             out.write(json.dumps({"round": round, "data": data.hex()}) + "\n")
-            return update_parts(round, data, *about)
+            return split(round, data, *about)
 
-        with patch.object(client_session, "update_parts", noted):
+        split = UpdatePart.split
+        with patch.object(UpdatePart, "split", noted):
             yield
 
 

@@ -12,7 +12,7 @@ from crescendo.core.messages import Settled
 from crescendo.core.vectors import encode
 from crescendo.federation.agreement import Agreement
 from crescendo.network.protocol import wire_pb2 as pb
-from crescendo.network.protocol.wire_messages import TO_CLIENT, TO_SERVER, Ack, BroadcastPart, FromClient, update_parts
+from crescendo.network.protocol.wire_messages import TO_CLIENT, TO_SERVER, Ack, BroadcastPart, FromClient, UpdatePart
 from crescendo.network.transport.channels import JOIN
 
 SOON = 60.0  # seconds that a test waits for what should happen at once
@@ -40,8 +40,8 @@ class ScriptedClient:
         agreed = self.agreed
         data = delta if isinstance(delta, bytes) else encode(np.asarray(delta), agreed.wire)
         async with self._writing:
-            for part in update_parts(round, data, wire or agreed.wire, agreed.federation, agreed.digest):
-                await self.call.write(part)
+            for part in UpdatePart.split(round, data, wire or agreed.wire, agreed.federation, agreed.digest):
+                await self.call.write(TO_SERVER.encode(part))
 
     async def hear(self) -> Any:
         """The next message, None at the end of the stream."""

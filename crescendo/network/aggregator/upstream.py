@@ -17,8 +17,8 @@ from crescendo.network.protocol.tree_messages import (
     FromNode,
     NodeHello,
     NodeWelcome,
+    SumPart,
     WordPart,
-    sum_parts,
 )
 from crescendo.network.protocol.vector_parts import Assembly
 from crescendo.network.protocol.wire_messages import Refusal
@@ -148,4 +148,5 @@ class Upstream:
         agreement, _ = self._node.known
         wire = message.delta.dtype.name
         data = encode(message.delta, wire)
-        return sum_parts(message.id, message.pairs, data, wire, agreement.federation, agreement.digest)
+        parts = SumPart.split(message, data, wire, agreement.federation, agreement.digest)
+        return map(TO_PARENT.encode, parts)

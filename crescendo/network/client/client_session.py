@@ -29,9 +29,9 @@ from crescendo.network.protocol.wire_messages import (
     Hello,
     Ping,
     Pong,
+    UpdatePart,
     VoidRound,
     Welcome,
-    update_parts,
 )
 from crescendo.network.transport.background import background
 from crescendo.network.transport.channels import Endpoint, OutgoingStream
@@ -196,4 +196,5 @@ class _Connection:
             return [TO_SERVER.encode(message)]
         assert message.data is not None, "a round without bytes is sent as void"
         agreed = self._participant.agreement
-        return update_parts(message.round, message.data, agreed.wire, agreed.federation, agreed.digest)
+        parts = UpdatePart.split(message.round, message.data, agreed.wire, agreed.federation, agreed.digest)
+        return map(TO_SERVER.encode, parts)

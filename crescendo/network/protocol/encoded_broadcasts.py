@@ -8,8 +8,8 @@ from crescendo.core.messages import Settled
 from crescendo.core.vectors import Raw
 from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.network.protocol.codec import SETTLED, MessageType
-from crescendo.network.protocol.framing import framed
-from crescendo.network.protocol.vector_parts import Part, split
+from crescendo.network.protocol.framing import Framed
+from crescendo.network.protocol.vector_parts import Part
 
 _PART = MessageType(Part, pb.Part.DESCRIPTOR)
 
@@ -25,8 +25,8 @@ class EncodedBroadcast:
         """The messages that carry it, as bytes; the first still lacks ``yours``."""
         fields = pb.BroadcastPart(epoch=self.epoch).SerializeToString()
         return [
-            framed(fields, _PART.write(replace(part, data=b"")).SerializeToString(), part.data)
-            for part in split(self.k, self.data, self.wire)
+            Framed.join(fields, _PART.write(replace(part, data=b"")).SerializeToString(), part.data)
+            for part in Part.split(self.k, self.data, self.wire)
         ]
 
     def messages(self, yours: Settled) -> Iterator[bytes]:

@@ -7,7 +7,7 @@ is not laid out like that is protobuf's wholly: any sound message can be read, w
 Updates and broadcasts have the same layout: field 2 of the message, in it the vector as field 3, in it the data as field 6.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from google.protobuf.message import DecodeError
 
@@ -24,35 +24,35 @@ class Framed(NamedTuple):
     message: pb.ToServer
     data: Raw
 
+    @staticmethod
+    def join(fields: bytes, part: bytes, data: Raw) -> bytes:
+        """The message whose part has these fields (serialized, without the vector), whose vector has ``part`` and ``data``."""
+        before = part + bytes([DATA]) + _number(len(data))
+        inside = fields + bytes([VECTOR]) + _number(len(before) + len(data)) + before
+        return b"".join((bytes([MESSAGE]), _number(len(inside) + len(data)), inside, data))
 
-def framed(fields: bytes, part: bytes, data: Raw) -> bytes:
-    """The message whose part has these fields (serialize, without the vector), whose vector has ``part`` and ``data``."""
-    before = part + bytes([DATA]) + _number(len(data))
-    inside = fields + bytes([VECTOR]) + _number(len(before) + len(data)) + before
-    return b"".join((bytes([MESSAGE]), _number(len(inside) + len(data)), inside, data))
+    @classmethod
+    def parse(cls, raw: bytes) -> pb.ToServer | Self:
+        """What a client says. Bytes that are no message are taken for an empty one, so that they are refused in a sentence."""
+        found = cls.cut(raw) if len(raw) > SMALL else None
+        try:
+            return pb.ToServer.FromString(raw) if found is None else cls(pb.ToServer.FromString(found[0]), found[1])
+        except DecodeError:
+            return pb.ToServer()
 
-
-def heard(raw: bytes) -> pb.ToServer | Framed:
-    """What a client says. Bytes that are no message are taken for an empty one, so that they are refused in a sentence."""
-    found = cut(raw) if len(raw) > SMALL else None
-    try:
-        return pb.ToServer.FromString(raw) if found is None else Framed(pb.ToServer.FromString(found[0]), found[1])
-    except DecodeError:
-        return pb.ToServer()
-
-
-def cut(raw: bytes) -> tuple[bytes, memoryview] | None:
-    """A message without its floats, and those; None if it is not laid out as `framed` does."""
-    try:
-        fields = _inside(raw, 0, MESSAGE)
-        vector = _find(raw, fields, VECTOR)
-        part = _inside(raw, vector, VECTOR)
-        data = _find(raw, part, DATA)
-        floats = _inside(raw, data, DATA)
-    except (IndexError, ValueError):
-        return None
-    rest = raw[fields:vector] + bytes([VECTOR]) + _number(data - part) + raw[part:data]
-    return bytes([MESSAGE]) + _number(len(rest)) + rest, memoryview(raw)[floats:]
+    @staticmethod
+    def cut(raw: bytes) -> tuple[bytes, memoryview] | None:
+        """A message without its floats, and those; None if it is not laid out as `join` does."""
+        try:
+            fields = _inside(raw, 0, MESSAGE)
+            vector = _find(raw, fields, VECTOR)
+            part = _inside(raw, vector, VECTOR)
+            data = _find(raw, part, DATA)
+            floats = _inside(raw, data, DATA)
+        except (IndexError, ValueError):
+            return None
+        rest = raw[fields:vector] + bytes([VECTOR]) + _number(data - part) + raw[part:data]
+        return bytes([MESSAGE]) + _number(len(rest)) + rest, memoryview(raw)[floats:]
 
 
 def _inside(raw: bytes, at: int, field: int) -> int:

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Self
 
-from crescendo.core.messages import Pair, Settled
+from crescendo.core.messages import Pair, Settled, Sum
 from crescendo.core.vectors import Raw
 from crescendo.errors import PeerError
 from crescendo.network.protocol import tree_pb2 as pb
@@ -19,7 +19,7 @@ from crescendo.network.protocol.codec import (
     FieldKind,
     MessageType,
 )
-from crescendo.network.protocol.vector_parts import split
+from crescendo.network.protocol.vector_parts import Part
 from crescendo.network.protocol.wire_messages import (
     NOTHING,
     TO_CLIENT,
@@ -104,6 +104,12 @@ class SumPart:
     pairs: Annotated[tuple[Pair, ...], _PAIRS]
     part: UpdatePart
 
+    @classmethod
+    def split(cls, total: Sum, data: Raw, wire: str, federation: str, digest: str) -> Iterator[Self]:
+        """The pieces of a sum whose wire bytes are ``data``."""
+        for part in UpdatePart.split(total.pairs[0][0], data, wire, federation, digest):
+            yield cls(total.id, () if part.vector.part else total.pairs, part)
+
     def check(self) -> None:
         """`PeerError` for what no sound peer sends."""
         if bool(self.pairs) != (self.part.vector.part == 0):
@@ -142,6 +148,14 @@ class WordPart:
 
     yours: Annotated[Mapping[int, Ack], _YOURS]
     part: BroadcastPart
+
+    @classmethod
+    def split(cls, k: int, epoch: int, yours: Mapping[int, Settled], data: Raw, wire: str) -> Iterator[Self]:
+        """The pieces of a broadcast whose model is ``data`` on the wire, for these clients."""
+        first, *others = Part.split(k, data, wire)
+        yield cls({c: Ack(settled, epoch) for c, settled in yours.items()}, BroadcastPart(epoch, NOTHING, first))
+        for part in others:
+            yield cls({}, BroadcastPart(epoch, None, part))
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,17 +196,3 @@ TO_NODE = Codec(
     ping=Ping,
     over=Over,
 )
-
-
-def sum_parts(id: str, pairs: tuple[Pair, ...], data: Raw, wire: str, federation: str, digest: str) -> Iterator[pb.Up]:
-    """The messages that carry a sum whose wire bytes are ``data``."""
-    for part in split(pairs[0][0], data, wire):
-        yield TO_PARENT.encode(SumPart(id, () if part.part else pairs, UpdatePart(federation, digest, part)))
-
-
-def word_parts(k: int, epoch: int, yours: Mapping[int, Settled], data: Raw, wire: str) -> Iterator[pb.Down]:
-    """The messages that carry a broadcast to several clients."""
-    acks = {c: Ack(settled, epoch) for c, settled in yours.items()}
-    for part in split(k, data, wire):
-        first = part.part == 0
-        yield TO_NODE.encode(WordPart(acks if first else {}, BroadcastPart(epoch, NOTHING if first else None, part)))

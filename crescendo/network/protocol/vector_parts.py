@@ -7,7 +7,7 @@ unfinished vector per peer, of a length that it knows beforehand, and of that on
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Self
 
 import numpy as np
 
@@ -34,6 +34,11 @@ _LENGTH = FieldKind(NUMBER.read, label="length")
 _DATA = FieldKind(lambda _, data: data, bytes)
 
 
+def _parts_of(size: int) -> int:
+    """How many parts a vector of ``size`` bytes has."""
+    return max(1, -(-size // PART))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
     """A piece of a vector of ``numbers`` floats; ``about`` is the round of an update, or the k of a broadcast."""
@@ -45,24 +50,19 @@ class Part:
     numbers: Annotated[int, _LENGTH]
     data: Annotated[Raw, _DATA]
 
+    @classmethod
+    def split(cls, about: int, data: Raw, wire: str) -> Iterator[Self]:
+        """The parts of a vector; they are views, the bytes are not copied."""
+        numbers, parts, view = len(data) // item_bytes(wire), _parts_of(len(data)), memoryview(data)
+        for part in range(parts):
+            yield cls(about, part, parts, wire, numbers, view[part * PART : (part + 1) * PART])
+
     def check(self) -> None:
         """`PeerError` for what no sound peer sends."""
         if not 0 <= self.part < self.parts:
             raise PeerError(f"a part {self.part} of {self.parts} came, which cannot be; dropped")
         if len(self.data) > PART:
             raise PeerError(f"a part {self.part} of {self.parts} came with {len(self.data)} bytes; dropped")
-
-
-def _parts_of(size: int) -> int:
-    """How many parts a vector of ``size`` bytes has."""
-    return max(1, -(-size // PART))
-
-
-def split(about: int, data: Raw, wire: str) -> Iterator[Part]:
-    """The parts of a vector; they are views, the bytes are not copied."""
-    numbers, parts, view = len(data) // item_bytes(wire), _parts_of(len(data)), memoryview(data)
-    for part in range(parts):
-        yield Part(about, part, parts, wire, numbers, view[part * PART : (part + 1) * PART])
 
 
 class Assembly:

@@ -6,7 +6,7 @@ Vectors travel as `UpdatePart` and `BroadcastPart`; `crescendo.network.protocol.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from crescendo.core.messages import Settled
 from crescendo.core.vectors import Raw
@@ -27,7 +27,7 @@ from crescendo.network.protocol.codec import (
     FieldKind,
 )
 from crescendo.network.protocol.framing import Framed
-from crescendo.network.protocol.vector_parts import Part, split
+from crescendo.network.protocol.vector_parts import Part
 
 SERVICE = "crescendo.v1.Federation"
 NOTHING = Settled(0)
@@ -108,6 +108,11 @@ class UpdatePart(_AboutTerms):
     federation: Annotated[str, NAME]
     digest: Annotated[str, DIGEST]
     vector: Part
+
+    @classmethod
+    def split(cls, round: int, data: Raw, wire: str, federation: str, digest: str) -> Iterator[Self]:
+        """The pieces of an update whose wire bytes are ``data``."""
+        return (cls(federation, digest, part) for part in Part.split(round, data, wire))
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,9 +210,3 @@ TO_SERVER = _ToServer(pb.ToServer, "a client", hello=Hello, update=UpdatePart, v
 TO_CLIENT = Codec(
     pb.ToClient, "the server", welcome=Welcome, broadcast=BroadcastPart, ack=Ack, refusal=Refusal, ping=Ping
 )
-
-
-def update_parts(round: int, data: Raw, wire: str, federation: str, digest: str) -> Iterator[pb.ToServer]:
-    """The messages that carry an update whose wire bytes are ``data``."""
-    for part in split(round, data, wire):
-        yield TO_SERVER.encode(UpdatePart(federation, digest, part))

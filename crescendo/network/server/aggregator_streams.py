@@ -28,7 +28,7 @@ from crescendo.network.protocol.tree_messages import (
     NodeWelcome,
     Over,
     SumPart,
-    word_parts,
+    WordPart,
 )
 from crescendo.network.protocol.vector_parts import Assembly, Part
 from crescendo.network.protocol.wire_messages import Ack, FromServer, Goodbye, Hello, Ping, Refusal, VoidRound
@@ -86,8 +86,8 @@ class AggregatorSession(StreamWriter):
         yours = {c: settled for c, (broadcast, settled) in self._broadcasts.items() if broadcast is model}
         for c in yours:
             del self._broadcasts[c]
-        for part in word_parts(model.k, model.epoch, yours, model.data, model.wire):
-            await context.write(part)
+        for part in WordPart.split(model.k, model.epoch, yours, model.data, model.wire):
+            await context.write(TO_NODE.encode(part))
         for c in yours:
             self.count_down(c, len(model.data) // len(yours))
 

@@ -16,7 +16,7 @@ from crescendo.core.vectors import Raw
 from crescendo.errors import PeerError
 from crescendo.federation.agreement import Agreement
 from crescendo.logs import Log
-from crescendo.network.protocol.framing import heard
+from crescendo.network.protocol.framing import Framed
 from crescendo.network.protocol.vector_parts import Assembly, Part
 from crescendo.network.protocol.wire_messages import (
     SERVICE,
@@ -83,7 +83,7 @@ class ClientStreams:
     def handlers(self, **others: Any) -> Any:
         """To be added to a gRPC server; ``others`` are methods of the same service."""
         join = grpc.stream_stream_rpc_method_handler(
-            self._join, request_deserializer=heard, response_serializer=_serialize
+            self._join, request_deserializer=Framed.parse, response_serializer=_serialize
         )
         return grpc.method_handlers_generic_handler(SERVICE, {"Join": join, **others})
 

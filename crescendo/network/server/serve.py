@@ -16,7 +16,7 @@ from crescendo.federation.agreement import Agreement
 from crescendo.federation.last_model import LastModel
 from crescendo.logs import Log, quiet
 from crescendo.network.server.grpc_server import NetworkServer
-from crescendo.network.server.health import serve_health
+from crescendo.network.server.health import HealthPage
 from crescendo.network.server.liveness import LivenessLimits
 from crescendo.network.server.service import Service
 from crescendo.network.transport.background import background
@@ -37,7 +37,7 @@ class Listening:
     address: str
     credentials: Any = None
     admit: Admit = everybody
-    health: str | None = None
+    health: HealthPage | None = None
 
     def check_start(self, state: Path, linger: float) -> None:
         """Refuse what would not start, before anything takes time or is written."""
@@ -45,9 +45,9 @@ class Listening:
             raise UsageError(f"--linger must be a number of seconds from 0 on, got {linger:g}")
         _check_folder(state)
         with ExitStack() as held:  # addresses that are taken; no client is let in yet
-            for address in (self.address, self.health):
-                if address is not None:
-                    _listen(address, held)
+            _listen(self.address, held)
+            if self.health is not None:
+                _listen(self.health.address, held)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +110,7 @@ async def _serve(
         except RuntimeError as error:
             raise UsageError(f"{listening.address} cannot be listened on ({error}); is the port in use?") from None
         if listening.health is not None:
-            health = await serve_health(listening.health, lambda: _facts(service, server))
+            health = await listening.health.serve(lambda: _facts(service, server))
         log(
             "serving",
             federation=agreed.federation,

@@ -35,39 +35,42 @@ class Price:
     epsilon: float
     tight: bool = False
 
+    @staticmethod
+    def next_mark(rounds: int) -> int:
+        """The next number of rounds that is accounted for.
 
-def mark(rounds: int) -> int:
-    """The next number of rounds that is accounted for.
-
-    >>> [mark(rounds) for rounds in (0, 1, 31, 32, 33, 1000, 1025)]
-    [0, 1, 31, 32, 34, 1024, 1088]
-    """
-    step = 1 << max(0, rounds.bit_length() - FINE.bit_length())
-    return -(-rounds // step) * step
-
-
-def by_pld(events: Counted, delta: float) -> float:
-    """The tight epsilon."""
-    return account(events, delta, state_error=False).epsilon
+        >>> [Price.next_mark(rounds) for rounds in (0, 1, 31, 32, 33, 1000, 1025)]
+        [0, 1, 31, 32, 34, 1024, 1088]
+        """
+        step = 1 << max(0, rounds.bit_length() - FINE.bit_length())
+        return -(-rounds // step) * step
 
 
 class SpendingTracker:
     """Knows what the clients' rounds cost up to some mark, and finds out in the background what it is asked for."""
 
     def __init__(
-        self, certificate: Certificate, delta: float, tight: Accountant = by_pld, patience: float = PATIENCE
+        self, certificate: Certificate, delta: float, tight: Accountant | None = None, patience: float = PATIENCE
     ) -> None:
-        self._certificate, self._delta, self._tight, self._patience = certificate, delta, tight, patience
+        self._certificate, self._delta, self._patience = certificate, delta, patience
+        self._tight = tight or self.by_pld
         self._prices: dict[int, Price] = {}
         self._tallies: dict[int, tuple[int, Counter[PoissonGaussian]]] = {}
         self._kept: dict[Counted, float] = {}
         self._guard = threading.Lock()  # of the tallies and quick bounds
         self._idle: asyncio.Event | None = None
 
+    @staticmethod
+    def by_pld(events: Counted, delta: float) -> float:
+        """The tight epsilon."""
+        return account(events, delta, state_error=False).epsilon
+
     async def of(self, reached: Sequence[Settled]) -> list[Price | None]:
         """What each client has spent at most; None where even the quick bound takes longer than anybody should wait."""
         rounds = self._certificate.terms.rounds
-        marks = [min(rounds, mark(max(settled.below, *(i + 1 for i in settled.beyond), 0))) for settled in reached]
+        marks = [
+            min(rounds, Price.next_mark(max(settled.below, *(i + 1 for i in settled.beyond), 0))) for settled in reached
+        ]
         quick = asyncio.create_task(asyncio.to_thread(self._bound_all, marks))
         await asyncio.wait({quick}, timeout=self._patience)
         if self._idle is None or self._idle.is_set():

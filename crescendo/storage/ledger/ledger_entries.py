@@ -1,6 +1,5 @@
 """The ledger's numbers as plain data, for its file and for people. None stands for an infinite number, as JSON has none."""
 
-import hmac
 import math
 from dataclasses import asdict, fields
 from typing import Any
@@ -18,15 +17,6 @@ def budget_body(budget: Budget, dataset: str, instance: str) -> dict[str, Any]:
 def budget_of(body: dict[str, Any]) -> Budget:
     """What `budget_body` wrote."""
     return Budget(_number(body["epsilon"]), body["delta"], body["split"])
-
-
-def instance_for(secret: str, federation: str, terms: str) -> str:
-    """What the server of a federation knows this client by: only this ledger can make it, and no two federations can compare.
-
-    >>> len({instance_for("secret", *about) for about in [("f", "9f3c"), ("g", "9f3c"), ("f", "a1b2")]})
-    3
-    """
-    return hmac.new(secret.encode(), f"{federation}\0{terms}".encode(), "sha256").hexdigest()[:32]
 
 
 def promise_body(promise: Promise) -> dict[str, Any]:

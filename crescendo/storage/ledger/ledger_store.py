@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import hmac
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -25,7 +26,6 @@ from crescendo.privacy.accounting.events import Counted, PoissonGaussian, tally
 from crescendo.storage.ledger.ledger_entries import (
     budget_body,
     budget_of,
-    instance_for,
     promise_body,
     promise_of,
     summary_body,
@@ -124,7 +124,7 @@ class Ledger:
         """
         promise = self._book.quote(federation, terms, client, plan, delta, price, failure)
         if federation not in self._book.accounts:
-            self._write("sign", {**promise_body(promise), "instance": instance_for(self._secret, federation, terms)})
+            self._write("sign", {**promise_body(promise), "instance": _instance_for(self._secret, federation, terms)})
         return promise
 
     @_one_at_a_time
@@ -304,3 +304,12 @@ class Ledger:
             self._begin(entry)
         else:
             raise ValueError(f"entry {entry.seq} is of the unknown kind {entry.kind!r}, or out of place")
+
+
+def _instance_for(secret: str, federation: str, terms: str) -> str:
+    """What the server of a federation knows this client by: only this ledger can make it, and no two federations can compare.
+
+    >>> len({_instance_for("secret", *about) for about in [("f", "9f3c"), ("g", "9f3c"), ("f", "a1b2")]})
+    3
+    """
+    return hmac.new(secret.encode(), f"{federation}\0{terms}".encode(), "sha256").hexdigest()[:32]

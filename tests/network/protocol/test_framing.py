@@ -13,7 +13,7 @@ from crescendo.errors import PeerError
 from crescendo.network.protocol import framing
 from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.network.protocol.encoded_broadcasts import EncodedBroadcast
-from crescendo.network.protocol.framing import Framed, cut, framed, heard
+from crescendo.network.protocol.framing import Framed
 from crescendo.network.protocol.wire_messages import TO_SERVER, UpdatePart
 
 DIGEST = "ab" * 32
@@ -66,7 +66,7 @@ def by_protobuf(raw: bytes) -> pb.ToServer:
 @given(updates)
 def test_the_bytes_are_those_of_protobuf(update: pb.UpdatePart) -> None:
     fields = pb.UpdatePart(federation=update.federation, digest=update.digest).SerializeToString()
-    made = framed(fields, rest_of(update.vector).SerializeToString(), update.vector.data)
+    made = Framed.join(fields, rest_of(update.vector).SerializeToString(), update.vector.data)
     assert pb.ToServer.FromString(made) == pb.ToServer(update=update)
     if update.vector.data:  # protobuf leaves an empty field out
         assert made == pb.ToServer(update=update).SerializeToString()
@@ -75,7 +75,7 @@ def test_the_bytes_are_those_of_protobuf(update: pb.UpdatePart) -> None:
 @given(updates)
 def test_what_is_cut_off_are_the_floats(update: pb.UpdatePart) -> None:
     raw = pb.ToServer(update=update).SerializeToString()
-    found = heard(raw)
+    found = Framed.parse(raw)
     assert meaning(found) == meaning(by_protobuf(raw))
     if update.vector.data:
         assert isinstance(found, Framed) and bytes(found.data) == update.vector.data
@@ -89,19 +89,19 @@ def test_a_damaged_message_means_what_protobuf_says(update: pb.UpdatePart, draw:
         at = draw.draw(st.integers(0, min(len(raw) - 1, 120)))
         raw[at] = draw.draw(st.integers(0, 255))
     raw = raw[: draw.draw(st.sampled_from([len(raw), len(raw) - 1, len(raw) // 2]))]
-    assert meaning(heard(bytes(raw))) == meaning(by_protobuf(bytes(raw)))
+    assert meaning(Framed.parse(bytes(raw))) == meaning(by_protobuf(bytes(raw)))
 
 
 @given(st.binary(max_size=60))
 def test_any_bytes_mean_what_protobuf_says(raw: bytes) -> None:
-    assert meaning(heard(raw)) == meaning(by_protobuf(raw))
+    assert meaning(Framed.parse(raw)) == meaning(by_protobuf(raw))
 
 
 @given(updates, updates)
 def test_two_messages_in_one_are_left_to_protobuf(one: pb.UpdatePart, other: pb.UpdatePart) -> None:
     raw = pb.ToServer(update=one).SerializeToString() + pb.ToServer(update=other).SerializeToString()
-    assert cut(raw) is None
-    assert meaning(heard(raw)) == meaning(by_protobuf(raw))
+    assert Framed.cut(raw) is None
+    assert meaning(Framed.parse(raw)) == meaning(by_protobuf(raw))
 
 
 @given(numbers, numbers, st.integers(1, 40_000))

@@ -7,7 +7,7 @@ from google.protobuf.message import DecodeError
 
 from crescendo.network.protocol import framing
 from crescendo.network.protocol import wire_pb2 as pb
-from crescendo.network.protocol.framing import cut, heard
+from crescendo.network.protocol.framing import Framed
 
 
 def number(length: int, zeros: int) -> bytes:
@@ -29,5 +29,5 @@ def test_a_length_with_zeros_before_it_is_left_to_protobuf(
         sound = pb.ToServer.FromString(made)
     except DecodeError:
         sound = pb.ToServer()
-    assert (cut(made) is None) == (zeros > 0)
-    assert zeros == 0 or heard(made) == sound
+    assert (Framed.cut(made) is None) == (zeros > 0)
+    assert zeros == 0 or Framed.parse(made) == sound

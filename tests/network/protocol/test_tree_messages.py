@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from google.protobuf.message import DecodeError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crescendo.core.messages import Settled
+from crescendo.core.messages import Settled, Sum
 from crescendo.errors import PeerError
 from crescendo.network.protocol import tree_pb2 as pb
 from crescendo.network.protocol import wire_pb2 as wire_pb
@@ -26,8 +27,6 @@ from crescendo.network.protocol.tree_messages import (
     SumPart,
     SumRefusal,
     WordPart,
-    sum_parts,
-    word_parts,
 )
 from crescendo.network.protocol.vector_parts import PART, Assembly
 from crescendo.network.protocol.wire_messages import Ack, Goodbye, Hello, Ping, Refusal, VoidRound, Welcome
@@ -74,10 +73,15 @@ def test_what_goes_down_arrives_as_it_was(message: Any) -> None:
 
 def test_a_sum_arrives_in_parts_with_its_pairs_in_the_first() -> None:
     data, pairs = bytes(2 * PART + 80), ((1, 2), (3, 0))
+    total = Sum(pairs, np.zeros(1))
     assembly, got = Assembly(10**6, ("float64",)), []
-    for raw in sum_parts(ID, pairs, data, "float64", "f", DIGEST):
-        part = TO_PARENT.decode(raw)
-        assert isinstance(part, SumPart) and (part.id, part.part.federation, part.part.digest) == (ID, "f", DIGEST)
+    for sent in SumPart.split(total, data, "float64", "f", DIGEST):
+        part = there(sent)
+        assert isinstance(part, SumPart) and (part.id, part.part.federation, part.part.digest) == (
+            total.id,
+            "f",
+            DIGEST,
+        )
         got.append(part.pairs)
         whole = assembly.add(part.part.vector)
     assert got == [pairs, (), ()] and whole == data
@@ -85,12 +89,12 @@ def test_a_sum_arrives_in_parts_with_its_pairs_in_the_first() -> None:
 
 def test_a_word_arrives_in_parts_with_everybody_s_yours_in_the_first() -> None:
     data, yours = bytes(PART + 8), {0: Settled(1), 4: Settled(0, frozenset({2}))}
-    parts = [TO_NODE.decode(raw) for raw in word_parts(5, 2, yours, data, "float32")]
+    parts = [back(sent) for sent in WordPart.split(5, 2, yours, data, "float32")]
     assert all(isinstance(part, WordPart) and part.part.epoch == 2 and part.part.vector.about == 5 for part in parts)
     assert [part.yours for part in parts] == [{c: Ack(settled, 2) for c, settled in yours.items()}, {}]
 
 
-GOOD_SUM = next(iter(sum_parts(ID, ((1, 2), (3, 0)), bytes(16), "float64", "f", DIGEST)))
+GOOD_SUM = TO_PARENT.encode(next(SumPart.split(Sum(((1, 2), (3, 0)), np.zeros(2)), bytes(16), "float64", "f", DIGEST)))
 
 
 def changed(**fields: Any) -> pb.Up:

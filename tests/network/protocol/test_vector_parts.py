@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from crescendo.core.vectors import WIRES, decode, encode, rounded
 from crescendo.errors import PeerError, UsageError
 from crescendo.network.protocol import vector_parts
-from crescendo.network.protocol.vector_parts import PART, Assembly, Part, split
+from crescendo.network.protocol.vector_parts import PART, Assembly, Part
 
 LARGEST = {"float64": 1e308, "float32": 3e38, "float16": 6e4, "bfloat16": 3e38}
 quick = settings(deadline=None, max_examples=60)
@@ -101,7 +101,7 @@ def test_a_vector_in_parts_comes_back_whole(numbers: int, kind: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(vector_parts, "PART", 24)
         data = encode(np.arange(numbers, dtype=float), kind)
-        parts, assembly = list(split(7, data, kind)), Assembly(numbers)
+        parts, assembly = list(Part.split(7, data, kind)), Assembly(numbers)
         assert all(len(part.data) <= 24 for part in parts)
         assert [assembly.add(part) for part in parts] == [None] * (len(parts) - 1) + [data]
         assert assembly.held == 0
@@ -109,17 +109,17 @@ def test_a_vector_in_parts_comes_back_whole(numbers: int, kind: str) -> None:
 
 def test_a_model_of_ten_megabytes_travels_in_parts_of_one() -> None:
     data = bytes(10 * PART + 4)
-    parts = list(split(0, data, "float32"))
+    parts = list(Part.split(0, data, "float32"))
     assert [len(part.data) for part in parts] == [PART] * 10 + [4]
 
 
 def test_a_newer_vector_supersedes_one_half_way(small_parts: int) -> None:
     old, new = encode(np.ones(20), "float64"), encode(np.full(20, 2.0), "float64")
     assembly = Assembly(20)
-    for part in list(split(1, old, "float64"))[:3]:
+    for part in list(Part.split(1, old, "float64"))[:3]:
         assert assembly.add(part) is None
     assert assembly.held == 3 * small_parts
-    assert [assembly.add(part) for part in split(2, new, "float64")][-1] == new
+    assert [assembly.add(part) for part in Part.split(2, new, "float64")][-1] == new
 
 
 # What a sender may do wrong, each as a change of one field of a sound part.
@@ -139,7 +139,7 @@ WRONG = {
 @pytest.mark.parametrize("at", range(4))
 def test_a_sender_that_breaks_the_rules_is_refused_and_nothing_is_held(small_parts: int, wrong: str, at: int) -> None:
     data = encode(np.arange(10.0), "float64")
-    assembly, parts = Assembly(10), list(split(3, data, "float64"))
+    assembly, parts = Assembly(10), list(Part.split(3, data, "float64"))
     assert len(parts) == 4
     for part in parts[:at]:
         assembly.add(part)

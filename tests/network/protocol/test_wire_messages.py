@@ -33,7 +33,6 @@ from crescendo.network.protocol.wire_messages import (
     UpdatePart,
     VoidRound,
     Welcome,
-    update_parts,
 )
 
 quick = settings(deadline=None, max_examples=60)
@@ -136,7 +135,7 @@ def test_an_update_and_a_broadcast_of_any_length_arrive_byte_for_byte(numbers: i
     data = encode(np.arange(numbers, dtype=float), "float32")
     up, down = Assembly(numbers), Assembly(numbers)
     got: list[object] = []
-    for sent in update_parts(5, data, "float32", "f", DIGEST):
+    for sent in map(TO_SERVER.encode, UpdatePart.split(5, data, "float32", "f", DIGEST)):
         assert sent.ByteSize() < PART + 1000
         read = TO_SERVER.decode(sent)
         assert isinstance(read, UpdatePart) and (read.federation, read.digest, read.vector.about) == ("f", DIGEST, 5)

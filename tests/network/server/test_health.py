@@ -16,7 +16,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from crescendo.network.aggregator.node import Node
 from crescendo.network.server import health
-from crescendo.network.server.health import LONGEST, serve_health
+from crescendo.network.server.health import LONGEST, HealthPage
 from crescendo.network.transport.channels import Endpoint
 from tests.network.live_server import TWO, live_server, run_async
 
@@ -27,7 +27,7 @@ def with_health(play: Callable[[Say], Awaitable[None]]) -> None:
     """With a function that says pieces to a health server, each when the one before was sent, and returns all it answers."""
 
     async def run() -> None:
-        server = await serve_health("127.0.0.1:0", lambda: {"ok": True, "k": 3})
+        server = await HealthPage("127.0.0.1:0").serve(lambda: {"ok": True, "k": 3})
         port = server.sockets[0].getsockname()[1]
 
         async def say(*pieces: bytes) -> bytes:

@@ -19,7 +19,7 @@ from crescendo.config.to_terms import terms_text
 from crescendo.core.messages import Settled
 from crescendo.federation.agreement import build_terms
 from crescendo.network.server import status
-from crescendo.network.server.spending import Price, SpendingTracker, by_pld, mark
+from crescendo.network.server.spending import Price, SpendingTracker
 from crescendo.network.transport.channels import Endpoint
 from crescendo.privacy.accounting.accountant import account
 from crescendo.privacy.accounting.events import Counted
@@ -56,8 +56,8 @@ async def priced(spending: SpendingTracker, *reached: Settled, tight: bool) -> l
 
 @given(st.integers(0, 10**9))
 def test_a_mark_is_at_most_a_sixteenth_beyond_the_rounds(rounds: int) -> None:
-    assert rounds <= mark(rounds) <= rounds + rounds / 16
-    assert mark(mark(rounds)) == mark(rounds)
+    assert rounds <= Price.next_mark(rounds) <= rounds + rounds / 16
+    assert Price.next_mark(Price.next_mark(rounds)) == Price.next_mark(rounds)
 
 
 @pytest.mark.slow
@@ -66,7 +66,8 @@ def test_what_is_said_to_be_spent_is_never_less_and_little_more(rounds: int, cer
     async def play() -> None:
         (price,) = await priced(SpendingTracker(certificate, DELTA), Settled(rounds), tight=True)
         true, next_mark = (
-            account(certificate.events(0)[:many], DELTA, state_error=False).epsilon for many in (rounds, mark(rounds))
+            account(certificate.events(0)[:many], DELTA, state_error=False).epsilon
+            for many in (rounds, Price.next_mark(rounds))
         )
         assert true <= price.epsilon <= next_mark
 
@@ -92,7 +93,7 @@ def test_a_bound_stands_for_the_tight_number_until_it_is_there(certificate: Cert
 
         def slow(events: Counted, delta: float) -> float:
             assert ready.wait(300)
-            return by_pld(events, delta)
+            return SpendingTracker.by_pld(events, delta)
 
         spending = SpendingTracker(certificate, DELTA, slow, patience=0.05)
         (bound,) = await priced(spending, Settled(5), tight=False)
