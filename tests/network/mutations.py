@@ -22,7 +22,11 @@ Mutation = Callable[[random.Random, HostileClient], list[Raw]]
 def base(rng: random.Random, bad: HostileClient) -> pb.ToServer:
     """A sound message."""
     about = bad.agreed.federation, bad.agreed.digest
-    kinds = [bad.update()[0], TO_SERVER.encode(bad.hello()), TO_SERVER.encode(VoidRound(bad.aim, *about))]
+    kinds: list[pb.ToServer] = [
+        bad.update()[0],
+        TO_SERVER.encode(bad.hello()),
+        TO_SERVER.encode(VoidRound(bad.aim, *about)),
+    ]
     return rng.choices(kinds, weights=(6, 1, 1))[0]
 
 
@@ -198,7 +202,7 @@ def mutant(rng: random.Random, bad: HostileClient, private: bool) -> tuple[Mutat
 
 def strange_hello(rng: random.Random, bad: HostileClient) -> Raw:
     """A first message of a stream that cannot be let in as it is."""
-    hello = TO_SERVER.encode(bad.hello())
+    hello: pb.ToServer = TO_SERVER.encode(bad.hello())
     changes: list[tuple[str, Any]] = [
         ("name", rng.choice(("", "nobody", "x" * 129, "a\nb", "client 0\u202e"))),
         ("instance", rng.choice(("", "0", "g" * 32, "0" * 31, "f" * 32))),

@@ -64,6 +64,7 @@ def sound(path: Path, send: Send, tell: Tell) -> None:
 
 def resend(ledger: Ledger, send: Send, tell: Tell) -> None:
     for i, data in ledger.unacknowledged("f"):
+        assert data is not None
         send(i, data)
         tell("sent again")
 

@@ -6,10 +6,11 @@ not send, before anything uses it. Nothing is kept between calls.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass
+from operator import attrgetter
 from types import NoneType
-from typing import Any, NamedTuple, get_args, get_type_hints
+from typing import Any, NamedTuple, Self, get_args, get_type_hints
 
 from crescendo.core.messages import Settled
 from crescendo.errors import PeerError, UsageError
@@ -23,20 +24,39 @@ BEYOND = 1 << 16  # rounds that may have overtaken
 
 
 class FieldKind(NamedTuple):
-    """How a field is read, or `PeerError`, and written. ``label`` is what sentences call it, ``proto`` its name in protobuf."""
+    """How a field is read, or `PeerError`, and written, if not as it is.
 
-    read: Callable[[str, Any], Any]
-    write: Callable[[Any], Any] = lambda value: value
+    ``label`` is what sentences call it, ``proto`` its name in protobuf, if other than the field's own.
+    """
+
+    read: Callable[[str, Any], Any] | None = None
+    write: Callable[[Any], Any] | None = None
     label: str = ""
     proto: str = ""
 
 
 class _Field(NamedTuple):
-    name: str
+    """One field of a message: takes the message and gives what protobuf holds, and the other way round."""
+
     proto: str
-    label: str
-    optional: bool
-    kind: FieldKind
+    write: Callable[[Any], Any]
+    read: Callable[[Any], Any]
+
+    @classmethod
+    def of(cls, name: str, kind: FieldKind, optional: bool) -> Self:
+        proto, label = kind.proto or name, kind.label or name
+        ours, theirs = attrgetter(name), attrgetter(proto)
+
+        def write(message: Any) -> Any:
+            value = ours(message)
+            return value if value is None or kind.write is None else kind.write(value)
+
+        def read(message: Any) -> Any:
+            if optional and not message.HasField(proto):
+                return None
+            return theirs(message) if kind.read is None else kind.read(label, theirs(message))
+
+        return cls(proto, write if kind.write else ours, read if kind.read or optional else theirs)
 
 
 class MessageType:
@@ -46,32 +66,28 @@ class MessageType:
         from google.protobuf.message_factory import GetMessageClass
 
         self._made, self._proto = made, GetMessageClass(descriptor)
-        self._fields = list(self._declared(get_type_hints(made, include_extras=True)))
-        self._check = getattr(made, "check", lambda message: None)  # of what its fields say together
+        hints = get_type_hints(made, include_extras=True)
+        self._fields = [self._field(one.name, hints[one.name]) for one in fields(made)]
+        self._check = getattr(made, "check", None)  # of what its fields say together
 
-    def _declared(self, hints: dict[str, Any]) -> Iterator[_Field]:
-        for one in fields(self._made):
-            hint, *more = get_args(hints[one.name]) if hasattr(hints[one.name], "__metadata__") else (hints[one.name],)
-            if is_dataclass(hint) and not more:
-                inner = MessageType(hint, self._proto.DESCRIPTOR.fields_by_name[one.name].message_type)  # type: ignore[arg-type]
-                kind = FieldKind(lambda _, value, inner=inner: inner.read(value), inner.write)  # type: ignore[misc]
-            else:
-                kind = more[0] if more else FieldKind(lambda _, value: value)
-            yield _Field(one.name, kind.proto or one.name, kind.label or one.name, NoneType in get_args(hint), kind)
+    def _field(self, name: str, hint: Any) -> _Field:
+        kind = FieldKind()
+        if hasattr(hint, "__metadata__"):
+            hint, kind = get_args(hint)
+        elif is_dataclass(hint):
+            inner = MessageType(hint, self._proto.DESCRIPTOR.fields_by_name[name].message_type)  # type: ignore[arg-type]
+            kind = FieldKind(lambda _, message: inner.read(message), inner.write)
+        return _Field.of(name, kind, NoneType in get_args(hint))
 
     def write(self, message: Any) -> Any:
         """The protobuf message; a field that is None is left out."""
-        values = [(one, getattr(message, one.name)) for one in self._fields]
-        return self._proto(**{one.proto: one.kind.write(value) for one, value in values if value is not None})
+        return self._proto(**{one.proto: one.write(message) for one in self._fields})
 
     def read(self, message: Any) -> Any:
         """The message, or `PeerError`."""
-        found = []
-        for _, proto, label, optional, kind in self._fields:
-            missing = optional and not message.HasField(proto)
-            found.append(None if missing else kind.read(label, getattr(message, proto)))
-        made = self._made(*found)
-        self._check(made)
+        made = self._made(*[one.read(message) for one in self._fields])
+        if self._check is not None:
+            self._check(made)
         return made
 
 
@@ -123,8 +139,11 @@ def _required_name(what: str, text: str) -> str:
     return _name(what, text)
 
 
+_SHA256 = re.compile("[0-9a-f]{64}")
+
+
 def _digest(what: str, text: str) -> str:
-    if not re.fullmatch("[0-9a-f]{64}", text):
+    if not _SHA256.fullmatch(text):
         raise PeerError("a message came with a digest of terms that is not 64 hex digits; dropped, check the sender")
     return text
 
@@ -147,7 +166,8 @@ def _read_settled(what: str, settled: Any) -> Settled:
     return Settled(below, frozenset(beyond))
 
 
-NUMBER, ROUND = FieldKind(_number), FieldKind(_number, label="round")
+NUMBER = FieldKind(_number)
+ROUND = NUMBER._replace(label="round")
 NAME, REQUIRED_NAME = FieldKind(_name), FieldKind(_required_name)
 DIGEST = FieldKind(_digest)  # of the terms
 DIGEST_IF_ANY = FieldKind(lambda what, text: text and _digest(what, text))

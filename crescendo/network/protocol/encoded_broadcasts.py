@@ -7,7 +7,7 @@ from functools import cached_property
 from crescendo.core.messages import Settled
 from crescendo.core.vectors import Raw
 from crescendo.network.protocol import wire_pb2 as pb
-from crescendo.network.protocol.codec import SETTLED, MessageType
+from crescendo.network.protocol.codec import MessageType
 from crescendo.network.protocol.framing import Framed
 from crescendo.network.protocol.vector_parts import Part
 
@@ -32,6 +32,6 @@ class EncodedBroadcast:
     def messages(self, yours: Settled) -> Iterator[bytes]:
         """The messages for one client, with its rounds in the first: a parser merges the two halves."""
         first, *others = self.parts
-        mine = pb.ToClient(broadcast=pb.BroadcastPart(yours=SETTLED.write(yours)))
+        mine = pb.ToClient(broadcast=pb.BroadcastPart(yours=pb.Settled(below=yours.below, beyond=sorted(yours.beyond))))
         yield first + mine.SerializeToString()
         yield from others

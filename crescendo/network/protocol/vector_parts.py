@@ -22,16 +22,18 @@ _NUMBERS = {"float32": 1, "float64": 2, "float16": 3, "bfloat16": 4}  # as in wi
 assert set(_NUMBERS) == set(WIRES)
 
 
+_WIRES = {number: wire for wire, number in _NUMBERS.items()}
+
+
 def _read_floats(what: str, number: int) -> str:
-    for wire, known in _NUMBERS.items():
-        if number == known:
-            return wire
-    raise PeerError(f"a vector came with floats of the unknown kind {number}; dropped")
+    if number not in _WIRES:
+        raise PeerError(f"a vector came with floats of the unknown kind {number}; dropped")
+    return _WIRES[number]
 
 
 _FLOATS = FieldKind(_read_floats, _NUMBERS.__getitem__, proto="floats")
-_LENGTH = FieldKind(NUMBER.read, label="length")
-_DATA = FieldKind(lambda _, data: data, bytes)
+_LENGTH = NUMBER._replace(label="length")
+_DATA = FieldKind(write=bytes)
 
 
 def _parts_of(size: int) -> int:

@@ -24,7 +24,6 @@ from crescendo.network.protocol.codec import (
     ROUND,
     SETTLED,
     Codec,
-    FieldKind,
 )
 from crescendo.network.protocol.framing import Framed
 from crescendo.network.protocol.vector_parts import Part
@@ -34,27 +33,6 @@ NOTHING = Settled(0)
 
 
 # -- what a client says ------------------------------------------------------------------------------------------------
-
-
-def _client_name(what: str, name: str) -> str:
-    if not name:
-        raise PeerError("a client came without a name; refused, join with --as NAME")
-    return str(NAME.read(what, name))
-
-
-def _instance(what: str, instance: str) -> str:
-    if not re.fullmatch("[0-9a-f]{32}", instance):
-        raise PeerError("a client came with an instance id that is not 32 hex digits; refused, check its state folder")
-    return instance
-
-
-def _last_round(what: str, last: int) -> int:
-    if not -1 <= last < LARGEST:
-        raise PeerError(f"a client says that its last round is {last}; refused, check its state folder")
-    return last
-
-
-_CLIENT_NAME, _INSTANCE, _LAST_ROUND = FieldKind(_client_name), FieldKind(_instance), FieldKind(_last_round)
 
 
 class _AboutTerms:
@@ -76,15 +54,26 @@ class _AboutTerms:
 class Hello:
     """The first message of a stream: who is there, and what it has seen and sent (``last``: its last round, -1 for none)."""
 
-    name: Annotated[str, _CLIENT_NAME]
-    instance: Annotated[str, _INSTANCE]
+    name: Annotated[str, NAME]
+    instance: str
     federation: Annotated[str, NAME] = ""
     digest: Annotated[str, DIGEST_IF_ANY] = ""
-    last: Annotated[int, _LAST_ROUND] = -1
+    last: int = -1
     epoch: Annotated[int, NUMBER] = 0
     k: Annotated[int, NUMBER] = 0
     acknowledged: Annotated[Settled, SETTLED] = NOTHING
     token: Annotated[str, NAME] = field(default="", repr=False)  # a secret: never in a log
+
+    def check(self) -> None:
+        """`PeerError` for what no sound client sends."""
+        if not self.name:
+            raise PeerError("a client came without a name; refused, join with --as NAME")
+        if not re.fullmatch("[0-9a-f]{32}", self.instance):
+            raise PeerError(
+                "a client came with an instance id that is not 32 hex digits; refused, check its state folder"
+            )
+        if not -1 <= self.last < LARGEST:
+            raise PeerError(f"a client says that its last round is {self.last}; refused, check its state folder")
 
     def client_in(self, agreement: Agreement) -> int:
         """The number of this client, or `PeerError` for one that is not part of the federation."""

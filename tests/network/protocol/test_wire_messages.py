@@ -149,7 +149,8 @@ def test_an_update_and_a_broadcast_of_any_length_arrive_byte_for_byte(numbers: i
 
 
 def hello(**changed: Any) -> pb.ToServer:
-    return TO_SERVER.encode(dataclasses.replace(Hello("a", INSTANCE), **changed))
+    made: pb.ToServer = TO_SERVER.encode(dataclasses.replace(Hello("a", INSTANCE), **changed))
+    return made
 
 
 def part(**changed: Any) -> pb.Part:
