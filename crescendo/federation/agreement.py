@@ -68,6 +68,11 @@ class Agreement:
         """Numbers of the model."""
         return int(self.objective.size)
 
+    def numbers(self, round: int) -> int:
+        """Numbers of an update of that round: those of the block that it moves."""
+        low, high = self.terms.block(round, self.size)
+        return high - low
+
     @cached_property
     def limits(self) -> NormLimits:
         """How long an update can be."""

@@ -20,7 +20,7 @@ from crescendo.data import Records
 from crescendo.federation.agreement import build_terms
 from crescendo.federation.last_model import LastModel
 from crescendo.federation.policy import Policy
-from tests.cli.test_serve import ONE
+from tests.cli.joining_clients import ONE
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "deploy.md").read_text()
 TOML = re.findall(r"^```toml\n(.*?)^```", PAGE, re.M | re.S)

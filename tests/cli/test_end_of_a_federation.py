@@ -9,7 +9,7 @@ from typing import Any
 from crescendo.config.loading import read
 from crescendo.network.server.serve import Listening
 from crescendo.runs.serving import serve_file
-from tests.cli.test_serve import ONE, OPEN, joined, played
+from tests.cli.joining_clients import ONE, OPEN, joined, played
 from tests.network.live_server import ONE_ROUND, LiveServer, live_server, to_the_end
 
 

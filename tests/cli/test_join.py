@@ -7,7 +7,6 @@ import hashlib
 import json
 import ssl
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,55 +20,15 @@ from crescendo.errors import Refused, UsageError
 from crescendo.federation.agreement import build_terms
 from crescendo.federation.own_records import RecordSource
 from crescendo.federation.policy import Policy
-from crescendo.network.client.join import Joined, join
+from crescendo.network.client.join import join
 from crescendo.network.transport.certificates import make_certificates
 from crescendo.network.transport.channels import Endpoint
 from crescendo.network.transport.retry import Backoff, Unreachable
 from crescendo.network.transport.security import Authenticator, PartyFolder
 from crescendo.storage.ledger.open_ledger import open_ledger
-from tests.cli.test_serve import ONE, OPEN, begun, joined, played, records
+from tests.cli.joining_clients import ONE, OPEN, Told, begun, joined, joins, nowhere, played, records
 from tests.network.live_server import live_server
 from tests.network.processes import free_port
-from tests.network.scripted_client import SOON
-
-QUICK = Backoff(0.01, 0.05, give_up=20.0)
-
-
-def nowhere() -> Endpoint:
-    return Endpoint(f"127.0.0.1:{free_port()}")
-
-
-class Told:
-    """A log that can be waited for."""
-
-    def __init__(self) -> None:
-        self.lines: list[dict[str, Any]] = []
-        self._loop, self._bell = asyncio.get_running_loop(), asyncio.Event()
-
-    def __call__(self, event: str, **facts: Any) -> None:
-        self.lines.append({"event": event, **facts})
-        self._loop.call_soon_threadsafe(self._bell.set)
-
-    async def until(self, event: str) -> dict[str, Any]:
-        async with asyncio.timeout(SOON):
-            while True:
-                self._bell.clear()
-                for line in self.lines:
-                    if line["event"] == event:
-                        return line
-                await self._bell.wait()
-
-
-def joins(
-    where: Endpoint, folder: Path, log: Any, backoff: Backoff = QUICK, name: str = "client 0", **policy: Any
-) -> asyncio.Task[Joined]:
-    """A client in a thread of its own."""
-    allowed = Policy.model_validate({**OPEN, **policy})
-    source = RecordSource(str(records(folder)))
-    return asyncio.create_task(
-        asyncio.to_thread(join, where, name, source, folder / "client", allowed, log=log, backoff=backoff)
-    )
-
 
 # -- after the end
 

@@ -11,39 +11,16 @@ import pytest
 from typer.testing import CliRunner
 
 from crescendo.cli.main import app
-from crescendo.config.loading import read, write
 from crescendo.core.messages import Settled
 from crescendo.errors import DataError, Refused, UsageError
 from crescendo.network.server.health import HealthPage
 from crescendo.network.transport.certificates import make_certificates
 from crescendo.storage.ledger.open_ledger import open_ledger
-from tests.cli.test_serve import ONE, OPEN, begun, joined, played
+from tests.cli.joining_clients import ONE, OPEN, begun, joined, played
+from tests.cli.refused_commands import here, refused, serve
 from tests.network.live_server import live_server
 
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    Path("ok.toml").write_text(write(read(ONE)))
-    Path("bare.toml").write_text(write(read({k: v for k, v in ONE.items() if k != "serve"})))
-    Path("p.toml").write_text('mechanisms = ["none"]')
-    Path("mine.csv").write_text("a,b\n1,2\n")
-    return tmp_path
-
-
-def refused(*words: str) -> str:
-    """The sentence; nothing may be there that was not there before."""
-    before = sorted(Path().rglob("*"))
-    found = CliRunner().invoke(app, list(words))
-    assert found.exit_code == 1, found.output
-    assert found.stderr.startswith("crescendo: ") and found.stderr.count("\n") == 1, found.stderr
-    assert sorted(Path().rglob("*")) == before, "something was written"
-    return found.stderr
-
-
-def serve(*words: str, file: str = "ok.toml", listen: str = "127.0.0.1:0", state: str = "served") -> str:
-    return refused("serve", file, "--listen", listen, "--state", state, *words)
-
+__all__ = ["here"]  # a fixture: every test has a folder of its own
 
 # -- serve
 

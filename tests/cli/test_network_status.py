@@ -23,8 +23,8 @@ from crescendo.network.server.service import Service
 from crescendo.network.transport.certificates import make_certificates
 from crescendo.network.transport.channels import Endpoint
 from crescendo.storage.journal.durable_server import DurableServer
-from tests.cli.test_network_mistakes import here, refused, serve
-from tests.cli.test_serve import ONE, played
+from tests.cli.joining_clients import ONE, played
+from tests.cli.refused_commands import here, refused, serve
 
 __all__ = ["here"]  # a fixture: every test has a folder of its own
 

@@ -18,7 +18,7 @@ import pytest
 
 from crescendo.config.loading import read, write
 from crescendo.network.transport.certificates import make_certificates
-from tests.cli.test_serve import ONE, records
+from tests.cli.joining_clients import ONE, records
 from tests.network.processes import free_port
 
 pytestmark = pytest.mark.slow

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import shutil
 import sqlite3
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,48 +18,12 @@ from typer.testing import CliRunner
 from crescendo.cli.main import app
 from crescendo.config.loading import read, write
 from crescendo.errors import CrescendoError, Refused
-from crescendo.federation.own_records import RecordSource
-from crescendo.federation.policy import Policy
-from crescendo.network.client.join import CANNOT, Joined, join
+from crescendo.network.client.join import CANNOT
 from crescendo.network.server.liveness import LivenessLimits
-from crescendo.network.transport.channels import Endpoint
-from crescendo.network.transport.retry import Backoff
+from tests.cli.joining_clients import ONE, OPEN, begun, joined, played, records
 from tests.conformance.cases import PRIVATE, case
-from tests.network.live_server import LiveServer, live_server
+from tests.network.live_server import live_server
 from tests.network.processes import free_port
-
-ONE: dict[str, Any] = case(clients={"count": 1}, schedule={"rounds": 4, "sizes": {"kind": "constant", "size": 50}})
-OPEN: dict[str, Any] = {"mechanisms": ["none"]}
-
-
-def played(play: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(asyncio.wait_for(play(), 300))
-
-
-async def joined(
-    on: LiveServer, folder: Path, policy: dict[str, Any], name: str = "client 0", log: Any = None
-) -> Joined:
-    """A client in a thread of this process, until it ends."""
-    noted: list[dict[str, Any]] = log if log is not None else []
-    return await asyncio.to_thread(
-        join,
-        Endpoint(f"127.0.0.1:{on.port}"),
-        name,
-        RecordSource(str(records(folder))),
-        folder / "client",
-        Policy.model_validate(policy),
-        log=lambda event, **facts: noted.append({"event": event, **facts}),
-        backoff=Backoff(0.02, 0.2),
-    )
-
-
-def records(folder: Path) -> Path:
-    path = folder / "mine.npz"
-    if not path.exists():
-        rng = np.random.default_rng(0)
-        x = rng.normal(size=(200, 4))
-        np.savez(path, x=x, y=np.sign(x[:, 0] + 0.1))
-    return path
 
 
 def test_a_client_takes_part_to_the_end_and_keeps_the_last_model(tmp_path: Path) -> None:
@@ -142,20 +104,6 @@ def test_a_client_put_back_from_a_backup_refuses_to_go_on(tmp_path: Path) -> Non
                 await joined(on, tmp_path, OPEN)
 
     played(play)
-
-
-async def begun(on: LiveServer, folder: Path) -> Path:
-    """A client's folder after it has signed the terms off and sent nothing."""
-    from crescendo.federation.agreement import NOTHING_HIDDEN
-    from crescendo.storage.ledger.open_ledger import open_ledger
-
-    policy = Policy.model_validate(OPEN)
-    (folder / "client").mkdir()
-    with open_ledger(folder / "client" / "ledger.sqlite", policy.budget()) as ledger:
-        agreed = on.agreed
-        plan = [NOTHING_HIDDEN] * agreed.terms.rounds
-        ledger.sign(agreed.federation, agreed.digest, "client 0", plan, 1e-9, lambda events, delta: float("inf"))
-    return folder / "client"
 
 
 def test_a_round_whose_bytes_are_gone_is_void_and_never_computed_again(tmp_path: Path) -> None:

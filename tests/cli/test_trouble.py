@@ -15,8 +15,7 @@ from crescendo.network.transport.channels import Endpoint
 from crescendo.network.transport.error_translation import CONNECTING, UNRECOVERABLE
 from crescendo.network.transport.retry import Backoff, Unreachable, Unrecoverable
 from crescendo.network.transport.security import Authenticator, PartyFolder
-from tests.cli.test_join import Told, joins, nowhere
-from tests.cli.test_serve import ONE, played
+from tests.cli.joining_clients import ONE, Told, joins, nowhere, played
 from tests.conformance.cases import case
 from tests.network.live_server import live_server
 from tests.network.processes import free_port

@@ -26,7 +26,7 @@ from crescendo.privacy.accounting.accountant import account
 from crescendo.privacy.accounting.budget import Budget
 from crescendo.privacy.accounting.events import PoissonGaussian
 from crescendo.storage.ledger.open_ledger import open_ledger
-from tests.cli.test_serve import ONE, OPEN, joined, played
+from tests.cli.joining_clients import ONE, OPEN, joined, played
 from tests.conformance.cases import PRIVATE
 from tests.network.live_server import LiveServer, live_server
 from tests.network.scripted_client import SOON

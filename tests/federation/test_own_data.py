@@ -18,7 +18,7 @@ from crescendo.federation.policy import Policy
 from crescendo.network.client.join import join
 from crescendo.network.transport.channels import Endpoint
 from crescendo.network.transport.retry import Backoff
-from tests.cli.test_serve import ONE, OPEN, played
+from tests.cli.joining_clients import ONE, OPEN, played
 from tests.conformance.cases import PRIVATE
 from tests.network.live_server import live_server
 

@@ -25,11 +25,11 @@ from crescendo.network.transport.retry import Backoff
 from crescendo.privacy.mechanisms.admission import enough_declared, most_records
 from crescendo.runs.simulate import simulate
 from crescendo.storage.ledger.open_ledger import open_ledger
-from tests.cli.test_serve import played
+from tests.cli.joining_clients import played
 from tests.config.small import SMALL
 from tests.conformance.cases import PRIVATE, case
 from tests.network.live_server import LiveServer, live_server
-from tests.runs.test_records_alone import agreed
+from tests.runs.private_terms import agreed
 
 HEADER = "a,b,c,late\n"
 GOOD = "".join(f"{i % 7},0.5,-1,{i % 2}\n" for i in range(60))

@@ -12,28 +12,12 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from crescendo.config.loading import read
-from crescendo.config.to_terms import terms_text
 from crescendo.data import load
-from crescendo.federation.agreement import Agreement, build_terms
 from crescendo.federation.own_records import Own, RecordSource
-from tests.conformance.cases import PRIVATE, case
+from tests.runs.private_terms import FEATURES, agreed
 
-FEATURES = 3
 HEADER = b"a,b,c,late\n"
 Rows = list[tuple[bytes, float]]  # of each record its features and its label, bit for bit
-
-
-@functools.cache
-def agreed(mechanism: str = "minibatch") -> Agreement:
-    """Terms that shorten records to length 3, for two classes and three features."""
-    raw = case(
-        clients={"count": 1},
-        data={"source": "with the clients", "classes": [0, 1]},
-        serve={"features": FEATURES},
-        privacy={"mechanism": mechanism, **PRIVATE, "records": 300},
-    )
-    return build_terms(terms_text(read(raw)))
 
 
 def rows_of(own: Own) -> Rows:

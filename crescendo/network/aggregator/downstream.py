@@ -247,8 +247,7 @@ class Downstream:
         agreement, core = self._node.known
         if (reason := self._impossible(session, round)) is not None:
             raise PeerError(reason)
-        low, high = agreement.terms.block(round, agreement.size)
-        update = Update(round, session.client, decode(data, agreement.wire, high - low))
+        update = Update(round, session.client, decode(data, agreement.wire, agreement.numbers(round)))
         if self._too_long(session, update):
             return False
         held = core.waiting
@@ -319,9 +318,8 @@ class Downstream:
 
     async def on_sum(self, link: AggregatorSession, id: str, total: Summed) -> None:
         agreement, core = self._node.known
-        terms = agreement.terms
-        low, high = terms.block(min(total.pairs[0][0], terms.rounds), agreement.size)
-        word = core.receive(link, Sum(total.pairs, decode(total.data, total.wire, high - low)))
+        numbers = agreement.numbers(min(total.pairs[0][0], agreement.terms.rounds))
+        word = core.receive(link, Sum(total.pairs, decode(total.data, total.wire, numbers)))
         if word is not None:
             self.pass_down({link: word})
         self._node.send_sums()

@@ -176,7 +176,7 @@ class _Joining:
         file of another shape costs nothing.
         """
         made, plan = agreed.certificate, agreed.plan(me)
-        price, rare = (functools.cache(tight), made.failure) if made is not None else (_everything, 0.0)
+        price, rare = (functools.cache(tight), made.failure) if made is not None else (lambda *_: math.inf, 0.0)
         delta = agreed.delta if agreed.delta is not None else min(1e-9, self.ledger.budget.delta)
         known = self.ledger.account(agreed.federation)
         if made is not None and (known is None or known.promise.terms != agreed.digest):
@@ -243,8 +243,3 @@ def _understood(text: str) -> Agreement:
         return build_terms(text)
     except CrescendoError as error:
         raise error if isinstance(error, Refused) else Refused(str(error)) from None
-
-
-def _everything(events: Any, delta: float) -> float:
-    """What releases without noise cost."""
-    return math.inf

@@ -107,7 +107,7 @@ class Participant:
         """Put the client where its ledger says it is. Any broadcast is newer than what it knows now, so epoch -1."""
         agreement, fresh = self.agreement, self._client.export()
         releases = self._ledger.unacknowledged(agreement.federation)
-        sent = [decode(data, agreement.wire, self._numbers(i)) for i, data in releases if data is not None]
+        sent = [decode(data, agreement.wire, agreement.numbers(i)) for i, data in releases if data is not None]
         state = {**fresh, "round": self.last + 1, "epoch": -1}
         state |= {"sent_rounds": [release.round for release in releases], "sent": sent}
         self._worker.client = Client.restore(agreement.terms, state)
@@ -118,10 +118,6 @@ class Participant:
         client = self._worker.client
         assert isinstance(client, Client)  # a ledger and an outbox go with the core's own algorithm
         return client
-
-    def _numbers(self, i: int) -> int:
-        low, high = self.agreement.terms.block(i, self.agreement.size)
-        return high - low
 
     # -- for the loop --------------------------------------------------------------------------------------------------
 

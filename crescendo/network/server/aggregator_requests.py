@@ -87,7 +87,7 @@ class AggregatorRequests:
             link.send_to(hello.name, answer)
 
     async def on_below(self, link: Relay, name: str, message: VoidRound | Goodbye) -> None:
-        session = self._session(link, name)
+        session = link.sessions.get(self.agreement.indices.get(name, -1))
         if isinstance(message, VoidRound):
             message.check_about(self.agreement)
             if session is not None:
@@ -98,7 +98,7 @@ class AggregatorRequests:
             self.log("declined", client=name, reason=message.reason)
 
     async def on_gone(self, link: Relay, name: str) -> None:
-        session = self._session(link, name)
+        session = link.sessions.get(self.agreement.indices.get(name, -1))
         if session is not None:
             self._drop(session)
 
@@ -122,9 +122,6 @@ class AggregatorRequests:
     def on_link_end(self, link: Relay) -> None:
         for session in list(link.sessions.values()):
             self._drop(session)
-
-    def _session(self, link: Relay, name: str) -> _RelayedSession | None:
-        return next((session for session in link.sessions.values() if session.name == name), None)
 
     def _drop(self, session: _RelayedSession) -> None:
         self._server.on_end(session)

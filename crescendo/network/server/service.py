@@ -183,8 +183,7 @@ class Service:
         terms = self.agreement.terms
         if not 0 <= round < terms.rounds:
             raise PeerError(f"there is no round {round} in a run of {terms.rounds} rounds; dropped, check the terms")
-        low, high = terms.block(round, self.agreement.size)
-        return high - low
+        return self.agreement.numbers(round)
 
     def _join(self, c: int, hello: Hello) -> bool:
         """Register the instance, learn from what it has seen whether this server is an older copy, and count it as present.

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+from cryptography import x509
+
 from crescendo.errors import DataError, UsageError
 from crescendo.network.transport.security import CA, CERTIFICATE, TOKENS, TokenBook
 
@@ -104,8 +106,6 @@ def _check_host(host: str) -> None:
 
 def _hosts_of(place: Path) -> set[str]:
     """The names and addresses in a party's certificate."""
-    from cryptography import x509
-
     try:
         certificate = x509.load_pem_x509_certificate((place / CERTIFICATE).read_bytes())
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value

@@ -1,7 +1,5 @@
 """Certificates for a trial: an authority, and a folder of certificates or tokens for each party to copy to its machine."""
 
-from __future__ import annotations
-
 import datetime
 import ipaddress
 import json
@@ -10,14 +8,17 @@ import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from crescendo.errors import DataError, UsageError
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID as Use
+from cryptography.x509.oid import NameOID
+
+from crescendo.errors import DataError
 from crescendo.network.transport.certificate_checks import THIS_MACHINE, CertificateRequest
 from crescendo.network.transport.security import CA, CERTIFICATE, KEY, TOKEN, TOKENS, Identity, Role, TokenBook
-
-if TYPE_CHECKING:
-    from cryptography import x509
 
 
 @dataclass
@@ -106,9 +107,6 @@ class _Authority:
     """Signs certificates with a key that stays in its folder."""
 
     def __init__(self, folder: Path, lasts: datetime.timedelta) -> None:
-        from cryptography import x509
-        from cryptography.hazmat.primitives import serialization
-        from cryptography.hazmat.primitives.asymmetric import ec
 
         self._lasts, self._folder = lasts, folder
         if (folder / CA).exists():
@@ -133,9 +131,6 @@ class _Authority:
 
     def certify(self, place: Path, identity: Identity, hosts: Sequence[str] = ()) -> None:
         """A key and a certificate for one party. The authority is written last: with it the folder is complete."""
-        from cryptography import x509
-        from cryptography.hazmat.primitives import serialization
-        from cryptography.hazmat.primitives.asymmetric import ec
 
         key = ec.generate_private_key(ec.SECP256R1())
         names: list[x509.GeneralName] = [_host(host) for host in hosts]
@@ -149,9 +144,6 @@ class _Authority:
     def _signed(
         self, subject: Any, issuer: Any, key: Any, names: list[Any], role: Role | None, lasts: datetime.timedelta
     ) -> x509.Certificate:
-        from cryptography import x509
-        from cryptography.hazmat.primitives import hashes
-        from cryptography.x509.oid import ExtendedKeyUsageOID as Use
 
         uses = {"server": [Use.SERVER_AUTH], "client": [Use.CLIENT_AUTH], None: []}
         now = datetime.datetime.now(datetime.UTC)
@@ -173,27 +165,19 @@ class _Authority:
 
 
 def _name(text: str) -> Any:
-    from cryptography import x509
-    from cryptography.x509.oid import NameOID
 
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text[:64])])
 
 
-def _host(host: str) -> Any:
-    from cryptography import x509
-
+def _host(host: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
-        pass
-    try:
         return x509.DNSName(host)
-    except ValueError:
-        raise UsageError(f"{host} is not a host's name or address") from None
 
 
 def _pem_of(key: Any) -> bytes:
-    from cryptography.hazmat.primitives import serialization as s
-
-    pem: bytes = key.private_bytes(s.Encoding.PEM, s.PrivateFormat.PKCS8, s.NoEncryption())
+    pem: bytes = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
     return pem

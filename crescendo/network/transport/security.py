@@ -19,6 +19,7 @@ import hashlib
 import hmac
 import ipaddress
 import json
+import socket
 import ssl
 import stat
 from collections.abc import Callable, Mapping
@@ -26,6 +27,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 from urllib.parse import quote, unquote
+
+import grpc
 
 from crescendo.errors import DataError, PeerError, UsageError
 
@@ -116,16 +119,12 @@ class PartyFolder:
 
     def server_credentials(self) -> Any:
         """What a server (or aggregator) listens with: its certificate; clients must show one of the same authority, or tokens."""
-        import grpc
-
         pair = _secret(self.path / KEY), _read(self.path / CERTIFICATE)
         mutual = not (self.path / TOKENS).exists()
         return grpc.ssl_server_credentials([pair], _read(self.path / CA), require_client_auth=mutual)
 
     def client_credentials(self, pinned: bytes | None = None) -> Any:
         """What a client (or aggregator) connects with. ``pinned`` (DER) is the only server certificate that will do."""
-        import grpc
-
         roots = _read(self.path / CA) if pinned is None else ssl.DER_cert_to_PEM_cert(pinned).encode()
         own = (self.path / CERTIFICATE).exists()
         pair = (_secret(self.path / KEY), _read(self.path / CERTIFICATE)) if own else (None, None)
@@ -200,8 +199,6 @@ def _read_certificate(path: Path) -> tuple[set[str] | None, datetime.datetime, d
 
 def shown_certificate(address: str, timeout: float = 10.0) -> bytes:
     """The certificate (DER) that a server shows, unchecked: hold it against a fingerprint, then pin it."""
-    import socket
-
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.set_alpn_protocols(["h2"])

@@ -103,7 +103,9 @@ class DurableServer:
                 if model is None or Snapshot.paths(self.folder):
                     raise DataError(f"there is no journal in {self.folder} to resume; check the folder")
                 everybody = range(agreed.clients) if present is None else present
-                self._state = self._begin(Opened(terms, self.digest, model, tuple(everybody)), agreed)
+                first = Opened(terms, self.digest, model, tuple(everybody))
+                self._state = ServerState.opened(first, agreed)
+                self._journal.write([to_bytes(first)])
             else:
                 self._state = self._resume(agreed)
             self._snapshot_bytes = snapshot_bytes or max(SNAPSHOT_BYTES, 16 * self._state.server.model.nbytes)
@@ -241,11 +243,6 @@ class DurableServer:
         if self._journal is None or self._lock is None:
             raise UsageError(f"the federation in {self.folder} is closed; open it again")
         return self._journal
-
-    def _begin(self, entry: Opened, terms: Terms) -> ServerState:
-        journal, state = self._open(), ServerState.opened(entry, terms)
-        journal.write([to_bytes(entry)])
-        return state
 
     def _resume(self, terms: Terms) -> ServerState:
         journal, state = self._open(), None

@@ -290,7 +290,6 @@ class Ledger:
         body = entry.body
         if entry.kind == "sign":
             self._book.sign(promise_of(body))
-            self._outbox.open(body["federation"])
             self._instances[body["federation"]] = body.get("instance", self._secret)  # older ledgers: one for all
         elif entry.kind == "charge":
             self._book.charge(body["federation"], body["round"], PoissonGaussian(body["rate"], body["sigma"]))

@@ -1,5 +1,6 @@
 """Outbox: where the bytes of a client's charged rounds are, until the server has them."""
 
+from collections import defaultdict
 from typing import NamedTuple
 
 from crescendo.core.messages import Settled
@@ -23,11 +24,9 @@ class Outbox:
 
     def __init__(self, file: LedgerFile) -> None:
         self._file = file
-        self._places: dict[str, dict[int, _Place]] = {}  # federation -> round -> where its bytes are
-
-    def open(self, federation: str) -> None:
-        """A federation was signed off."""
-        self._places[federation] = {}
+        self._places: defaultdict[str, dict[int, _Place]] = defaultdict(
+            dict
+        )  # federation -> round -> where its bytes are
 
     def add(self, federation: str, round: int, seq: int, sha256: str | None) -> None:
         """A round was charged by entry ``seq``."""
@@ -35,7 +34,7 @@ class Outbox:
 
     def knows(self, federation: str, round: int) -> bool:
         """Was the round charged?"""
-        return round in self._places.get(federation, {})
+        return round in self._places[federation]
 
     def bytes_of(self, federation: str, round: int) -> bytes | None:
         """The bytes of a charged round; None if they are gone, or there never were any."""

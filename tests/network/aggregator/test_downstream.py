@@ -78,7 +78,8 @@ async def below(folder: Path, raw: dict[str, Any] = FAR) -> AsyncIterator[Below]
 
 
 def void(here: Below, i: int) -> pb.ToServer:
-    return TO_SERVER.encode(VoidRound(i, here.above.agreed.federation, here.above.agreed.digest))
+    said: pb.ToServer = TO_SERVER.encode(VoidRound(i, here.above.agreed.federation, here.above.agreed.digest))
+    return said
 
 
 # -- void rounds -----------------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from crescendo.network.protocol.wire_messages import Refusal, VoidRound
 from crescendo.network.transport.channels import Endpoint
 from crescendo.network.transport.retry import Backoff
 from crescendo.storage.journal.journal_entries import Absent, Received
-from tests.cli.test_serve import OPEN, records
+from tests.cli.joining_clients import OPEN, records
 from tests.network.live_server import ONES, TWO, LiveServer, live_server, run_async, until
 from tests.network.scripted_client import SOON
 
