@@ -18,7 +18,7 @@ from crescendo.privacy.planning.guarantee import Guarantee
 from crescendo.report.numbers import number, size, times
 from crescendo.runs.prepare import Prepared
 from crescendo.runs.result import Result, Row
-from crescendo.runs.run_events import Event, ModelsMeasured, RoundCompleted, Sink
+from crescendo.runs.run_events import Event, ModelsMeasured, RoundCompleted, Sink, WithoutNoise
 
 FIRST_ROUNDS = 12
 MOST_CLIENTS = 8
@@ -33,6 +33,9 @@ def progress(config: Config) -> Iterator[Sink]:
 
         def show(event: Event) -> None:
             nonlocal accuracy
+            doing = "Training"
+            if isinstance(event, WithoutNoise):
+                doing, event = "Again without noise", event.event
             match event:
                 case ModelsMeasured(rows):
                     accuracy = rows[-1]["accuracy"]
@@ -40,7 +43,7 @@ def progress(config: Config) -> Iterator[Sink]:
                     news = f"round {moment.k:,} of {rounds:,}, {moment.gradients:,} gradients"
                     if accuracy is not None:
                         news += f", accuracy {accuracy:.3f}"
-                    bar.update(task, description="Training", completed=moment.k, total=rounds, news=news)
+                    bar.update(task, description=doing, completed=moment.k, total=rounds, news=news)
 
         yield show
 

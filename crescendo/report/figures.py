@@ -3,6 +3,7 @@ one figure serves light and dark."""
 
 from __future__ import annotations
 
+import html
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,11 @@ def drawn(story: Story) -> dict[str, Any]:
     if story.privacy is not None:
         found["spending"] = _spending(story.privacy)
     return {"curves": _curves(story), "figures": found}
+
+
+def _text(name: str) -> str:
+    """A name as plotly shows it letter by letter: it takes ``<b>`` and ``&amp;`` in texts for markup."""
+    return html.escape(name, quote=False)
 
 
 def _figure(data: list[_Figure], x: str, y: str, **layout: Any) -> _Figure:
@@ -90,9 +96,9 @@ def _spending(found: Spending) -> _Figure:
     colours = ["@accent", "@second", "@third", "@fourth", "@fifth"]
     lines: list[_Figure] = [
         {
-            "type": "scatter", "mode": "lines", "x": found.rounds, "y": course, "name": name,
+            "type": "scatter", "mode": "lines", "x": found.rounds, "y": course, "name": _text(name),
             "line": {"color": colours[j % len(colours)], "width": 2},
-            "hovertemplate": name + ", round %{x}: epsilon %{y:.4g}<extra></extra>",
+            "hovertemplate": "%{fullData.name}, round %{x}: epsilon %{y:.4g}<extra></extra>",
         }
         for j, (name, course) in enumerate(found.courses.items())
     ]  # fmt: skip
@@ -137,7 +143,7 @@ def _timeline(story: Story) -> _Figure:
          "line": {"color": "@ink", "width": 1, "dash": "dot"}, "opacity": 0.35}
         for at in ticks
     ]  # fmt: skip
-    names = [lane.name for lane in story.lanes]
+    names = [_text(lane.name) for lane in story.lanes]
     return _figure(
         bars, "virtual seconds", "", barmode="overlay", shapes=shapes, bargap=0.35, showlegend=True,
         height=130 + 34 * max(3, len(names)),
@@ -148,7 +154,7 @@ def _timeline(story: Story) -> _Figure:
 def _bars(name: str, colour: str, found: list[tuple[str, float, float, str]]) -> _Figure:
     return {
         "type": "bar", "orientation": "h", "name": name, "marker": {"color": colour, "line": {"width": 0}},
-        "y": [lane for lane, *_ in found], "base": [start for _, start, *_ in found],
+        "y": [_text(lane) for lane, *_ in found], "base": [start for _, start, *_ in found],
         "x": [end - start for _, start, end, _ in found], "customdata": [[start, end, word] for _, start, end, word in found],
         "hovertemplate": "%{y}, %{customdata[2]}: %{customdata[0]:,.4g} to %{customdata[1]:,.4g} s<extra></extra>",
     }  # fmt: skip

@@ -22,7 +22,7 @@ from crescendo.runs.evaluation import Meter
 from crescendo.runs.folder import new_folder
 from crescendo.runs.prepare import Prepared, prepare
 from crescendo.runs.result import Result, constant_rounds
-from crescendo.runs.run_events import Event, ModelsMeasured, RoundCompleted, RunBegan, RunEnded, Sink
+from crescendo.runs.run_events import Event, ModelsMeasured, RoundCompleted, RunBegan, RunEnded, Sink, WithoutNoise
 from crescendo.runs.run_files import RunFiles
 from crescendo.simulator.simulation import Moment, Simulation
 from crescendo.worker import Worker
@@ -53,7 +53,7 @@ def simulate(
         _tell(hearing, RunBegan(prepared))
         result = run_prepared(prepared, str(out) if out is not None else None, hearing)
         if checked.evaluate.without_noise:
-            twin = run_prepared(prepared, sinks=sinks, noise=False)
+            twin = run_prepared(prepared, sinks=[lambda event: _tell(sinks, WithoutNoise(event))], noise=False)
             result = dataclasses.replace(result, noise_free=twin.metrics[-1])
         _tell(hearing, RunEnded(result))
     return result

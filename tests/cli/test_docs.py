@@ -63,6 +63,13 @@ def test_tests_named_in_the_departures_exist() -> None:
         assert f"def {test}(" in (ROOT / file).read_text(), f"{file}::{test}"
 
 
+def test_the_readme_says_what_a_report_needs_to_open() -> None:
+    text = " ".join((ROOT / "README.md").read_text().split())
+    assert "opens without a network as long as the plotting script that all runs share" in text
+    assert "`runs/plotly-VERSION.min.js`" in text and "with `--out DIR` the script lies beside `DIR`" in text
+    assert "`crescendo run --standalone` makes a single file" in text
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
