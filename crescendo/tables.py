@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, Self, Union, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
@@ -62,6 +62,29 @@ class Section(BaseModel):
     """Strict: "3" is no number and 1 no truth value, since TOML can say what it means."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+    @classmethod
+    def checked(cls, raw: Any, what: str) -> Self:
+        """The table that plain data say; ConfigError, in one sentence, for what is none. ``what`` begins a list of its keys."""
+        try:
+            return cls.model_validate(raw)
+        except ValidationError as error:
+            raise ConfigError(_explain(error, raw, cls, what)) from None
+
+    @classmethod
+    def every_key(cls, before: str = "") -> dict[str, FieldInfo]:
+        """Every key of a file by its dotted path; the tables of a kind as ``schedule.sizes.power.scale``."""
+        found: dict[str, FieldInfo] = {}
+        for name, field in cls.model_fields.items():
+            if name == "kind" and field.title is None:
+                continue
+            inner = _models(field)
+            if not inner or before:
+                found[before + name] = field
+            for part in inner:
+                tagged = f"{_kind(part)}." if _kind(part) else ""
+                found.update(part.every_key(f"{before}{name}.{tagged}"))
+        return found
 
 
 @dataclass(frozen=True)
@@ -117,7 +140,7 @@ def show(value: Any) -> str:
     return str(value)
 
 
-def explain(error: ValidationError, raw: Any, whole: type[Section], what: str) -> str:
+def _explain(error: ValidationError, raw: Any, whole: type[Section], what: str) -> str:
     """One sentence for the first mistake; a key we do not know goes first, as it often explains a missing one."""
     found = error.errors(include_url=False)
     first = min(found, key=lambda item: item["type"] != "extra_forbidden")
@@ -157,7 +180,7 @@ def _nearest(word: str, words: Sequence[str]) -> str:
 def _unknown(path: Sequence[str], model: type[Section], whole: type[Section], what: str) -> str:
     *parents, name = path
     dotted, known = ".".join(path), list(model.model_fields)
-    elsewhere = [place for place in keys(whole) if place.rpartition(".")[2] == name and place.count(".") == 1]
+    elsewhere = [place for place in whole.every_key() if place.rpartition(".")[2] == name and place.count(".") == 1]
     close = difflib.get_close_matches(name, known, 1)
     if close and not (elsewhere and not parents):  # a key without its section is likelier than a misspelt section
         return f"there is no key {dotted}; did you mean {'.'.join([*parents, close[0]])}?"
@@ -211,18 +234,3 @@ def _sections(annotation: Any) -> Iterator[type[Section]]:
             yield from _sections(part)
     elif isinstance(annotation, type) and issubclass(annotation, Section) and annotation is not Section:
         yield annotation
-
-
-def keys(model: type[Section], before: str = "") -> dict[str, FieldInfo]:
-    """Every key of a file by its dotted path; the tables of a kind as ``schedule.sizes.power.scale``."""
-    found: dict[str, FieldInfo] = {}
-    for name, field in model.model_fields.items():
-        if name == "kind" and field.title is None:
-            continue
-        inner = _models(field)
-        if not inner or before:
-            found[before + name] = field
-        for part in inner:
-            tagged = f"{_kind(part)}." if _kind(part) else ""
-            found.update(keys(part, f"{before}{name}.{tagged}"))
-    return found

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from crescendo.errors import ConfigError
 from crescendo.federation.kind_tables import tables
 from crescendo.federation.schedule_terms import Schedule
 from crescendo.federation.terms_tables import Counts, Privacy, Run
@@ -201,6 +202,30 @@ class Config(Section):
     evaluate: _Evaluate = _Evaluate()
     serve: _Serve = _Serve()
 
+    def plain(self) -> dict[str, Any]:
+        """TOML-ready values, complete but for what has no value."""
+        return self.model_dump(mode="json", exclude_none=True)
+
+    def to_toml(self) -> str:
+        """The text of a complete, re-runnable run file."""
+        import tomli_w
+
+        return tomli_w.dumps(self.plain())
+
+    def declared(self, clients: int) -> tuple[int, ...] | None:
+        """The records of each client as typed in, None where they were not: in a private run N_c, which always is."""
+        name, asked = "serve.records", self.serve.records
+        if self.privacy.mechanism != "none":
+            name, asked = "privacy.records", self.privacy.records
+        if asked is None:
+            return None
+        counts = (asked,) * clients if isinstance(asked, int) else asked
+        if len(counts) != clients:
+            raise ConfigError(
+                f"{name} has {len(counts)} numbers for {clients} clients; give one per client, or one for all"
+            )
+        return counts
+
     @model_validator(mode="after")
     def _sections_agree(self) -> Self:
         count, speed = self.clients.count, self.timing.speed
@@ -233,4 +258,7 @@ class Config(Section):
             raise ValueError("evaluate.without_noise is for a private run; leave it out")
         if self.objective.options and self.objective.kind == "logistic":
             raise ValueError('objective.options is for kind = "file.py:Name" only; leave it out')
+        given = self.objective.l2, self.objective.intercept, self.objective.dtype
+        if self.objective.kind != "logistic" and given != (0.0, True, "float64"):
+            raise ValueError("objective.l2, intercept and dtype are for logistic; give your model objective.options")
         return self

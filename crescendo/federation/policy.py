@@ -11,12 +11,12 @@ import math
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from crescendo.errors import ConfigError, Refused
 from crescendo.federation.agreement import Agreement
 from crescendo.privacy.accounting.budget import Budget
-from crescendo.tables import COUNT, POSITIVE, Section, as_tuple, explain, key, read_toml
+from crescendo.tables import COUNT, POSITIVE, Section, as_tuple, key, read_toml
 
 Words = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(as_tuple)]
 Kinds = Annotated[tuple[Literal["none", "minibatch", "local"], ...], BeforeValidator(as_tuple)]
@@ -114,9 +114,9 @@ def read_policy(path: Path) -> Policy:
     """The policy of a file, or ConfigError in one sentence."""
     raw = read_toml(path, "policy file", "it says what this client allows, and `crescendo join --help` shows one")
     try:
-        policy = Policy.model_validate(raw)
-    except ValidationError as error:
-        raise ConfigError(f"the policy {path} is wrong: {explain(error, raw, Policy, 'a policy has')}") from None
+        policy = Policy.checked(raw, "a policy has")
+    except ConfigError as error:
+        raise ConfigError(f"the policy {path} is wrong: {error}") from None
     if policy.ledger is None:
         return policy
     beside = path.resolve().parent / Path(policy.ledger).expanduser()  # from wherever it is used, the same budget

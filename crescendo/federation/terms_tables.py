@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from crescendo.data.records import Label
+from crescendo.errors import ConfigError
 from crescendo.federation.objective_terms import KIND, MOST_OWN_FEATURES
 from crescendo.federation.schedule_terms import Schedule
-from crescendo.tables import FLAG, NOT_NEGATIVE, NUMBER, POSITIVE, Section, as_tuple, explain, key, one_of
+from crescendo.tables import FLAG, NOT_NEGATIVE, NUMBER, POSITIVE, Section, as_tuple, key, one_of
 
 LONGEST_NAME = 128  # letters
 MOST_FEATURES = 50_000_000
@@ -164,6 +165,6 @@ def table_of(raw: Any) -> TermsTable:
     goal = raw.get("objective") if isinstance(raw, dict) else None
     whole = _Logistic if isinstance(goal, dict) and goal.get("kind") == "logistic" else _Own
     try:
-        return whole.model_validate(raw)
-    except ValidationError as error:
-        raise ValueError(explain(error, raw, whole, "terms have")) from None
+        return whole.checked(raw, "terms have")
+    except ConfigError as error:
+        raise ValueError(str(error)) from None

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from crescendo.report.story import Spending, Story, thinned
+from crescendo.core.arrays import Array
+from crescendo.report.story import Spending, Story
 
 _Figure = dict[str, Any]
 
@@ -35,6 +36,13 @@ def drawn(story: Story) -> dict[str, Any]:
     return {"curves": _curves(story), "figures": found}
 
 
+def _thinned(rows: Array, most: int) -> Array:
+    """At most ``most`` rows, evenly chosen, the last one included."""
+    if len(rows) <= most:
+        return rows
+    return rows[np.unique(np.linspace(0, len(rows) - 1, most).astype(np.int64))]
+
+
 def _text(name: str) -> str:
     """A name as plotly shows it letter by letter: it takes ``<b>`` and ``&amp;`` in texts for markup."""
     return html.escape(name, quote=False)
@@ -58,7 +66,7 @@ def _curves(story: Story) -> dict[str, Any]:
 def _rounds(story: Story) -> _Figure:
     """How rounds grow, with the constant size they are compared with."""
     count = len(story.sizes)
-    chosen = thinned(story.sizes, _MOST_POINTS).tolist()
+    chosen = _thinned(story.sizes, _MOST_POINTS).tolist()
     at = _thinned_index(count)
     shape: _Figure = {
         "x": at,
@@ -79,11 +87,11 @@ def _rounds(story: Story) -> _Figure:
 
 
 def _thinned_index(count: int) -> list[int]:
-    return [int(i) for i in thinned(np.arange(count), _MOST_POINTS)]
+    return [int(i) for i in _thinned(np.arange(count), _MOST_POINTS)]
 
 
 def _steps(story: Story) -> _Figure:
-    at, values = _thinned_index(len(story.steps)), thinned(story.steps, _MOST_POINTS).tolist()
+    at, values = _thinned_index(len(story.steps)), _thinned(story.steps, _MOST_POINTS).tolist()
     line = {
         "type": "scatter", "mode": "lines+markers" if len(at) <= 60 else "lines", "x": at, "y": values,
         "line": {"color": "@accent", "shape": "hv"}, "hovertemplate": "round %{x}: %{y:.4g}<extra></extra>",
@@ -137,7 +145,7 @@ def _timeline(story: Story) -> _Figure:
         for name, colour, found in (("waiting", "@wait", waits), ("away", "@grid", away))
         if found
     ]
-    ticks = thinned(story.broadcasts, 300).tolist()
+    ticks = _thinned(story.broadcasts, 300).tolist()
     shapes = [
         {"type": "line", "xref": "x", "yref": "paper", "x0": at, "x1": at, "y0": 0, "y1": 1, "layer": "above",
          "line": {"color": "@ink", "width": 1, "dash": "dot"}, "opacity": 0.35}
@@ -162,7 +170,7 @@ def _bars(name: str, colour: str, found: list[tuple[str, float, float, str]]) ->
 
 def _staleness(story: Story) -> _Figure:
     """How many updates each gradient's model lacked at most, and how many it was allowed to lack."""
-    rows = thinned(story.staleness, _MOST_POINTS)
+    rows = _thinned(story.staleness, _MOST_POINTS)
     t, used, allowed = (rows[:, j].tolist() for j in range(3))
     dots = {
         "type": "scatter", "mode": "markers", "x": t, "y": used, "name": "used",

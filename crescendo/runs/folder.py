@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from crescendo.errors import ConfigError, DataError
+from crescendo.errors import ConfigError
 
 RUNNING = ".running"
 
@@ -50,11 +50,3 @@ def new_folder(out: Path) -> Iterator[Path]:
             for parent in made:
                 with contextlib.suppress(OSError):  # somebody else's run may lie in it by now
                     parent.rmdir()
-
-
-def check_complete(folder: Path) -> None:
-    """DataError if this is the folder of a run that is not complete."""
-    if folder.resolve().name.endswith(RUNNING):
-        raise DataError(
-            f"{folder} is a run that still goes on or was killed; wait until it is renamed, or run it again"
-        )

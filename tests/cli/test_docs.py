@@ -11,7 +11,6 @@ import pytest
 
 from crescendo.config.reference import reference
 from crescendo.config.schema import Config
-from crescendo.tables import keys
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -22,9 +21,9 @@ def test_the_run_file_reference_is_what_the_models_say() -> None:
     assert (DOCS / "run_file.md").read_text() == reference(), "python -m crescendo.config.reference > docs/run_file.md"
 
 
-@pytest.mark.parametrize("key", keys(Config))
+@pytest.mark.parametrize("key", Config.every_key())
 def test_every_key_of_a_run_file_is_documented(key: str) -> None:
-    field = keys(Config)[key]
+    field = Config.every_key()[key]
     assert field.title and field.description, f"{key} lacks words"
     assert f"| `{key}` |" in (DOCS / "run_file.md").read_text()
 

@@ -13,7 +13,6 @@ import pytest
 from typer.testing import CliRunner
 
 from crescendo.cli.main import app
-from crescendo.config.loading import write
 from crescendo.data import as_records
 from crescendo.data.records import Dataset
 from crescendo.errors import ConfigError, CrescendoError, DataError, Refused
@@ -22,7 +21,7 @@ from crescendo.runs import evaluation
 from crescendo.runs.folder import new_folder, next_folder
 from crescendo.runs.run_events import Event, ModelsMeasured, RoundCompleted, RunBegan, RunEnded
 from crescendo.runs.simulate import simulate
-from crescendo.runs.statements import statement_of_run
+from crescendo.runs.statements import Statement
 from crescendo.simulator.trace import Trace
 from tests.config.small import SMALL, small
 
@@ -199,7 +198,7 @@ simulate(sys.argv[1], out=sys.argv[2], sinks=[kill])
 
 
 def test_a_killed_run_is_never_taken_for_a_whole_one(tmp_path: Path) -> None:
-    (tmp_path / "file.toml").write_text(write(small()))
+    (tmp_path / "file.toml").write_text(small().to_toml())
     out = tmp_path / "run-1"
     ended = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "file.toml"), str(out)], check=False)
     assert ended.returncode == -signal.SIGKILL
@@ -211,7 +210,7 @@ def test_a_killed_run_is_never_taken_for_a_whole_one(tmp_path: Path) -> None:
     ):
         simulate(small(), out=out)
     with pytest.raises(DataError, match="still goes on or was killed; wait until it is renamed, or run it again"):
-        statement_of_run(left, None)
+        Statement.of_run(left, None)
     runner = CliRunner()
     refused = runner.invoke(app, ["run", str(tmp_path / "file.toml"), "--out", str(out)])
     asked = runner.invoke(app, ["account", str(left)])
