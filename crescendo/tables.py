@@ -17,7 +17,7 @@ from typing import Annotated, Any, Self, Union, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
-from pydantic_core import core_schema
+from pydantic_core import PydanticCustomError, core_schema
 
 from crescendo.errors import ConfigError
 
@@ -100,6 +100,31 @@ class KindOf:
         return _choice(self.models()).validate_python(value)
 
 
+@dataclass(frozen=True)
+class KnownWord:
+    """A note on a key: its word, or each word of its list, is one that is known when a file is read, not before.
+
+    ``right`` says which, to complete "must be ..".
+    """
+
+    known: Callable[[str], bool]
+    right: Callable[[], str]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> core_schema.CoreSchema:
+        return core_schema.no_info_after_validator_function(self._checked, handler(source))
+
+    def _checked(self, value: Any) -> Any:
+        if not all(self.known(word) for word in ([value] if isinstance(value, str) else value)):
+            raise PydanticCustomError("not_registered", "not registered")
+        return value
+
+
+def right_of(field: FieldInfo) -> str | None:
+    """What a key's value must be, to complete "must be .."."""
+    late = [note for note in field.metadata if isinstance(note, KnownWord)]
+    return late[0].right() if late else field.title
+
+
 @functools.cache
 def _choice(models: tuple[type[Section], ...]) -> TypeAdapter[Any]:
     one: Any = Annotated[Union[models], Field(discriminator="kind")]  # noqa: UP007
@@ -152,14 +177,14 @@ def _explain(error: ValidationError, raw: Any, whole: type[Section], what: str) 
         case "value_error":
             return str(first["ctx"]["error"])
         case "missing":
-            right = field.title if field is not None and field.title else f"a table, [{dotted}]"
+            right = (right_of(field) if field is not None else None) or f"a table, [{dotted}]"
             return f"{dotted} is missing; add {right}"
         case "union_tag_not_found":
             return f"{dotted}.kind is missing; add {_kinds(field)}"
         case "union_tag_invalid" if isinstance(value, dict):
             kind, kinds = value["kind"], _kinds(field)
             return f"{dotted}.kind must be {kinds}, not {show(kind)}{_nearest(str(kind), _split(kinds))}"
-    right = field.title if field is not None and field.title else "a table"
+    right = (right_of(field) if field is not None else None) or "a table"
     hint = _nearest(value, _split(right)) if isinstance(value, str) else ""
     return f"{dotted} must be {right}, not {show(value)}{hint}"
 

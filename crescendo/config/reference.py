@@ -8,7 +8,7 @@ from __future__ import annotations
 from pydantic.fields import FieldInfo
 
 from crescendo.config.schema import Config
-from crescendo.tables import show
+from crescendo.tables import right_of, show
 
 HEAD = """# The run file
 
@@ -60,7 +60,7 @@ def reference() -> str:
 
 
 def _row(path: str, field: FieldInfo) -> str:
-    return f"| `{path}` | {field.title} | {_default(field)} | {field.description} |"
+    return f"| `{path}` | {right_of(field)} | {_default(field)} | {field.description} |"
 
 
 def _default(field: FieldInfo) -> str:

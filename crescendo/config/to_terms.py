@@ -23,7 +23,9 @@ from crescendo.errors import ConfigError
 from crescendo.federation.agreement import build_terms, canonical
 from crescendo.federation.objective_terms import KIND, MOST_OWN_FEATURES, first_model, model_on_trial
 from crescendo.objectives import Objective, read_model
+from crescendo.objectives.objective_kinds import OBJECTIVES
 from crescendo.privacy.accounting.accountant import Progress
+from crescendo.privacy.mechanisms.mechanism_kinds import NONE
 from crescendo.privacy.planning.guarantee import Guarantee, guarantee
 
 Raw = dict[str, Any]
@@ -66,7 +68,7 @@ def terms_and_cost(config: Config) -> tuple[str, Guarantee | None]:
             "privacy": None,
         }
     )
-    if config.privacy.mechanism == "none":
+    if config.privacy.mechanism == NONE:
         build_terms(text)
         return text, None
     return _with_privacy(text, config, clients)
@@ -124,13 +126,16 @@ def _with_privacy(text: str, config: Config, clients: int) -> tuple[str, Guarant
 def _objective_to_terms(config: Config, features: int, counts: Sequence[int] | None) -> Raw:
     """The objective of a run file, for terms. A server loads its own copy of an own model here, and tries it."""
     asked = config.objective
-    if asked.kind != "logistic":
+    kind = OBJECTIVES.get(asked.kind)
+    if kind is None:
         return _own_model(config, features)
     classes = _classes(config)
-    if classes is not None and len(classes) != 2:
-        raise ConfigError(f"data.classes has {len(classes)} labels, and logistic regression tells two apart; name two")
+    if classes is not None and not kind.fits(len(classes)):
+        raise ConfigError(
+            f"data.classes has {len(classes)} labels, and {kind.about} tells {kind.many} apart; name {kind.many}"
+        )
     return {
-        "kind": "logistic",
+        "kind": kind.name,
         "features": features,
         "l2": _l2(config, counts),
         "intercept": asked.intercept,
@@ -143,7 +148,7 @@ def _classes(config: Config) -> tuple[Label, ...] | None:
     """The classes that terms state. Private terms always do: a client's records must not say what its labels mean."""
     if config.data.classes is not None:
         return stated(config.data.classes)
-    return None if config.privacy.mechanism == "none" else stated_classes(config.data.source, None)
+    return None if config.privacy.mechanism == NONE else stated_classes(config.data.source, None)
 
 
 def _own_model(config: Config, features: int) -> Raw:

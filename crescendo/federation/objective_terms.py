@@ -18,7 +18,8 @@ from crescendo.core.random import Purpose, stream
 from crescendo.data.labels import stated, values_of
 from crescendo.data.records import Records
 from crescendo.errors import ConfigError, CrescendoError, UsageError
-from crescendo.objectives import Logistic, ModelFile, Objective, OwnModel, Traits
+from crescendo.objectives import ModelFile, Objective, OwnModel, Traits
+from crescendo.objectives.objective_kinds import OBJECTIVES
 
 Raw = dict[str, Any]
 KIND = re.compile(r'[^/\\":]{1,100}\.py:[A-Za-z_]\w{0,99}')
@@ -53,23 +54,25 @@ class Described:
     initial = gradient = evaluate = stepper = _missing
 
 
-def objective_from_terms(table: Any) -> Logistic | Described:
+def objective_from_terms(table: Any) -> Objective:
     """The objective of terms, from its table; ValueError or ConfigError for classes that are none."""
     classes, dtype = table.classes, np.dtype(table.dtype)
     if classes is not None and stated(classes) != tuple(classes):
         raise ValueError("classes are a list of labels in rising order")
-    if table.kind != "logistic":
+    kind = OBJECTIVES.get(table.kind)
+    if kind is None:
         return Described(
             table.kind, table.sha256, table.features, table.options, table.size, table.l2, dtype, table.start
         )
-    if classes is not None and len(classes) != 2:
-        raise ValueError(f"logistic regression tells two classes apart, not {len(classes)}")
-    return Logistic(table.features, l2=table.l2, intercept=table.intercept, dtype=dtype)
+    if classes is not None and not kind.fits(len(classes)):
+        raise ValueError(f"{kind.about} tells {kind.many} classes apart, not {len(classes)}")
+    many = None if classes is None else len(classes)
+    return kind.make(table.features, many, l2=table.l2, intercept=table.intercept, dtype=dtype)
 
 
-def names_of(objective: Logistic | Described) -> tuple[str, ...]:
-    """What a policy may call it."""
-    return (objective.kind, objective.sha256) if isinstance(objective, Described) else ("logistic",)
+def names_of(table: Any) -> tuple[str, ...]:
+    """What a policy may call the objective of this table."""
+    return (table.kind,) if table.kind in OBJECTIVES else (table.kind, table.sha256)
 
 
 def first_model(objective: Objective, seed: int) -> Floats:

@@ -20,7 +20,9 @@ from crescendo.errors import ConfigError
 from crescendo.federation.agreement import Agreement, agree, build_terms, curvature
 from crescendo.federation.objective_terms import made_up_records
 from crescendo.federation.schedule_terms import RunSchedule
-from crescendo.objectives import Logistic, Objective, OwnModel, load_objective, weights_of_rows
+from crescendo.objectives import Objective, OwnModel, load_objective, weights_of_rows
+from crescendo.objectives.base import Traits
+from crescendo.objectives.objective_kinds import OBJECTIVES
 from crescendo.privacy.accounting.accountant import Progress
 from crescendo.privacy.mechanisms.admission import admitted, enough_declared, most_records
 from crescendo.privacy.planning.guarantee import Guarantee
@@ -83,7 +85,7 @@ def prepare(
     if objective is None:
         goal = _make_objective(config, dataset, sum(counts), sample)
     else:  # passed in by a program: one of ours as it is, any other checked and completed
-        goal = objective if isinstance(objective, Logistic | OwnModel) else OwnModel(objective, sample)
+        goal = objective if isinstance(getattr(objective, "traits", None), Traits) else OwnModel(objective, sample)
     if private:
         _check_counts(counts, [len(part) for part in parts])
         dataset, parts = _admit(dataset, parts, config.privacy.norm_bound, goal)
@@ -151,15 +153,16 @@ def load_parts(config: Config, data: Dataset | None = None) -> tuple[Dataset, li
 def _make_objective(config: Config, dataset: Dataset, records: int, sample: Records) -> Objective:
     """The objective of a run file; a model of the user's own is tried on the first records of ``sample``."""
     asked = config.objective
-    if asked.kind != "logistic":
+    kind, classes = OBJECTIVES.get(asked.kind), len(dataset.classes)
+    if kind is None:
         return load_objective(asked.kind, sample, **asked.options)
-    if len(dataset.classes) != 2:
+    if not kind.fits(classes):
         raise ConfigError(
-            f"{dataset.name} has {len(dataset.classes)} classes and logistic regression tells two apart; "
-            "choose two with data.classes"
+            f"{dataset.name} has {classes} classes and {kind.about} tells {kind.many} apart; "
+            f"choose {kind.many} with data.classes"
         )
     l2 = 1.0 / records if asked.l2 == "1/N" else float(asked.l2)
-    return Logistic(dataset.features, l2=l2, intercept=asked.intercept, dtype=np.dtype(asked.dtype))
+    return kind.make(dataset.features, classes, l2=l2, intercept=asked.intercept, dtype=asked.dtype)
 
 
 def certified(config: Config) -> tuple[Agreement, Guarantee | None]:

@@ -16,7 +16,7 @@ from crescendo.core.server import Server
 from crescendo.data import Dataset
 from crescendo.errors import PeerError, UsageError
 from crescendo.privacy.accounting.accountant import Progress
-from crescendo.privacy.mechanisms.mechanism import Private
+from crescendo.privacy.mechanisms.mechanism import Mechanism
 from crescendo.runs.clocks import make_timing
 from crescendo.runs.evaluation import Meter
 from crescendo.runs.folder import new_folder
@@ -108,6 +108,6 @@ def run_prepared(prepared: Prepared, out: str | None = None, sinks: Sequence[Sin
     )
 
 
-def _mechanism(prepared: Prepared, c: int, rows: Ints, noise: bool) -> Private | None:
+def _mechanism(prepared: Prepared, c: int, rows: Ints, noise: bool) -> Mechanism | None:
     guarantee = prepared.privacy
     return guarantee.mechanism(c, rows, prepared.config.run.seed, noise) if guarantee is not None else None

@@ -12,7 +12,6 @@ from crescendo.errors import ConfigError, DataError, UsageError
 from crescendo.privacy.accounting.accountant import Progress, Spent, account, check_delta
 from crescendo.privacy.accounting.directed_rounding import down
 from crescendo.privacy.accounting.events import Counted, from_json, tally, to_json
-from crescendo.privacy.mechanisms.certificate import usual_delta
 from crescendo.privacy.mechanisms.sigmas import Sigmas
 from crescendo.privacy.paper.envelope import by_theorems
 from crescendo.privacy.paper.theorems import Verdict
@@ -106,7 +105,7 @@ class Statement:
         made = found.certificate
         clients = [Releases(name, made.records[c], tally(made.events(c))) for c, name in enumerate(prepared.names)]
         at = found.delta if delta is None else delta
-        accounts = ClientAccount.of_all(clients, usual_delta(made, at), progress)
+        accounts = ClientAccount.of_all(clients, made.usual_delta(at), progress)
         stated = found.stated if at == found.delta else None
         return cls(what, made.mechanism, f"{PLANNED}; {SPENDS}", at, stated, made.sigma, accounts)
 

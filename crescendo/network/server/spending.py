@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from crescendo.core.messages import Settled
 from crescendo.privacy.accounting.accountant import account
-from crescendo.privacy.accounting.events import Counted, PoissonGaussian, tally
+from crescendo.privacy.accounting.events import Counted, Event, tally
 from crescendo.privacy.mechanisms.certificate import Certificate
 
 PATIENCE = 3.0  # seconds that an answer waits for the quick bounds, and again for the tight numbers
@@ -61,7 +61,7 @@ class SpendingTracker:
     ) -> None:
         self._certificate, self._delta, self._tight, self._patience = certificate, delta, tight, patience
         self._prices: dict[int, Price] = {}
-        self._tallies: dict[int, tuple[int, Counter[PoissonGaussian]]] = {}
+        self._tallies: dict[int, tuple[int, Counter[Event]]] = {}
         self._kept: dict[Counted, float] = {}
         self._guard = threading.Lock()  # of the tallies and quick bounds
         self._idle: asyncio.Event | None = None
