@@ -11,6 +11,7 @@ import pytest
 
 from crescendo.config.reference import reference
 from crescendo.config.schema import Config
+from crescendo.tables import right_of
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -24,7 +25,7 @@ def test_the_run_file_reference_is_what_the_models_say() -> None:
 @pytest.mark.parametrize("key", Config.every_key())
 def test_every_key_of_a_run_file_is_documented(key: str) -> None:
     field = Config.every_key()[key]
-    assert field.title and field.description, f"{key} lacks words"
+    assert right_of(field) and field.description, f"{key} lacks words"
     assert f"| `{key}` |" in (DOCS / "run_file.md").read_text()
 
 
