@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, Self, Union, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
-from pydantic_core import core_schema
+from pydantic_core import PydanticCustomError, core_schema
 
 from crescendo.errors import ConfigError
 
@@ -63,6 +63,29 @@ class Section(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
+    @classmethod
+    def checked(cls, raw: Any, what: str) -> Self:
+        """The table that plain data say; ConfigError, in one sentence, for what is none. ``what`` begins a list of its keys."""
+        try:
+            return cls.model_validate(raw)
+        except ValidationError as error:
+            raise ConfigError(_explain(error, raw, cls, what)) from None
+
+    @classmethod
+    def every_key(cls, before: str = "") -> dict[str, FieldInfo]:
+        """Every key of a file by its dotted path; the tables of a kind as ``schedule.sizes.power.scale``."""
+        found: dict[str, FieldInfo] = {}
+        for name, field in cls.model_fields.items():
+            if name == "kind" and field.title is None:
+                continue
+            inner = _models(field)
+            if not inner or before:
+                found[before + name] = field
+            for part in inner:
+                tagged = f"{_kind(part)}." if _kind(part) else ""
+                found.update(part.every_key(f"{before}{name}.{tagged}"))
+        return found
+
 
 @dataclass(frozen=True)
 class KindOf:
@@ -75,6 +98,31 @@ class KindOf:
 
     def _chosen(self, value: object) -> Any:
         return _choice(self.models()).validate_python(value)
+
+
+@dataclass(frozen=True)
+class KnownWord:
+    """A note on a key: its word, or each word of its list, is one that is known when a file is read, not before.
+
+    ``right`` says which, to complete "must be ..".
+    """
+
+    known: Callable[[str], bool]
+    right: Callable[[], str]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> core_schema.CoreSchema:
+        return core_schema.no_info_after_validator_function(self._checked, handler(source))
+
+    def _checked(self, value: Any) -> Any:
+        if not all(self.known(word) for word in ([value] if isinstance(value, str) else value)):
+            raise PydanticCustomError("not_registered", "not registered")
+        return value
+
+
+def right_of(field: FieldInfo) -> str | None:
+    """What a key's value must be, to complete "must be .."."""
+    late = [note for note in field.metadata if isinstance(note, KnownWord)]
+    return late[0].right() if late else field.title
 
 
 @functools.cache
@@ -117,7 +165,7 @@ def show(value: Any) -> str:
     return str(value)
 
 
-def explain(error: ValidationError, raw: Any, whole: type[Section], what: str) -> str:
+def _explain(error: ValidationError, raw: Any, whole: type[Section], what: str) -> str:
     """One sentence for the first mistake; a key we do not know goes first, as it often explains a missing one."""
     found = error.errors(include_url=False)
     first = min(found, key=lambda item: item["type"] != "extra_forbidden")
@@ -129,14 +177,14 @@ def explain(error: ValidationError, raw: Any, whole: type[Section], what: str) -
         case "value_error":
             return str(first["ctx"]["error"])
         case "missing":
-            right = field.title if field is not None and field.title else f"a table, [{dotted}]"
+            right = (right_of(field) if field is not None else None) or f"a table, [{dotted}]"
             return f"{dotted} is missing; add {right}"
         case "union_tag_not_found":
             return f"{dotted}.kind is missing; add {_kinds(field)}"
         case "union_tag_invalid" if isinstance(value, dict):
             kind, kinds = value["kind"], _kinds(field)
             return f"{dotted}.kind must be {kinds}, not {show(kind)}{_nearest(str(kind), _split(kinds))}"
-    right = field.title if field is not None and field.title else "a table"
+    right = (right_of(field) if field is not None else None) or "a table"
     hint = _nearest(value, _split(right)) if isinstance(value, str) else ""
     return f"{dotted} must be {right}, not {show(value)}{hint}"
 
@@ -157,7 +205,7 @@ def _nearest(word: str, words: Sequence[str]) -> str:
 def _unknown(path: Sequence[str], model: type[Section], whole: type[Section], what: str) -> str:
     *parents, name = path
     dotted, known = ".".join(path), list(model.model_fields)
-    elsewhere = [place for place in keys(whole) if place.rpartition(".")[2] == name and place.count(".") == 1]
+    elsewhere = [place for place in whole.every_key() if place.rpartition(".")[2] == name and place.count(".") == 1]
     close = difflib.get_close_matches(name, known, 1)
     if close and not (elsewhere and not parents):  # a key without its section is likelier than a misspelt section
         return f"there is no key {dotted}; did you mean {'.'.join([*parents, close[0]])}?"
@@ -211,18 +259,3 @@ def _sections(annotation: Any) -> Iterator[type[Section]]:
             yield from _sections(part)
     elif isinstance(annotation, type) and issubclass(annotation, Section) and annotation is not Section:
         yield annotation
-
-
-def keys(model: type[Section], before: str = "") -> dict[str, FieldInfo]:
-    """Every key of a file by its dotted path; the tables of a kind as ``schedule.sizes.power.scale``."""
-    found: dict[str, FieldInfo] = {}
-    for name, field in model.model_fields.items():
-        if name == "kind" and field.title is None:
-            continue
-        inner = _models(field)
-        if not inner or before:
-            found[before + name] = field
-        for part in inner:
-            tagged = f"{_kind(part)}." if _kind(part) else ""
-            found.update(keys(part, f"{before}{name}.{tagged}"))
-    return found

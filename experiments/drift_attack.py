@@ -40,7 +40,7 @@ from crescendo.data.records import Records, as_records
 from crescendo.objectives.base import ClippingObjective, Traits
 from crescendo.objectives.logistic.objective import Logistic
 from crescendo.privacy.accounting.accountant import account
-from crescendo.privacy.mechanisms.certificate import certify
+from crescendo.privacy.mechanisms.mechanism_kinds import certify
 from crescendo.privacy.mechanisms.noise import SeededSource
 from crescendo.schedules.sizes import PowerSizes
 from crescendo.schedules.steps import ConstantSteps

@@ -18,7 +18,8 @@ from scipy.stats import binomtest, kstest
 from crescendo.audit import audit
 from crescendo.core.terms import Terms
 from crescendo.objectives.logistic.objective import Logistic
-from crescendo.privacy.mechanisms.certificate import Certificate, certify
+from crescendo.privacy.mechanisms.certificate import Certificate
+from crescendo.privacy.mechanisms.mechanism_kinds import certify
 from crescendo.schedules.sizes import ConstantSizes
 from crescendo.schedules.steps import ConstantSteps
 

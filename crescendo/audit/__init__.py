@@ -34,7 +34,7 @@ from crescendo.audit.findings import Finding, Report, Row
 from crescendo.audit.lower_bounds import Cost
 from crescendo.audit.worst_cases.sent_again import Opener, open_outbox
 from crescendo.objectives.base import Objective
-from crescendo.privacy.accounting.events import PoissonGaussian
+from crescendo.privacy.accounting.events import Event
 from crescendo.privacy.mechanisms.certificate import Certificate
 from crescendo.privacy.mechanisms.noise import SeededSource, SystemSource
 
@@ -90,7 +90,7 @@ def _dearest(certificate: Certificate) -> int:
 def _accountant(delta: float) -> Cost:
     """The tight accountant, on the side that never overstates."""
 
-    def cost(events: Sequence[PoissonGaussian]) -> float:
+    def cost(events: Sequence[Event]) -> float:
         from crescendo.privacy.accounting.accountant import account
 
         spent = account(events, delta)

@@ -18,9 +18,9 @@ from crescendo.audit.statistics import clopper_pearson, epsilon_of_rates, normal
 from crescendo.audit.worst_cases.fuzz import difference
 from crescendo.audit.worst_cases.scenes import Scene
 from crescendo.core.arrays import Floats
-from crescendo.privacy.accounting.events import PoissonGaussian
+from crescendo.privacy.accounting.events import Event, PoissonGaussian
 
-Cost = Callable[[Sequence[PoissonGaussian]], float]
+Cost = Callable[[Sequence[Event]], float]
 
 _NEAR = 1e-3  # of the sensitivity: what the wire's rounding may add
 

@@ -73,7 +73,7 @@ def run(
 
         with show.progress(config) as bar:
             result = simulate(config, out=out or next_folder(file.stem), sinks=[bar], standalone=standalone)
-        print_json(result.as_json()) if as_json else show.result(result)
+        print_json(result.as_json()) if as_json else show.RunPrinter().result(result)
 
 
 @app.command(epilog="Example: crescendo schedule examples/a9a.toml")
@@ -91,7 +91,7 @@ def schedule(file: RunFile, overrides: Overrides = None, as_json: AsJson = False
         with progress_bar() as bar:
             bar.add_task("Certifying", total=None)
             found = certified(config)
-        print_json(show.schedule_as_json(*found)) if as_json else show.schedule(*found)
+        print_json(show.schedule_as_json(*found)) if as_json else show.RunPrinter().schedule(*found)
 
 
 @data.command("list", epilog="Example: crescendo data list --json")
@@ -102,7 +102,7 @@ def data_list(as_json: AsJson = False) -> None:
         from crescendo.data import catalogue
 
         sources = catalogue()
-        print_json({"sources": [vars(source) for source in sources]}) if as_json else show.sources(sources)
+        print_json({"sources": [vars(source) for source in sources]}) if as_json else show.RunPrinter().sources(sources)
 
 
 app.add_typer(privacy_cli.commands)  # plan, account, audit

@@ -42,10 +42,9 @@ def plan(
 ) -> None:
     """Choose round sizes, rounds and noise for a budget."""
     with one_sentence():
-        from crescendo.config.plan_file import check_writable, write_plan
+        from crescendo.config.plan_file import PlanFile
 
-        if write is not None:
-            check_writable(write)
+        target = PlanFile(write) if write is not None else None
         if r0 is not None and not 0 < r0 <= 1 / math.e:
             raise ConfigError(f"--r0 must lie above 0 and at most 1/e = {1 / math.e:.6f}, not {r0:g}")
         if first_size is not None and 0 < first_size < gradients / MOST_ROUNDS:
@@ -71,8 +70,8 @@ def plan(
                 sigma_by_round=sigma_by_round,
                 progress=progress,
             )
-        if write is not None:
-            write_plan(write, found, stated=epsilon)
+        if target is not None:
+            target.write(found, stated=epsilon)
         if as_json:
             print_json({**found.to_json(), "written": None if write is None else str(write)})
         else:
@@ -133,7 +132,8 @@ def account(
         if as_json:
             print_json(found.to_json())
         else:
-            show.statement(found) if isinstance(found, Statement) else show.events(found)
+            printer = show.PrivacyPrinter()
+            printer.statement(found) if isinstance(found, Statement) else printer.events(found)
 
 
 @commands.command(
@@ -222,7 +222,7 @@ def _audit_run_file(file: Path, runs: int, overrides: list[str], thorough: bool,
     if as_json:
         print_json(found.to_json())
     else:
-        show.audited(found)
+        show.PrivacyPrinter().audited(found)
     return found.passed
 
 
@@ -237,7 +237,7 @@ def _ledger(path: Path, delta: float | None, as_json: bool) -> None:
     if as_json:
         print_json({"ledger": str(path), **summary})
     else:
-        show.ledger(summary)
+        show.PrivacyPrinter().ledger(summary)
 
 
 def _close(path: Path | None, federation: str, more: bool, as_json: bool) -> None:
@@ -250,12 +250,13 @@ def _close(path: Path | None, federation: str, more: bool, as_json: bool) -> Non
     if as_json:
         print_json({"ledger": str(path), **found.to_json()})
     else:
-        show.closed(found.says, found.after)
+        show.PrivacyPrinter().closed(found.says, found.after)
 
 
 def _export(what: Path | None, ledger: Path | None, overrides: list[str], format: str, client: str | None) -> None:
     from crescendo.cli.show_privacy import progress
-    from crescendo.runs.events_file import events_of_client, events_of_file, exported
+    from crescendo.privacy.accounting.interchange import WRITERS
+    from crescendo.runs.events_file import events_of_file
     from crescendo.storage.ledger.open_ledger import open_ledger
 
     if ledger is not None:
@@ -266,24 +267,24 @@ def _export(what: Path | None, ledger: Path | None, overrides: list[str], format
     else:
         assert what is not None
         with progress("Accounting") as moved:
-            events = events_of_client(_statement(what, overrides, None, moved), client)
-    print_json(exported(events, format))
+            events = _statement(what, overrides, None, moved).events_of(client)
+    print_json(WRITERS[format](events))
 
 
 def _statement(what: Path, overrides: list[str], delta: float | None, progress: Any) -> Any:
-    from crescendo.runs.statements import statement_of_file, statement_of_run
+    from crescendo.runs.statements import Statement
 
     if what.is_dir():
-        return statement_of_run(what, delta, progress)
+        return Statement.of_run(what, delta, progress)
 
     if _holds_events(what):
-        from crescendo.runs.events_file import statement_of_events
+        from crescendo.runs.events_file import EventsStatement
 
-        return statement_of_events(what, delta, progress)
+        return EventsStatement.of_file(what, delta, progress)
 
     from crescendo.config.loading import read
 
-    return statement_of_file(read(what, overrides), str(what), delta, progress)
+    return Statement.of_file(read(what, overrides), str(what), delta, progress)
 
 
 def _holds_events(what: Path) -> bool:

@@ -8,7 +8,7 @@ from crescendo.audit.black_box.black_box import BlackBoxReport, Claim
 from crescendo.audit.black_box.mechanism_file import attack_file
 from crescendo.cli.common import print_json
 from crescendo.cli.show_privacy import number, progress
-from crescendo.cli.terminal import facts, printer, say
+from crescendo.cli.terminal import Printer
 
 
 def audit_mechanism(kind: str, claim: Claim, as_json: bool, **options: Any) -> bool:
@@ -18,13 +18,13 @@ def audit_mechanism(kind: str, claim: Claim, as_json: bool, **options: Any) -> b
     if as_json:
         print_json(found.to_json())
     else:
-        show(found)
+        _show(found)
     return found.passed
 
 
-def show(found: BlackBoxReport) -> None:
+def _show(found: BlackBoxReport) -> None:
     """The claim, the bounds, what gave the record away, and the verdict."""
-    console = printer()
+    console = Printer()
     sure = f"with {found.confidence:.4g} confidence"
     neighbours = {"add": "one record added or removed", "replace": "one record replaced"}[found.neighbours]
     rows = [
@@ -41,8 +41,8 @@ def show(found: BlackBoxReport) -> None:
             f"against {found.others:,} that the neighbour had, in {found.tested:,} runs of the test",
         ),
     ]
-    console.print(facts(f"Audit of {found.mechanism}", rows))
-    say(console, f"attacked on {found.pair}, by {found.statistic}")
+    console.facts(f"Audit of {found.mechanism}", rows)
+    console.say(f"attacked on {found.pair}, by {found.statistic}")
     for sentence in (*found.findings, *found.notes):
-        say(console, sentence)
-    say(console, "passed: nothing denies what is claimed" if found.passed else "failed: do not trust this epsilon")
+        console.say(sentence)
+    console.say("passed: nothing denies what is claimed" if found.passed else "failed: do not trust this epsilon")

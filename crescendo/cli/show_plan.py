@@ -6,26 +6,28 @@ from pathlib import Path
 from typing import Any
 
 from rich.table import Table
+from rich.text import Text
 
 from crescendo.cli.show_privacy import number
-from crescendo.cli.terminal import facts, new_table, printer, say
+from crescendo.cli.terminal import Printer, new_table
 from crescendo.privacy.mechanisms.sigmas import Sigmas
 from crescendo.privacy.planning.plans import Plan
 
 
 def plan(found: Plan, asked: float, written: Path | None) -> None:
     """The plan, the family it was chosen from, constant sizes, and what to know of the choice."""
-    console = printer()
-    for table in (_summary(found, asked), _family(found), _curve(found)):
-        console.print(table)
+    console = Printer()
+    _summary(console, found, asked)
+    console.print(_family(found))
+    console.print(_curve(found))
     why = found.compared_to["paper"].get("why")
     for note in (*([why] if why else []), *found.notes):
-        say(console, note)
+        console.say(note)
     if written is not None:
-        console.print(f"Written: {written}", soft_wrap=True, highlight=False)
+        console.print(Text(f"Written: {written}"), soft_wrap=True)
 
 
-def _summary(found: Plan, asked: float) -> Table:
+def _summary(console: Printer, found: Plan, asked: float) -> None:
     sizes, summed = found.sizes, "sqrt(rounds) sigma" if found.sigma.rounds is None else "over all rounds"
     share = max(size for size, _ in found.staircase) / found.records
     rows = (
@@ -36,7 +38,7 @@ def _summary(found: Plan, asked: float) -> Table:
         ("sigma", _sigma(found.sigma), "of a round, over what a record can change"),
         ("aggregated noise", number(found.aggregated_noise), summed),
     )
-    return facts(f"A plan for one client of {found.records:,} records, by the {found.method} method", rows)
+    console.facts(f"A plan for one client of {found.records:,} records, by the {found.method} method", rows)
 
 
 def _family(found: Plan) -> Table:

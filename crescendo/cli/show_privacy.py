@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from crescendo.audit import Report, Row
-from crescendo.cli.terminal import facts, new_table, printer, progress_bar, say
+from crescendo.cli.terminal import Printer, new_table, progress_bar
 from crescendo.federation.peer_text import cleaned
 from crescendo.privacy.accounting import accountant
 from crescendo.privacy.paper.theorems import Verdict
@@ -45,31 +45,6 @@ def number(value: float | None) -> str:
     return "infinite" if value == math.inf else f"{value:,.4g}" if value < 1000 else f"{value:,.0f}"
 
 
-# -- account ----------------------------------------------------------------------------------------------------------
-
-
-def statement(found: Statement) -> None:
-    """A row for each client, those that spend most first, and why a theorem says nothing."""
-    console = printer()
-    if not found.clients:
-        console.print(Text(f"{found.what}: {found.says}."), soft_wrap=True)  # a path keeps its letters
-        return
-    head = [f"{found.what}: {found.mechanism}", f"delta {found.delta:g}", f"sigma {found.sigma:g}"]
-    head += [] if found.stated is None else [f"epsilon {found.stated:g} stated"]
-    console.print(Text(", ".join([*head, *(["simulated"] if found.simulated else [])])), soft_wrap=True)
-    names = ("client", "records", "rounds", "epsilon", "by", "RDP", "Thm 1", "main thm")
-    table = new_table(TITLES[found.simulated], *names)
-    shown = sorted(found.clients, key=lambda client: client.spent.epsilon, reverse=True)
-    for client in shown[:MOST_CLIENTS]:
-        table.add_row(*_account_row(client))
-    console.print(table)
-    if len(shown) > MOST_CLIENTS:
-        say(console, f"and {len(shown) - MOST_CLIENTS:,} clients that spend no more; --json has all of them")
-    for sentence in _sentences(shown):
-        say(console, sentence)
-    say(console, found.says)
-
-
 def _account_row(client: ClientAccount) -> list[str | Text]:
     spent, what = client.spent, client.releases
     proved = [_proved(verdict) for verdict in client.theorems] or ["", ""]
@@ -97,59 +72,6 @@ def _sentences(clients: list[ClientAccount]) -> list[str]:
     return found
 
 
-def events(found: EventsStatement) -> None:
-    """What other libraries' events cost, and on what condition."""
-    console, spent = printer(), found.spent
-    console.print(Text(f"{found.what}: {found.found.format} events, delta {spent.delta:g}"), soft_wrap=True)
-    table = new_table("What they cost together", "releases", "distinct", "epsilon", "by", "RDP", left=0)
-    counts = f"{found.found.releases:,}", f"{len(found.found.events):,}"
-    table.add_row(*counts, number(spent.epsilon), spent.method.upper(), number(spent.rdp_epsilon))
-    console.print(table)
-    say(console, f"epsilon is {spent.why}")
-    say(console, SAYS)
-
-
-def ledger(summary: dict[str, Any]) -> None:
-    """What a data set's budget has, and each federation."""
-    console = printer()
-
-    def epsilon(value: float | None) -> str:  # a ledger's None is an infinite epsilon
-        return number(math.inf if value is None else value)
-
-    name = summary["dataset"] or "a data set without a name"
-    parts = {
-        "budget": (summary, "set once"),
-        "spent": (summary["spent"], "by the rounds that were sent"),
-        "promised": (summary["promised"], "by all that was signed off"),
-        "left": (summary["left"], "for what is signed off next"),
-    }
-    rows = [(what, epsilon(part["epsilon"]), f"{part['delta']:g}", says) for what, (part, says) in parts.items()]
-    console.print(facts(f"Ledger of {name}", rows, "epsilon", "delta"))
-    if not summary["federations"]:
-        say(console, "no federation was signed off yet")
-        return
-    columns = ("sent", "rounds", "spent", "promised", "delta", "state")
-    table = new_table("Federations", *columns, left=0, names=("federation", "client"))
-    for one in summary["federations"]:
-        counts = f"{one['charged']:,}", f"{one['rounds']:,}"
-        costs = epsilon(one["spent"]), epsilon(one["promised"]), f"{one['delta']:g}"
-        table.add_row(
-            Text(cleaned(one["federation"])),
-            Text(cleaned(one["client"])),
-            *counts,
-            *costs,
-            "closed" if one["closed"] else "open",
-        )
-    console.print(table)
-    say(console, _deltas(summary))
-
-
-def closed(says: str, summary: dict[str, Any]) -> None:
-    """What closing a federation returned, and the ledger as it is now."""
-    ledger(summary)
-    say(printer(), says)
-
-
 def _deltas(summary: dict[str, Any]) -> str:
     """Which delta belongs to which epsilon of a ledger."""
     orders = summary["orders"]
@@ -158,40 +80,6 @@ def _deltas(summary: dict[str, Any]) -> str:
         f"what was spent and promised in all holds at the budget's delta, and each federation's at its own, from its terms; "
         f"what is left of delta is the budget's less theirs{aside}"
     )
-
-
-# -- audit ------------------------------------------------------------------------------------------------------------
-
-
-def audited(found: Report) -> None:
-    """What is claimed, what was measured, and the verdict."""
-    console = printer()
-    sure = f"with {found.confidence:.0%} confidence"
-    rows = [
-        ("claimed epsilon", number(found.claimed), f"at delta {found.delta:g}: an upper bound"),
-        ("lower bound, from shifts", number(found.lower_shift), f"{sure}, if the noise is Gaussian as measured"),
-    ]
-    if found.lower_threshold is not None:
-        says = f"{sure}, from two rounds that may cost {number(found.claimed_attacked)}"
-        rows.append(("lower bound, from thresholds", number(found.lower_threshold), says))
-    rows += [
-        ("worst sensitivity ratio", f"{found.worst_ratio:.5f}", f"of {found.tries:,} attacks without noise; at most 1"),
-        ("measured / certified noise", f"{found.noise_ratio:.4f}", f"of {found.numbers:,} numbers; 1 but for chance"),
-        (
-            "measured / certified shift",
-            f"{found.shift_ratio:.4f}",
-            f"of the mean by one record, give or take {found.shift_error:.2g}; at most 1 but for chance",
-        ),
-        ("carried to the next round", f"{found.carried_ratio:.1e}", "besides what was sent; about 0"),
-    ]
-    console.print(facts(f"Audit of {found.mechanism}, {found.name or f'client {found.client}'}", rows))
-    if found.checks:
-        console.print(_checks(found.checks))
-    for finding in found.findings:
-        say(console, f"{finding.kind}: {finding.says}")
-    alarms = f"a sound mechanism fails fewer than one audit in {1 / found.false_alarms:,.0f}"
-    says = f"passed: nothing denies what is claimed; {alarms}"
-    say(console, says if found.passed else f"failed: do not trust this epsilon; {alarms}")
 
 
 def _checks(rows: tuple[Row, ...]) -> Table:
@@ -213,3 +101,113 @@ def _told(row: Row) -> str:
     if not row.passed:
         return "FAILED" if row.p is None else f"FAILED {row.p:.0e}"
     return "holds" if row.p is None else f"{row.p:.3f}"
+
+
+class PrivacyPrinter(Printer):
+    """Prints what things cost, and what an audit found."""
+
+    def statement(self, found: Statement) -> None:
+        """A row for each client, those that spend most first, and why a theorem says nothing."""
+        if not found.clients:
+            self.print(Text(f"{found.what}: {found.says}."), soft_wrap=True)  # a path keeps its letters
+            return
+        head = [f"{found.what}: {found.mechanism}", f"delta {found.delta:g}", f"sigma {found.sigma:g}"]
+        head += [] if found.stated is None else [f"epsilon {found.stated:g} stated"]
+        self.print(Text(", ".join([*head, *(["simulated"] if found.simulated else [])])), soft_wrap=True)
+        names = ("client", "records", "rounds", "epsilon", "by", "RDP", "Thm 1", "main thm")
+        table = new_table(TITLES[found.simulated], *names)
+        shown = sorted(found.clients, key=lambda client: client.spent.epsilon, reverse=True)
+        for client in shown[:MOST_CLIENTS]:
+            table.add_row(*_account_row(client))
+        self.print(table)
+        if len(shown) > MOST_CLIENTS:
+            self.say(f"and {len(shown) - MOST_CLIENTS:,} clients that spend no more; --json has all of them")
+        for sentence in _sentences(shown):
+            self.say(sentence)
+        self.say(found.says)
+
+    def events(self, found: EventsStatement) -> None:
+        """What other libraries' events cost, and on what condition."""
+        spent = found.spent
+        self.print(Text(f"{found.what}: {found.found.format} events, delta {spent.delta:g}"), soft_wrap=True)
+        table = new_table("What they cost together", "releases", "distinct", "epsilon", "by", "RDP", left=0)
+        counts = f"{found.found.releases:,}", f"{len(found.found.events):,}"
+        table.add_row(*counts, number(spent.epsilon), spent.method.upper(), number(spent.rdp_epsilon))
+        self.print(table)
+        self.say(f"epsilon is {spent.why}")
+        self.say(SAYS)
+
+    def ledger(self, summary: dict[str, Any]) -> None:
+        """What a data set's budget has, and each federation."""
+
+        def epsilon(value: float | None) -> str:  # a ledger's None is an infinite epsilon
+            return number(math.inf if value is None else value)
+
+        name = summary["dataset"] or "a data set without a name"
+        parts = {
+            "budget": (summary, "set once"),
+            "spent": (summary["spent"], "by the rounds that were sent"),
+            "promised": (summary["promised"], "by all that was signed off"),
+            "left": (summary["left"], "for what is signed off next"),
+        }
+        rows = [(what, epsilon(part["epsilon"]), f"{part['delta']:g}", says) for what, (part, says) in parts.items()]
+        self.facts(f"Ledger of {name}", rows, "epsilon", "delta")
+        if not summary["federations"]:
+            self.say("no federation was signed off yet")
+            return
+        columns = ("sent", "rounds", "spent", "promised", "delta", "state")
+        table = new_table("Federations", *columns, left=0, names=("federation", "client"))
+        for one in summary["federations"]:
+            counts = f"{one['charged']:,}", f"{one['rounds']:,}"
+            costs = epsilon(one["spent"]), epsilon(one["promised"]), f"{one['delta']:g}"
+            table.add_row(
+                Text(cleaned(one["federation"])),
+                Text(cleaned(one["client"])),
+                *counts,
+                *costs,
+                "closed" if one["closed"] else "open",
+            )
+        self.print(table)
+        self.say(_deltas(summary))
+
+    def closed(self, says: str, summary: dict[str, Any]) -> None:
+        """What closing a federation returned, and the ledger as it is now."""
+        self.ledger(summary)
+        self.say(says)
+
+    def audited(self, found: Report) -> None:
+        """What is claimed, what was measured, and the verdict."""
+        sure = f"with {found.confidence:.0%} confidence"
+        rows = [
+            ("claimed epsilon", number(found.claimed), f"at delta {found.delta:g}: an upper bound"),
+            ("lower bound, from shifts", number(found.lower_shift), f"{sure}, if the noise is Gaussian as measured"),
+        ]
+        if found.lower_threshold is not None:
+            says = f"{sure}, from two rounds that may cost {number(found.claimed_attacked)}"
+            rows.append(("lower bound, from thresholds", number(found.lower_threshold), says))
+        rows += [
+            (
+                "worst sensitivity ratio",
+                f"{found.worst_ratio:.5f}",
+                f"of {found.tries:,} attacks without noise; at most 1",
+            ),
+            (
+                "measured / certified noise",
+                f"{found.noise_ratio:.4f}",
+                f"of {found.numbers:,} numbers; 1 but for chance",
+            ),
+            (
+                "measured / certified shift",
+                f"{found.shift_ratio:.4f}",
+                f"of the mean by one record, give or take {found.shift_error:.2g}; at most 1 but for chance",
+            ),
+            ("carried to the next round", f"{found.carried_ratio:.1e}", "besides what was sent; about 0"),
+        ]
+        self.facts(f"Audit of {found.mechanism}, {found.name or f'client {found.client}'}", rows)
+        if found.checks:
+            self.print(_checks(found.checks))
+        for finding in found.findings:
+            self.say(f"{finding.kind}: {finding.says}")
+        alarms = f"a sound mechanism fails fewer than one audit in {1 / found.false_alarms:,.0f}"
+        says = f"passed: nothing denies what is claimed; {alarms}"
+        self.say(says if found.passed else f"failed: do not trust this epsilon; {alarms}")

@@ -5,11 +5,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from rich.console import Console
 from rich.progress import TextColumn
 from rich.text import Text
 
-from crescendo.cli.terminal import facts, new_table, printer, progress_bar, say
+from crescendo.cli.terminal import Printer, new_table, progress_bar
 from crescendo.config.schema import Config
 from crescendo.core.terms import Terms
 from crescendo.data import SourceInfo
@@ -18,7 +17,7 @@ from crescendo.privacy.planning.guarantee import Guarantee
 from crescendo.report.numbers import number, size, times
 from crescendo.runs.prepare import Prepared
 from crescendo.runs.result import Result, Row
-from crescendo.runs.run_events import Event, ModelsMeasured, RoundCompleted, Sink
+from crescendo.runs.run_events import Event, ModelsMeasured, RoundCompleted, Sink, WithoutNoise
 
 FIRST_ROUNDS = 12
 MOST_CLIENTS = 8
@@ -33,6 +32,9 @@ def progress(config: Config) -> Iterator[Sink]:
 
         def show(event: Event) -> None:
             nonlocal accuracy
+            doing = "Training"
+            if isinstance(event, WithoutNoise):
+                doing, event = "Again without noise", event.event
             match event:
                 case ModelsMeasured(rows):
                     accuracy = rows[-1]["accuracy"]
@@ -40,41 +42,9 @@ def progress(config: Config) -> Iterator[Sink]:
                     news = f"round {moment.k:,} of {rounds:,}, {moment.gradients:,} gradients"
                     if accuracy is not None:
                         news += f", accuracy {accuracy:.3f}"
-                    bar.update(task, description="Training", completed=moment.k, total=rounds, news=news)
+                    bar.update(task, description=doing, completed=moment.k, total=rounds, news=news)
 
         yield show
-
-
-def result(found: Result) -> None:
-    """The headline, what was saved, and where the rest lies."""
-    console, prepared = printer(), found.prepared
-    rows = [
-        ("accuracy", number(found.accuracy), "on the test part"),
-        ("loss", number(found.loss), "on the training data, L2 included"),
-        ("gradients", f"{found.gradients:,}", "over all clients"),
-        ("rounds", f"{found.rounds:,}", f"from {prepared.sizes(0):,} to {_largest(prepared):,} gradients"),
-        ("sent", size(found.bytes_up), "by the clients"),
-        ("received", size(found.bytes_down), f"by the clients, in {found.broadcasts:,} broadcasts"),
-        ("rounds ahead", f"{found.max_rounds_ahead}", "at most, of the newest global model"),
-        ("waits", f"{found.waits:,}", "times a client had to wait"),
-        ("virtual time", f"{found.virtual_seconds:,.0f} s", f"simulated in {found.wall_seconds:.2f} s"),
-    ]
-    if found.max_delay_used is not None:
-        rows.insert(7, ("delay", f"{found.max_delay_used:.0%}", "of what tau allows, at most"))
-    if prepared.privacy is not None:
-        rows[2:2] = _privacy(found)
-        if prepared.dataset.left_out:
-            why = f"used in training or testing; {prepared.dataset.left_out:,} are left out, being no record of these classes"
-            rows.append(("records", f"{_records(prepared):,}", why))
-        rows[1:1] = (
-            [("auc", number(found.metrics[-1]["auc"]), "on the test part")] if "auc" in found.metrics[-1] else []
-        )
-    console.print(facts(f"{prepared.dataset.name}, {prepared.terms.clients} clients", rows))
-    _savings(console, found)
-    if prepared.privacy is not None:
-        console.print(prepared.privacy.disclaimer, highlight=False, soft_wrap=True)
-    if found.run is not None:
-        console.print(f"Report: {found.run}/report.html", soft_wrap=True, highlight=False)
 
 
 def _records(prepared: Prepared) -> int:
@@ -110,60 +80,6 @@ def _privacy(found: Result) -> list[tuple[str, str, str]]:
 
 def _largest(prepared: Prepared) -> int:
     return max(prepared.sizes(i) for i in range(max(0, prepared.sizes.rounds - 2), prepared.sizes.rounds))
-
-
-def _savings(console: Console, found: Result) -> None:
-    constant = found.constant
-    table = new_table("Saved by rounds that grow", "same gradients")
-    for name in ("this run", f"constant rounds of {constant.size:,}", ""):
-        table.add_column(name, justify="right")
-    table.add_row("rounds", f"{found.rounds:,}", f"{constant.rounds:,}", times(constant.rounds, found.rounds))
-    ours, theirs = found.bytes_up + found.bytes_down, constant.bytes_up + constant.bytes_down
-    table.add_row("bytes", size(ours), size(theirs), times(theirs, ours))
-    console.print(table)
-
-
-def schedule(agreement: Agreement, privacy: Guarantee | None) -> None:
-    """The certificate, with both sides of every condition, what privacy costs, and the first rounds."""
-    console, found, terms = printer(), agreement.schedule, agreement.terms
-    console.print(
-        f"{found.rounds:,} rounds, {found.gradients:,} gradients, {terms.clients} clients, "
-        f"waiting by {'rounds' if found.rule == 'd' else 'tau'}",
-        highlight=False,
-    )
-    if found.conditions:
-        table = new_table("Certificate")
-        for name in ("condition", "round", "left", "", "right", ""):
-            table.add_column(name, justify="right" if name in ("round", "left", "right") else "left")
-        for one in found.conditions:
-            place = "" if one.round is None else f"{one.round:,}"
-            verdict = "holds" if one.holds else "does not hold"
-            table.add_row(one.name, place, f"{one.left:,.6g}", one.relation, f"{one.right:,.6g}", verdict)
-        console.print(table)
-    for note in found.notes:
-        console.print(note, highlight=False, soft_wrap=True)
-    if privacy is not None:
-        _costs(console, privacy, agreement.names)
-    table = new_table("First rounds", "round", "gradients", "before it", "step size", left=0)
-    table.add_column("per client", justify="right")
-    for row in _first_rounds(terms):
-        shares = ", ".join(f"{share:,}" for share in row["shares"][:8]) + (", .." if len(row["shares"]) > 8 else "")
-        table.add_row(f"{row['round']}", f"{row['gradients']:,}", f"{row['before']:,}", f"{row['step']:.6g}", shares)
-    console.print(table)
-
-
-def _costs(console: Console, privacy: Guarantee, names: tuple[str, ...]) -> None:
-    """The noise of a round, and the epsilon of the whole run for the clients that spend most."""
-    made, stated = privacy.certificate, "" if privacy.stated is None else f", of {privacy.stated:g} stated"
-    say(console, f"the noise of a round has sigma {made.sigma:.4g} ({made.mechanism})")
-    say(console, f"the whole run costs epsilon {privacy.epsilon:.4f} at delta {privacy.delta:g}{stated}")
-    table = new_table("Who spends most", "records", "epsilon", left=0, names=["client"])
-    most = sorted(range(len(names)), key=lambda c: -privacy.spent[c].epsilon)
-    for c in most[:MOST_CLIENTS]:
-        table.add_row(Text(names[c]), f"{made.records[c]:,}", f"{privacy.spent[c].epsilon:.4f}")
-    console.print(table)
-    if len(most) > MOST_CLIENTS:
-        say(console, f"and {len(most) - MOST_CLIENTS:,} clients that spend no more")
 
 
 def _first_rounds(terms: Terms, most: int = FIRST_ROUNDS) -> list[Row]:
@@ -209,11 +125,98 @@ def schedule_as_json(agreement: Agreement, privacy: Guarantee | None) -> Row:
     }
 
 
-def sources(found: list[SourceInfo]) -> None:
-    table = new_table(None, "name", "records", "features")
-    table.add_column("here")
-    table.add_column("what it is", overflow="fold")
-    for one in found:
-        rows, features = (f"{count:,}" if count is not None else "" for count in (one.rows, one.features))
-        table.add_row(one.name, rows, features, "yes" if one.here else "no", Text(one.about))
-    printer().print(table)
+class RunPrinter(Printer):
+    """Prints what a run gave, what it would start from, and what there is to learn from."""
+
+    def result(self, found: Result) -> None:
+        """The headline, what was saved, and where the rest lies."""
+        prepared = found.prepared
+        rows = [
+            ("accuracy", number(found.accuracy), "on the test part"),
+            ("loss", number(found.loss), "on the training data, L2 included"),
+            ("gradients", f"{found.gradients:,}", "over all clients"),
+            ("rounds", f"{found.rounds:,}", f"from {prepared.sizes(0):,} to {_largest(prepared):,} gradients"),
+            ("sent", size(found.bytes_up), "by the clients"),
+            ("received", size(found.bytes_down), f"by the clients, in {found.broadcasts:,} broadcasts"),
+            ("rounds ahead", f"{found.max_rounds_ahead}", "at most, of the newest global model"),
+            ("waits", f"{found.waits:,}", "times a client had to wait"),
+            ("virtual time", f"{found.virtual_seconds:,.0f} s", f"simulated in {found.wall_seconds:.2f} s"),
+        ]
+        if found.max_delay_used is not None:
+            rows.insert(7, ("delay", f"{found.max_delay_used:.0%}", "of what tau allows, at most"))
+        if prepared.privacy is not None:
+            rows[2:2] = _privacy(found)
+            if prepared.dataset.left_out:
+                why = f"used in training or testing; {prepared.dataset.left_out:,} are left out, being no record of these classes"
+                rows.append(("records", f"{_records(prepared):,}", why))
+            rows[1:1] = (
+                [("auc", number(found.metrics[-1]["auc"]), "on the test part")] if "auc" in found.metrics[-1] else []
+            )
+        self.facts(f"{prepared.dataset.name}, {prepared.terms.clients} clients", rows)
+        self._savings(found)
+        if prepared.privacy is not None:
+            self.print(prepared.privacy.disclaimer, highlight=False, soft_wrap=True)
+        if found.run is not None:
+            self.print(Text(f"Report: {found.run}/report.html"), soft_wrap=True)
+
+    def _savings(self, found: Result) -> None:
+        constant = found.constant
+        table = new_table("Saved by rounds that grow", "same gradients")
+        for name in ("this run", f"constant rounds of {constant.size:,}", ""):
+            table.add_column(name, justify="right")
+        table.add_row("rounds", f"{found.rounds:,}", f"{constant.rounds:,}", times(constant.rounds, found.rounds))
+        ours, theirs = found.bytes_up + found.bytes_down, constant.bytes_up + constant.bytes_down
+        table.add_row("bytes", size(ours), size(theirs), times(theirs, ours))
+        self.print(table)
+
+    def schedule(self, agreement: Agreement, privacy: Guarantee | None) -> None:
+        """The certificate, with both sides of every condition, what privacy costs, and the first rounds."""
+        found, terms = agreement.schedule, agreement.terms
+        self.print(
+            f"{found.rounds:,} rounds, {found.gradients:,} gradients, {terms.clients} clients, "
+            f"waiting by {'rounds' if found.rule == 'd' else 'tau'}",
+            highlight=False,
+        )
+        if found.conditions:
+            table = new_table("Certificate")
+            for name in ("condition", "round", "left", "", "right", ""):
+                table.add_column(name, justify="right" if name in ("round", "left", "right") else "left")
+            for one in found.conditions:
+                place = "" if one.round is None else f"{one.round:,}"
+                verdict = "holds" if one.holds else "does not hold"
+                table.add_row(one.name, place, f"{one.left:,.6g}", one.relation, f"{one.right:,.6g}", verdict)
+            self.print(table)
+        for note in found.notes:
+            self.print(note, highlight=False, soft_wrap=True)
+        if privacy is not None:
+            self._costs(privacy, agreement.names)
+        table = new_table("First rounds", "round", "gradients", "before it", "step size", left=0)
+        table.add_column("per client", justify="right")
+        for row in _first_rounds(terms):
+            shares = ", ".join(f"{share:,}" for share in row["shares"][:8]) + (", .." if len(row["shares"]) > 8 else "")
+            table.add_row(
+                f"{row['round']}", f"{row['gradients']:,}", f"{row['before']:,}", f"{row['step']:.6g}", shares
+            )
+        self.print(table)
+
+    def _costs(self, privacy: Guarantee, names: tuple[str, ...]) -> None:
+        """The noise of a round, and the epsilon of the whole run for the clients that spend most."""
+        made, stated = privacy.certificate, "" if privacy.stated is None else f", of {privacy.stated:g} stated"
+        self.say(f"the noise of a round has sigma {made.sigma:.4g} ({made.mechanism})")
+        self.say(f"the whole run costs epsilon {privacy.epsilon:.4f} at delta {privacy.delta:g}{stated}")
+        table = new_table("Who spends most", "records", "epsilon", left=0, names=["client"])
+        most = sorted(range(len(names)), key=lambda c: -privacy.spent[c].epsilon)
+        for c in most[:MOST_CLIENTS]:
+            table.add_row(Text(names[c]), f"{made.records[c]:,}", f"{privacy.spent[c].epsilon:.4f}")
+        self.print(table)
+        if len(most) > MOST_CLIENTS:
+            self.say(f"and {len(most) - MOST_CLIENTS:,} clients that spend no more")
+
+    def sources(self, found: list[SourceInfo]) -> None:
+        table = new_table(None, "name", "records", "features")
+        table.add_column("here")
+        table.add_column("what it is", overflow="fold")
+        for one in found:
+            rows, features = (f"{count:,}" if count is not None else "" for count in (one.rows, one.features))
+            table.add_row(one.name, rows, features, "yes" if one.here else "no", Text(one.about))
+        self.print(table)

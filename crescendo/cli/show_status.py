@@ -15,7 +15,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from crescendo.cli.terminal import new_table, printer, span
+from crescendo.cli.terminal import Printer, new_table
 from crescendo.errors import UsageError
 from crescendo.federation.peer_text import all_cleaned
 from crescendo.network.transport.channels import Endpoint
@@ -48,12 +48,12 @@ def _trouble(address: str, error: grpc.aio.AioRpcError) -> UsageError:
 
 
 def show_status(found: dict[str, Any]) -> None:
-    printer().print(picture(found))
+    Printer().print(_picture(found))
 
 
 def watch_status(endpoint: Endpoint) -> None:
     """Until interrupted. A server that is not there, at the start or later, is waited for; other mistakes end it at the start."""
-    console, found = printer(), None
+    console, found = Printer(), None
     with suppress(KeyboardInterrupt), Live(console=console, auto_refresh=False) as live:  # how one ends it
         while True:
             found, shown = _look(endpoint, found)
@@ -65,11 +65,11 @@ def _look(endpoint: Endpoint, before: dict[str, Any] | None) -> tuple[dict[str, 
     """The newest that is known, and how to show it."""
     try:
         found = ask_status(endpoint)
-        return found, picture(found)
+        return found, _picture(found)
     except UsageError as error:
         if before is not None:
             words = f"Not up to date: {_ended(error)} A server ends with its run. Asking again."
-            return before, Group(picture(before), Text(words))
+            return before, Group(_picture(before), Text(words))
         if not isinstance(error, _NotThere):
             raise
         sentence = _ended(error)
@@ -87,7 +87,7 @@ def _update(live: Live, console: Console, shown: RenderableType) -> None:
         console.print(shown)
 
 
-def picture(found: dict[str, Any]) -> RenderableType:
+def _picture(found: dict[str, Any]) -> RenderableType:
     """The table, and a line on what its last column means."""
     if found["mechanism"] == "none":
         note = "This federation has no privacy mechanism, so no epsilon holds."
@@ -117,7 +117,7 @@ def _table(found: dict[str, Any]) -> Table:
             f"{client['round']:,}",
             f"{client['lag']:,}",
             "for it" if client["waited_for"] else "",
-            "" if client["silent_seconds"] is None else span(client["silent_seconds"]),
+            "" if client["silent_seconds"] is None else _span(client["silent_seconds"]),
             size(client["bytes_up"]),
             size(client["bytes_down"]),
             _epsilon(client),
@@ -145,3 +145,14 @@ def _epsilon(client: dict[str, Any]) -> str:
     if how == "tight" and (epsilon == 0 or epsilon >= 0.001):
         return f"{epsilon:.3f}" if epsilon else "0"
     return f"<= {max(0.001, epsilon):.3f}"
+
+
+def _span(seconds: float) -> str:
+    """
+    >>> _span(4.2), _span(150), _span(10_000), _span(1_000_000)
+    ('4 s', '2 min', '3 h', '12 d')
+    """
+    for most, length, unit in ((120, 1, "s"), (7200, 60, "min"), (172_800, 3600, "h")):
+        if seconds < most:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds / 86400:.0f} d"

@@ -1,4 +1,4 @@
-"""How the command line prints for people: tables and sentences on stdout, a progress bar on stderr, numbers with units."""
+"""How the command line prints for people: tables and sentences on stdout, a progress bar on stderr."""
 
 from __future__ import annotations
 
@@ -12,13 +12,6 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
-
-
-def printer() -> Console:
-    """To stdout. What its encoding cannot write (a name, a cut-off word's dots) becomes a question mark, not an error."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")
-    return Console()
 
 
 @contextlib.contextmanager
@@ -43,26 +36,22 @@ def new_table(title: str | None, *columns: str, left: int = 1, names: Sequence[s
     return made
 
 
-def facts(title: str, rows: Iterable[Sequence[str]], *numbers: str) -> Table:
-    """A line for each fact: what it is, its numbers, and words about them, which may wrap."""
-    made = new_table(title, "what", *(numbers or ("value",)))
-    made.add_column("")
-    for row in rows:
-        made.add_row(*row)
-    return made
+class Printer(Console):
+    """Prints to stdout. What its encoding cannot write (a name, a cut-off word's dots) becomes a question mark, not an error."""
 
+    def __init__(self) -> None:
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="replace")
+        super().__init__()
 
-def say(console: Console, sentence: str) -> None:
-    """A line of prose: a capital first, a full stop last, and others' words in it taken as they are."""
-    console.print(Text(sentence[:1].upper() + sentence[1:].rstrip(".") + "."), soft_wrap=True)
+    def facts(self, title: str, rows: Iterable[Sequence[str]], *numbers: str) -> None:
+        """A line for each fact: what it is, its numbers, and words about them, which may wrap."""
+        table = new_table(title, "what", *(numbers or ("value",)))
+        table.add_column("")
+        for row in rows:
+            table.add_row(*map(Text, row))  # names in it are not markup
+        self.print(table)
 
-
-def span(seconds: float) -> str:
-    """
-    >>> span(4.2), span(150), span(10_000), span(1_000_000)
-    ('4 s', '2 min', '3 h', '12 d')
-    """
-    for most, length, unit in ((120, 1, "s"), (7200, 60, "min"), (172_800, 3600, "h")):
-        if seconds < most:
-            return f"{seconds / length:.0f} {unit}"
-    return f"{seconds / 86400:.0f} d"
+    def say(self, sentence: str) -> None:
+        """A line of prose: a capital first, a full stop last, and others' words in it taken as they are."""
+        self.print(Text(sentence[:1].upper() + sentence[1:].rstrip(".") + "."), soft_wrap=True)

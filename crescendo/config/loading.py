@@ -10,11 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from crescendo.config.schema import Config
 from crescendo.errors import ConfigError
-from crescendo.tables import explain, read_toml, show
+from crescendo.tables import read_toml, show
 
 Raw = dict[str, Any]
 ELSEWHERE = "with the clients"  # the data source of a run file that is only served
@@ -31,11 +29,11 @@ def read(source: Config | Path | str | Mapping[str, Any], overrides: Sequence[st
     if isinstance(source, Config):
         if not overrides:
             return source
-        source = plain(source)
-    return check(read_raw(source, overrides))
+        source = source.plain()
+    return _check(_read_raw(source, overrides))
 
 
-def read_raw(source: Path | str | Mapping[str, Any], overrides: Sequence[str] = ()) -> Raw:
+def _read_raw(source: Path | str | Mapping[str, Any], overrides: Sequence[str] = ()) -> Raw:
     """The same, not yet checked."""
     folder = None
     if not isinstance(source, Mapping):
@@ -43,7 +41,7 @@ def read_raw(source: Path | str | Mapping[str, Any], overrides: Sequence[str] = 
         source = read_toml(Path(source), "run file", "check the path")
     raw: Raw = _copy(source)
     for override in overrides:
-        apply(raw, override)
+        _apply(raw, override)
     if folder is not None:
         _anchor(raw, folder)
     return raw
@@ -51,42 +49,27 @@ def read_raw(source: Path | str | Mapping[str, Any], overrides: Sequence[str] = 
 
 def read_served(path: Path, overrides: Sequence[str] = ()) -> Config:
     """A run file that is served: [data], or its source, may be left out, since the records are with the clients."""
-    raw = read_raw(path, overrides)
+    raw = _read_raw(path, overrides)
     if isinstance(raw.setdefault("data", {}), dict):
         raw["data"].setdefault("source", ELSEWHERE)
     if isinstance(raw.get("clients"), dict) and isinstance(raw.get("serve"), dict):
         names = raw["serve"].get("names")
         if isinstance(names, list):
             raw["clients"].setdefault("count", len(names))
-    return check(raw)
+    return _check(raw)
 
 
 def read_either(path: Path, overrides: Sequence[str] = ()) -> Config:
     """A run file to be simulated, or one that can only be served: it has [serve], and no records of its own."""
-    raw = read_raw(path, overrides)
+    raw = _read_raw(path, overrides)
     data = raw.get("data", {})
     if "serve" in raw and isinstance(data, dict) and data.get("source", ELSEWHERE) == ELSEWHERE:
         return read_served(path, overrides)
-    return check(raw)
+    return _check(raw)
 
 
-def check(raw: Mapping[str, Any]) -> Config:
-    try:
-        return Config.model_validate(dict(raw))
-    except ValidationError as error:
-        raise ConfigError(explain(error, raw, Config, "a run file has the sections")) from None
-
-
-def plain(config: Config) -> Raw:
-    """The config as TOML-ready values, complete but for what has no value."""
-    return config.model_dump(mode="json", exclude_none=True)
-
-
-def write(config: Config) -> str:
-    """The text of a complete, re-runnable run file."""
-    import tomli_w
-
-    return tomli_w.dumps(plain(config))
+def _check(raw: Raw) -> Config:
+    return Config.checked(raw, "a run file has the sections")
 
 
 def _copy(value: Any) -> Any:
@@ -111,12 +94,12 @@ def _anchor(raw: Raw, folder: Path) -> None:
 # Overrides
 
 
-def apply(raw: Raw, override: str) -> None:
+def _apply(raw: Raw, override: str) -> None:
     """Put ``a.b=c`` into ``raw``: c is TOML or a bare word; nothing after the ``=`` takes the key out.
 
     >>> raw = {"schedule": {"gradients": 100}}
     >>> for text in ("schedule.gradients=", "schedule.rounds=3", "data.source=a9a"):
-    ...     apply(raw, text)
+    ...     _apply(raw, text)
     >>> raw
     {'schedule': {'rounds': 3}, 'data': {'source': 'a9a'}}
     """

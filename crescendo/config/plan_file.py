@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from crescendo.errors import ConfigError
-from crescendo.privacy.mechanisms.sigmas import Sigmas
 from crescendo.privacy.planning.plans import Plan
 
 STEP = 0.2
@@ -15,7 +14,8 @@ STEP = 0.2
 def plan_text(plan: Plan, stated: float) -> str:
     """The part of a run file that follows ``plan`` and states ``stated`` as its epsilon.
 
-    Every size is per client and every number is written in full, so that the run's events are the plan's, bit for bit.
+    Every size is per client and every number is written in full, so that the run's events are the plan's, bit for bit: Python
+    writes numbers and pairs as TOML does.
     """
     sizes = ", ".join(str(size) if rounds == 1 else f"[{size}, {rounds}]" for size, rounds in plan.staircase)
     first, last = plan.sizes.first, plan.sizes.last
@@ -34,7 +34,7 @@ def plan_text(plan: Plan, stated: float) -> str:
 mechanism = "minibatch"
 epsilon = {stated!r}
 delta = {plan.delta!r}
-sigma = {_sigma(plan.sigma)}
+sigma = {plan.sigma.to_json()!r}
 clip = 1.0
 records = {plan.records}
 
@@ -45,28 +45,33 @@ steps = {{kind = "constant", eta = {float(f"{STEP / plan.staircase[-1][0]:.1e}")
 """
 
 
-def _sigma(sigma: Sigmas) -> str:
-    """A number, or pairs of rounds and sigma; Python writes both as TOML does."""
-    return repr(sigma.to_json())
+class PlanFile:
+    """A file for a plan. It must not be there yet, nor may its folder be missing: that is seen before time is spent on a plan."""
 
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._check()
 
-def check_writable(path: Path) -> None:
-    """Refuse to write over anything or nowhere, before time is spent on a plan."""
-    if path.exists():
-        raise ConfigError(f"{path} exists already; name another file with --write, or remove it")
-    if not path.parent.is_dir():
-        raise ConfigError(f"there is no folder {path.parent} to write {path.name} to; make it, or name another file")
+    def _check(self) -> None:
+        path = self._path
+        if path.exists():
+            raise ConfigError(f"{path} exists already; name another file with --write, or remove it")
+        if not path.parent.is_dir():
+            raise ConfigError(
+                f"there is no folder {path.parent} to write {path.name} to; make it, or name another file"
+            )
 
-
-def write_plan(path: Path, plan: Plan, stated: float) -> None:
-    """Write it to a file that must not be there yet."""
-    text = plan_text(plan, stated)
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        check_writable(path)
-        raise
-    except OSError as error:
-        reason = (error.strerror or "unknown reason").lower()
-        raise ConfigError(f"the plan cannot be written to {path}: {reason}; name another file with --write") from None
+    def write(self, plan: Plan, stated: float) -> None:
+        """Write ``plan`` there; a file that came meanwhile stays as it is."""
+        text = plan_text(plan, stated)
+        try:
+            with self._path.open("x", encoding="utf-8") as file:
+                file.write(text)
+        except FileExistsError:
+            self._check()
+            raise
+        except OSError as error:
+            reason = (error.strerror or "unknown reason").lower()
+            raise ConfigError(
+                f"the plan cannot be written to {self._path}: {reason}; name another file with --write"
+            ) from None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pydantic.fields import FieldInfo
 
 from crescendo.config.schema import Config
-from crescendo.tables import keys, show
+from crescendo.tables import right_of, show
 
 HEAD = """# The run file
 
@@ -50,7 +50,7 @@ def reference() -> str:
     """The whole page."""
     parts = [HEAD]
     for section in Config.model_fields:
-        rows = [_row(path, field) for path, field in keys(Config).items() if path.split(".")[0] == section]
+        rows = [_row(path, field) for path, field in Config.every_key().items() if path.split(".")[0] == section]
         parts.append(
             "\n".join(
                 [f"## [{section}]", "", "| key | must be | left out | what it does |", "|---|---|---|---|", *rows, ""]
@@ -60,7 +60,7 @@ def reference() -> str:
 
 
 def _row(path: str, field: FieldInfo) -> str:
-    return f"| `{path}` | {field.title} | {_default(field)} | {field.description} |"
+    return f"| `{path}` | {right_of(field)} | {_default(field)} | {field.description} |"
 
 
 def _default(field: FieldInfo) -> str:

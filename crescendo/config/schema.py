@@ -8,15 +8,19 @@ A section is a frozen pydantic model; ``title`` says in words what a value must 
 from __future__ import annotations
 
 import math
+import re
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from crescendo.errors import ConfigError
 from crescendo.federation.kind_tables import tables
 from crescendo.federation.schedule_terms import Schedule
 from crescendo.federation.terms_tables import Counts, Privacy, Run
+from crescendo.objectives.objective_kinds import OBJECTIVES
+from crescendo.privacy.mechanisms.mechanism_kinds import NONE
 from crescendo.simulator.timing import TIMES
-from crescendo.tables import COUNT, FLAG, POSITIVE, Section, as_tuple, key, number_as, one_of
+from crescendo.tables import COUNT, FLAG, POSITIVE, KnownWord, Section, as_tuple, key, number_as, one_of
 
 Numbers = Annotated[tuple[Annotated[float, Field(gt=0)], ...], BeforeValidator(as_tuple)]
 
@@ -77,12 +81,13 @@ class _Clients(Section):
     )
 
 
+def _is_objective(kind: str) -> bool:
+    return kind in OBJECTIVES or re.search(r"^.+\.py:[A-Za-z_]\w*$", kind) is not None
+
+
 class _Goal(Section):
-    kind: str = key(
-        "logistic",
-        '"logistic" or "file.py:Name"',
-        "what is learned; a file is looked for beside the run file",
-        pattern=r"^(logistic|.+\.py:[A-Za-z_]\w*)$",
+    kind: Annotated[str, KnownWord(_is_objective, lambda: one_of(*OBJECTIVES, "file.py:Name"))] = key(
+        "logistic", "", "what is learned; a file is looked for beside the run file"
     )
     l2: Annotated[float, Field(ge=0)] | Literal["1/N"] = key(
         0.0,
@@ -201,6 +206,30 @@ class Config(Section):
     evaluate: _Evaluate = _Evaluate()
     serve: _Serve = _Serve()
 
+    def plain(self) -> dict[str, Any]:
+        """TOML-ready values, complete but for what has no value."""
+        return self.model_dump(mode="json", exclude_none=True)
+
+    def to_toml(self) -> str:
+        """The text of a complete, re-runnable run file."""
+        import tomli_w
+
+        return tomli_w.dumps(self.plain())
+
+    def declared(self, clients: int) -> tuple[int, ...] | None:
+        """The records of each client as typed in, None where they were not: in a private run N_c, which always is."""
+        name, asked = "serve.records", self.serve.records
+        if self.privacy.mechanism != NONE:
+            name, asked = "privacy.records", self.privacy.records
+        if asked is None:
+            return None
+        counts = (asked,) * clients if isinstance(asked, int) else asked
+        if len(counts) != clients:
+            raise ConfigError(
+                f"{name} has {len(counts)} numbers for {clients} clients; give one per client, or one for all"
+            )
+        return counts
+
     @model_validator(mode="after")
     def _sections_agree(self) -> Self:
         count, speed = self.clients.count, self.timing.speed
@@ -229,8 +258,12 @@ class Config(Section):
             low, high = getattr(table, "low", 0.0), getattr(table, "high", math.inf)
             if low > high:
                 raise ValueError(f"timing.{name}.low = {low} lies above timing.{name}.high = {high}; swap them")
-        if self.evaluate.without_noise and self.privacy.mechanism == "none":
+        if self.evaluate.without_noise and self.privacy.mechanism == NONE:
             raise ValueError("evaluate.without_noise is for a private run; leave it out")
-        if self.objective.options and self.objective.kind == "logistic":
+        if self.objective.options and self.objective.kind in OBJECTIVES:
             raise ValueError('objective.options is for kind = "file.py:Name" only; leave it out')
+        given = self.objective.l2, self.objective.intercept, self.objective.dtype
+        if self.objective.kind not in OBJECTIVES and given != (0.0, True, "float64"):
+            ours = " and ".join(OBJECTIVES)
+            raise ValueError(f"objective.l2, intercept and dtype are for {ours}; give your model objective.options")
         return self

@@ -23,7 +23,9 @@ from crescendo.errors import ConfigError
 from crescendo.federation.agreement import build_terms, canonical
 from crescendo.federation.objective_terms import KIND, MOST_OWN_FEATURES, first_model, model_on_trial
 from crescendo.objectives import Objective, read_model
+from crescendo.objectives.objective_kinds import OBJECTIVES
 from crescendo.privacy.accounting.accountant import Progress
+from crescendo.privacy.mechanisms.mechanism_kinds import NONE
 from crescendo.privacy.planning.guarantee import Guarantee, guarantee
 
 Raw = dict[str, Any]
@@ -51,7 +53,7 @@ def terms_and_cost(config: Config) -> tuple[str, Guarantee | None]:
     strange = [name for name in asked.late if name not in names]
     if strange:
         raise ConfigError(f'serve.late has "{strange[0]}", which is not among the clients; name one of serve.names')
-    counts = _counts(config, clients)
+    counts = config.declared(clients)
     text = canonical(
         {
             "federation": asked.federation,
@@ -66,23 +68,17 @@ def terms_and_cost(config: Config) -> tuple[str, Guarantee | None]:
             "privacy": None,
         }
     )
-    if config.privacy.mechanism == "none":
+    if config.privacy.mechanism == NONE:
         build_terms(text)
         return text, None
     return _with_privacy(text, config, clients)
 
 
-def declared(config: Config, clients: int) -> tuple[int, ...]:
-    """N_c of every client of a private run, as typed in."""
-    counts = _each("privacy.records", config.privacy.records, clients)
-    assert counts is not None
-    return counts
-
-
 def guarantee_of(config: Config, terms: Terms, objective: Objective, progress: Progress | None = None) -> Guarantee:
     """What the [privacy] of a run file guarantees under these terms, or ConfigError."""
     asked = config.privacy
-    assert asked.delta is not None and asked.clip is not None
+    records = config.declared(terms.clients)
+    assert asked.delta is not None and asked.clip is not None and records is not None
     return guarantee(
         terms,
         objective,
@@ -91,29 +87,10 @@ def guarantee_of(config: Config, terms: Terms, objective: Objective, progress: P
         epsilon=asked.epsilon,
         sigma=asked.sigma,
         clip=asked.clip,
-        records=declared(config, terms.clients),
+        records=records,
         norm_bound=asked.norm_bound,
         progress=progress,
     )
-
-
-def _counts(config: Config, clients: int) -> tuple[int, ...] | None:
-    """The declared records of every client, None where they were not declared."""
-    if config.privacy.mechanism != "none":
-        return declared(config, clients)
-    return _each("serve.records", config.serve.records, clients)
-
-
-def _each(name: str, asked: int | tuple[int, ...] | None, clients: int) -> tuple[int, ...] | None:
-    """One number per client, from one for all or a list."""
-    if asked is None:
-        return None
-    counts = (asked,) * clients if isinstance(asked, int) else asked
-    if len(counts) != clients:
-        raise ConfigError(
-            f"{name} has {len(counts)} numbers for {clients} clients; give one per client, or one for all"
-        )
-    return counts
 
 
 def _weights(config: Config, clients: int, counts: tuple[int, ...] | None) -> list[float]:
@@ -134,7 +111,7 @@ def _with_privacy(text: str, config: Config, clients: int) -> tuple[str, Guarant
         "sigma": asked.sigma if asked.sigma is not None else 1.0,
         "clip": asked.clip,
         "norm_bound": asked.norm_bound,
-        "records": declared(config, clients),
+        "records": config.declared(clients),
         "epsilon": asked.epsilon,
     }
     made = build_terms(canonical(raw))
@@ -149,13 +126,16 @@ def _with_privacy(text: str, config: Config, clients: int) -> tuple[str, Guarant
 def _objective_to_terms(config: Config, features: int, counts: Sequence[int] | None) -> Raw:
     """The objective of a run file, for terms. A server loads its own copy of an own model here, and tries it."""
     asked = config.objective
-    if asked.kind != "logistic":
+    kind = OBJECTIVES.get(asked.kind)
+    if kind is None:
         return _own_model(config, features)
     classes = _classes(config)
-    if classes is not None and len(classes) != 2:
-        raise ConfigError(f"data.classes has {len(classes)} labels, and logistic regression tells two apart; name two")
+    if classes is not None and not kind.fits(len(classes)):
+        raise ConfigError(
+            f"data.classes has {len(classes)} labels, and {kind.about} tells {kind.many} apart; name {kind.many}"
+        )
     return {
-        "kind": "logistic",
+        "kind": kind.name,
         "features": features,
         "l2": _l2(config, counts),
         "intercept": asked.intercept,
@@ -164,21 +144,14 @@ def _objective_to_terms(config: Config, features: int, counts: Sequence[int] | N
     }
 
 
-def check_own_keys(config: Config) -> None:
-    asked = config.objective
-    if (asked.l2, asked.intercept, asked.dtype) != (0.0, True, "float64"):
-        raise ConfigError("objective.l2, intercept and dtype are for logistic; give your model objective.options")
-
-
 def _classes(config: Config) -> tuple[Label, ...] | None:
     """The classes that terms state. Private terms always do: a client's records must not say what its labels mean."""
     if config.data.classes is not None:
         return stated(config.data.classes)
-    return None if config.privacy.mechanism == "none" else stated_classes(config.data.source, None)
+    return None if config.privacy.mechanism == NONE else stated_classes(config.data.source, None)
 
 
 def _own_model(config: Config, features: int) -> Raw:
-    check_own_keys(config)
     asked, classes = config.objective, _classes(config)
     if classes is None:
         raise ConfigError(

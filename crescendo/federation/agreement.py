@@ -24,8 +24,9 @@ from crescendo.federation.schedule_terms import RunSchedule
 from crescendo.federation.terms_limits import check_extent
 from crescendo.federation.terms_tables import Run, TermsTable
 from crescendo.objectives.base import Objective, squared_lengths
-from crescendo.privacy.accounting.events import PoissonGaussian
-from crescendo.privacy.mechanisms.certificate import Certificate, certify, usual_delta
+from crescendo.privacy.accounting.events import Event, PoissonGaussian
+from crescendo.privacy.mechanisms.certificate import Certificate
+from crescendo.privacy.mechanisms.mechanism_kinds import NONE, certify
 from crescendo.privacy.mechanisms.norm_limits import NormLimits
 from crescendo.privacy.mechanisms.sigmas import Sigmas
 from crescendo.schedules import ScheduleCertificate
@@ -80,13 +81,13 @@ class Agreement:
 
     @property
     def mechanism(self) -> str:
-        return "none" if self.certificate is None else self.certificate.mechanism
+        return NONE if self.certificate is None else self.certificate.mechanism
 
     def initial(self) -> np.ndarray[Any, np.dtype[np.float64]]:
         """The model that everybody starts from."""
         return first_model(self.objective, self.seed)
 
-    def plan(self, me: int) -> tuple[PoissonGaussian | None, ...]:
+    def plan(self, me: int) -> tuple[Event | None, ...]:
         """What each round costs client ``me``: the plan that its ledger signs. Without privacy each costs everything."""
         if self.certificate is not None:
             return self.certificate.plan(me)
@@ -211,5 +212,5 @@ def _build(text: str, asked: TermsTable) -> Agreement:
         records=private.records,
         norm_bound=private.norm_bound,
     )
-    usual_delta(certificate, private.delta)  # refuses a delta that leaves no room for rare events
+    certificate.usual_delta(private.delta)  # refuses a delta that leaves no room for rare events
     return replace(made, certificate=certificate, delta=private.delta)

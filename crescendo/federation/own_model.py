@@ -14,6 +14,7 @@ from crescendo.federation.agreement import Agreement
 from crescendo.federation.objective_terms import Described, first_model, made_up_records, model_on_trial
 from crescendo.logs import Log
 from crescendo.objectives import ModelFile, OwnModel, read_model
+from crescendo.objectives.objective_kinds import OBJECTIVES
 from crescendo.privacy.mechanisms.frozen import first
 
 VERSIONS = "install the same versions of what it imports"
@@ -21,7 +22,7 @@ VERSIONS = "install the same versions of what it imports"
 
 def servers_copy(kind: str) -> ModelFile | None:
     """The file of an objective of one's own; None where it is one of ours."""
-    return None if kind == "logistic" else read_model(kind)
+    return None if kind in OBJECTIVES else read_model(kind)
 
 
 def clients_copy(agreed: Agreement, copy: ModelFile | None, log: Log) -> Agreement:

@@ -7,17 +7,22 @@ so both sides may log it.
 import hashlib
 import math
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from crescendo.errors import ConfigError, Refused
 from crescendo.federation.agreement import Agreement
 from crescendo.privacy.accounting.budget import Budget
-from crescendo.tables import COUNT, POSITIVE, Section, as_tuple, explain, key, read_toml
+from crescendo.privacy.mechanisms.mechanism_kinds import MECHANISMS, NONE, is_mechanism
+from crescendo.tables import COUNT, POSITIVE, KnownWord, Section, as_tuple, key, one_of, read_toml
 
 Words = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(as_tuple)]
-Kinds = Annotated[tuple[Literal["none", "minibatch", "local"], ...], BeforeValidator(as_tuple)]
+Kinds = Annotated[
+    tuple[str, ...],
+    BeforeValidator(as_tuple),
+    KnownWord(is_mechanism, lambda: f"a list of {' and '.join(one_of(NONE, *MECHANISMS).rsplit(' or ', 1))}"),
+]
 
 
 class Policy(Section):
@@ -25,7 +30,7 @@ class Policy(Section):
 
     mechanisms: Kinds = key(
         ("minibatch", "local"),
-        'a list of "none", "minibatch" and "local"',
+        "",
         'what may be done with the records; "none" gives no privacy at all',
         min_length=1,
     )
@@ -60,7 +65,7 @@ class Policy(Section):
 
     @model_validator(mode="after")
     def _a_budget_for_privacy(self) -> Self:
-        private = [kind for kind in self.mechanisms if kind != "none"]
+        private = [kind for kind in self.mechanisms if kind != NONE]
         if private and (self.epsilon is None or self.delta is None):
             raise ValueError(
                 f'epsilon and delta are missing; they say what "{private[0]}" may ever spend on these records '
@@ -73,9 +78,9 @@ class Policy(Section):
         """The policy of a file, or ConfigError in one sentence."""
         raw = read_toml(path, "policy file", "it says what this client allows, and `crescendo join --help` shows one")
         try:
-            policy = cls.model_validate(raw)
-        except ValidationError as error:
-            raise ConfigError(f"the policy {path} is wrong: {explain(error, raw, cls, 'a policy has')}") from None
+            policy = cls.checked(raw, "a policy has")
+        except ConfigError as error:
+            raise ConfigError(f"the policy {path} is wrong: {error}") from None
         if policy.ledger is None:
             return policy
         beside = path.resolve().parent / Path(policy.ledger).expanduser()  # from wherever it is used, the same budget

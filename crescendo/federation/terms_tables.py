@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from crescendo.data.labels import stated
 from crescendo.data.records import Label
+from crescendo.errors import ConfigError
 from crescendo.federation.objective_terms import KIND, MOST_OWN_FEATURES, Described
 from crescendo.federation.schedule_terms import Schedule
 from crescendo.federation.terms_limits import check_values
-from crescendo.objectives import Logistic
-from crescendo.tables import FLAG, NOT_NEGATIVE, NUMBER, POSITIVE, Section, as_tuple, explain, key, one_of
+from crescendo.objectives.base import Objective
+from crescendo.objectives.objective_kinds import OBJECTIVES
+from crescendo.privacy.mechanisms.mechanism_kinds import MECHANISMS, NONE, is_mechanism
+from crescendo.tables import FLAG, NOT_NEGATIVE, NUMBER, POSITIVE, KnownWord, Section, as_tuple, key, one_of
 
 LONGEST_NAME = 128  # letters
 MOST_FEATURES = 50_000_000
@@ -36,9 +39,9 @@ Counts = Annotated[tuple[Annotated[int, Field(ge=1)], ...], BeforeValidator(as_t
 
 
 class Privacy(Section):
-    mechanism: Literal["none", "minibatch", "local"] = key(
-        "none",
-        one_of("none", "minibatch", "local"),
+    mechanism: Annotated[str, KnownWord(is_mechanism, lambda: one_of(NONE, *MECHANISMS))] = key(
+        NONE,
+        "",
         "how a client's releases are made private; with none nothing is claimed",
     )
     epsilon: float | None = key(
@@ -63,13 +66,13 @@ class Privacy(Section):
     @model_validator(mode="after")
     def _all_or_nothing(self) -> Self:
         given = [name for name in Privacy.model_fields if name != "mechanism" and getattr(self, name) is not None]
-        if self.mechanism == "none":
+        if self.mechanism == NONE:
             if given:
                 raise ValueError(
                     f'privacy.{given[0]} does nothing with privacy.mechanism = "none"; leave it out or choose one'
                 )
             return self
-        for name in ("delta", "clip", "records"):
+        for name in MECHANISMS[self.mechanism].needs:
             if name not in given:
                 raise ValueError(f'privacy.{name} is missing; privacy.mechanism = "{self.mechanism}" needs it')
         if self.epsilon is None and self.sigma is None:
@@ -113,8 +116,10 @@ def _check_classes(classes: list[Label] | None) -> None:
         raise ValueError("classes are a list of labels in rising order")
 
 
-class _LogisticTable(Section):
-    kind: Literal["logistic"]
+class _OursTable(Section):
+    """An objective of `OBJECTIVES`."""
+
+    kind: str
     features: int = key(..., f"a whole number from 1 to {MOST_FEATURES}", "", ge=1, le=MOST_FEATURES)
     l2: float = key(..., NOT_NEGATIVE, "", ge=0)
     intercept: bool = key(..., FLAG, "")
@@ -126,12 +131,13 @@ class _LogisticTable(Section):
         """What a policy may call the objective."""
         return (self.kind,)
 
-    def objective(self) -> Logistic:
+    def objective(self) -> Objective:
         """The objective of these terms; ValueError or ConfigError for classes that are none."""
         _check_classes(self.classes)
-        if self.classes is not None and len(self.classes) != 2:
-            raise ValueError(f"logistic regression tells two classes apart, not {len(self.classes)}")
-        return Logistic(self.features, l2=self.l2, intercept=self.intercept, dtype=np.dtype(self.dtype))
+        kind, many = OBJECTIVES[self.kind], None if self.classes is None else len(self.classes)
+        if many is not None and not kind.fits(many):
+            raise ValueError(f"{kind.about} tells {kind.many} classes apart, not {many}")
+        return kind.make(self.features, many, l2=self.l2, intercept=self.intercept, dtype=np.dtype(self.dtype))
 
 
 class _OwnTable(Section):
@@ -162,7 +168,7 @@ class TermsTable(Section):
     federation: Name = key(..., _NAME, "")
     run: Run
     clients: _ClientsTable
-    objective: _LogisticTable | _OwnTable
+    objective: _OursTable | _OwnTable
     schedule: Schedule
     privacy: Privacy | None
 
@@ -171,30 +177,27 @@ class TermsTable(Section):
         """The terms that plain data say; ValueError, in a sentence, for what is none."""
         check_values(raw)
         goal = raw.get("objective") if isinstance(raw, dict) else None
-        whole = _Logistic if isinstance(goal, dict) and goal.get("kind") == "logistic" else _Own
+        kind = goal.get("kind") if isinstance(goal, dict) else None
+        whole = _Ours if isinstance(kind, str) and kind in OBJECTIVES else _Own
         try:
-            return whole.model_validate(raw)
-        except ValidationError as error:
-            raise ValueError(explain(error, raw, whole, "terms have")) from None
+            return whole.checked(raw, "terms have")
+        except ConfigError as error:
+            raise ValueError(str(error)) from None
 
     @model_validator(mode="after")
     def _private_to_the_end(self) -> Self:
         private, clients = self.privacy, len(self.clients.names)
         if private is None:
             return self
-        if (
-            private.mechanism == "none"
-            or private.sigma is None
-            or set(Privacy.model_fields) != private.model_fields_set
-        ):
+        if private.mechanism == NONE or private.sigma is None or set(Privacy.model_fields) != private.model_fields_set:
             raise ValueError(f"private terms have {', '.join(Privacy.model_fields)}, a mechanism and its noise")
         if not isinstance(private.records, tuple) or len(private.records) != clients:
             raise ValueError(f"privacy.records must be whole numbers of at least 1, one for each of {clients} clients")
         return self
 
 
-class _Logistic(TermsTable):
-    objective: _LogisticTable
+class _Ours(TermsTable):
+    objective: _OursTable
 
 
 class _Own(TermsTable):

@@ -1,4 +1,4 @@
-"""A run as an HTML page that opens without a network: headline, curves, timeline, staleness, savings, certificate.
+"""A run as an HTML page that fetches nothing from a network: headline, curves, timeline, staleness, savings, certificate.
 
 `Story` is all that a page is made of, as plain data; `page` writes it down, and `write_page` puts it into a run's folder.
 """

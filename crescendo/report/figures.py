@@ -3,11 +3,13 @@ one figure serves light and dark."""
 
 from __future__ import annotations
 
+import html
 from typing import Any
 
 import numpy as np
 
-from crescendo.report.story import Spending, Story, thinned
+from crescendo.core.arrays import Array
+from crescendo.report.story import Spending, Story
 
 _Figure = dict[str, Any]
 
@@ -34,6 +36,18 @@ def drawn(story: Story) -> dict[str, Any]:
     return {"curves": _curves(story), "figures": found}
 
 
+def _thinned(rows: Array, most: int) -> Array:
+    """At most ``most`` rows, evenly chosen, the last one included."""
+    if len(rows) <= most:
+        return rows
+    return rows[np.unique(np.linspace(0, len(rows) - 1, most).astype(np.int64))]
+
+
+def _text(name: str) -> str:
+    """A name as plotly shows it letter by letter: it takes ``<b>`` and ``&amp;`` in texts for markup."""
+    return html.escape(name, quote=False)
+
+
 def _figure(data: list[_Figure], x: str, y: str, **layout: Any) -> _Figure:
     axes = {"xaxis": {"title": {"text": x}}, "yaxis": {"title": {"text": y}}}
     return {"data": data, "layout": {**axes, "showlegend": False, **layout}}
@@ -52,7 +66,7 @@ def _curves(story: Story) -> dict[str, Any]:
 def _rounds(story: Story) -> _Figure:
     """How rounds grow, with the constant size they are compared with."""
     count = len(story.sizes)
-    chosen = thinned(story.sizes, _MOST_POINTS).tolist()
+    chosen = _thinned(story.sizes, _MOST_POINTS).tolist()
     at = _thinned_index(count)
     shape: _Figure = {
         "x": at,
@@ -73,11 +87,11 @@ def _rounds(story: Story) -> _Figure:
 
 
 def _thinned_index(count: int) -> list[int]:
-    return [int(i) for i in thinned(np.arange(count), _MOST_POINTS)]
+    return [int(i) for i in _thinned(np.arange(count), _MOST_POINTS)]
 
 
 def _steps(story: Story) -> _Figure:
-    at, values = _thinned_index(len(story.steps)), thinned(story.steps, _MOST_POINTS).tolist()
+    at, values = _thinned_index(len(story.steps)), _thinned(story.steps, _MOST_POINTS).tolist()
     line = {
         "type": "scatter", "mode": "lines+markers" if len(at) <= 60 else "lines", "x": at, "y": values,
         "line": {"color": "@accent", "shape": "hv"}, "hovertemplate": "round %{x}: %{y:.4g}<extra></extra>",
@@ -90,9 +104,9 @@ def _spending(found: Spending) -> _Figure:
     colours = ["@accent", "@second", "@third", "@fourth", "@fifth"]
     lines: list[_Figure] = [
         {
-            "type": "scatter", "mode": "lines", "x": found.rounds, "y": course, "name": name,
+            "type": "scatter", "mode": "lines", "x": found.rounds, "y": course, "name": _text(name),
             "line": {"color": colours[j % len(colours)], "width": 2},
-            "hovertemplate": name + ", round %{x}: epsilon %{y:.4g}<extra></extra>",
+            "hovertemplate": "%{fullData.name}, round %{x}: epsilon %{y:.4g}<extra></extra>",
         }
         for j, (name, course) in enumerate(found.courses.items())
     ]  # fmt: skip
@@ -131,13 +145,13 @@ def _timeline(story: Story) -> _Figure:
         for name, colour, found in (("waiting", "@wait", waits), ("away", "@grid", away))
         if found
     ]
-    ticks = thinned(story.broadcasts, 300).tolist()
+    ticks = _thinned(story.broadcasts, 300).tolist()
     shapes = [
         {"type": "line", "xref": "x", "yref": "paper", "x0": at, "x1": at, "y0": 0, "y1": 1, "layer": "above",
          "line": {"color": "@ink", "width": 1, "dash": "dot"}, "opacity": 0.35}
         for at in ticks
     ]  # fmt: skip
-    names = [lane.name for lane in story.lanes]
+    names = [_text(lane.name) for lane in story.lanes]
     return _figure(
         bars, "virtual seconds", "", barmode="overlay", shapes=shapes, bargap=0.35, showlegend=True,
         height=130 + 34 * max(3, len(names)),
@@ -148,7 +162,7 @@ def _timeline(story: Story) -> _Figure:
 def _bars(name: str, colour: str, found: list[tuple[str, float, float, str]]) -> _Figure:
     return {
         "type": "bar", "orientation": "h", "name": name, "marker": {"color": colour, "line": {"width": 0}},
-        "y": [lane for lane, *_ in found], "base": [start for _, start, *_ in found],
+        "y": [_text(lane) for lane, *_ in found], "base": [start for _, start, *_ in found],
         "x": [end - start for _, start, end, _ in found], "customdata": [[start, end, word] for _, start, end, word in found],
         "hovertemplate": "%{y}, %{customdata[2]}: %{customdata[0]:,.4g} to %{customdata[1]:,.4g} s<extra></extra>",
     }  # fmt: skip
@@ -156,7 +170,7 @@ def _bars(name: str, colour: str, found: list[tuple[str, float, float, str]]) ->
 
 def _staleness(story: Story) -> _Figure:
     """How many updates each gradient's model lacked at most, and how many it was allowed to lack."""
-    rows = thinned(story.staleness, _MOST_POINTS)
+    rows = _thinned(story.staleness, _MOST_POINTS)
     t, used, allowed = (rows[:, j].tolist() for j in range(3))
     dots = {
         "type": "scatter", "mode": "markers", "x": t, "y": used, "name": "used",

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from crescendo.config.loading import write
 from crescendo.privacy.planning.guarantee import Guarantee
 from crescendo.report import Lane, Spending, Story
 from crescendo.report.numbers import number, size, times
@@ -49,7 +48,7 @@ def story_of(result: Any) -> Story:
             for c in certificate.conditions
         ],
         notes=list(certificate.notes),
-        config=write(config),
+        config=config.to_toml(),
         privacy=_spending(result) if prepared.privacy is not None else None,
     )
 

@@ -5,12 +5,12 @@ let against = "gradients";
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
 
-// "@accent" becomes the page's colour of that name, in light as in dark.
-function painted(value) {
-  if (typeof value === "string" && value[0] === "@") return colour(value.slice(1));
-  if (Array.isArray(value)) return value.map(painted);
+// A color "@accent" becomes the page's colour of that name, in light as in dark; a client may be called "@accent" too.
+function painted(value, name) {
+  if (name === "color") return colour(value.slice(1));
+  if (Array.isArray(value)) return value.map((inner) => painted(inner));
   if (value && typeof value === "object")
-    return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, painted(inner)]));
+    return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, painted(inner, name)]));
   return value;
 }
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from crescendo.core.arrays import Array
 
 
@@ -54,10 +52,3 @@ class Story:
     notes: list[str]
     config: str
     privacy: Spending | None = None
-
-
-def thinned(rows: Array, most: int) -> Array:
-    """At most ``most`` rows, evenly chosen, the last one included."""
-    if len(rows) <= most:
-        return rows
-    return rows[np.unique(np.linspace(0, len(rows) - 1, most).astype(np.int64))]

@@ -12,7 +12,7 @@ import numpy as np
 from crescendo.core.arrays import Floats
 from crescendo.data import Records, cache
 from crescendo.objectives import Logistic, Optimum, optimum
-from crescendo.runs.prepare import Prepared, row_weights
+from crescendo.runs.prepare import Prepared
 from crescendo.schedules import TheoremSteps, lower_bound, upper_bound
 from crescendo.simulator.simulation import Moment
 
@@ -28,7 +28,7 @@ class Meter:
     def __init__(self, prepared: Prepared, measured: Callable[[list[Row]], None]) -> None:
         self._prepared, self._measured = prepared, measured
         self._every = prepared.config.evaluate.every
-        self._weights = row_weights(prepared)
+        self._weights = prepared.row_weights()
         records = max(len(prepared.dataset.train), prepared.objective.size)
         self._batch = max(1, min(64, STACK_NUMBERS // records))
         self._best = _best(prepared, self._weights) if prepared.config.evaluate.optimum else None

@@ -1,17 +1,16 @@
-"""Events in a JSON file: what those of other libraries cost, and ours written for them."""
+"""Events in a JSON file, as other libraries write them, and what they cost."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from crescendo.errors import ConfigError, DataError, UsageError
 from crescendo.privacy.accounting.accountant import Progress, Spent, account, check_delta
-from crescendo.privacy.accounting.events import Counted, to_json
-from crescendo.privacy.accounting.interchange import WRITERS, Foreign, read_events
-from crescendo.runs.statements import Statement
+from crescendo.privacy.accounting.events import to_json
+from crescendo.privacy.accounting.interchange import Foreign, read_events
 
 SAYS = (
     "not certified by Crescendo: this is true if these events describe what was run, every record drawn independently and "
@@ -27,6 +26,17 @@ class EventsStatement:
     what: str
     found: Foreign
     spent: Spent
+
+    @classmethod
+    def of_file(cls, path: Path, delta: float | None, progress: Progress | None = None) -> Self:
+        """What the events of a JSON file cost at ``delta``."""
+        if delta is None:
+            raise ConfigError(
+                f"events have no delta of their own; say at which one {path} is to be accounted with --delta"
+            )
+        check_delta(delta)
+        found = events_of_file(path)
+        return cls(str(path), found, account(found.events, delta, progress=progress))
 
     def to_json(self) -> dict[str, Any]:
         spent = self.spent.to_json()
@@ -57,30 +67,3 @@ def events_of_file(path: Path) -> Foreign:
         raise
     except UsageError as error:
         raise DataError(f"{path}: {error}") from None
-
-
-def statement_of_events(path: Path, delta: float | None, progress: Progress | None = None) -> EventsStatement:
-    """What the events of a JSON file cost at ``delta``."""
-    if delta is None:
-        raise ConfigError(f"events have no delta of their own; say at which one {path} is to be accounted with --delta")
-    check_delta(delta)
-    found = events_of_file(path)
-    return EventsStatement(str(path), found, account(found.events, delta, progress=progress))
-
-
-def exported(events: Counted, format: str) -> dict[str, Any]:
-    """The same rounds as another library writes them, as JSON."""
-    return WRITERS[format](events)
-
-
-def events_of_client(statement: Statement, name: str | None) -> Counted:
-    """What the client ``name`` of a run releases; without a name, what every client releases if they all do the same."""
-    if not statement.clients:
-        raise ConfigError(f"{statement.what} claims no privacy, so that there are no events to export")
-    plans = {client.releases.name: client.releases.events for client in statement.clients}
-    names = ", ".join([*list(plans)[:5], *(["..."] if len(plans) > 5 else [])])
-    if name is None and len(set(plans.values())) > 1:
-        raise ConfigError(f"clients release different things; say whose events to export with --client: {names}")
-    if name is not None and name not in plans:
-        raise ConfigError(f"there is no client {name!r}; --client is one of {names}")
-    return plans[name] if name is not None else next(iter(plans.values()))

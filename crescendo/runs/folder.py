@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from crescendo.errors import ConfigError, DataError
+from crescendo.errors import ConfigError
 
 RUNNING = ".running"
 
@@ -21,6 +21,10 @@ def next_folder(name: str, parent: Path = Path("runs")) -> Path:
 @contextlib.contextmanager
 def new_folder(out: Path) -> Iterator[Path]:
     """A place to write in that becomes ``out`` at the end. An error removes it; a killed process leaves it, for people to see."""
+    if out.name.endswith(RUNNING):
+        raise ConfigError(
+            f"{out} is what a run is called that still goes on; name a folder without {RUNNING} with --out"
+        )
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ConfigError(f"{out} exists already; name another folder with --out, or remove it")
     made = [parent for parent in out.parents if not parent.exists()]
@@ -46,11 +50,3 @@ def new_folder(out: Path) -> Iterator[Path]:
             for parent in made:
                 with contextlib.suppress(OSError):  # somebody else's run may lie in it by now
                     parent.rmdir()
-
-
-def check_complete(folder: Path) -> None:
-    """DataError if this is the folder of a run that is not complete."""
-    if folder.name.endswith(RUNNING):
-        raise DataError(
-            f"{folder} is a run that still goes on or was killed; wait until it is renamed, or run it again"
-        )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 
 from crescendo.config.loading import ELSEWHERE
 from crescendo.config.schema import Config
-from crescendo.config.to_terms import check_own_keys, declared, guarantee_of, terms_and_cost
+from crescendo.config.to_terms import guarantee_of, terms_and_cost
 from crescendo.core.arrays import Floats, Ints
 from crescendo.core.terms import Terms
 from crescendo.data import Dataset, Records, client_names, load, split, weights
@@ -21,7 +20,9 @@ from crescendo.errors import ConfigError
 from crescendo.federation.agreement import Agreement, agree, build_terms, curvature
 from crescendo.federation.objective_terms import made_up_records
 from crescendo.federation.schedule_terms import RunSchedule
-from crescendo.objectives import Logistic, Objective, OwnModel, load_objective, weights_of_rows
+from crescendo.objectives import Objective, OwnModel, load_objective, weights_of_rows
+from crescendo.objectives.base import Traits
+from crescendo.objectives.objective_kinds import OBJECTIVES
 from crescendo.privacy.accounting.accountant import Progress
 from crescendo.privacy.mechanisms.admission import admitted, enough_declared, most_records
 from crescendo.privacy.planning.guarantee import Guarantee
@@ -57,6 +58,11 @@ class Prepared:
     def certificate(self) -> ScheduleCertificate:
         return self.agreement.schedule
 
+    def row_weights(self) -> Floats | None:
+        """The weight of every training record in F = sum_c p_c F_c; None where all are equal."""
+        weights = weights_of_rows(self.parts, np.array(self.terms.weights), len(self.dataset.train))
+        return None if np.ptp(weights) <= 1e-13 * weights.max() else weights
+
 
 def prepare(
     config: Config, objective: Any = None, data: Dataset | None = None, progress: Progress | None = None
@@ -68,19 +74,18 @@ def prepare(
         _ = RunSchedule(config.schedule, count).certificate
     if private and data is None:
         stated_classes(config.data.source, config.data.classes)
-    dataset = data if data is not None else load_data(config)
-    parts = split_data(config, dataset)
+    dataset, parts = load_parts(config, data)
     clients = len(parts)
     config = config.model_copy(update={"clients": config.clients.model_copy(update={"count": clients})})
     # in a private run nothing that others see may be counted from the records: how many there are is typed in
-    counts = declared(config, clients) if private else tuple(len(part) for part in parts)
+    declared = config.declared(clients) if private else None
+    counts = declared if declared is not None else tuple(len(part) for part in parts)
     # nor may a record decide whether the model is made at all: one of the user's own is tried on made-up records
     sample = made_up_records(dataset.features, len(dataset.classes)) if private else dataset.train
-    goal = (
-        _make_objective(config, dataset, sum(counts), sample)
-        if objective is None
-        else _given_objective(objective, sample)
-    )
+    if objective is None:
+        goal = _make_objective(config, dataset, sum(counts), sample)
+    else:  # passed in by a program: one of ours as it is, any other checked and completed
+        goal = objective if isinstance(getattr(objective, "traits", None), Traits) else OwnModel(objective, sample)
     if private:
         _check_counts(counts, [len(part) for part in parts])
         dataset, parts = _admit(dataset, parts, config.privacy.norm_bound, goal)
@@ -124,53 +129,40 @@ def _admit(
     columns = {name: column[sound] for name, column in dataset.columns.items()}
     kept = [place[part[sound[part]]] for part in parts]
     records, left_out = train.take(np.flatnonzero(sound)), dataset.left_out + int(np.count_nonzero(~sound))
-    return dataclasses.replace(dataset, train=records, columns=columns, left_out=left_out), kept
+    return replace(dataset, train=records, columns=columns, left_out=left_out), kept
 
 
-def load_data(config: Config) -> Dataset:
-    asked, split_by = config.data, config.clients.split
-    return load(
-        asked.source,
-        folder=asked.folder,
-        test=asked.test,
-        seed=config.run.seed,
-        classes=asked.classes,
-        label=asked.label,
-        column=split_by.removeprefix("column:") if split_by.startswith("column:") else None,
-        features=asked.features,
-        private=config.privacy.mechanism != "none",
-    )
-
-
-def split_data(config: Config, dataset: Dataset) -> list[Ints]:
-    asked = config.clients
-    return split(dataset, asked.count, asked.split, seed=config.run.seed, alpha=asked.alpha, sizes=asked.sizes)
+def load_parts(config: Config, data: Dataset | None = None) -> tuple[Dataset, list[Ints]]:
+    """The data set of a run file, unless ``data`` stands in for it, and which rows of it each client has."""
+    asked, seed, rule = config.clients, config.run.seed, config.clients.split
+    if data is None:
+        data = load(
+            config.data.source,
+            folder=config.data.folder,
+            test=config.data.test,
+            seed=seed,
+            classes=config.data.classes,
+            label=config.data.label,
+            column=rule.removeprefix("column:") if rule.startswith("column:") else None,
+            features=config.data.features,
+            private=config.privacy.mechanism != "none",
+        )
+    return data, split(data, asked.count, rule, seed=seed, alpha=asked.alpha, sizes=asked.sizes)
 
 
 def _make_objective(config: Config, dataset: Dataset, records: int, sample: Records) -> Objective:
     """The objective of a run file; a model of the user's own is tried on the first records of ``sample``."""
     asked = config.objective
-    if asked.kind != "logistic":
-        check_own_keys(config)
+    kind, classes = OBJECTIVES.get(asked.kind), len(dataset.classes)
+    if kind is None:
         return load_objective(asked.kind, sample, **asked.options)
-    if len(dataset.classes) != 2:
+    if not kind.fits(classes):
         raise ConfigError(
-            f"{dataset.name} has {len(dataset.classes)} classes and logistic regression tells two apart; "
-            "choose two with data.classes"
+            f"{dataset.name} has {classes} classes and {kind.about} tells {kind.many} apart; "
+            f"choose {kind.many} with data.classes"
         )
     l2 = 1.0 / records if asked.l2 == "1/N" else float(asked.l2)
-    return Logistic(dataset.features, l2=l2, intercept=asked.intercept, dtype=np.dtype(asked.dtype))
-
-
-def _given_objective(objective: Any, sample: Records) -> Objective:
-    """An objective passed in by a program: one of ours as it is, any other checked on ``sample`` and completed."""
-    return objective if isinstance(objective, Logistic | OwnModel) else OwnModel(objective, sample)
-
-
-def row_weights(prepared: Prepared) -> Floats | None:
-    """The weight of every training record in F = sum_c p_c F_c; None where all are equal."""
-    weights = weights_of_rows(prepared.parts, np.array(prepared.terms.weights), len(prepared.dataset.train))
-    return None if np.ptp(weights) <= 1e-13 * weights.max() else weights
+    return kind.make(dataset.features, classes, l2=l2, intercept=asked.intercept, dtype=asked.dtype)
 
 
 def certified(config: Config) -> tuple[Agreement, Guarantee | None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from crescendo.core.arrays import Floats
 from crescendo.core.vectors import message_bytes
@@ -22,6 +22,18 @@ class Savings:
     rounds: int
     bytes_up: int
     bytes_down: int
+
+    @classmethod
+    def of(cls, prepared: Prepared) -> Self:
+        """What the same gradients would take in rounds that stay as small as the first."""
+        terms, size = prepared.terms, prepared.sizes(0)
+        rounds = math.ceil(prepared.sizes.gradients / size)
+        clients, numbers = terms.clients, prepared.objective.size
+        wire = prepared.config.run.wire
+        up = message_bytes(math.ceil(numbers / terms.blocks), wire)
+        down = message_bytes(numbers, wire)
+        sending = min(clients, size)  # a client without a gradient in a round sends nothing
+        return cls(size, rounds, rounds * sending * up, (rounds + 1) * clients * down)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,15 +68,3 @@ class Result:
             cost = {"noise_free_accuracy": self.noise_free["accuracy"]} if self.noise_free is not None else {}
             found["privacy"] = {**self.privacy, **cost}
         return found
-
-
-def constant_rounds(prepared: Prepared) -> Savings:
-    """What the same gradients would take in rounds that stay as small as the first."""
-    terms, size = prepared.terms, prepared.sizes(0)
-    rounds = math.ceil(prepared.sizes.gradients / size)
-    clients, numbers = terms.clients, prepared.objective.size
-    wire = prepared.config.run.wire
-    up = message_bytes(math.ceil(numbers / terms.blocks), wire)
-    down = message_bytes(numbers, wire)
-    sending = min(clients, size)  # a client without a gradient in a round sends nothing
-    return Savings(size, rounds, rounds * sending * up, (rounds + 1) * clients * down)

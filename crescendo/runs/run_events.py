@@ -34,11 +34,18 @@ class ModelsMeasured:
 
 
 @dataclass(frozen=True, eq=False)
+class WithoutNoise:
+    """An event of the twin: the same run without its noise, which follows a private run if ``evaluate.without_noise`` is set."""
+
+    event: Event
+
+
+@dataclass(frozen=True, eq=False)
 class RunEnded:
     """The run is complete."""
 
     result: Result
 
 
-Event = RunBegan | RoundCompleted | ModelsMeasured | RunEnded
+Event = RunBegan | RoundCompleted | ModelsMeasured | WithoutNoise | RunEnded
 Sink = Callable[[Event], None]

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from crescendo.config.loading import write
 from crescendo.runs.result import Result
 from crescendo.runs.run_events import Event, ModelsMeasured, RunBegan, RunEnded
 
@@ -24,7 +23,7 @@ class RunFiles:
     def __call__(self, event: Event) -> None:
         match event:
             case RunBegan(prepared):
-                (self._folder / "config.toml").write_text(write(prepared.config), encoding="utf-8")
+                (self._folder / "config.toml").write_text(prepared.config.to_toml(), encoding="utf-8")
             case ModelsMeasured(rows):
                 with (self._folder / METRICS).open("a", encoding="utf-8") as file:
                     file.writelines(map(_line, rows))

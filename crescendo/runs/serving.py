@@ -7,7 +7,6 @@ import json
 from contextlib import suppress
 from pathlib import Path
 
-from crescendo.config.loading import plain
 from crescendo.config.schema import Config
 from crescendo.config.to_terms import terms_text
 from crescendo.federation.agreement import build_terms
@@ -28,7 +27,7 @@ def serve_file(config: Config, listening: Listening, state: Path, *, linger: flo
 
 def _remembered_terms(config: Config, state: Path, log: Log) -> tuple[str, str]:
     """The run file's fingerprint and terms; accounting for a private run takes seconds, so they are kept by the journal."""
-    asked = hashlib.sha256(json.dumps(plain(config), sort_keys=True).encode()).hexdigest()
+    asked = hashlib.sha256(json.dumps(config.plain(), sort_keys=True).encode()).hexdigest()
     kept = state / "terms.json"
     with suppress(OSError, ValueError, KeyError, TypeError):
         found = json.loads(kept.read_text())

@@ -16,13 +16,13 @@ from crescendo.core.server import Server
 from crescendo.data import Dataset
 from crescendo.errors import PeerError, UsageError
 from crescendo.privacy.accounting.accountant import Progress
-from crescendo.privacy.mechanisms.mechanism import Private
+from crescendo.privacy.mechanisms.mechanism import Mechanism
 from crescendo.runs.clocks import make_timing
 from crescendo.runs.evaluation import Meter
 from crescendo.runs.folder import new_folder
 from crescendo.runs.prepare import Prepared, prepare
-from crescendo.runs.result import Result, constant_rounds
-from crescendo.runs.run_events import Event, ModelsMeasured, RoundCompleted, RunBegan, RunEnded, Sink
+from crescendo.runs.result import Result, Savings
+from crescendo.runs.run_events import Event, ModelsMeasured, RoundCompleted, RunBegan, RunEnded, Sink, WithoutNoise
 from crescendo.runs.run_files import RunFiles
 from crescendo.simulator.simulation import Moment, Simulation
 from crescendo.worker import Worker
@@ -53,7 +53,7 @@ def simulate(
         _tell(hearing, RunBegan(prepared))
         result = run_prepared(prepared, str(out) if out is not None else None, hearing)
         if checked.evaluate.without_noise:
-            twin = run_prepared(prepared, sinks=sinks, noise=False)
+            twin = run_prepared(prepared, sinks=[lambda event: _tell(sinks, WithoutNoise(event))], noise=False)
             result = dataclasses.replace(result, noise_free=twin.metrics[-1])
         _tell(hearing, RunEnded(result))
     return result
@@ -104,10 +104,10 @@ def run_prepared(prepared: Prepared, out: str | None = None, sinks: Sequence[Sin
         metrics=metrics,
         trace=trace,
         prepared=prepared,
-        constant=constant_rounds(prepared),
+        constant=Savings.of(prepared),
     )
 
 
-def _mechanism(prepared: Prepared, c: int, rows: Ints, noise: bool) -> Private | None:
+def _mechanism(prepared: Prepared, c: int, rows: Ints, noise: bool) -> Mechanism | None:
     guarantee = prepared.privacy
     return guarantee.mechanism(c, rows, prepared.config.run.seed, noise) if guarantee is not None else None

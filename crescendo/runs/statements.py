@@ -5,21 +5,26 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from crescendo.config.schema import Config
-from crescendo.errors import DataError, UsageError
+from crescendo.errors import ConfigError, DataError, UsageError
 from crescendo.privacy.accounting.accountant import Progress, Spent, account, check_delta
 from crescendo.privacy.accounting.directed_rounding import down
 from crescendo.privacy.accounting.events import Counted, from_json, tally, to_json
-from crescendo.privacy.mechanisms.certificate import usual_delta
 from crescendo.privacy.mechanisms.sigmas import Sigmas
 from crescendo.privacy.paper.envelope import by_theorems
 from crescendo.privacy.paper.theorems import Verdict
 from crescendo.privacy.planning.guarantee import REMINDER
-from crescendo.runs.folder import check_complete
+from crescendo.runs.folder import RUNNING
 
 MOST_TIGHT = 8  # plans that all get the tight accountant and the theorems; of more, the costliest
+SPENDS = "this is what one run spends; other runs on the same records add to it"
+PLANNED = (
+    "this is what the plan guarantees in a real federation, whose noise comes from the operating system; the noise of a "
+    "simulation comes from the seed and protects nobody"
+)
+NOTHING = "no privacy is claimed: privacy.mechanism is none, so that what clients send may tell everything"
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,24 @@ class ClientAccount:
     spent: Spent
     theorems: tuple[Verdict, ...]
 
+    @classmethod
+    def of_all(cls, clients: list[Releases], delta: float, progress: Progress | None = None) -> tuple[Self, ...]:
+        """What each client spends at ``delta``. Equal plans are looked at once; of many plans, only the costliest closely."""
+        check_delta(delta)
+        plans = list(dict.fromkeys((client.events, client.records) for client in clients))
+        found = {plan: account(plan[0], delta, quick=True) for plan in plans}
+        closely = sorted(plans, key=lambda plan: found[plan].epsilon, reverse=True)
+        if len(closely) > MOST_TIGHT:
+            del closely[1:]
+        verdicts: dict[tuple[Counted, int], tuple[Verdict, ...]] = {}
+        for done, plan in enumerate(closely):
+            found[plan] = account(plan[0], delta)
+            verdicts[plan] = by_theorems(*plan, delta)
+            if progress is not None:
+                progress(done + 1, len(closely))
+        keys = [(client.events, client.records) for client in clients]
+        return tuple(cls(client, found[k], verdicts.get(k, ())) for client, k in zip(clients, keys, strict=True))
+
     def to_json(self) -> dict[str, Any]:
         spent = self.spent.to_json()
         return {
@@ -54,27 +77,6 @@ class ClientAccount:
             "theorems": [{**asdict(verdict), "applies": verdict.applies} for verdict in self.theorems],
             "events": to_json(self.releases.events),
         }
-
-
-def accounts_of(clients: list[Releases], delta: float, progress: Progress | None = None) -> list[ClientAccount]:
-    """What each client spends at ``delta``. Equal plans are looked at once; of many plans, only the costliest closely."""
-    check_delta(delta)
-    plans = list(dict.fromkeys((client.events, client.records) for client in clients))
-    found = {plan: account(plan[0], delta, quick=True) for plan in plans}
-    closely = sorted(plans, key=lambda plan: found[plan].epsilon, reverse=True)
-    if len(closely) > MOST_TIGHT:
-        del closely[1:]
-    verdicts: dict[tuple[Counted, int], tuple[Verdict, ...]] = {}
-    for done, plan in enumerate(closely):
-        found[plan] = account(plan[0], delta)
-        verdicts[plan] = by_theorems(*plan, delta)
-        if progress is not None:
-            progress(done + 1, len(closely))
-    keys = [(client.events, client.records) for client in clients]
-    return [ClientAccount(client, found[k], verdicts.get(k, ())) for client, k in zip(clients, keys, strict=True)]
-
-
-# -- statements -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,71 @@ class Statement:
     sigma: Sigmas | None = None
     clients: tuple[ClientAccount, ...] = ()
     simulated: bool | None = None  # whether the run was; None of a run file, which is a plan
+
+    @classmethod
+    def of_file(cls, config: Config, what: str, delta: float | None, progress: Progress | None = None) -> Self:
+        """What the run of a run file will spend; a file that `run` would refuse is refused."""
+        if config.privacy.mechanism == "none":
+            return cls(what, "none", NOTHING)
+        from crescendo.runs.prepare import prepare
+
+        prepared = prepare(config, progress=progress)
+        found = prepared.privacy
+        assert found is not None
+        made = found.certificate
+        clients = [Releases(name, made.records[c], tally(made.events(c))) for c, name in enumerate(prepared.names)]
+        at = found.delta if delta is None else delta
+        accounts = ClientAccount.of_all(clients, made.usual_delta(at), progress)
+        stated = found.stated if at == found.delta else None
+        return cls(what, made.mechanism, f"{PLANNED}; {SPENDS}", at, stated, made.sigma, accounts)
+
+    @classmethod
+    def of_run(cls, folder: Path, delta: float | None, progress: Progress | None = None) -> Self:
+        """What a run spent, from the events that its folder holds."""
+        if folder.resolve().name.endswith(RUNNING):
+            raise DataError(
+                f"{folder} is a run that still goes on or was killed; wait until it is renamed, or run it again"
+            )
+        path = folder / "privacy.json"
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise DataError(
+                f"{folder} is not the folder of a run, as it has no privacy.json; name one, or a run file"
+            ) from None
+        except ValueError:
+            raise DataError(f"{path} is not JSON; it was changed after the run was written") from None
+        if found is None:
+            return cls(str(folder), "none", NOTHING)
+        try:
+            clients = [Releases(str(c["name"]), int(c["records"]), from_json(c["events"])) for c in found["clients"]]
+            mechanism, sigma, stated = str(found["mechanism"]), Sigmas.of(found["sigma"]), found["stated_epsilon"]
+            rare = float(found.get("failure", 0.0))
+            check_delta(found["delta"])
+            if not clients or min(client.records for client in clients) < 1:
+                raise ValueError
+        except (KeyError, TypeError, ValueError, UsageError):
+            raise DataError(
+                f"{path} does not say what each client released; it was changed after the run was written"
+            ) from None
+        at = found["delta"] if delta is None else delta
+        accounts = ClientAccount.of_all(clients, _usual(at, rare), progress)
+        simulated = bool(found.get("simulated", True))  # what does not say that its noise was real is not taken for it
+        says = f"{REMINDER[1]}; {SPENDS}" if simulated else SPENDS
+        stated = stated if at == found["delta"] else None
+        return cls(str(folder), mechanism, says, at, stated, sigma, accounts, simulated)
+
+    def events_of(self, name: str | None) -> Counted:
+        """What the client ``name`` releases; without a name, what every client releases if they all do the same."""
+        if not self.clients:
+            raise ConfigError(f"{self.what} claims no privacy, so that there are no events to export")
+        plans = {client.releases.name: client.releases.events for client in self.clients}
+        names = ", ".join([*list(plans)[:5], *(["..."] if len(plans) > 5 else [])])
+        if name is None and len(set(plans.values())) > 1:
+            raise ConfigError(f"clients release different things; say whose events to export with --client: {names}")
+        if name is not None and name not in plans:
+            raise ConfigError(f"there is no client {name!r}; --client is one of {names}")
+        return plans[name] if name is not None else next(iter(plans.values()))
 
     @property
     def epsilon(self) -> float | None:
@@ -107,64 +174,6 @@ class Statement:
             "sigma": None if self.sigma is None else self.sigma.to_json(),
             "clients": [client.to_json() for client in self.clients],
         }
-
-
-SPENDS = "this is what one run spends; other runs on the same records add to it"
-PLANNED = (
-    "this is what the plan guarantees in a real federation, whose noise comes from the operating system; the noise of a "
-    "simulation comes from the seed and protects nobody"
-)
-NOTHING = "no privacy is claimed: privacy.mechanism is none, so that what clients send may tell everything"
-
-
-def statement_of_file(config: Config, what: str, delta: float | None, progress: Progress | None = None) -> Statement:
-    """What the run of a run file will spend; a file that `run` would refuse is refused."""
-    if config.privacy.mechanism == "none":
-        return Statement(what, "none", NOTHING)
-    from crescendo.runs.prepare import prepare
-
-    prepared = prepare(config, progress=progress)
-    found = prepared.privacy
-    assert found is not None
-    made = found.certificate
-    clients = [Releases(name, made.records[c], tally(made.events(c))) for c, name in enumerate(prepared.names)]
-    at = found.delta if delta is None else delta
-    accounts = accounts_of(clients, usual_delta(made, at), progress)
-    stated = found.stated if at == found.delta else None
-    return Statement(what, made.mechanism, f"{PLANNED}; {SPENDS}", at, stated, made.sigma, tuple(accounts))
-
-
-def statement_of_run(folder: Path, delta: float | None, progress: Progress | None = None) -> Statement:
-    """What a run spent, from the events that its folder holds."""
-    check_complete(folder)
-    path = folder / "privacy.json"
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise DataError(
-            f"{folder} is not the folder of a run, as it has no privacy.json; name one, or a run file"
-        ) from None
-    except ValueError:
-        raise DataError(f"{path} is not JSON; it was changed after the run was written") from None
-    if found is None:
-        return Statement(str(folder), "none", NOTHING)
-    try:
-        clients = [Releases(str(c["name"]), int(c["records"]), from_json(c["events"])) for c in found["clients"]]
-        mechanism, sigma, stated = str(found["mechanism"]), Sigmas.of(found["sigma"]), found["stated_epsilon"]
-        rare = float(found.get("failure", 0.0))
-        check_delta(found["delta"])
-        if not clients or min(client.records for client in clients) < 1:
-            raise ValueError
-    except (KeyError, TypeError, ValueError, UsageError):
-        raise DataError(
-            f"{path} does not say what each client released; it was changed after the run was written"
-        ) from None
-    at = found["delta"] if delta is None else delta
-    accounts = accounts_of(clients, _usual(at, rare), progress)
-    simulated = bool(found.get("simulated", True))  # what does not say that its noise was real is not taken for it
-    says = f"{REMINDER[1]}; {SPENDS}" if simulated else SPENDS
-    stated = stated if at == found["delta"] else None
-    return Statement(str(folder), mechanism, says, at, stated, sigma, tuple(accounts), simulated)
 
 
 def _usual(delta: float, rare: float) -> float:

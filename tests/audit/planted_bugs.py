@@ -25,8 +25,9 @@ from crescendo.audit.driving.subject import Maker, Subject
 from crescendo.core.terms import Terms
 from crescendo.data.records import Records
 from crescendo.objectives.logistic.objective import Logistic
-from crescendo.privacy.mechanisms.certificate import Certificate, certify
+from crescendo.privacy.mechanisms.certificate import Certificate
 from crescendo.privacy.mechanisms.mechanism import Private
+from crescendo.privacy.mechanisms.mechanism_kinds import certify
 from crescendo.privacy.mechanisms.noise import Source, SystemSource
 from crescendo.schedules.sizes import ConstantSizes
 from crescendo.schedules.steps import ConstantSteps

@@ -20,7 +20,8 @@ from crescendo.data.records import Records
 from crescendo.objectives import Traits
 from crescendo.objectives.logistic.objective import Logistic
 from crescendo.privacy.accounting.accountant import account
-from crescendo.privacy.mechanisms.certificate import Certificate, certify
+from crescendo.privacy.mechanisms.certificate import Certificate
+from crescendo.privacy.mechanisms.mechanism_kinds import certify
 from crescendo.privacy.mechanisms.noise import SeededSource
 from crescendo.privacy.mechanisms.sigmas import Sigmas
 from crescendo.schedules.delay import ConstantDelay

@@ -8,15 +8,15 @@ import pytest
 from typer.testing import CliRunner
 
 from crescendo.cli.main import app
-from crescendo.config.loading import read, write
+from crescendo.config.loading import read
 from tests.cli.joining_clients import ONE
 
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    Path("ok.toml").write_text(write(read(ONE)))
-    Path("bare.toml").write_text(write(read({k: v for k, v in ONE.items() if k != "serve"})))
+    Path("ok.toml").write_text(read(ONE).to_toml())
+    Path("bare.toml").write_text(read({k: v for k, v in ONE.items() if k != "serve"}).to_toml())
     Path("p.toml").write_text('mechanisms = ["none"]')
     Path("mine.csv").write_text("a,b\n1,2\n")
     return tmp_path

@@ -50,6 +50,17 @@ def test_run_prints_what_was_saved_and_where_the_report_is(run_file: str) -> Non
     assert Path("runs/small-1/report.html").is_file()
 
 
+def test_a_name_in_brackets_is_printed_as_it_is(run_file: str) -> None:
+    """Tables on the terminal take [/b] for markup, unless they are told that it is a name."""
+    lines = [f"{i / 40},{('[/b]', '[red]')[i % 2]},{i // 2 % 2}" for i in range(40)]
+    Path("[red].csv").write_text("\n".join(["x,who,late", *lines]))
+    private = "privacy={mechanism = 'minibatch', sigma = 2.0, delta = 1e-5, clip = 1.0, records = 20}"
+    changes = ("data.source='[red].csv'", "data.classes=[0, 1]", "clients.split=column:who", "clients.count=", private)
+    found = runner.invoke(app, ["run", run_file, "--out", "[red]", *(f"--set={change}" for change in changes)])
+    assert found.exit_code == 0, found.output
+    assert "[/b] spends most" in found.stdout and "Report: [red]/report.html" in found.stdout
+
+
 def test_run_as_json_is_one_object(run_file: str) -> None:
     found = json_of("run", run_file, "--seed", "3", "--set", "clients.count=3", "--out", "here")
     assert (found["rounds"], found["run"]) == (3, "here")

@@ -11,7 +11,7 @@ import pytest
 
 from crescendo.config.reference import reference
 from crescendo.config.schema import Config
-from crescendo.tables import keys
+from crescendo.tables import right_of
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -22,10 +22,10 @@ def test_the_run_file_reference_is_what_the_models_say() -> None:
     assert (DOCS / "run_file.md").read_text() == reference(), "python -m crescendo.config.reference > docs/run_file.md"
 
 
-@pytest.mark.parametrize("key", keys(Config))
+@pytest.mark.parametrize("key", Config.every_key())
 def test_every_key_of_a_run_file_is_documented(key: str) -> None:
-    field = keys(Config)[key]
-    assert field.title and field.description, f"{key} lacks words"
+    field = Config.every_key()[key]
+    assert right_of(field) and field.description, f"{key} lacks words"
     assert f"| `{key}` |" in (DOCS / "run_file.md").read_text()
 
 
@@ -61,6 +61,13 @@ def test_tests_named_in_the_departures_exist() -> None:
     assert len(named) > 20
     for file, test in named:
         assert f"def {test}(" in (ROOT / file).read_text(), f"{file}::{test}"
+
+
+def test_the_readme_says_what_a_report_needs_to_open() -> None:
+    text = " ".join((ROOT / "README.md").read_text().split())
+    assert "opens without a network as long as the plotting script that all runs share" in text
+    assert "`runs/plotly-VERSION.min.js`" in text and "with `--out DIR` the script lies beside `DIR`" in text
+    assert "`crescendo run --standalone` makes a single file" in text
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from crescendo.config.loading import read, write
+from crescendo.config.loading import read
 from crescendo.network.transport.certificates import make_certificates
 from tests.cli.joining_clients import ONE, records
 from tests.network.processes import free_port
@@ -50,7 +50,7 @@ def full_pipe() -> tuple[int, int]:
 
 
 def test_a_stderr_that_nobody_reads_does_not_stop_the_training(tmp_path: Path) -> None:
-    (tmp_path / "federation.toml").write_text(write(read(ONE)))
+    (tmp_path / "federation.toml").write_text(read(ONE).to_toml())
     (tmp_path / "policy.toml").write_text('mechanisms = ["none"]')
     records(tmp_path)
     where, (reading, writing) = f"127.0.0.1:{free_port()}", full_pipe()
@@ -79,7 +79,7 @@ def test_a_mistake_ends_the_command_even_if_nobody_reads_the_sentence(tmp_path: 
 
 def test_every_line_on_stderr_is_json_whatever_knocks_at_the_door(tmp_path: Path) -> None:
     """gRPC itself would print a line of its own for a handshake that fails."""
-    (tmp_path / "federation.toml").write_text(write(read(ONE)))
+    (tmp_path / "federation.toml").write_text(read(ONE).to_toml())
     make_certificates(tmp_path / "keys", clients=["client 0"])
     port = free_port()
     words = ("federation.toml", "--listen", f"127.0.0.1:{port}", "--state", "served", "--certs", "keys/server")

@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from crescendo.cli.main import app
-from crescendo.config.loading import read, write
+from crescendo.config.loading import read
 from crescendo.errors import CrescendoError, Refused
 from crescendo.network.client.join import CANNOT
 from crescendo.network.server.liveness import LivenessLimits
@@ -214,8 +214,8 @@ def test_a_mistake_is_one_sentence(
     words: tuple[str, ...], reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("ok.toml").write_text(write(read(ONE)))
-    Path("bare.toml").write_text(write(read({k: v for k, v in ONE.items() if k != "serve"})))
+    Path("ok.toml").write_text(read(ONE).to_toml())
+    Path("bare.toml").write_text(read({k: v for k, v in ONE.items() if k != "serve"}).to_toml())
     Path("p.toml").write_text('mechanisms = ["none"]')
     Path("bad.toml").write_text("epsilonn = 1.0")
     found = crescendo(*words)
@@ -269,7 +269,7 @@ class Commands:
 def test_serve_join_status_and_health_on_the_command_line(tmp_path: Path) -> None:
     """Two clients; the second one comes after everybody has looked at the federation."""
     two = case(clients={"count": 2}, schedule=ONE["schedule"], serve={"names": ["alice", "bob"]})
-    (tmp_path / "federation.toml").write_text(write(read(two)))
+    (tmp_path / "federation.toml").write_text(read(two).to_toml())
     (tmp_path / "policy.toml").write_text('mechanisms = ["none"]')
     records(tmp_path)
     health = f"127.0.0.1:{free_port()}"

@@ -27,7 +27,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from crescendo.config.loading import read, write
+from crescendo.config.loading import read
 from crescendo.config.schema import Config
 
 CONTEXT = multiprocessing.get_context("forkserver")
@@ -251,7 +251,7 @@ def federation(folder: Path, raw: dict[str, Any], *, seeded: bool = False, linge
     dataset, parts = _cut(config)
     for c, part in enumerate(parts):
         np.savez(folder / f"part{c}.npz", x=dataset.x[part], y=dataset.y[part])
-    (folder / "federation.toml").write_text(write(config))
+    (folder / "federation.toml").write_text(config.to_toml())
     policy: dict[str, Any] = {"mechanisms": ["none"]}
     if config.privacy.mechanism != "none":
         policy = {"epsilon": 100.0, "delta": 1e-5}
@@ -267,10 +267,10 @@ def federation(folder: Path, raw: dict[str, Any], *, seeded: bool = False, linge
 
 
 def _cut(config: Config) -> tuple[Any, list[Any]]:
-    from crescendo.runs.prepare import load_data, split_data
+    from crescendo.runs.prepare import load_parts
 
-    dataset = load_data(config)
-    return dataset.train, split_data(config, dataset)
+    dataset, parts = load_parts(config)
+    return dataset.train, parts
 
 
 def _own_ports() -> Iterator[int]:

@@ -18,7 +18,7 @@ from crescendo.errors import Refused, UsageError
 from crescendo.privacy.accounting.book import Account, Book, PlannedEvents, Promise, Total
 from crescendo.privacy.accounting.budget import Budget
 from crescendo.privacy.accounting.directed_rounding import down, sum_up
-from crescendo.privacy.accounting.events import Counted, PoissonGaussian, tally
+from crescendo.privacy.accounting.events import Counted, Event, PoissonGaussian, tally
 
 BUDGET = Budget(epsilon=2.0, delta=1e-6)
 EVENT = PoissonGaussian(1.0, 20.0)
@@ -279,7 +279,7 @@ def test_no_rounding_makes_a_sum_smaller_or_a_rest_larger(numbers: list[float], 
 # -- any history -------------------------------------------------------------------------------------------------------
 
 
-def could_be_sent(account: Account) -> list[PoissonGaussian]:
+def could_be_sent(account: Account) -> list[Event]:
     """What an adversary may have seen at the end: all that was charged, and all that still can be."""
     rounds = account.charged if account.closed else range(len(account.promise.plan))
     return [event for i in rounds if (event := account.promise.plan[i]) is not None]

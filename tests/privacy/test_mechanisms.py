@@ -20,9 +20,10 @@ from crescendo.errors import Refused, UsageError
 from crescendo.objectives.base import Slots, squared_lengths
 from crescendo.objectives.logistic.objective import Logistic
 from crescendo.privacy.mechanisms.admission import admitted
-from crescendo.privacy.mechanisms.certificate import Certificate, certify
+from crescendo.privacy.mechanisms.certificate import Certificate
 from crescendo.privacy.mechanisms.frozen import FrozenStepper
 from crescendo.privacy.mechanisms.mechanism import Private
+from crescendo.privacy.mechanisms.mechanism_kinds import certify
 from crescendo.privacy.mechanisms.noise import SeededSource, SystemSource
 from crescendo.schedules.sizes import ConstantSizes
 from crescendo.schedules.steps import ConstantSteps, DiminishingSteps

@@ -17,9 +17,10 @@ from crescendo.data.records import as_records
 from crescendo.errors import Refused, UsageError
 from crescendo.federation.agreement import Agreement, build_terms
 from crescendo.objectives.logistic.objective import Logistic
-from crescendo.privacy.mechanisms.certificate import Certificate, certify
+from crescendo.privacy.mechanisms.certificate import Certificate
 from crescendo.privacy.mechanisms.frozen import FrozenStepper
 from crescendo.privacy.mechanisms.mechanism import Private
+from crescendo.privacy.mechanisms.mechanism_kinds import certify
 from crescendo.privacy.mechanisms.noise import SeededSource
 from crescendo.privacy.mechanisms.reach import reach
 from crescendo.privacy.mechanisms.rounding import MOST_SLACK

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import csv
+import html
 import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from plotly.offline import get_plotlyjs, get_plotlyjs_version
 
@@ -103,6 +107,38 @@ def test_a_name_with_markup_is_written_as_text() -> None:
     changes = {"title": bad, "config": bad, "notes": [bad], "savings": [(bad,) * 4], "headline": [(bad,) * 3]}
     text = page(type(story)(**{**vars(story), **changes, "metrics": [{**row, "k": bad} for row in story.metrics]}))
     assert "<script>alert(1)" not in text and text.count("&lt;script&gt;alert(1)") == 11
+
+
+MARKUP = ("</script><script>alert(1)</script>", "<b>bold</b> &amp;", "@accent", "%{y}")
+
+
+def test_names_in_a_csv_are_shown_letter_by_letter(tmp_path: Path) -> None:
+    """The file, its columns and their values: in the page as text, in figures as plotly writes text, and never as markup."""
+    rng = np.random.default_rng(0)
+    path = tmp_path / "<img src=x onerror=alert(1)>.csv"
+    with path.open("w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file)
+        rows.writerow(["<i>a</i>", "</script>", "<u>who</u>", "<s>late</s>"])
+        for i in range(80):
+            rows.writerow([rng.random(), rng.random(), MARKUP[i % 4], ("<em>yes</em>", "&no")[i % 5 % 2]])
+    changes = (f"data.source='{path}'", "clients.split='column:<u>who</u>'", "clients.count=")
+    private = "{mechanism = 'minibatch', sigma = 2.0, delta = 1e-5, clip = 1.0, records = 20}"
+    told = (f"privacy={private}", "data.classes=['<em>yes</em>', '&no']")
+    for text in (report(*changes), report(*changes, *told)):
+        tags = Tags()
+        tags.feed(text)
+        assert tags.open == [] and text.count("<script") == 3
+        shown = text.partition("</main>")[0]
+        assert "&lt;img src=x onerror=alert(1)&gt;" in shown and "split by &lt;u&gt;who&lt;/u&gt;" in shown
+        assert not any(tag in shown for tag in ("<img", "<i>", "<u>", "<b>bold", "<em>", "<s>"))
+    figures: Any = drawn(text)["figures"]
+    names = [line["name"] for line in figures["spending"]["data"]]
+    assert [html.unescape(name) for name in names] == sorted(MARKUP) and not any("<" in name for name in names)
+    lanes = figures["timeline"]["layout"]["yaxis"]["categoryarray"]
+    assert lanes == names[::-1] and {lane for bar in figures["timeline"]["data"] for lane in bar["y"]} == set(names)
+    assert {line["hovertemplate"] for line in figures["spending"]["data"]} == {
+        "%{fullData.name}, round %{x}: epsilon %{y:.4g}<extra></extra>"
+    }
 
 
 def test_no_point_lies_above_the_delay_that_the_rule_allows() -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crescendo.cli.show_run import result
+from crescendo.cli.show_run import RunPrinter
 from crescendo.config.loading import read
 from crescendo.config.to_terms import terms_text
 from crescendo.errors import ConfigError, DataError, Refused
@@ -236,7 +236,7 @@ def test_a_private_simulation_leaves_bad_records_out(tmp_path: Path, capsys: pyt
     good, found = (simulate(private_run(tmp_path / name, classes=[0, 1])) for name in ("good.csv", "all.csv"))
     assert found.prepared.dataset.left_out == 16
     np.testing.assert_array_equal(good.model, found.model)
-    result(found)
+    RunPrinter().result(found)
     assert "16 are left out" in " ".join(capsys.readouterr().out.split())
 
 

@@ -16,6 +16,7 @@ from scipy.stats import norm
 
 from crescendo.errors import ConfigError, Refused
 from crescendo.runs.result import Result
+from crescendo.runs.run_events import Event, ModelsMeasured, RoundCompleted, RunEnded, WithoutNoise
 from crescendo.runs.simulate import simulate
 from tests.config.small import small
 
@@ -160,6 +161,18 @@ def test_the_noise_free_twin_draws_the_same_and_gets_no_epsilon() -> None:
     assert found.noise_free is not None and found.noise_free["k"] == found.rounds
     assert found.noise_free["loss"] != found.loss and "epsilon" not in found.noise_free
     assert found.as_json()["privacy"]["noise_free_accuracy"] == found.noise_free["accuracy"]
+
+
+def test_a_sink_tells_the_events_of_the_twin_from_those_of_the_run() -> None:
+    heard: list[Event] = []
+    found = simulate(small(PRIVACY, "evaluate.without_noise=true"), sinks=[heard.append])
+    rows = [row for event in heard if isinstance(event, ModelsMeasured) for row in event.rows]
+    assert rows == found.metrics, "a tracker that knows nothing of twins keeps the run's own rows"
+    assert [event.moment.k for event in heard if isinstance(event, RoundCompleted)] == list(range(found.rounds + 1))
+    twin = [event.event for event in heard if isinstance(event, WithoutNoise)]
+    assert [event.moment.k for event in twin if isinstance(event, RoundCompleted)] == list(range(found.rounds + 1))
+    last = [row for event in twin if isinstance(event, ModelsMeasured) for row in event.rows][-1]
+    assert last == found.noise_free and isinstance(heard[-1], RunEnded)
 
 
 def test_a_record_that_is_not_finite_is_left_out_and_the_run_goes_on() -> None:

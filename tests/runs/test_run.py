@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import subprocess
@@ -9,8 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
-from crescendo.config.loading import write
+from crescendo.cli.main import app
 from crescendo.data import as_records
 from crescendo.data.records import Dataset
 from crescendo.errors import ConfigError, CrescendoError, DataError, Refused
@@ -19,7 +21,7 @@ from crescendo.runs import evaluation
 from crescendo.runs.folder import new_folder, next_folder
 from crescendo.runs.run_events import Event, ModelsMeasured, RoundCompleted, RunBegan, RunEnded
 from crescendo.runs.simulate import simulate
-from crescendo.runs.statements import statement_of_run
+from crescendo.runs.statements import Statement
 from crescendo.simulator.trace import Trace
 from tests.config.small import SMALL, small
 
@@ -196,22 +198,37 @@ simulate(sys.argv[1], out=sys.argv[2], sinks=[kill])
 
 
 def test_a_killed_run_is_never_taken_for_a_whole_one(tmp_path: Path) -> None:
-    (tmp_path / "file.toml").write_text(write(small()))
+    (tmp_path / "file.toml").write_text(small().to_toml())
     out = tmp_path / "run-1"
     ended = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "file.toml"), str(out)], check=False)
     assert ended.returncode == -signal.SIGKILL
     left = tmp_path / "run-1.running"
-    assert [path.name for path in left.iterdir()] == ["config.toml"] and not out.exists()
+    kept = {path.name: path.read_bytes() for path in left.iterdir()}
+    assert kept.keys() <= {"config.toml", "metrics.jsonl"} and not out.exists()
     with pytest.raises(
         ConfigError, match=r"run-1\.running is there, a run that still goes on or was killed; remove it, or"
     ):
         simulate(small(), out=out)
     with pytest.raises(DataError, match="still goes on or was killed; wait until it is renamed, or run it again"):
-        statement_of_run(left, None)
-    assert left.is_dir(), "nothing of it was touched"
+        Statement.of_run(left, None)
+    runner = CliRunner()
+    refused = runner.invoke(app, ["run", str(tmp_path / "file.toml"), "--out", str(out)])
+    asked = runner.invoke(app, ["account", str(left)])
+    with contextlib.chdir(left):
+        within = runner.invoke(app, ["account", "."])
+    for found in (refused, asked, within):
+        assert found.exit_code == 1 and found.stdout == "" and "still goes on or was killed;" in found.stderr
+        assert found.stderr.count("\n") == 1 and isinstance(found.exception, SystemExit)
+    assert {path.name: path.read_bytes() for path in left.iterdir()} == kept and not out.exists(), "nothing was touched"
     assert next_folder("run", tmp_path) == tmp_path / "run-2"
     simulate(left / "config.toml", out=tmp_path / "run-2")
     assert (tmp_path / "run-2" / "config.toml").read_bytes() == (left / "config.toml").read_bytes()
+
+
+def test_no_run_is_called_what_an_unfinished_one_is_called(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"name a folder without \.running with --out"):
+        simulate(small(), out=tmp_path / "x.running")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_folders_are_numbered_after_the_last(tmp_path: Path) -> None:

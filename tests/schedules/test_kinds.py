@@ -9,7 +9,7 @@ from typing import Annotated
 import numpy as np
 import pytest
 
-from crescendo.config.loading import read, write
+from crescendo.config.loading import read
 from crescendo.config.reference import reference
 from crescendo.config.to_terms import terms_text
 from crescendo.errors import ConfigError, Refused, UsageError
@@ -66,7 +66,7 @@ def test_a_registered_rule_runs_from_a_run_file() -> None:
 
 def test_its_config_is_written_down_and_read_again() -> None:
     config = small("schedule.steps={kind = 'halving', eta = 0.5, every = 40}")
-    assert "keep = 0.5" in write(config)
+    assert "keep = 0.5" in config.to_toml()
     assert small("schedule.steps={kind = 'halving', eta = 0.5, every = 40, keep = 0.5}") == config
 
 

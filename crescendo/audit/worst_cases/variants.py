@@ -8,7 +8,8 @@ from typing import Any, Literal
 from crescendo.audit.driving.subject import Subject
 from crescendo.core.terms import Terms
 from crescendo.errors import CrescendoError
-from crescendo.privacy.mechanisms.certificate import Certificate, certify
+from crescendo.privacy.mechanisms.certificate import Certificate
+from crescendo.privacy.mechanisms.mechanism_kinds import certify
 from crescendo.privacy.mechanisms.sigmas import Sigmas
 from crescendo.schedules.sizes import ConstantSizes, PowerSizes
 from crescendo.schedules.steps import ConstantSteps, DiminishingSteps

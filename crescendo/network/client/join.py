@@ -28,8 +28,6 @@ from crescendo.network.transport.shutdown import ShutdownRequest
 from crescendo.objectives import ModelFile
 from crescendo.privacy.accounting.book import Account, Promise, tight
 from crescendo.privacy.accounting.events import tally
-from crescendo.privacy.mechanisms.certificate import usual_delta
-from crescendo.privacy.mechanisms.mechanism import Private
 from crescendo.privacy.mechanisms.noise import Source as Randomness
 from crescendo.privacy.mechanisms.noise import SystemSource
 from crescendo.storage.ledger.ledger_store import Ledger
@@ -182,7 +180,7 @@ class _Joining:
         if made is not None and (known is None or known.promise.terms != agreed.digest):
             with _told():
                 events = tally(event for event in plan if event is not None)
-                self.policy.check_epsilon(agreed, price(events, usual_delta(made, delta)))
+                self.policy.check_epsilon(agreed, price(events, made.usual_delta(delta)))
         self.ledger.consider(agreed.federation, agreed.digest, self.policy.max_offers, time.time())
         self._check_open(agreed.federation, known)
         self.own = self.source.read(agreed, me)
@@ -209,7 +207,7 @@ class _Joining:
         me, records = agreed.names.index(self.name), self.own.records
         rows, mechanism = np.arange(len(records), dtype=np.int64), None
         if agreed.certificate is not None:
-            mechanism = Private(agreed.certificate, me, rows, self._randomness(me))
+            mechanism = agreed.certificate.client(me, rows, self._randomness(me))
         worker = Worker(
             agreed.terms, me, agreed.initial(), agreed.objective, records, rows, agreed.seed, agreed.wire, mechanism
         )

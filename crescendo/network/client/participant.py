@@ -32,7 +32,7 @@ from crescendo.errors import CrescendoError, PeerError, UsageError
 from crescendo.federation.agreement import Agreement
 from crescendo.logs import Log, quiet
 from crescendo.network.transport.wording import named
-from crescendo.privacy.accounting.events import PoissonGaussian
+from crescendo.privacy.accounting.events import Event
 from crescendo.storage.ledger.ledger_store import Ledger
 from crescendo.storage.ledger.outbox import Release
 from crescendo.worker import Worker
@@ -243,7 +243,7 @@ class Participant:
                 raise  # without privacy; or a write failed: that is the disk's doing, and nothing was sent
             return self._give_up(todo.round, event, error)
 
-    def _give_up(self, round: int, event: PoissonGaussian, error: BaseException) -> Release:
+    def _give_up(self, round: int, event: Event, error: BaseException) -> Release:
         """Charge the round as void and go on with the next. The log does not say what was raised: that may be about a record."""
         self._ledger.charge_void(self.agreement.federation, round, event)
         self._client.give_up(round)

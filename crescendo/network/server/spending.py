@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from crescendo.core.messages import Settled
 from crescendo.privacy.accounting.accountant import account
-from crescendo.privacy.accounting.events import Counted, PoissonGaussian, tally
+from crescendo.privacy.accounting.events import Counted, Event, tally
 from crescendo.privacy.mechanisms.certificate import Certificate
 
 PATIENCE = 3.0  # seconds that an answer waits for the quick bounds, and again for the tight numbers
@@ -55,7 +55,7 @@ class SpendingTracker:
         self._certificate, self._delta, self._patience = certificate, delta, patience
         self._tight = tight or self.by_pld
         self._prices: dict[int, Price] = {}
-        self._tallies: dict[int, tuple[int, Counter[PoissonGaussian]]] = {}
+        self._tallies: dict[int, tuple[int, Counter[Event]]] = {}
         self._kept: dict[Counted, float] = {}
         self._guard = threading.Lock()  # of the tallies and quick bounds
         self._idle: asyncio.Event | None = None

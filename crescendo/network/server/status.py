@@ -11,7 +11,6 @@ from typing import Any
 from crescendo.network.server.service import Service
 from crescendo.network.server.session import Traffic
 from crescendo.network.server.spending import Price, SpendingTracker
-from crescendo.privacy.mechanisms.certificate import usual_delta
 
 
 class StatusReporter:
@@ -23,7 +22,7 @@ class StatusReporter:
         certificate, delta = service.agreement.certificate, service.agreement.delta
         spending = None
         if certificate is not None and delta is not None:
-            spending = SpendingTracker(certificate, usual_delta(certificate, delta))
+            spending = SpendingTracker(certificate, certificate.usual_delta(delta))
         self._make = partial(_status, service, connected, heard, traffic, spending)
         self._being_made: asyncio.Task[dict[str, Any]] | None = None
 

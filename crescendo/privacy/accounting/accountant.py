@@ -26,12 +26,12 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from crescendo.errors import UsageError
 from crescendo.privacy.accounting import jumps, loss, renyi, saddle, tilted
-from crescendo.privacy.accounting.events import Counted, PoissonGaussian, tally
+from crescendo.privacy.accounting.events import Counted, Event, PoissonGaussian, tally
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with how many steps are done and how many there are."""
@@ -71,7 +71,7 @@ class Spent:
 
 
 def account(
-    events: Iterable[PoissonGaussian | tuple[PoissonGaussian, int]],
+    events: Iterable[Event | tuple[Event, int]],
     delta: float,
     *,
     quick: bool = False,
@@ -80,7 +80,7 @@ def account(
 ) -> Spent:
     """The epsilon of all ``events`` together at ``delta``.
 
-    Rare failures of a mechanism are not in it: `certificates.usual_delta` takes them off delta before.
+    Rare failures of a mechanism are not in it: `Certificate.usual_delta` takes them off delta before.
     For searches, ``quick`` asks for Renyi divergence only, and ``state_error=False`` for the same epsilon without its error.
 
     >>> rounds = [PoissonGaussian(0.01, 1.0)] * 1000
@@ -107,6 +107,9 @@ def account(
 
     if quick:
         return by_rdp("as a quick answer was asked for")
+    others = [type(event).__name__ for event, _ in counted if not isinstance(event, PoissonGaussian)]
+    if others:
+        return by_rdp(f"as nothing tighter is known of {others[0]}")
     if _apart(counted) <= delta:
         why = "no test tells the two data sets apart with a probability above delta"
         return Spent(0.0, delta, "pld", bound, 0.0, None, why)
@@ -130,9 +133,9 @@ def check_delta(delta: float) -> None:
         raise UsageError(f"delta must lie strictly between 0 and 1, got {delta!r}")
 
 
-def _enough(event: PoissonGaussian) -> PoissonGaussian:
+def _enough(event: Event) -> Event:
     """Counted with less noise where there is so much that numbers underflow: an upper bound, as more noise costs no more."""
-    return event if event.sigma <= _MOST_SIGMA else PoissonGaussian(event.rate, _MOST_SIGMA)
+    return event if event.sigma <= _MOST_SIGMA else replace(event, sigma=_MOST_SIGMA)
 
 
 def _apart(counted: Counted) -> float:
@@ -230,10 +233,10 @@ class _Cache:
     """The losses met lately, to a bound on their memory: a ledger asks for the same rounds again and again."""
 
     def __init__(self) -> None:
-        self._held: OrderedDict[tuple[PoissonGaussian, float, float], loss.Losses] = OrderedDict()
+        self._held: OrderedDict[tuple[Event, float, float], loss.Losses] = OrderedDict()
         self._cells = 0
 
-    def losses(self, event: PoissonGaussian, interval: float, cut: float) -> loss.Losses:
+    def losses(self, event: Event, interval: float, cut: float) -> loss.Losses:
         cut = 2.0 ** math.floor(math.log2(cut))  # one of few, so that the same losses serve again
         key = event, interval, cut
         if key not in self._held:

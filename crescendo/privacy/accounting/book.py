@@ -45,9 +45,9 @@ from typing import Literal, TypeAlias
 from crescendo.errors import Refused
 from crescendo.privacy.accounting.budget import Budget, Orders, choose_orders
 from crescendo.privacy.accounting.directed_rounding import down, sum_up
-from crescendo.privacy.accounting.events import Counted, PoissonGaussian, fewer, tally
+from crescendo.privacy.accounting.events import Counted, Event, fewer, tally
 
-PlannedEvents: TypeAlias = tuple[PoissonGaussian | None, ...]
+PlannedEvents: TypeAlias = tuple[Event | None, ...]
 """The event of every round, from round 0; None where nothing is sent."""
 
 Price: TypeAlias = Callable[[Counted, float], float]
@@ -102,7 +102,7 @@ class Account:
         return self.charged[-1] if self.charged else -1
 
     @property
-    def events(self) -> list[PoissonGaussian]:
+    def events(self) -> list[Event]:
         """What was charged."""
         return [event for i in self.charged if (event := self.promise.plan[i]) is not None]
 
@@ -125,6 +125,7 @@ class Overdrawn(Refused):
 class Book:
     """The ledger as arithmetic: promises, charges, and what they come to.
 
+    >>> from crescendo.privacy.accounting.events import PoissonGaussian
     >>> book, plan = Book(Budget(epsilon=2.0, delta=1e-6)), (PoissonGaussian(0.01, 2.0),) * 100
     >>> book.sign(book.quote("flights", "9f3c", "AA", plan, delta=1e-7))
     >>> book.charge("flights", 0, plan[0])
@@ -159,7 +160,7 @@ class Book:
         federation: str,
         terms: str,
         client: str,
-        plan: Sequence[PoissonGaussian | None],
+        plan: Sequence[Event | None],
         delta: float,
         price: Price = tight,
         failure: float = 0.0,
@@ -219,7 +220,7 @@ class Book:
 
     # -- charging ------------------------------------------------------------------------------------------------------
 
-    def check(self, federation: str, i: int, event: PoissonGaussian) -> None:
+    def check(self, federation: str, i: int, event: Event) -> None:
         """Refuse what `charge` would refuse; nothing is changed."""
         account = self.account(federation)
         plan = account.promise.plan
@@ -238,7 +239,7 @@ class Book:
                 f"never charge it again"
             )
 
-    def charge(self, federation: str, i: int, event: PoissonGaussian) -> None:
+    def charge(self, federation: str, i: int, event: Event) -> None:
         """Round i is about to be sent. Rounds go up; one that was skipped is void and can never be charged."""
         self.check(federation, i, event)
         self.account(federation).charged.append(i)

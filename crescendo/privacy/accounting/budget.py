@@ -12,7 +12,7 @@ from crescendo.core.arrays import Vector
 from crescendo.errors import UsageError
 from crescendo.privacy.accounting import renyi
 from crescendo.privacy.accounting.directed_rounding import down
-from crescendo.privacy.accounting.events import Counted, PoissonGaussian, tally
+from crescendo.privacy.accounting.events import Counted, Event, tally
 
 _UP = 1 + 1e-9  # far more than the rounding of a Renyi divergence
 
@@ -44,7 +44,7 @@ class Orders:
     order: float
     delta: float
 
-    def divergence(self, events: Iterable[PoissonGaussian | tuple[PoissonGaussian, int]]) -> float:
+    def divergence(self, events: Iterable[Event | tuple[Event, int]]) -> float:
         """The events' divergence of this order, rounded up: that of the next order known, as divergences grow with the order."""
         found = renyi.divergences(tally(events))[self.order <= renyi.ORDERS]
         return float(found[0]) * _UP if len(found) else math.inf
@@ -57,6 +57,7 @@ class Orders:
 def choose_orders(budget: Budget, counted: Counted, delta: float) -> Orders | None:
     """The order by which most federations like this first one would fit, and the delta set aside; None if orders cannot serve.
 
+    >>> from crescendo.privacy.accounting.events import PoissonGaussian
     >>> choose_orders(Budget(1.0, 1e-6), ((PoissonGaussian(0.01, 2.0), 100),), delta=1e-7)
     Orders(order=22.0, delta=5e-07)
     """

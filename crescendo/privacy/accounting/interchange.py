@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from crescendo.errors import UsageError
-from crescendo.privacy.accounting.events import Counted, PoissonGaussian, from_json, tally
+from crescendo.privacy.accounting.events import Counted, Event, PoissonGaussian, from_json, tally
 
 _Format: TypeAlias = Literal["dp-accounting", "opacus", "crescendo"]
 
@@ -94,7 +94,7 @@ def _is_event(found: Any) -> bool:
 # -- Opacus -----------------------------------------------------------------------------------------------------------
 
 
-def _step(item: Any) -> tuple[PoissonGaussian, int]:
+def _step(item: Any) -> tuple[Event, int]:
     if not isinstance(item, list) or len(item) != 3:
         raise UsageError(
             f"a step of an Opacus history is noise_multiplier, sample_rate and num_steps, got {_short(item)}"
@@ -103,20 +103,20 @@ def _step(item: Any) -> tuple[PoissonGaussian, int]:
     return PoissonGaussian(rate, noise), _count("num_steps", steps)
 
 
-def to_opacus(events: Iterable[PoissonGaussian | tuple[PoissonGaussian, int]]) -> dict[str, Any]:
+def to_opacus(events: Iterable[Event | tuple[Event, int]]) -> dict[str, Any]:
     """The state of an Opacus accountant: for ``PRVAccountant().load_state_dict``.
 
     >>> to_opacus([PoissonGaussian(0.01, 1.1)] * 3)
     {'history': [[1.1, 0.01, 3]], 'mechanism': 'prv'}
     """
-    history = [[event.sigma, event.rate, count] for event, count in tally(events)]
+    history = [[event.sigma, event.rate, count] for event, count in _gaussians(events)]
     return {"history": history, "mechanism": _OPACUS_ACCOUNTANT}
 
 
 # -- dp-accounting ----------------------------------------------------------------------------------------------------
 
 
-def _flat(event: Any, depth: int) -> list[tuple[PoissonGaussian, int]]:
+def _flat(event: Any, depth: int) -> list[tuple[Event, int]]:
     """Releases with their counts. Composition adds up, whatever depends on what; only draws need care."""
     if depth > _DEEPEST:
         raise UsageError(f"events are at most {_DEEPEST} deep, one inside the other, and these are deeper")
@@ -137,7 +137,7 @@ def _flat(event: Any, depth: int) -> list[tuple[PoissonGaussian, int]]:
     return _drawn(PoissonGaussian(fields["sampling_probability"], 0.0).rate, tally(_flat(fields["event"], depth + 1)))
 
 
-def _drawn(rate: float, inside: Counted) -> list[tuple[PoissonGaussian, int]]:
+def _drawn(rate: float, inside: Counted) -> list[tuple[Event, int]]:
     """What is released about one draw of rate ``rate``.
 
     Gaussians about one draw are one Gaussian, 1/sigma^2 = sum of 1/sigma_j^2, and a draw out of a draw is one with the product
@@ -181,7 +181,7 @@ def _fields(event: Any) -> tuple[str, dict[str, Any]]:
     return name, given
 
 
-def to_dp_accounting(events: Iterable[PoissonGaussian | tuple[PoissonGaussian, int]]) -> dict[str, Any]:
+def to_dp_accounting(events: Iterable[Event | tuple[Event, int]]) -> dict[str, Any]:
     """A ComposedDpEvent as JSON: objects with ``class_name``, as ``to_named_tuple()._asdict()`` has them.
 
     >>> found = to_dp_accounting([PoissonGaussian(0.01, 1.1)] * 3)
@@ -189,11 +189,21 @@ def to_dp_accounting(events: Iterable[PoissonGaussian | tuple[PoissonGaussian, i
     ('ComposedDpEvent', 3, 0.01)
     """
     composed = []
-    for event, count in tally(events):
+    for event, count in _gaussians(events):
         gaussian = _event("GaussianDpEvent", noise_multiplier=event.sigma)
         sampled = _event("PoissonSampledDpEvent", sampling_probability=event.rate, event=gaussian)
         composed.append(_event("SelfComposedDpEvent", event=gaussian if event.rate == 1 else sampled, count=count))
     return _event("ComposedDpEvent", events=composed)
+
+
+def _gaussians(events: Iterable[Event | tuple[Event, int]]) -> Counted:
+    counted = tally(events)
+    for event, _ in counted:
+        if not isinstance(event, PoissonGaussian):
+            raise UsageError(
+                f"the other libraries have no word for {type(event).__name__}; only Gaussians can be written"
+            )
+    return counted
 
 
 def _event(name: str, **fields: Any) -> dict[str, Any]:

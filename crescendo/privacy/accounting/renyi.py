@@ -19,7 +19,7 @@ from functools import lru_cache
 import numpy as np
 
 from crescendo.core.arrays import Ints, Vector
-from crescendo.privacy.accounting.events import Counted
+from crescendo.privacy.accounting.events import Counted, PoissonGaussian
 
 _WHOLE = np.unique(np.concatenate([np.arange(1, 49), np.round(48 * 1.15 ** np.arange(1, 33)).astype(int)]))
 _FINE = np.concatenate([np.arange(1.1, 11, 0.1), np.arange(11.5, 33, 0.5)])
@@ -76,10 +76,12 @@ def divergences(events: Counted) -> Vector:
     """
     total = np.zeros(len(_WHOLE))
     for event, count in events:
-        total = total + count * _log_moments(event.rate, event.sigma)
+        gaussian = isinstance(event, PoissonGaussian)
+        moments = _log_moments(event.rate, event.sigma) if gaussian else event.log_moments(_WHOLE.astype(float))
+        total = total + count * moments
     with np.errstate(invalid="ignore"):  # inf - inf between two infinite orders
-        moments = np.interp(ORDERS, _WHOLE, total)
-    divergence: Vector = np.where(np.isnan(moments), math.inf, moments) / (ORDERS - 1)
+        everything = np.interp(ORDERS, _WHOLE, total)
+    divergence: Vector = np.where(np.isnan(everything), math.inf, everything) / (ORDERS - 1)
     return divergence
 
 

@@ -19,29 +19,37 @@ model is a function of earlier releases as the sent one is, the same with and wi
 
 from __future__ import annotations
 
-import operator
+import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from crescendo.core.arrays import Ints
 from crescendo.core.terms import Terms
-from crescendo.errors import Refused, UsageError
+from crescendo.errors import Refused
 from crescendo.objectives.base import Objective
 from crescendo.privacy.accounting.directed_rounding import down
-from crescendo.privacy.accounting.events import PoissonGaussian
-from crescendo.privacy.mechanisms.extremes import extremes
-from crescendo.privacy.mechanisms.requirements import (
-    Requirement,
-    check_numbers,
-    printed,
-    require,
-    steps_and_rates,
-)
-from crescendo.privacy.mechanisms.rounding import Rounding, failure
+from crescendo.privacy.accounting.events import Event
 from crescendo.privacy.mechanisms.sigmas import Sigmas
 
+if TYPE_CHECKING:
+    from crescendo.privacy.mechanisms.mechanism import Mechanism
+    from crescendo.privacy.mechanisms.noise import Source
+    from crescendo.privacy.mechanisms.proposal import Proposal
+
 RARE = 1e-9  # the most of delta that rare events may take: a draw beyond its bound, noise whose bits were stopped
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """One inequality that the certificate rests on, with both sides."""
+
+    name: str
+    left: float
+    right: float
+    holds: bool
+    says: str
 
 
 @dataclass(frozen=True)
@@ -52,7 +60,7 @@ class Certificate:
     counting.
     """
 
-    mechanism: Literal["minibatch", "local"]
+    kind: type[Proposal]
     terms: Terms
     objective: Objective
     clip: float
@@ -69,6 +77,14 @@ class Certificate:
     adjacency: str = "add or remove one record of one client"
     sampling: str = "Poisson: every record independently, with the public rate s_ic / N_c"
 
+    @property
+    def mechanism(self) -> str:
+        return self.kind.name
+
+    def client(self, me: int, rows: Ints, source: Source) -> Mechanism:
+        """The certified mechanism on the records of client ``me``."""
+        return self.kind.client(self, me, rows, source)
+
     def rate(self, i: int, c: int) -> float:
         """q_i: the probability of every record of client c to be in round i, exactly: s_ic / N_c rounded up to 2^-53."""
         return rate_of(self.terms.share(i, c), self.records[c])
@@ -81,33 +97,32 @@ class Certificate:
         """The standard deviation of the noise on every coordinate of round i's release."""
         return self.sigma(i) * self.sensitivity(i, c)
 
-    def event(self, i: int, c: int) -> PoissonGaussian | None:
+    def event(self, i: int, c: int) -> Event | None:
         """What round i costs client c; None for a round without a share, in which it sends nothing."""
-        return PoissonGaussian(self.rate(i, c), self.sigma(i)) if self.terms.share(i, c) else None
+        return self.kind.event(self.rate(i, c), self.sigma(i)) if self.terms.share(i, c) else None
 
-    def plan(self, c: int) -> tuple[PoissonGaussian | None, ...]:
+    def plan(self, c: int) -> tuple[Event | None, ...]:
         """What each round costs client c: `event` of every round, of which few are different."""
-        known: dict[tuple[int, float], PoissonGaussian | None] = {}
+        known: dict[tuple[int, float], Event | None] = {}
         slots = enumerate(self.terms.shares_of(c))
         keys = [(share, self.sigma(i)) for i, share in slots]
         for share, sigma in set(keys):
             rate = rate_of(share, self.records[c])
-            known[share, sigma] = PoissonGaussian(rate, sigma) if share else None
+            known[share, sigma] = self.kind.event(rate, sigma) if share else None
         return tuple(known[key] for key in keys)
 
-    def events(self, c: int) -> list[PoissonGaussian]:
+    def events(self, c: int) -> list[Event]:
         """What the whole run costs client c."""
         return [event for event in self.plan(c) if event is not None]
 
-
-def usual_delta(certificate: Certificate, delta: float) -> float:
-    """What rare events leave of delta, rounded down: the accountant is asked at this. Refused if they take a billionth of it."""
-    if not 0 <= certificate.failure <= RARE * delta:
-        raise Refused(
-            f"delta = {delta:g} leaves no room for rare events with a chance of {certificate.failure:.2g}; "
-            f"{printed(certificate.failure / RARE, 2, up=True)} would pass"
-        )
-    return down(delta, certificate.failure)
+    def usual_delta(self, delta: float) -> float:
+        """What rare events leave of delta, rounded down, for the accountant. Refused if they take a billionth of it."""
+        if not 0 <= self.failure <= RARE * delta:
+            raise Refused(
+                f"delta = {delta:g} leaves no room for rare events with a chance of {self.failure:.2g}; "
+                f"{printed(self.failure / RARE, 2, up=True)} would pass"
+            )
+        return down(delta, self.failure)
 
 
 def rate_of(slots: int, records: int) -> float:
@@ -124,40 +139,18 @@ def largest_step(terms: Terms, i: int, c: int) -> float:
     return float(np.max(np.abs(terms.distinct_etas(i, c)), initial=0.0))
 
 
-def certify(
-    mechanism: str,
-    terms: Terms,
-    objective: Objective,
-    *,
-    clip: float,
-    sigma: float | Sigmas,
-    records: tuple[int, ...],
-    norm_bound: float | None = None,
-) -> Certificate:
-    """The certificate of a mechanism under these terms, or Refused."""
-    if mechanism not in ("minibatch", "local"):
-        raise UsageError(f"there is no certified mechanism {mechanism!r}; choose minibatch or local")
-    kind: Literal["minibatch", "local"] = "minibatch" if mechanism == "minibatch" else "local"
-    noise, clip = Sigmas.of(sigma), float(clip)  # numpy's float32 would make the noise's scale one, too
-    norm_bound, records = None if norm_bound is None else float(norm_bound), tuple(map(operator.index, records))
-    check_numbers(terms, objective.size, clip, noise, records, norm_bound, objective.traits.intercept)
-    reached = extremes(terms, records)
-    found = steps_and_rates(kind, terms, objective, clip, records, norm_bound, reached)
-    draft = Rounding(kind, terms, objective, clip, noise, records, norm_bound, reached)
-    slack, multiples, bound = draft.certified(objective.traits.l2)
-    found += [slack, multiples]
-    require(kind, found)
-    return Certificate(
-        mechanism=kind,
-        terms=terms,
-        objective=objective,
-        clip=clip,
-        sigma=noise,
-        records=records,
-        norm_bound=norm_bound,
-        conditions=tuple(found),
-        slack=slack.left,
-        model_bound=bound,
-        unit=draft.unit,
-        failure=failure(terms.rounds, objective.size, reached, records),
-    )
+def printed(limit: float, digits: int = 6, up: bool = False) -> str:
+    """A number that passes where ``limit`` is the most (or, ``up``, the least) that does: rounded towards passing.
+
+    >>> printed(0.17797056), printed(1.8841e-7, 3, up=True), printed(0.5, 3)
+    ('0.17797', '1.89e-07', '0.5')
+    """
+    if not 1e-280 < limit < 1e280:  # powers of ten have no floats beyond; such a limit is refused for itself
+        return f"{limit:.{digits}g}"
+    power = math.floor(math.log10(limit)) - digits + 1
+    whole = limit * 10.0**-power
+    near = math.ceil(whole - 1e-9) if up else math.floor(whole + 1e-9)
+    found = float(f"{near}e{power}")
+    if (found < limit) if up else (found > limit):
+        found = float(f"{near + (1 if up else -1)}e{power}")
+    return f"{found:.{digits}g}"

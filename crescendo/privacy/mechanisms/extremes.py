@@ -1,14 +1,65 @@
-"""The largest and least of a schedule's rates, steps and slots, over all rounds and clients, in one pass over the rounds."""
+"""The rounds of a schedule, looked at once and many at a time: terms may have a million, and a peer may send them.
+
+`extremes` finds the largest and least of rates, steps and slots, over all rounds and clients.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from crescendo.core.arrays import Floats, Ints
 from crescendo.core.terms import Terms
-from crescendo.privacy.mechanisms.passes import passes
+from crescendo.errors import Refused
+
+_NUMBERS = 1 << 18  # shares that are looked at together
+_MOST_SLOTS = 10_000_000  # steps that are looked at one by one: terms come from a peer, and must not take all memory
+
+
+@dataclass(frozen=True, eq=False)
+class Rounds:
+    """The rounds from ``first`` on: a row for each round, a column for each client.
+
+    ``steps`` is the largest step of each client, whatever its sign, 0 without a share; ``least`` the round's least step.
+    """
+
+    first: int
+    shares: Ints
+    steps: Floats
+    least: Floats
+
+
+def passes(terms: Terms) -> Iterator[Rounds]:
+    """All rounds, a part of them at a time."""
+    rows = max(1, _NUMBERS // terms.clients)
+    for first in range(0, terms.rounds, rows):
+        stop = min(first + rows, terms.rounds)
+        shares = terms.shares_of_rounds(first, stop)
+        if terms.steps.per == "round":
+            etas = np.asarray(terms.steps.at(terms.labels(first, stop)[:-1]), dtype=np.float64)
+            yield Rounds(first, shares, np.where(shares > 0, np.abs(etas)[:, None], 0.0), etas)
+        else:
+            yield _slot_by_slot(terms, first, shares)
+
+
+def _slot_by_slot(terms: Terms, first: int, shares: Ints) -> Rounds:
+    """The slots of a round have the same step sizes for all clients, some run more of them: one running maximum serves all."""
+    steps, least = np.zeros(shares.shape), np.zeros(len(shares))
+    for row, mine in enumerate(shares):
+        slots = int(mine.max())
+        if slots > _MOST_SLOTS:
+            raise Refused(
+                f"round {first + row} has {slots} slots of one client, and where steps change from slot to slot {_MOST_SLOTS} "
+                f'are allowed; schedule.steps.per = "round" would pass'
+            )
+        if slots:
+            etas = np.asarray(terms.steps.at(terms.before(first + row) + terms.clients * np.arange(slots)))
+            reached = np.maximum.accumulate(np.abs(etas))
+            steps[row] = np.where(mine > 0, reached[np.maximum(mine, 1) - 1], 0.0)
+            least[row] = etas.min()
+    return Rounds(first, shares, steps, least)
 
 
 @dataclass(frozen=True, eq=False)

@@ -95,9 +95,7 @@ class Private:
             )
 
     def stepper(self, objective: Objective, data: Records) -> Stepper:
-        if self._certificate.mechanism == "minibatch":
-            return FrozenStepper(objective, data)
-        return objective.stepper(data)
+        return self._certificate.kind.stepper(objective, data)
 
     def start(self, model: Floats) -> Floats:
         """The model, shortened to the length that the certificate is about: whatever a server sends, the round is certified.

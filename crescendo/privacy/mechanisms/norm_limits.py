@@ -60,7 +60,7 @@ class NormLimits:
         mean = UNDECLARED * made.records[c] * made.rate(i, c)
         drawn = mean + math.sqrt(2 * mean * LOG_CHANCE) + LOG_CHANCE
         low, high = terms.block(i, self.size)
-        noise = made.noise_scale(i, c) * (math.sqrt(high - low) + math.sqrt(2 * LOG_CHANCE))
+        noise = made.kind.longest_noise(made.noise_scale(i, c), high - low)
         moved = step * made.clip * drawn + _shrink(step * self.l2, terms.share(i, c)) * made.model_bound
         return _ROUNDING * (moved + noise) + _LEAST_FLOAT * math.sqrt(high - low)
 

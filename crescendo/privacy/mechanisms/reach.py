@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from crescendo.core.terms import Terms
-from crescendo.privacy.mechanisms.passes import Rounds, passes
+from crescendo.privacy.mechanisms.extremes import Rounds, passes
 from crescendo.privacy.mechanisms.sigmas import Sigmas
 
 LOG_CHANCE = 31.0  # exp(-31) = 3e-14: the chance of each thing that is taken not to happen

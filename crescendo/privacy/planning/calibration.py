@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from crescendo.errors import UsageError
-from crescendo.privacy.mechanisms.requirements import MOST_SIGMA
+from crescendo.privacy.mechanisms.proposal import MOST_SIGMA
 
 LEAST, MOST = 1e-2, MOST_SIGMA
 _SLOPE = 1.2  # of epsilon over sigma, on logarithmic axes, before anything is known of it

@@ -20,9 +20,10 @@ from crescendo.errors import ConfigError
 from crescendo.objectives.base import Objective
 from crescendo.privacy.accounting import renyi
 from crescendo.privacy.accounting.accountant import Progress, Spent, account
-from crescendo.privacy.accounting.events import Counted, PoissonGaussian, tally, to_json
-from crescendo.privacy.mechanisms.certificate import RARE, Certificate, certify, rate_of, usual_delta
-from crescendo.privacy.mechanisms.mechanism import Private
+from crescendo.privacy.accounting.events import Counted, Event, tally, to_json
+from crescendo.privacy.mechanisms.certificate import RARE, Certificate, rate_of
+from crescendo.privacy.mechanisms.mechanism import Mechanism
+from crescendo.privacy.mechanisms.mechanism_kinds import MECHANISMS, certify
 from crescendo.privacy.mechanisms.noise import SeededSource
 from crescendo.privacy.mechanisms.sigmas import Sigmas
 from crescendo.privacy.planning.calibration import least_sigma
@@ -61,10 +62,10 @@ class Guarantee:
         """sqrt(T) sigma, or the root of the sum of the rounds' squares."""
         return self.certificate.sigma.aggregated(self.certificate.terms.rounds)
 
-    def mechanism(self, c: int, rows: Ints, seed: int, noise: bool = True) -> Private:
+    def mechanism(self, c: int, rows: Ints, seed: int, noise: bool = True) -> Mechanism:
         """Client c's own, on seeded noise. Without noise it draws and clips the same, and no epsilon is ever stated for it."""
         made = self.certificate if noise else dataclasses.replace(self.certificate, sigma=Sigmas.constant(0.0))
-        return Private(made, c, rows, SeededSource(seed, c))
+        return made.client(c, rows, SeededSource(seed, c))
 
     def compared_to(self) -> dict[str, Any]:
         """What the client that spends most would need for its epsilon in constant rounds of its first size, and by the paper."""
@@ -88,7 +89,7 @@ class Guarantee:
             epsilons.append(min(renyi.epsilon_of(total, self.delta)[0], self.spent[c].epsilon))
         return shown, epsilons
 
-    def _between(self, c: int, first: int, stop: int) -> list[PoissonGaussian]:
+    def _between(self, c: int, first: int, stop: int) -> list[Event]:
         found = (self.certificate.event(i, c) for i in range(first, stop))
         return [event for event in found if event is not None]
 
@@ -140,10 +141,10 @@ def guarantee(
     or refuse.
     """
     usual = delta * (1 - RARE)  # what rare events leave of it, at least
-    plans = sorted({_plan(terms, records, c) for c in range(terms.clients)})
+    plans = sorted({_plan(MECHANISMS[mechanism].event, terms, records, c) for c in range(terms.clients)})
     noise = Sigmas.of(sigma if sigma is not None else _planned(plans, epsilon, usual))
     certificate = certify(mechanism, terms, objective, clip=clip, sigma=noise, records=records, norm_bound=norm_bound)
-    left = usual_delta(certificate, delta)
+    left = certificate.usual_delta(delta)
     spent = _spent([tally(certificate.events(c)) for c in range(terms.clients)], left, epsilon, progress)
     found = Guarantee(certificate, delta, epsilon, spent)
     if epsilon is not None and found.epsilon > epsilon:
@@ -155,10 +156,10 @@ def guarantee(
     return found
 
 
-def _plan(terms: Terms, records: tuple[int, ...], c: int) -> Counted:
+def _plan(event: type[Event], terms: Terms, records: tuple[int, ...], c: int) -> Counted:
     """The rates of client c's rounds, as events with a sigma that is still to be found."""
     slots = (terms.share(i, c) for i in range(terms.rounds))
-    return tally(PoissonGaussian(min(1.0, rate_of(share, records[c])), 1.0) for share in slots if share)
+    return tally(event(min(1.0, rate_of(share, records[c])), 1.0) for share in slots if share)
 
 
 def _planned(plans: list[Counted], epsilon: float | None, delta: float) -> float:
@@ -166,8 +167,8 @@ def _planned(plans: list[Counted], epsilon: float | None, delta: float) -> float
     assert epsilon is not None
     costliest = max(plans, key=lambda plan: account(plan, delta, quick=True).epsilon)
 
-    def with_noise(plan: Counted, sigma: float) -> list[tuple[PoissonGaussian, int]]:
-        return [(PoissonGaussian(event.rate, sigma), count) for event, count in plan]
+    def with_noise(plan: Counted, sigma: float) -> list[tuple[Event, int]]:
+        return [(dataclasses.replace(event, sigma=sigma), count) for event, count in plan]
 
     def quick(sigma: float) -> float:
         return account(with_noise(costliest, sigma), delta, quick=True).epsilon

@@ -22,7 +22,7 @@ from crescendo.core.messages import Settled
 from crescendo.errors import DataError, Refused, UsageError
 from crescendo.privacy.accounting.book import Account, Book, Price, Promise, tight
 from crescendo.privacy.accounting.budget import Budget
-from crescendo.privacy.accounting.events import Counted, PoissonGaussian, tally
+from crescendo.privacy.accounting.events import Counted, Event, tally
 from crescendo.storage.ledger.ledger_entries import (
     budget_body,
     budget_of,
@@ -112,7 +112,7 @@ class Ledger:
         federation: str,
         terms: str,
         client: str,
-        plan: Sequence[PoissonGaussian | None],
+        plan: Sequence[Event | None],
         delta: float,
         price: Price = tight,
         failure: float = 0.0,
@@ -138,7 +138,7 @@ class Ledger:
             self._write("offer", {"federation": federation, "terms": terms, "at": now})
 
     @_one_at_a_time
-    def release(self, federation: str, round: int, event: PoissonGaussian, data: bytes) -> bytes:
+    def release(self, federation: str, round: int, event: Event, data: bytes) -> bytes:
         """Charge the round and keep its bytes, on disk; then return what may be sent.
 
         That is ``data``, or what was stored if the round was released before. Refused if it is not what was signed off;
@@ -151,7 +151,7 @@ class Ledger:
         return data
 
     @_one_at_a_time
-    def charge_void(self, federation: str, round: int, event: PoissonGaussian) -> None:
+    def charge_void(self, federation: str, round: int, event: Event) -> None:
         """Charge a round whose computation failed, and keep no bytes: it is void from the start, in one transaction.
 
         Whether a computation fails may depend on the records. A round that failed is therefore never computed again with fresh
@@ -159,11 +159,9 @@ class Ledger:
         """
         self._charge(federation, round, event, None, None)
 
-    def _charge(
-        self, federation: str, round: int, event: PoissonGaussian, sha256: str | None, data: bytes | None
-    ) -> None:
+    def _charge(self, federation: str, round: int, event: Event, sha256: str | None, data: bytes | None) -> None:
         self._book.check(federation, round, event)
-        body = {"federation": federation, "round": round, "rate": event.rate, "sigma": event.sigma, "sha256": sha256}
+        body = {"federation": federation, "round": round, **event.to_json(), "sha256": sha256}
         self._write("charge", body, data)
 
     @_one_at_a_time
@@ -292,7 +290,8 @@ class Ledger:
             self._book.sign(promise_of(body))
             self._instances[body["federation"]] = body.get("instance", self._secret)  # older ledgers: one for all
         elif entry.kind == "charge":
-            self._book.charge(body["federation"], body["round"], PoissonGaussian(body["rate"], body["sigma"]))
+            event = Event.from_json(**{name: body[name] for name in ("rate", "sigma", "event") if name in body})
+            self._book.charge(body["federation"], body["round"], event)
             self._outbox.add(body["federation"], body["round"], entry.seq, body["sha256"])
         elif entry.kind == "close":
             flags = {name: bool(body.get(name)) for name in ("returned", "withdrawn")}  # older ledgers have none

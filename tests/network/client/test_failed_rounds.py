@@ -17,8 +17,8 @@ from crescendo.errors import UsageError
 from crescendo.network.client.participant import MOST_FAILED, Participant
 from crescendo.objectives import Traits
 from crescendo.privacy.accounting.budget import Budget
-from crescendo.privacy.mechanisms.certificate import certify
 from crescendo.privacy.mechanisms.mechanism import Private
+from crescendo.privacy.mechanisms.mechanism_kinds import certify
 from crescendo.privacy.mechanisms.noise import SeededSource
 from crescendo.schedules.sizes import ConstantSizes, CutSizes
 from crescendo.schedules.steps import ConstantSteps

@@ -1,0 +1,60 @@
+"""Every objective of ours, by the name that run files, terms and policies call it.
+
+A new one is one class and one line here, or one call of `register` from outside the package: what run files and terms allow, the
+words of their errors and what both sides of a federation build follow from it. A user's own model in a file needs no line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from crescendo.errors import ConfigError, UsageError
+from crescendo.objectives.base import Objective
+from crescendo.objectives.logistic.objective import Logistic
+
+
+@dataclass(frozen=True)
+class ObjectiveKind:
+    """An objective under its name. ``about`` names it in errors.
+
+    ``rule`` takes the features and the keys l2, intercept and dtype of a run file's [objective]. ``classes`` is how many it tells
+    apart; None for any number, which the rule then takes as ``classes``.
+    """
+
+    name: str
+    rule: Callable[..., Objective]
+    about: str
+    classes: int | None = None
+
+    @property
+    def many(self) -> str:
+        """The classes that it tells apart, in words."""
+        return "two" if self.classes == 2 else str(self.classes)
+
+    def fits(self, classes: int) -> bool:
+        return self.classes in (None, classes)
+
+    def make(self, features: int, classes: int | None, l2: float, intercept: bool, dtype: npt.DTypeLike) -> Objective:
+        if self.classes is not None:
+            return self.rule(features, l2=l2, intercept=intercept, dtype=np.dtype(dtype))
+        if classes is None:
+            raise ConfigError(f"data.classes is missing; {self.about} has a part for each class, so name them all")
+        return self.rule(features, classes=classes, l2=l2, intercept=intercept, dtype=np.dtype(dtype))
+
+
+OBJECTIVES: dict[str, ObjectiveKind] = {}
+
+
+def register(*kinds: ObjectiveKind) -> None:
+    """Make objectives known by their names; a name is given once, and is not that of a file."""
+    for kind in kinds:
+        if kind.name in OBJECTIVES or ":" in kind.name:
+            raise UsageError(f"{kind.name!r} is taken or names a file; choose another name for the objective")
+        OBJECTIVES[kind.name] = kind
+
+
+register(ObjectiveKind("logistic", Logistic, "logistic regression", classes=2))

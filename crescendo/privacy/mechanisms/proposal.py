@@ -1,0 +1,252 @@
+"""A private mechanism on one set of terms, before it is certified: what it requires, refused with the value that would pass.
+
+Each kind of mechanism is a class below `Proposal`, in a file of its own, and has a line in `mechanism_kinds`.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from crescendo.core.arrays import Floats, Ints
+from crescendo.core.random import Purpose, stream
+from crescendo.core.terms import Terms
+from crescendo.errors import Refused, UsageError
+from crescendo.objectives.base import Objective, Stepper
+from crescendo.privacy.accounting.directed_rounding import length_up
+from crescendo.privacy.accounting.events import Event, PoissonGaussian
+from crescendo.privacy.mechanisms.certificate import Certificate, Requirement, printed
+from crescendo.privacy.mechanisms.extremes import Extremes, extremes
+from crescendo.privacy.mechanisms.gaussian import GRID_BITS, MOST_MULTIPLES
+from crescendo.privacy.mechanisms.mechanism import Mechanism, Private
+from crescendo.privacy.mechanisms.noise import Source
+from crescendo.privacy.mechanisms.reach import LOG_CHANCE, reach
+from crescendo.privacy.mechanisms.rounding import MOST_SLACK, failure, most_drawn
+from crescendo.privacy.mechanisms.sigmas import Sigmas
+
+if TYPE_CHECKING:
+    from crescendo.data.records import Records
+
+MOST_SIGMA = 1e6
+_MOST_RECORDS = 10**12
+LEAST, MOST = (
+    1e-60,
+    1e60,
+)  # of every quantity that scales noise: products and squares stay far from where floats lose bits
+_LONGEST = 1e150  # a model's length, whose square is still a float
+
+
+@dataclass(frozen=True)
+class Proposal(ABC):
+    """What is to be certified. A kind of mechanism says what it requires, what rounding adds, what its releases cost and how a
+    client runs it; ``needs`` are the keys of a run file's [privacy] that it cannot do without.
+    """
+
+    name: ClassVar[str]
+    needs: ClassVar[tuple[str, ...]] = ("delta", "clip", "records")
+    event: ClassVar[type[Event]] = PoissonGaussian
+
+    terms: Terms
+    objective: Objective
+    clip: float
+    sigma: Sigmas
+    records: tuple[int, ...]
+    norm_bound: float | None
+
+    # -- what a kind says of itself ------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def requirements(self) -> list[Requirement]:
+        """What it requires of step sizes that are in their ranges."""
+
+    @abstractmethod
+    def bound(self, least: float, most: float) -> float:
+        """The longest start model, where the run's noise alone reaches ``least`` and the run ``most``."""
+
+    @abstractmethod
+    def slack(self, bound: float) -> float:
+        """The share by which rounding can enlarge what one record changes, for start models up to ``bound``."""
+
+    @abstractmethod
+    def remedy(self, bound: float, least: float, first: float) -> str:
+        """What would pass where that share is too large; ``first`` is the length of the first model."""
+
+    @property
+    def unit(self) -> float | None:
+        """What clipped gradients are rounded to before they are added; None where they are not added."""
+        return None
+
+    def model_part(self, bound: float) -> float:
+        """What the start model adds to the largest number to be hidden, in units of eta D C."""
+        return 0.0
+
+    @classmethod
+    def stepper(cls, objective: Objective, data: Records) -> Stepper:
+        """What computes a round."""
+        return objective.stepper(data)
+
+    @classmethod
+    def client(cls, certificate: Certificate, me: int, rows: Ints, source: Source) -> Mechanism:
+        """The mechanism on one client's records."""
+        return Private(certificate, me, rows, source)
+
+    @classmethod
+    def longest_noise(cls, scale: float, numbers: int) -> float:
+        """The length that noise on so many numbers does not pass, but for a chance of exp(-31): a Gaussian vector's."""
+        return scale * (math.sqrt(numbers) + math.sqrt(2 * LOG_CHANCE))
+
+    # -- certifying ----------------------------------------------------------------------------------------------------
+
+    def certified(self) -> Certificate:
+        """The certificate, or Refused."""
+        self._check_numbers()
+        found = [self._rates(), self._step_sizes()]
+        self._require(found)  # what follows computes with them
+        found += self.requirements()
+        self._require(found)
+        first = self._first_length()
+        reached = reach(self.terms, self.objective.size, self.objective.traits.l2, self.clip, self.sigma, first)
+        least, most = map(length_up, reached)
+        if not most <= _LONGEST:
+            raise Refused(f"the run's models would reach a length of {most:.3g}; smaller steps would pass")
+        bound = self.bound(least, most)
+        slack = self.slack(bound)
+        says = f"rounding enlarges what a record changes by at most {slack:.2g} of it, and {MOST_SLACK:g} is allowed; "
+        says += self.remedy(bound, least, first)
+        found += [Requirement("rounding", slack, MOST_SLACK, slack <= MOST_SLACK, says), self.multiples(bound)]
+        self._require(found)
+        return Certificate(
+            kind=type(self),
+            terms=self.terms,
+            objective=self.objective,
+            clip=self.clip,
+            sigma=self.sigma,
+            records=self.records,
+            norm_bound=self.norm_bound,
+            conditions=tuple(found),
+            slack=slack,
+            model_bound=bound,
+            unit=self.unit,
+            failure=failure(self.terms.rounds, self.objective.size, self.extremes, self.records),
+        )
+
+    @cached_property
+    def extremes(self) -> Extremes:
+        return extremes(self.terms, self.records)
+
+    @property
+    def drawn(self) -> Floats:
+        """The most records that each client draws in a round."""
+        return most_drawn(self.extremes.slots, self.records)
+
+    @property
+    def largest_step(self) -> float:
+        """eta D, where it is largest."""
+        return self.extremes.step * self.terms.blocks
+
+    def _require(self, found: list[Requirement]) -> None:
+        for condition in found:
+            if not condition.holds:
+                raise Refused(f"the {self.name} mechanism cannot be certified: {condition.says}")
+
+    def _check_numbers(self) -> None:
+        terms, size, sigma, records = self.terms, self.objective.size, self.sigma, self.records
+        if not terms.whole_rounds:
+            raise UsageError("a private round uses one start model; make the terms with whole_rounds=True")
+        for name, value in (("clip", self.clip), ("norm_bound", self.norm_bound)):
+            if value is not None and not LEAST <= value <= MOST:
+                raise UsageError(f"privacy.{name} must lie between {LEAST:g} and {MOST:g}, got {value:g}")
+        if self.norm_bound is not None and self.objective.traits.intercept and self.norm_bound <= 1:
+            raise UsageError(
+                f"privacy.norm_bound is the length of (x, 1) and must be above 1, got {self.norm_bound:g}; 2 would pass"
+            )
+        if not all(0 < value < math.inf for value in sigma.values()):
+            raise UsageError(f"privacy.sigma must be above 0, or no epsilon holds; got {sigma.least}")
+        if not sigma.most <= MOST_SIGMA:
+            raise UsageError(
+                f"privacy.sigma must be at most 1e6, got {sigma.most:g}; so much noise leaves nothing to learn from"
+            )
+        if sigma.rounds is not None and sigma.rounds != terms.rounds:
+            raise UsageError(
+                f"privacy.sigma lists the noise of {sigma.rounds} rounds and the run has {terms.rounds}; give one for each"
+            )
+        if len(records) != terms.clients or min(records) < 1:
+            raise UsageError(
+                f"{terms.clients} clients have to declare how many records they have, each at least 1; got {records}"
+            )
+        if terms.blocks > size:
+            raise UsageError(f"schedule.blocks must be at most the model's {size} numbers, not {terms.blocks}")
+        if max(records) > _MOST_RECORDS:
+            raise UsageError(f"a client declares {max(records)} records, and at most {_MOST_RECORDS} can be certified")
+
+    def _first_length(self) -> float:
+        """The length of the first model; of a model that is only described, what the description says."""
+        length = self.objective.traits.first_length
+        if length is None:
+            length = float(np.linalg.norm(self.objective.initial(stream(self.terms.seed, Purpose.INIT))))
+        if not 0 <= length <= MOST:
+            raise Refused(f"the first model has length {length:g}; one between 0 and {MOST:g} would pass")
+        return length
+
+    # -- conditions that several kinds have ----------------------------------------------------------------------------
+
+    def _rates(self) -> Requirement:
+        """Every rate is a probability."""
+        rate, i, c = self.extremes.rate, self.extremes.round, self.extremes.client
+        says = (
+            f"round {i} has {self.terms.share(i, c)} slots for the {self.records[c]} records of client {c}, "
+            f"a rate of {rate:.4g}; a rate is at most 1: at most {self.records[c]} slots would pass"
+        )
+        return Requirement("sampling rate", rate, 1.0, rate <= 1.0, says)
+
+    def _step_sizes(self) -> Requirement:
+        """Every round of every client has a step that noise can be scaled by: not 0, and no float at the edge of its range."""
+        found, blocks = self.extremes, self.terms.blocks
+        least, most = float(np.min(found.least)) * blocks, self.largest_step
+        moves = least != math.inf
+        holds = moves and least >= LEAST and most <= MOST and found.lowest >= 0
+        says = (
+            f"its step sizes reach from {min(least, found.lowest):.4g} to {most:.4g} (times the {blocks} blocks), and noise is "
+            f"scaled by them: "
+            f"steps from {LEAST:g} to {MOST:g} would pass"
+            if moves
+            else "no client has a share in any round; larger rounds would pass"
+        )
+        return Requirement("step sizes", least, LEAST, holds, says)
+
+    def shrink(self, limit: float = math.inf) -> Requirement:
+        """L2 shrinks the model: a factor outside 0..1 would enlarge it, and with it every rounding, until noise is lost in it.
+
+        ``limit`` is what else bounds a step times its blocks, so that what is suggested passes there too.
+        """
+        l2, blocks = self.objective.traits.l2, self.terms.blocks
+        decay = self.largest_step * l2
+        times = f" times {blocks} blocks" if blocks > 1 else ""
+        return Requirement(
+            "shrink",
+            decay,
+            1.0,
+            0 <= decay <= 1.0,
+            f"the largest step size{times} times l2 is {decay:.6g} and must be at most 1; "
+            + (
+                f"eta = {printed(min(limit, 1 / l2) / blocks)} would pass"
+                if 1 / MOST < l2 < MOST
+                else "an l2 between 0 and 1 over that step would pass"
+            ),
+        )
+
+    def multiples(self, bound: float) -> Requirement:
+        """The largest number to be hidden, m gradients and the model part, over the finest grid of a release of this sigma."""
+        largest = 1.01 * float(self.drawn.max()) + self.model_part(bound)
+        steps = largest * 2.0 ** (GRID_BITS + 1)  # for a sigma of 1
+        multiples, enough = steps / self.sigma.least, steps / MOST_MULTIPLES
+        says = (
+            f"the numbers to be hidden can have {multiples:.3g} steps of the grid that noise is rounded to, and "
+            f"{MOST_MULTIPLES:.3g} are allowed; sigma = {printed(enough, 3, up=True)} would pass"
+        )
+        return Requirement("grid", multiples, MOST_MULTIPLES, multiples <= MOST_MULTIPLES, says)
