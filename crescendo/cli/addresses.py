@@ -11,12 +11,12 @@ from crescendo.federation.policy import Policy
 from crescendo.network.server.health import HealthPage
 from crescendo.network.server.serve import Listening
 from crescendo.network.transport.channels import Endpoint
-from crescendo.network.transport.security import Authenticator, PartyFolder, check_address, everybody, shown_certificate
+from crescendo.network.transport.security import Address, Authenticator, PartyFolder, everybody, shown_certificate
 
 
 def listening(address: str, certs: Path | None, health: str | None = None) -> Listening:
     """Where to listen, and who is let in."""
-    check_address(address, certs)
+    Address(address).check(certs)
     page = HealthPage(health) if health is not None else None
     if certs is None:
         return Listening(address, None, everybody, page)
@@ -27,7 +27,7 @@ def listening(address: str, certs: Path | None, health: str | None = None) -> Li
 
 def place(address: str, certs: Path | None, policy: Policy | None = None) -> Endpoint:
     """Where the server is. If the policy names its certificate, it is looked at once the server is there; no other will do."""
-    check_address(address, certs)
+    Address(address).check(certs)
     if certs is not None:
         PartyFolder(certs).check("ask")
     pins = policy is not None and policy.server is not None

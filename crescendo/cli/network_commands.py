@@ -98,10 +98,10 @@ def join(
         from crescendo.network.client.join import check_name
         from crescendo.network.client.join import join as run
         from crescendo.network.transport.retry import Backoff
-        from crescendo.network.transport.security import check_address
+        from crescendo.network.transport.security import Address
         from crescendo.objectives import read_model
 
-        check_address(address, certs)
+        Address(address).check(certs)
         source = RecordSource(data, folder, label, part, test)
         check_name(name)
         source.check()

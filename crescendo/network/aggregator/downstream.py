@@ -1,4 +1,4 @@
-"""Downstream: the clients and aggregators below an aggregator, who of them has joined, and what they hand in.
+"""Downstream: the clients and aggregators below an aggregator, and who of them has joined.
 
 What a client says about itself goes up, if it can be news, and the server answers. What cannot be is answered here, so that no
 client keeps the stream to the parent, which all share, busy with nonsense.
@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from crescendo.core.aggregator import TooMany
-from crescendo.core.messages import ConflictingUpdate, Pair, Sum, Update, Word
+from crescendo.core.messages import ConflictingUpdate, Pair, Sum, Word
 from crescendo.core.vectors import Raw, decode
 from crescendo.errors import PeerError
 from crescendo.federation.agreement import Agreement
+from crescendo.network.aggregator.downstream_session import DownstreamSession
 from crescendo.network.protocol.encoded_broadcasts import EncodedBroadcast
 from crescendo.network.protocol.tree_messages import Below, NodeHello, SumRefusal
 from crescendo.network.protocol.wire_messages import FromServer, Goodbye, Hello, Ping, Refusal, VoidRound, Welcome
@@ -28,7 +29,6 @@ from crescendo.network.transport.pending_streams import BUSY, PendingStreams
 from crescendo.network.transport.rate_limits import RateLimits
 from crescendo.network.transport.security import Admit
 from crescendo.network.transport.wording import named
-from crescendo.privacy.mechanisms.norm_limits import TooLong
 from crescendo.storage.journal.journal_entries import Summed
 
 if TYPE_CHECKING:
@@ -42,16 +42,7 @@ class _PendingHello:
     """A hello that waits for the server's answer, and who waits for it: a stream, an aggregator below, or none any more."""
 
     hello: Hello
-    waiting: asyncio.Future[_DownstreamSession | Refusal] | AggregatorSession | None
-
-
-class _DownstreamSession(Session):
-    """A client that has joined at an aggregator, and what it said about itself: the k it has seen and its last round."""
-
-    def __init__(self, client: int, rate_limits: RateLimits, hello: Hello, epoch: int) -> None:
-        super().__init__(client, rate_limits)
-        self.k, self.last, self.epoch = hello.k, hello.last, epoch
-        self.voids: set[int] = set()  # rounds that it declared void, on this stream
+    waiting: asyncio.Future[DownstreamSession | Refusal] | AggregatorSession | None
 
 
 class Downstream:
@@ -61,7 +52,7 @@ class Downstream:
 
     def __init__(self, node: Node, admit: Admit) -> None:
         self._node, self._upstream, self.admit, self.log = node, node.upstream, admit, node.log
-        self.sessions: dict[int, _DownstreamSession] = {}
+        self.sessions: dict[int, DownstreamSession] = {}
         self.behind: dict[int, AggregatorSession] = {}  # clients that are behind an aggregator below
         self.rate_limits: defaultdict[int, RateLimits] = defaultdict(RateLimits)
         self._hellos: dict[str, _PendingHello] = {}  # one of a name: however often it comes, one hello is on its way
@@ -158,9 +149,9 @@ class Downstream:
             limits.strikes.take(1)
         return [answer]
 
-    async def _introduce(self, hello: Hello) -> _DownstreamSession | Refusal:
+    async def _introduce(self, hello: Hello) -> DownstreamSession | Refusal:
         """Ask the server about a client that has come here: its session, if it is let in."""
-        answer: asyncio.Future[_DownstreamSession | Refusal] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[DownstreamSession | Refusal] = asyncio.get_running_loop().create_future()
         if not self._ask(replace(hello, token=""), answer):
             return BUSY
         pending = self._hellos[hello.name]
@@ -174,7 +165,7 @@ class Downstream:
         finally:
             pending.waiting = None
 
-    def _ask(self, hello: Hello, waiting: asyncio.Future[_DownstreamSession | Refusal] | AggregatorSession) -> bool:
+    def _ask(self, hello: Hello, waiting: asyncio.Future[DownstreamSession | Refusal] | AggregatorSession) -> bool:
         """Pass a hello up, unless one of the same name is on its way or too much else is."""
         agreement, _ = self._node.known
         if hello.name in self._hellos or not self._upstream.is_free:
@@ -192,11 +183,11 @@ class Downstream:
         if older is not None or link is not None:
             self._upstream.send(Below(name))
 
-    def _enter(self, welcome: Welcome, hello: Hello) -> _DownstreamSession:
+    def _enter(self, welcome: Welcome, hello: Hello) -> DownstreamSession:
         """The server has let a client in."""
         agreement, core = self._node.known
         c = welcome.client
-        session = self.sessions[c] = _DownstreamSession(c, self.rate_limits[c], hello, welcome.epoch)
+        session = self.sessions[c] = DownstreamSession(self._node, c, self.rate_limits[c], hello, welcome.epoch)
         self.behind.pop(c, None)
         core.join(c, [c])
         session.send(welcome)
@@ -208,13 +199,13 @@ class Downstream:
         await self._upstream.room()
         self._upstream.send(Below(self.agreement.names[c], goodbye))
 
-    async def on_goodbye(self, session: _DownstreamSession, goodbye: Goodbye) -> None:
+    async def on_goodbye(self, session: DownstreamSession, goodbye: Goodbye) -> None:
         self._upstream.send(Below(self.agreement.names[session.client], goodbye))
 
-    def on_heard(self, session: _DownstreamSession) -> None:
+    def on_heard(self, session: DownstreamSession) -> None:
         self._heard.add(session.client)
 
-    def on_broken(self, session: _DownstreamSession, error: PeerError) -> Refusal:
+    def on_broken(self, session: DownstreamSession, error: PeerError) -> Refusal:
         if not isinstance(error, TooMany):  # which may be the server's slowness
             session.rate_limits.strikes.take(1)
         agreement, alarm = self._node.agreement, isinstance(error, ConflictingUpdate)
@@ -233,67 +224,14 @@ class Downstream:
 
     # -- what clients hand in ------------------------------------------------------------------------------------------
 
-    async def on_update(self, session: _DownstreamSession, round: int, data: Raw) -> None:
-        if not self._take(session, round, data):
+    async def on_update(self, session: DownstreamSession, round: int, data: Raw) -> None:
+        if not session.take(round, data):
             await asyncio.sleep(session.rate_limits.useless.take())
 
-    async def on_void(self, session: _DownstreamSession, message: VoidRound) -> None:
-        if not self._void(session, message):
+    async def on_void(self, session: DownstreamSession, message: VoidRound) -> None:
+        if not session.void(message):
             await asyncio.sleep(session.rate_limits.useless.take())
         await self._upstream.room()
-
-    def _take(self, session: _DownstreamSession, round: int, data: Raw) -> bool:
-        """A whole update of a client has come: True if it is new."""
-        agreement, core = self._node.known
-        if (reason := self._impossible(session, round)) is not None:
-            raise PeerError(reason)
-        update = Update(round, session.client, decode(data, agreement.wire, agreement.numbers(round)))
-        if self._too_long(session, update):
-            return False
-        held = core.waiting
-        word = core.receive(session.client, update)
-        if word is not None:
-            session.acknowledge(word.yours[session.client], word.epoch)
-        is_new = core.waiting > held
-        self._node.send_sums()
-        return is_new
-
-    def _too_long(self, session: _DownstreamSession, update: Update) -> bool:
-        """Refuse here what the server cannot tell in a sum, and as it would: the pair becomes void and the client is told."""
-        agreement, i = self.agreement, update.round
-        try:
-            agreement.limits.check(i, update.client, update.delta)
-            return False
-        except TooLong as error:
-            self.log("refused", client=agreement.names[update.client], round=i, reason=str(error))
-            self._void(session, VoidRound(i, agreement.federation, agreement.digest))
-            session.send(Refusal(str(error), False, i))
-            return True
-
-    def _void(self, session: _DownstreamSession, message: VoidRound) -> bool:
-        """A client says that a round's bytes are gone: True if that is news, which goes up. The server has the last word."""
-        agreement, core = self._node.known
-        c, i = session.client, message.round
-        if i in core.settled(c):
-            session.acknowledge(core.settled(c), core.epoch)
-        elif (reason := self._impossible(session, i)) is not None:
-            session.send(Refusal(reason, False, i))
-        elif i not in session.voids:
-            session.voids.add(i)
-            self._upstream.send(Below(agreement.names[c], message))
-            return True
-        return False
-
-    def _impossible(self, session: _DownstreamSession, i: int) -> str | None:
-        """Why a round cannot be this client's, by what is known here; None if it can be."""
-        agreement, core = self._node.known
-        terms, name, k = agreement.terms, agreement.names[session.client], max(self._node.k, session.k)
-        if not 0 <= i < terms.rounds or not terms.share(i, session.client):
-            return f'client "{name}" has no share in a round {i} of this run; check its terms'
-        forgetful = max(core.epoch, session.epoch) > 0  # a server that lost something takes clients' word, and so do we
-        if not forgetful and i > max(terms.furthest(min(k, terms.rounds)), session.last):
-            return f'client "{name}" speaks of round {i}, which nobody can have finished at k={k}; check its terms'
-        return None
 
     # -- aggregators below ---------------------------------------------------------------------------------------------
 

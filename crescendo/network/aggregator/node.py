@@ -13,7 +13,7 @@ from typing import Any
 
 from crescendo.core.aggregator import Aggregator
 from crescendo.core.messages import Word
-from crescendo.errors import Refused, UsageError
+from crescendo.errors import Refused
 from crescendo.federation.agreement import Agreement, build_terms
 from crescendo.logs import Log, quiet
 from crescendo.network.aggregator.downstream import Downstream
@@ -141,10 +141,7 @@ def aggregate(
 
     async def run(shutdown: ShutdownRequest) -> bool:
         node = Node(name, parent, listening.admit, backoff, log)
-        try:
-            return await node.run(listening.address, shutdown.event(), listening.credentials)
-        except RuntimeError as error:
-            raise UsageError(f"{listening.address} cannot be listened on ({error}); is the port in use?") from None
+        return await node.run(listening.address, shutdown.event(), listening.credentials)
 
     with ShutdownRequest.on_signals() as shutdown:
         return asyncio.run(run(shutdown))

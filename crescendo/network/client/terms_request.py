@@ -10,7 +10,7 @@ from crescendo.errors import Refused
 from crescendo.logs import Log, quiet
 from crescendo.network.protocol.wire_messages import Goodbye, Hello, Refusal, Welcome
 from crescendo.network.transport.background import background
-from crescendo.network.transport.channels import Endpoint, OutgoingStream, StreamBroken, TurnedAway
+from crescendo.network.transport.channels import Endpoint, OutgoingStream, StreamBroken
 from crescendo.network.transport.error_translation import is_unrecoverable, reason_of
 from crescendo.network.transport.retry import BROKEN, Backoff, Retries, Unrecoverable
 
@@ -60,7 +60,7 @@ def check_refusal(answer: Any, log: Log) -> None:
     if not isinstance(answer, Refusal):
         raise StreamBroken("the server spoke out of turn")
     if answer.round is None and not answer.final:
-        raise TurnedAway(answer.reason)
+        raise StreamBroken(answer.reason, turned_away=True)
     log("refused", reason=answer.reason, final=answer.final, round=answer.round)
     if answer.final:
         raise Refused(f"the server refuses: {answer.reason}")

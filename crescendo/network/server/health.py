@@ -13,7 +13,7 @@ from crescendo.errors import UsageError
 from crescendo.network.protocol.wire_messages import SERVICE
 from crescendo.network.transport.channels import parsed
 from crescendo.network.transport.pending_streams import PendingStreams
-from crescendo.network.transport.security import host_and_port, is_loopback
+from crescendo.network.transport.security import Address
 
 LONGEST = 8192
 PATIENCE = 5.0
@@ -48,8 +48,8 @@ class HealthPage:
     """``GET /healthz`` on HOST:PORT. It answers all requests in the clear: so it stays on this machine, with certificates too."""
 
     def __init__(self, address: str) -> None:
-        self.address, (self._host, self._port) = address, host_and_port(address)
-        if address.startswith("unix:") or not is_loopback(address):
+        self.address, (self._host, self._port) = address, Address(address).host_and_port()
+        if address.startswith("unix:") or not Address(address).is_loopback:
             raise UsageError(
                 f"{address} is not a loopback address, and /healthz has no lock; write for example 127.0.0.1:8080"
             )

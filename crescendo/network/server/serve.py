@@ -20,7 +20,7 @@ from crescendo.network.server.health import HealthPage
 from crescendo.network.server.liveness import LivenessLimits
 from crescendo.network.server.service import Service
 from crescendo.network.transport.background import background
-from crescendo.network.transport.security import Admit, everybody, host_and_port
+from crescendo.network.transport.security import Address, Admit, everybody
 from crescendo.network.transport.shutdown import ShutdownRequest
 from crescendo.storage.journal.durable_server import DurableServer
 
@@ -105,10 +105,7 @@ async def _serve(
     server = NetworkServer(service, limits, listening.admit, log)
     health = None
     try:
-        try:
-            port = await server.start(listening.address, listening.credentials)
-        except RuntimeError as error:
-            raise UsageError(f"{listening.address} cannot be listened on ({error}); is the port in use?") from None
+        port = await server.start(listening.address, listening.credentials)
         if listening.health is not None:
             health = await listening.health.serve(lambda: _facts(service, server))
         log(
@@ -167,7 +164,7 @@ def _check_folder(state: Path) -> None:
 
 def _listen(address: str, held: ExitStack) -> None:
     """Listen for a moment on one of the host's addresses at least, as gRPC will."""
-    host, port = host_and_port(address)
+    host, port = Address(address).host_and_port()
     refused: OSError | None = None
     try:
         for family, kind, protocol, _, place in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):

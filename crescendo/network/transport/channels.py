@@ -10,7 +10,7 @@ import grpc
 import grpc.aio
 from google.protobuf.message import DecodeError
 
-from crescendo.errors import PeerError
+from crescendo.errors import PeerError, UsageError
 from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.network.protocol.codec import TERMS, Codec
 from crescendo.network.protocol.tree_messages import RELAY, TO_NODE, TO_PARENT, NodeHello
@@ -50,11 +50,11 @@ def parsed(kind: Any) -> Callable[[bytes], Any]:
 
 
 class StreamBroken(Exception):
-    """The stream broke, or the server asked to come back later; try again."""
+    """The stream broke; try again. ``turned_away``: the server has no use for it now, and says why."""
 
-
-class TurnedAway(StreamBroken):
-    """The server has no use for this stream now, and says why; the client may come back."""
+    def __init__(self, reason: str, turned_away: bool = False) -> None:
+        super().__init__(reason)
+        self.turned_away = turned_away
 
 
 class OutgoingStream:
@@ -158,6 +158,9 @@ async def listen(handlers: Iterable[Any], address: str, credentials: Any = None)
     server = grpc.aio.server(options=SERVER_OPTIONS)
     server.add_generic_rpc_handlers(tuple(handlers))
     secure = credentials is not None
-    port = server.add_secure_port(address, credentials) if secure else server.add_insecure_port(address)
+    try:
+        port = server.add_secure_port(address, credentials) if secure else server.add_insecure_port(address)
+    except RuntimeError as error:
+        raise UsageError(f"{address} cannot be listened on ({error}); is the port in use?") from None
     await server.start()
     return server, int(port)

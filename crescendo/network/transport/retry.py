@@ -12,7 +12,7 @@ import grpc.aio
 
 from crescendo.errors import UsageError
 from crescendo.logs import Log
-from crescendo.network.transport.channels import StreamBroken, TurnedAway
+from crescendo.network.transport.channels import StreamBroken
 from crescendo.network.transport.error_translation import reason_of
 
 BROKEN = (StreamBroken, grpc.aio.AioRpcError, asyncio.InvalidStateError)  # what a stream that breaks raises
@@ -77,7 +77,8 @@ class Retries:
             )
         wait = min(next(self._waits), left)
         facts = {"server": self._address, "reason": reason, "without_it": round(without, 1), "again_in": round(wait, 2)}
-        self._log("sent_away", **facts) if isinstance(error, TurnedAway) else lost(**facts)
+        turned_away = isinstance(error, StreamBroken) and error.turned_away
+        self._log("sent_away", **facts) if turned_away else lost(**facts)
         with suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), wait)
         return stop.is_set()

@@ -66,46 +66,50 @@ class Identity:
 # -- addresses ---------------------------------------------------------------------------------------------------------
 
 
-def host_and_port(address: str) -> tuple[str, int]:
-    """The two parts of ``HOST:PORT``.
+@dataclass(frozen=True)
+class Address:
+    """``HOST:PORT``, or the path of a socket: ``unix:PATH``."""
 
-    >>> host_and_port("[::1]:7077"), host_and_port("example.org:0")
-    (('::1', 7077), ('example.org', 0))
-    """
-    host, _, port = address.rpartition(":")
-    host = host.strip("[]")
-    short = len(port) <= 5 and port.isascii() and port.isdecimal()
-    if not host or any(letter.isspace() for letter in host) or not short or int(port) > 65535:
-        raise UsageError(f"{address} is not HOST:PORT; write for example 127.0.0.1:7077")
-    return host, int(port)
+    text: str
 
+    def host_and_port(self) -> tuple[str, int]:
+        """The two parts of ``HOST:PORT``.
 
-def is_loopback(address: str) -> bool:
-    """Does ``HOST:PORT`` never leave this machine? Names other than localhost are not looked up: an answer can be forged.
+        >>> Address("[::1]:7077").host_and_port(), Address("example.org:0").host_and_port()
+        (('::1', 7077), ('example.org', 0))
+        """
+        host, _, port = self.text.rpartition(":")
+        host = host.strip("[]")
+        short = len(port) <= 5 and port.isascii() and port.isdecimal()
+        if not host or any(letter.isspace() for letter in host) or not short or int(port) > 65535:
+            raise UsageError(f"{self.text} is not HOST:PORT; write for example 127.0.0.1:7077")
+        return host, int(port)
 
-    >>> [is_loopback(a) for a in ("127.0.0.1:7077", "[::1]:7077", "localhost:7077", "0.0.0.0:7077", "example.org:7077")]
-    [True, True, True, False, False]
-    """
-    if address.startswith("unix:"):
-        return True
-    host = address.rpartition(":")[0].strip("[]").partition("%")[0]
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    @property
+    def is_loopback(self) -> bool:
+        """Does it never leave this machine? Names other than localhost are not looked up: an answer can be forged.
 
+        >>> texts = ("127.0.0.1:7077", "[::1]:7077", "localhost:7077", "0.0.0.0:7077", "example.org:7077")
+        >>> [Address(text).is_loopback for text in texts]
+        [True, True, True, False, False]
+        """
+        host = self.text.rpartition(":")[0].strip("[]").partition("%")[0]
+        if self.text.startswith("unix:") or host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(host).is_loopback
+        except ValueError:
+            return False
 
-def check_address(address: str, folder: Path | None) -> None:
-    """Refuse what is no address, and to speak in the clear to, or listen in the clear on, anything but this machine."""
-    if not address.startswith("unix:"):
-        host_and_port(address)
-    if folder is None and not is_loopback(address):
-        raise UsageError(
-            f"{address} is not a loopback address, such as 127.0.0.1, so TLS is needed; make certificates with "
-            f"`crescendo certs` and name the folder of this party with --certs"
-        )
+    def check(self, folder: Path | None) -> None:
+        """Refuse what is no address, and to speak in the clear to, or listen in the clear on, anything but this machine."""
+        if not self.text.startswith("unix:"):
+            self.host_and_port()
+        if folder is None and not self.is_loopback:
+            raise UsageError(
+                f"{self.text} is not a loopback address, such as 127.0.0.1, so TLS is needed; make certificates with "
+                f"`crescendo certs` and name the folder of this party with --certs"
+            )
 
 
 # -- a party's folder --------------------------------------------------------------------------------------------------
@@ -202,10 +206,10 @@ def shown_certificate(address: str, timeout: float = 10.0) -> bytes:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.set_alpn_protocols(["h2"])
-    host, _, port = address.rpartition(":")
+    host, port = Address(address).host_and_port()
     with (
-        socket.create_connection((host.strip("[]"), int(port)), timeout) as raw,
-        context.wrap_socket(raw, server_hostname=host.strip("[]")) as secured,
+        socket.create_connection((host, port), timeout) as raw,
+        context.wrap_socket(raw, server_hostname=host) as secured,
     ):
         return secured.getpeercert(binary_form=True) or b""
 

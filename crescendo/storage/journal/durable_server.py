@@ -58,12 +58,6 @@ class Published(NamedTuple):
     acks: dict[int, Settled]
 
 
-class _News(NamedTuple):
-    word: Word  # to the clients of which something changed
-    late: int
-    present: Bools
-
-
 class DurableServer:
     """The federation in ``folder``: begun there with ``model`` if it is empty, else resumed.
 
@@ -311,12 +305,13 @@ class DurableServer:
             case Received() | Voided() | Absent() | Back() | Registered():
                 self._changed.add(entry.client)
 
-    def _news(self) -> _News:
-        """The state as it is now in memory, to be published once it is on disk."""
+    def _news(self) -> tuple[Word, int, Bools]:
+        """The state as it is now in memory, to be published once it is on disk: a word to the clients of which something changed,
+        how many updates were late, and who is present."""
         server, changed, self._changed = self._state.server, self._changed, set()
-        return _News(server.word(changed), server.late, server.present)
+        return server.word(changed), server.late, server.present
 
-    def _publish(self, news: _News) -> Published:
+    def _publish(self, news: tuple[Word, int, Bools]) -> Published:
         with self._publishing:
             word, self.late, self.present = news
             due = (self.k, self.epoch) != (word.k, word.epoch)

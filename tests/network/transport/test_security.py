@@ -19,7 +19,7 @@ from crescendo.cli.main import app
 from crescendo.errors import DataError, PeerError, UsageError
 from crescendo.network.transport import security
 from crescendo.network.transport.certificates import make_certificates
-from crescendo.network.transport.security import Authenticator, Identity, PartyFolder, TokenBook
+from crescendo.network.transport.security import Address, Authenticator, Identity, PartyFolder, TokenBook
 
 
 @pytest.fixture(scope="module")
@@ -236,13 +236,13 @@ def test_every_stored_hash_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_only_loopback_may_go_without_tls(address: str, inside: bool) -> None:
-    assert security.is_loopback(address) is inside
+    assert Address(address).is_loopback is inside
     if inside:
-        security.check_address(address, None)
+        Address(address).check(None)
     else:
         with pytest.raises(UsageError, match="TLS is needed; make certificates with `crescendo certs`"):
-            security.check_address(address, None)
-    security.check_address(address, Path("folder"))
+            Address(address).check(None)
+    Address(address).check(Path("folder"))
 
 
 @pytest.mark.parametrize("mode", [0o604, 0o640, 0o660, 0o644])
