@@ -25,22 +25,10 @@ if TYPE_CHECKING:
     from crescendo.network.server.grpc_server import NetworkServer
 
 
-class Relay(AggregatorSession):
-    """An aggregator below the server, and the sessions of the clients behind it."""
-
-    def __init__(self, name: str, most: int) -> None:
-        super().__init__(name, most)
-        self.sessions: dict[int, _RelayedSession] = {}
-
-    def count_down(self, client: int, size: int) -> None:
-        if client in self.sessions:
-            self.sessions[client].traffic.down += size
-
-
 class _RelayedSession(Session):
     """A client that has joined by way of an aggregator."""
 
-    def __init__(self, client: int, rate_limits: RateLimits, name: str, link: Relay) -> None:
+    def __init__(self, client: int, rate_limits: RateLimits, name: str, link: AggregatorSession) -> None:
         super().__init__(client, rate_limits)
         self.name, self.link = name, link
         link.sessions[client] = self
@@ -72,11 +60,11 @@ class AggregatorRequests:
     def agreement(self) -> Agreement:
         return self._server.agreement
 
-    def new_link(self, hello: NodeHello, most: int) -> Relay:
+    def new_link(self, hello: NodeHello, most: int) -> AggregatorSession:
         """What an aggregator carries is judged when it sends it."""
-        return Relay(hello.name, most)
+        return AggregatorSession(hello.name, most)
 
-    async def on_hello(self, link: Relay, hello: Hello) -> None:
+    async def on_hello(self, link: AggregatorSession, hello: Hello) -> None:
         try:
             c = hello.client_in(self.agreement)
         except PeerError as error:
@@ -86,7 +74,7 @@ class AggregatorRequests:
         for answer in answers if isinstance(answers, list) else ():
             link.send_to(hello.name, answer)
 
-    async def on_below(self, link: Relay, name: str, message: VoidRound | Goodbye) -> None:
+    async def on_below(self, link: AggregatorSession, name: str, message: VoidRound | Goodbye) -> None:
         session = link.sessions.get(self.agreement.indices.get(name, -1))
         if isinstance(message, VoidRound):
             message.check_about(self.agreement)
@@ -97,12 +85,12 @@ class AggregatorRequests:
         else:
             self.log("declined", client=name, reason=message.reason)
 
-    async def on_gone(self, link: Relay, name: str) -> None:
+    async def on_gone(self, link: AggregatorSession, name: str) -> None:
         session = link.sessions.get(self.agreement.indices.get(name, -1))
         if session is not None:
             self._drop(session)
 
-    async def on_sum(self, link: Relay, id: str, total: Summed) -> None:
+    async def on_sum(self, link: AggregatorSession, id: str, total: Summed) -> None:
         server, durable, now = self._server, self._server.service.durable, time.monotonic()
         submission = await server.put(-1, total, sum_id=id)
         for answer in submission.answers:
@@ -115,14 +103,14 @@ class AggregatorRequests:
         if submission.useless:
             await asyncio.sleep(link.rate_limits.useless.take())
 
-    def on_alive(self, link: Relay, clients: tuple[int, ...]) -> None:
+    def on_alive(self, link: AggregatorSession, clients: tuple[int, ...]) -> None:
         now = time.monotonic()
         self._server.last_heard.update({c: now for c in clients if c in link.sessions})
 
-    def on_link_end(self, link: Relay) -> None:
+    def on_link_end(self, link: AggregatorSession) -> None:
         for session in list(link.sessions.values()):
             self._drop(session)
 
-    def _drop(self, session: _RelayedSession) -> None:
+    def _drop(self, session: Session) -> None:
         self._server.on_end(session)
         session.close()

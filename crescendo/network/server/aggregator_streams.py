@@ -32,6 +32,7 @@ from crescendo.network.protocol.tree_messages import (
 )
 from crescendo.network.protocol.vector_parts import Assembly, Part
 from crescendo.network.protocol.wire_messages import Ack, FromServer, Goodbye, Hello, Ping, Refusal, VoidRound
+from crescendo.network.server.session import Session
 from crescendo.network.transport.channels import parsed
 from crescendo.network.transport.pending_streams import PendingStreams, TryLater
 from crescendo.network.transport.rate_limits import RateLimits
@@ -51,6 +52,7 @@ class AggregatorSession(StreamWriter):
         self._acks: dict[int, Ack] = {}
         self._broadcasts: dict[int, tuple[EncodedBroadcast, Settled]] = {}
         self._pinged = -1
+        self.sessions: dict[int, Session] = {}  # at the server: those of the clients behind it
 
     def send_to(self, name: str, message: FromServer) -> None:
         """A message to one client. The aggregator itself answers pings: it is asked once, not for each client."""
@@ -88,11 +90,8 @@ class AggregatorSession(StreamWriter):
             del self._broadcasts[c]
         for part in WordPart.split(model.k, model.epoch, yours, model.data, model.wire):
             await context.write(TO_NODE.encode(part))
-        for c in yours:
-            self.count_down(c, len(model.data) // len(yours))
-
-    def count_down(self, client: int, size: int) -> None:
-        """So many bytes went to a client behind it."""
+        for c in yours.keys() & self.sessions.keys():
+            self.sessions[c].traffic.down += len(model.data) // len(yours)
 
 
 class _AggregatorHost(Protocol):

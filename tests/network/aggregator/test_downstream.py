@@ -18,7 +18,7 @@ from crescendo.network.aggregator.node import Node
 from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.network.protocol.tree_messages import Alive
 from crescendo.network.protocol.wire_messages import TO_SERVER, Hello, Ping, VoidRound
-from crescendo.network.server.aggregator_requests import AggregatorRequests, Relay
+from crescendo.network.server.aggregator_requests import AggregatorRequests
 from crescendo.network.server.aggregator_streams import AggregatorSession
 from crescendo.network.transport import pending_streams, rate_limits
 from crescendo.network.transport.channels import JOIN, Endpoint
@@ -90,7 +90,7 @@ async def a_flood_of_void_rounds_does_not_go_up(folder: Path) -> None:
     passed: list[int] = []
     on_below = AggregatorRequests.on_below
 
-    async def count(self: AggregatorRequests, link: Relay, name: str, message: Any) -> None:
+    async def count(self: AggregatorRequests, link: AggregatorSession, name: str, message: Any) -> None:
         passed.append(message.round)
         await on_below(self, link, name, message)
 
@@ -125,7 +125,7 @@ async def a_name_has_one_hello_on_its_way_up(folder: Path) -> None:
     asked: list[str] = []
     on_hello = AggregatorRequests.on_hello
 
-    async def count(self: AggregatorRequests, link: Relay, hello: Any) -> None:
+    async def count(self: AggregatorRequests, link: AggregatorSession, hello: Any) -> None:
         asked.append(hello.name)
         await on_hello(self, link, hello)
 
