@@ -50,36 +50,29 @@ class Node:
         self.core: Aggregator | None = None
         self.upstream = Upstream(self, parent, backoff or Backoff())
         self.downstream = Downstream(self, admit)
-        self.k, self.port, self._over = 0, 0, asyncio.Event()
+        self.k, self.port = 0, 0
+        self.over = asyncio.Event()  # nothing more will come
 
     async def run(self, address: str, stop: asyncio.Event, credentials: Any = None) -> bool:
         """True if the run is over. The server says when: it knows which clients have heard of the end, here and elsewhere."""
         server, self.port = await listen(self.downstream.handlers, address, credentials)
         self.log("aggregating", port=self.port, parent=self._parent.address)
         try:
-            async with background(self.upstream.keep(), stop.wait(), self._over.wait()) as tasks:
+            async with background(self.upstream.keep(), stop.wait(), self.over.wait()) as tasks:
                 try:
                     await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
                     if tasks[0].done():
                         tasks[0].result()
-                    return self.is_over
+                    return self.over.is_set()
                 finally:  # while the stream to the parent is still up, which would send everybody away in other words
-                    self.downstream.close("the aggregator stops; come back later", over=self.is_over)
+                    self.downstream.close("the aggregator stops; come back later", over=self.over.is_set())
         finally:
             await server.stop(CLOSE_TIMEOUT)
-            self.log("stopped", k=self.k, finished=self.is_over)
+            self.log("stopped", k=self.k, finished=self.over.is_set())
 
     @property
     def after_the_last_round(self) -> bool:
         return self.agreement is not None and self.k == self.agreement.terms.rounds
-
-    @property
-    def is_over(self) -> bool:
-        return self._over.is_set()
-
-    def end(self) -> None:
-        """Nothing more will come."""
-        self._over.set()
 
     def agree(self, welcome: NodeWelcome) -> Aggregator:
         digest = hashlib.sha256(welcome.terms.encode()).hexdigest()
@@ -128,7 +121,7 @@ class Node:
             case Ping(number):
                 self.upstream.send(Alive(number, self.downstream.ping(number)))
             case Over():
-                self.end()
+                self.over.set()
             case _:
                 raise StreamBroken("the parent spoke out of turn")
         self.send_sums()

@@ -81,7 +81,7 @@ class Upstream:
             try:
                 await self._one_stream()
             except BROKEN as error:
-                if self._node.is_over:
+                if self._node.over.is_set():
                     return
                 if self.is_up:
                     waits, gone = self._backoff.waits(), time.monotonic()
@@ -95,7 +95,7 @@ class Upstream:
                 self._set_queue(None)
                 self._node.downstream.send_away("the way to the server is interrupted; come back")
             if self._node.after_the_last_round and time.monotonic() - gone > LINGER:
-                self._node.end()
+                self._node.over.set()
                 return
             await asyncio.sleep(wait)
 

@@ -98,7 +98,7 @@ class Participant:
         self._heard = self._stopped = self._noted = False
         self._slots, self._failed = 64, 0
         self._open = {release.round for release in ledger.unacknowledged(agreement.federation)}
-        self._final: Vector | None = None
+        self.final: Vector | None = None  # of the finished run, once everything of this client has arrived
         self.last = ledger.last_round(agreement.federation)
         if self.last >= 0:
             self._go_on()
@@ -173,11 +173,6 @@ class Participant:
     def round(self) -> int:
         return self._client.round
 
-    @property
-    def final(self) -> Vector | None:
-        """The model of the finished run, once everything of this client has arrived."""
-        return self._final
-
     # -- for the worker ------------------------------------------------------------------------------------------------
 
     def work(self, tell: Callable[[Release], None], ended: Callable[[], None] = lambda: None) -> None:
@@ -196,7 +191,7 @@ class Participant:
         """The next thing to do, once there is one; None when there is nothing more."""
         while True:
             self._take_up_notes()
-            if self._stopped or self._final is not None:
+            if self._stopped or self.final is not None:
                 return None
             todo = self._worker.next() if self._heard else None
             if isinstance(todo, Work):
@@ -227,7 +222,7 @@ class Participant:
             self.seen.keep()
             self._open = {i for i in self._open if i not in acked}
         if client.k == self.agreement.terms.rounds and not self._open:
-            self._final = client.export()["base"]
+            self.final = client.export()["base"]
 
     def _attempt(self, todo: Work) -> Release | None:
         """A piece of a round, and the round's release if that was its last piece.
