@@ -1,7 +1,5 @@
 """The command `crescendo`, also `python -m crescendo`. It imports nothing that takes time before it can be interrupted."""
 
-from __future__ import annotations
-
 import os
 import signal
 from types import FrameType

@@ -1,7 +1,5 @@
 """Everything Crescendo raises on purpose. A message says what happened, whose fault it is and what to do."""
 
-from __future__ import annotations
-
 
 class CrescendoError(Exception):
     """Base class: catch this to catch everything raised on purpose.

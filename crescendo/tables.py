@@ -4,8 +4,6 @@ Run files, policies and the schedule of terms are made of them. A mistake is nam
 what would be right.
 """
 
-from __future__ import annotations
-
 import difflib
 import functools
 import tomllib

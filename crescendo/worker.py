@@ -1,7 +1,5 @@
 """One client's work: a Client joined to its data, objective and mechanism. It is the only thing that a runtime drives."""
 
-from __future__ import annotations
-
 from crescendo.core.arrays import Ints, Vector
 from crescendo.core.client import Client, Done, Wait, Work
 from crescendo.core.messages import Broadcast, Update

@@ -1,7 +1,5 @@
 """From an address and a party's folder of certificates to where the network is reached, in the clear only on this machine."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

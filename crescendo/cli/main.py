@@ -3,8 +3,6 @@
 Nothing heavy is imported before a command needs it, so that ``--help`` and mistakes answer at once.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 
@@ -43,7 +41,7 @@ def _version(asked: bool) -> None:
 
 
 @app.callback()
-def root(
+def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
@@ -51,8 +49,8 @@ def root(
     pass
 
 
-@app.command(epilog="Example: crescendo run examples/a9a.toml --set clients.count=10")
-def run(
+@app.command("run", epilog="Example: crescendo run examples/a9a.toml --set clients.count=10")
+def _run(
     file: RunFile,
     overrides: Overrides = None,
     seed: Annotated[int | None, typer.Option(help="Short for --set run.seed=N.")] = None,
@@ -76,8 +74,8 @@ def run(
         print_json(result.as_json()) if as_json else show.RunPrinter().result(result)
 
 
-@app.command(epilog="Example: crescendo schedule examples/a9a.toml")
-def schedule(file: RunFile, overrides: Overrides = None, as_json: AsJson = False) -> None:
+@app.command("schedule", epilog="Example: crescendo schedule examples/a9a.toml")
+def _schedule(file: RunFile, overrides: Overrides = None, as_json: AsJson = False) -> None:
     """Show what a run file asks for before running or serving it: the certificate and the first rounds."""
     with one_sentence():
         from crescendo.config.loading import read_either
@@ -95,7 +93,7 @@ def schedule(file: RunFile, overrides: Overrides = None, as_json: AsJson = False
 
 
 @data.command("list", epilog="Example: crescendo data list --json")
-def data_list(as_json: AsJson = False) -> None:
+def _data_list(as_json: AsJson = False) -> None:
     """List the sources that data.source can name."""
     with one_sentence():
         from crescendo.cli import show_run as show

@@ -1,7 +1,5 @@
 """The commands of a federation over the network: `serve` on one host, `join` on each client, `aggregate` between them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 
@@ -15,8 +13,8 @@ commands = typer.Typer(rich_markup_mode=None)
 Where = Annotated[str, typer.Argument(metavar="HOST:PORT", help="Where the server is.")]
 
 
-@commands.command(epilog="Example: crescendo serve federation.toml --listen 127.0.0.1:7077 --state served")
-def serve(
+@commands.command("serve", epilog="Example: crescendo serve federation.toml --listen 127.0.0.1:7077 --state served")
+def _serve(
     file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="The run file, with [serve].")],
     listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where to listen; port 0 takes a free one.")],
     state: Annotated[Path, typer.Option(metavar="DIR", help="The federation's folder; made, or gone on with.")],
@@ -60,10 +58,11 @@ mechanisms = ["minibatch"]  # or "local"; ["none"] protects nobody
 
 
 @commands.command(
+    "join",
     epilog=f"\b\nA policy file, whose other keys are in docs/cli.md:{POLICY}\n"
-    "\b\nExample: crescendo join 127.0.0.1:7077 --data mine.csv --as alice --state alice --policy policy.toml"
+    "\b\nExample: crescendo join 127.0.0.1:7077 --data mine.csv --as alice --state alice --policy policy.toml",
 )
-def join(
+def _join(
     address: Where,
     data: Annotated[str, typer.Option(metavar="SOURCE", help="Your records: a file, or a name.")],
     name: Annotated[str, typer.Option("--as", metavar="NAME", help="Your name in the federation's terms.")],
@@ -125,8 +124,8 @@ def join(
             typer.echo(f"{name}: {ended}")
 
 
-@commands.command(epilog="Example: crescendo aggregate 127.0.0.1:7077 --listen 127.0.0.1:7078")
-def aggregate(
+@commands.command("aggregate", epilog="Example: crescendo aggregate 127.0.0.1:7077 --listen 127.0.0.1:7078")
+def _aggregate(
     parent: Annotated[str, typer.Argument(metavar="HOST:PORT", help="The server, or another aggregator.")],
     listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where clients join; port 0 takes a free one.")],
     name: Annotated[str, typer.Option("--as", metavar="NAME", help="Its name in its certificate.")] = "aggregator",
@@ -144,8 +143,8 @@ def aggregate(
         print_json({"finished": finished}) if as_json else typer.echo(f"{name}: {ended}")
 
 
-@commands.command(epilog="Example: crescendo status 127.0.0.1:7077")
-def status(
+@commands.command("status", epilog="Example: crescendo status 127.0.0.1:7077")
+def _status(
     address: Where,
     certs: Certs = None,
     watch: Annotated[bool, typer.Option(help="Go on showing it, once a second.")] = False,
@@ -177,8 +176,8 @@ def status(
             show_status(ask_status(there))
 
 
-@commands.command(epilog="Example: crescendo certs keys --host server.example.org --client alice --client bob")
-def certs(
+@commands.command("certs", epilog="Example: crescendo certs keys --host server.example.org --client alice --client bob")
+def _certs(
     where: Annotated[str, typer.Argument(metavar="DIR", help="Where the folders go; run again to add parties.")],
     host: Annotated[
         list[str] | None,

@@ -1,7 +1,5 @@
 """The commands of a privacy officer: what does it cost (`plan`), what was spent (`account`), is it true (`audit`)?"""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -17,9 +15,10 @@ MOST_RUNS = 10**6  # of an audit
 
 
 @commands.command(
-    epilog="\b\nExample: crescendo plan --epsilon 1 --delta 1e-7 --records 10000 --gradients 25000 --first-size 16"
+    "plan",
+    epilog="\b\nExample: crescendo plan --epsilon 1 --delta 1e-7 --records 10000 --gradients 25000 --first-size 16",
 )
-def plan(
+def _plan(
     epsilon: Annotated[float, typer.Option(help="What each client may spend.")],
     delta: Annotated[float, typer.Option(help="The delta of that epsilon.")],
     records: Annotated[int, typer.Option(help="N, the records of a client.")],
@@ -78,8 +77,8 @@ def plan(
             show_plan(found, epsilon, write)
 
 
-@commands.command(epilog="Example: crescendo account examples/flights.toml")
-def account(
+@commands.command("account", epilog="Example: crescendo account examples/flights.toml")
+def _account(
     what: Annotated[
         Path | None,
         typer.Argument(
@@ -137,10 +136,11 @@ def account(
 
 
 @commands.command(
+    "audit",
     epilog="\b\nExample: crescendo audit examples/flights.toml --runs 1000"
-    "\nExample: crescendo audit examples/audit_flower_mod.py:LocalDp --epsilon 3 --delta 1e-5"
+    "\nExample: crescendo audit examples/audit_flower_mod.py:LocalDp --epsilon 3 --delta 1e-5",
 )
-def audit(
+def _audit(
     what: Annotated[
         str,
         typer.Argument(

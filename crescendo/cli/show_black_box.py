@@ -1,7 +1,5 @@
 """What `crescendo audit FILE.py:NAME` prints."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from crescendo.audit.black_box.black_box import BlackBoxReport, Claim

@@ -1,7 +1,5 @@
 """What `plan` prints for people: the plan, the family it was chosen from, constant sizes, and why."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What `plan`, `account` and `audit` print for people."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What the command line prints for people: a progress bar while it runs, tables when it is done."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """A served federation as a table."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

@@ -1,7 +1,5 @@
 """How the command line prints for people: tables and sentences on stdout, a progress bar on stderr."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import sys

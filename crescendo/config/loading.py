@@ -3,8 +3,6 @@
 Every mistake becomes one sentence that names the key by its dotted path, what it is now and what would be right.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A plan as the [privacy] and [schedule] of a run file: what is written is what `crescendo run` then holds the run to."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from crescendo.errors import ConfigError

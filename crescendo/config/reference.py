@@ -3,8 +3,6 @@
 python -m crescendo.config.reference > docs/run_file.md
 """
 
-from __future__ import annotations
-
 from pydantic.fields import FieldInfo
 
 from crescendo.config.schema import Config

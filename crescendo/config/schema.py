@@ -5,8 +5,6 @@ A section is a frozen pydantic model; ``title`` says in words what a value must 
 ``[schedule]`` and ``[privacy]``, is in `crescendo.federation`; reading and overriding in `crescendo.config.loading`.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from typing import Annotated, Any, Literal, Self

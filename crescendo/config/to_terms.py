@@ -4,8 +4,6 @@ What a simulation would count (records, features, 1/N, weights by size) is typed
 made. Nothing in it was computed from a client's records.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any

@@ -5,8 +5,6 @@ date; the CRC that zip keeps of every array tells a damaged entry, which is then
 time. A folder that cannot be written costs time, nothing else.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

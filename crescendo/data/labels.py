@@ -1,7 +1,5 @@
 """From labels as written to classes: -1 and +1 for two, 0, 1, 2, ... for more."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

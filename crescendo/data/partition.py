@@ -1,7 +1,5 @@
 """Splits a data set over clients: every training record goes to exactly one client, and no client goes empty."""
 
-from __future__ import annotations
-
 import heapq
 import math
 from collections.abc import Sequence, Sized

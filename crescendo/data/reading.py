@@ -1,7 +1,5 @@
 """Records of a source by name or path; `crescendo.data.registry` has those with a name."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,11 +10,12 @@ import numpy as np
 from crescendo.core.arrays import Bools
 from crescendo.core.random import Purpose, stream
 from crescendo.data import labels
-from crescendo.data.formats import files, readers
+from crescendo.data.formats import readers
+from crescendo.data.formats.files import data_folder
 from crescendo.data.records import Dataset, Label, Raw, Records, as_records
-from crescendo.data.registry import SOURCES, SYNTHETIC, catalogue, is_named, stated_classes
-from crescendo.data.sets import synthetic
-from crescendo.data.sound import sound, sound_test
+from crescendo.data.registry import SOURCES, SYNTHETIC, catalogue, stated_classes
+from crescendo.data.sets.synthetic import Synthetic
+from crescendo.data.sound import sound
 from crescendo.errors import ConfigError, DataError
 
 _TEST_PART = 1  # as the round of the stream: 0 is the split over clients, 2 the synthetic draw
@@ -57,14 +56,14 @@ def load(
         _only_for_files(source, label=label, features=features)
         if classes is not None:
             stated_classes(source, classes)
-        return synthetic.load(synthetic.options(rest), test, seed)
+        return Synthetic.of(rest).load(test, seed)
     names = stated_classes(source, classes) if private else None
     path = file_of(source, folder)
     if path is not None:
         raw = readers.path(path, label, column, features, leave_out=private)
     else:
         _only_for_files(source, label=label, features=features)
-        raw = SOURCES[source].read(files.data_folder(folder), test)
+        raw = SOURCES[source].read(data_folder(folder), test)
     if names is None:
         return _dataset(source, raw, test, seed, classes)
     return _judged(source, raw, test, seed, names)
@@ -76,7 +75,7 @@ def check_here(source: str, folder: Path | str | None = None) -> None:
     >>> check_here("wine")
     """
     if source.partition(":")[0] == SYNTHETIC:
-        synthetic.options(source.partition(":")[2])
+        Synthetic.of(source.partition(":")[2])
     else:
         path = file_of(source, folder)
         if path is not None and path.is_dir():
@@ -95,9 +94,8 @@ def file_of(source: str, folder: Path | str | None = None) -> Path | None:
     >>> file_of("wine"), file_of("synthetic:rows=500")
     (None, None)
     """
-    if is_named(source):
-        return None
-    return _path(source, files.data_folder(folder))
+    named = source in SOURCES or source.partition(":")[0] == SYNTHETIC
+    return None if named else _path(source, data_folder(folder))
 
 
 def _only_for_files(source: str, **options: object) -> None:
@@ -127,16 +125,15 @@ def _dataset(name: str, raw: Raw, test: float, seed: int, wanted: Sequence[Label
         raw = _with_classes(raw, classes)
     train, part = as_records(raw.x, labels.encode(raw.y, classes, name)), None
     if raw.test is not None:
-        part = as_records(raw.test[0], labels.encode(raw.test[1], classes, f"the test part of {name}"))
+        part = as_records(raw.test.x, labels.encode(raw.test.y, classes, f"the test part of {name}"))
     return _parted(name, raw, train, part, classes, test, seed, found - len(raw))
 
 
 def _judged(name: str, raw: Raw, test: float, seed: int, classes: tuple[Label, ...]) -> Dataset:
     """The same for a private run: whatever the records hold, the classes are as stated."""
     found = sound(raw, classes)
-    columns = {key: values[found.kept] for key, values in raw.columns.items()}
-    rest = replace(raw, columns=columns, in_test=None if raw.in_test is None else raw.in_test[found.kept])
-    return _parted(name, rest, found.records, sound_test(raw, classes), classes, test, seed, found.left_out)
+    part = None if raw.test is None else sound(raw.test, classes).records
+    return _parted(name, found.rest, found.records, part, classes, test, seed, found.left_out)
 
 
 def _parted(
@@ -161,13 +158,8 @@ def _parted(
 
 def _with_classes(raw: Raw, classes: tuple[Label, ...]) -> Raw:
     """Only the records of these classes, in the training and in the test part."""
-    keep, test = labels.places(raw.y, classes) >= 0, None
-    if raw.test is not None:
-        x, y = raw.test
-        keep_test = labels.places(y, classes) >= 0
-        test = x[keep_test], y[keep_test]
-    columns = {key: values[keep] for key, values in raw.columns.items()}
-    return Raw(raw.x[keep], raw.y[keep], test, columns, None if raw.in_test is None else raw.in_test[keep])
+    kept = raw.take(labels.places(raw.y, classes) >= 0)
+    return kept if raw.test is None else replace(kept, test=_with_classes(raw.test, classes))
 
 
 def _held_out(rows: int, test: float, seed: int, name: str) -> Bools:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -114,13 +114,19 @@ class Raw:
 
     x: Any
     y: Column
-    test: tuple[Any, Column] | None = None
+    test: Self | None = None
     columns: Mapping[str, Column] = field(default_factory=dict)
     in_test: Bools | None = None  # which records a rule of the source's own puts in the test part
     unreadable: int = 0
 
     def __len__(self) -> int:
         return int(self.y.shape[0])
+
+    def take(self, rows: Bools) -> Self:
+        """Only the records of ``rows``; the test part stays as it is."""
+        columns = {name: column[rows] for name, column in self.columns.items()}
+        in_test = None if self.in_test is None else self.in_test[rows]
+        return replace(self, x=self.x[rows], y=self.y[rows], columns=columns, in_test=in_test)
 
 
 @dataclass(frozen=True, eq=False)

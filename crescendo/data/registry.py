@@ -5,14 +5,12 @@ the run file states. A new source is one `NamedSource` in a file of `sets` and o
 call of `register` from outside the package; loading, `crescendo data list` and the words of errors follow from it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from crescendo.data import labels
-from crescendo.data.formats import files
+from crescendo.data.formats.files import data_folder
 from crescendo.data.records import Label
 from crescendo.data.sets import bundled, flights, from_folder
 from crescendo.data.sets.named_source import NamedSource
@@ -32,18 +30,13 @@ def register(*sources: NamedSource) -> None:
         SOURCES[source.name] = source
 
 
-def is_named(source: str) -> bool:
-    """Whether a source is known by its name; else it is the path of a file."""
-    return source in SOURCES or source.partition(":")[0] == SYNTHETIC
-
-
 def stated_classes(source: str, wanted: Sequence[Label] | None) -> tuple[Label, ...]:
     """The classes of a private run, in rising order: those that were named, else those that the source is known to have.
 
     >>> stated_classes("digits", (8, 3)), stated_classes("mine.csv", ("yes", "no"))
     ((3, 8), ('no', 'yes'))
     """
-    found = public_classes(source)
+    found = _public_classes(source)
     if wanted is not None:
         return labels.stated(wanted) if found is None else labels.among(found, source, wanted)
     if found is None:
@@ -54,10 +47,10 @@ def stated_classes(source: str, wanted: Sequence[Label] | None) -> tuple[Label, 
     return found
 
 
-def public_classes(source: str) -> tuple[Label, ...] | None:
+def _public_classes(source: str) -> tuple[Label, ...] | None:
     """The labels that occur in a source, by its name alone; None for a file.
 
-    >>> public_classes("covtype.binary"), public_classes("mine.csv")
+    >>> _public_classes("covtype.binary"), _public_classes("mine.csv")
     ((1, 2), None)
     """
     if source.partition(":")[0] == SYNTHETIC:
@@ -85,7 +78,7 @@ def catalogue(folder: Path | str | None = None) -> list[SourceInfo]:
     ['flights', 'synthetic', 'breast_cancer', 'digits', 'iris', 'wine',
      'a9a', 'w8a', 'phishing', 'ijcnn1', 'covtype.binary', 'real-sim', 'mnist']
     """
-    where = files.data_folder(folder)
+    where = data_folder(folder)
     made = "logistic data with a known minimiser; synthetic:rows=10000,features=20,l2=0"
     found = [
         SourceInfo(

@@ -1,8 +1,6 @@
 """The figures of a report as plotly's plain dictionaries. Colours are names (``@accent``) that the page looks up, so that
 one figure serves light and dark."""
 
-from __future__ import annotations
-
 import html
 from typing import Any
 

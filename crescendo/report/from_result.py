@@ -1,7 +1,5 @@
 """Fills the report's `Story` from a result."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Numbers as people read them, in reports and on the terminal."""
 
-from __future__ import annotations
-
 
 def number(value: float | None, form: str = ".4f") -> str:
     """

@@ -1,7 +1,5 @@
 """What a report tells, as plain data: whoever has a run fills it in."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The audit of a run file: its mechanism as a run would make it, attacked where it spends most."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 

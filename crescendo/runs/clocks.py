@@ -1,7 +1,5 @@
 """From the [timing] of a run file to the clocks of the simulator."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from crescendo.config.schema import Config, Listed

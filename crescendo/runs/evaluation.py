@@ -1,7 +1,5 @@
 """Measures the models of a run as they come: kept for a while, then scored together in one pass over the records."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Events in a JSON file, as other libraries write them, and what they cost."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path

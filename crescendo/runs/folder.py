@@ -1,7 +1,5 @@
 """A run's folder: ``NAME.running`` while the run goes on, ``NAME`` once it is complete: half a run is never taken for one."""
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 from collections.abc import Iterator

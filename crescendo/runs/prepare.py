@@ -1,7 +1,5 @@
 """From a checked config to the parts of a run: data, objective, schedule with its certificate, terms and privacy."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any

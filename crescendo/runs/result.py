@@ -1,7 +1,5 @@
 """What a run gave: its numbers, its model, and what it saved against rounds that do not grow."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any, Self

@@ -1,7 +1,5 @@
 """The files of a run, written as it goes: its config at once, a line per measured model, and all else at the end."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

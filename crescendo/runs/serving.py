@@ -1,7 +1,5 @@
 """A run file served: its terms, made once and kept by the journal, and the federation that follows them."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from contextlib import suppress

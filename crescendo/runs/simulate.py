@@ -1,7 +1,5 @@
 """`simulate`: a config in, a trained model with its metrics out, and a folder if one is asked for."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import time

@@ -1,7 +1,5 @@
 """What the clients of a run spend, by the tight accountant and by the paper's theorems, from a run file or a run's folder."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path

@@ -15,7 +15,7 @@ from crescendo.data import catalogue, load, split
 from crescendo.data.labels import encode, places, stated
 from crescendo.data.partition import client_names
 from crescendo.data.records import Raw
-from crescendo.data.registry import SOURCES, public_classes, register, stated_classes
+from crescendo.data.registry import SOURCES, register, stated_classes
 from crescendo.data.sets.named_source import NamedSource
 from crescendo.errors import ConfigError, CrescendoError, UsageError
 
@@ -25,7 +25,7 @@ SCHEDULE = {"rounds": 2, "sizes": {"kind": "constant", "size": 5}, "steps": {"ki
 @pytest.mark.parametrize("name", ["breast_cancer", "digits", "iris", "wine", "synthetic:rows=200,features=7"])
 def test_what_is_said_of_a_source_is_what_its_records_say(name: str) -> None:
     data = load(name, test=0)
-    assert public_classes(name) == data.classes
+    assert stated_classes(name, None) == data.classes
     assert name not in SOURCES or SOURCES[name].features == data.features
 
 
@@ -40,7 +40,7 @@ def test_what_is_said_of_a_public_file_is_what_its_records_say(shared_data: Path
 
 
 def test_every_name_has_its_classes() -> None:
-    assert all(public_classes(info.name) is not None for info in catalogue())
+    assert all(stated_classes(info.name, None) for info in catalogue())
 
 
 def test_a_source_from_outside_the_package_is_loaded_listed_and_used_like_ours() -> None:

@@ -3,8 +3,6 @@
 So a cell cannot hold a line break, and a quotation mark that is never closed spoils its own line only.
 """
 
-from __future__ import annotations
-
 import codecs
 import csv
 import io

@@ -1,7 +1,5 @@
 """Finds data files, unpacks them, and tells an altered file from the one that was meant."""
 
-from __future__ import annotations
-
 import bz2
 import contextlib
 import gzip
@@ -10,8 +8,9 @@ import lzma
 import os
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Self
 
 from crescendo.data.sets.known import KnownFile
 from crescendo.errors import DataError
@@ -22,7 +21,6 @@ _UNPACK: dict[str, Callable[[bytes], bytes]] = {
     ".bz2": bz2.decompress,
     ".gz": gzip.decompress,
 }
-PACKED = tuple(_UNPACK)
 _OPEN: dict[str, Callable[[Path], Any]] = {".xz": lzma.open, ".bz2": bz2.open, ".gz": gzip.open}
 _DAMAGE = (lzma.LZMAError, EOFError, ValueError, OSError, zlib.error)
 
@@ -33,85 +31,98 @@ def data_folder(folder: Path | str | None) -> Path | None:
     return Path(chosen).expanduser() if chosen else None
 
 
-def find(names: Sequence[str], folder: Path | None) -> Path | None:
-    """The first of ``names`` in the folder, plain or packed."""
-    if folder is None:
-        return None
-    return next((folder / n for name in names for n in _forms(name) if (folder / n).is_file()), None)
+class DataFile:
+    """A file of data, read once. Its content is what it holds, unpacked as the end of its name says."""
 
+    def __init__(self, path: Path) -> None:
+        self.path = path
 
-def must_find(source: str, names: Sequence[str], folder: Path | None) -> Path:
-    path = find(names, folder)
-    if path is not None:
-        return path
-    looked = ", ".join(form for name in names for form in _forms(name))
-    how = f"give the folder that has it as data.folder or in the environment variable {_VARIABLE}"
-    if folder is None:
-        raise DataError(f"{source} is read from a file ({looked}) and no data folder was given; {how}")
-    if not folder.is_dir():
-        raise DataError(f"{source} was looked for in {folder}, which is not a folder; {how}")
-    raise DataError(f"{source} is not in {folder}, where {looked} were looked for; {how}")
+    @classmethod
+    def find(cls, names: Sequence[str], folder: Path | None) -> Self | None:
+        """The first of ``names`` in the folder, plain or packed."""
+        if folder is None:
+            return None
+        return next((cls(folder / n) for name in names for n in _forms(name) if (folder / n).is_file()), None)
+
+    @classmethod
+    def must_find(cls, source: str, names: Sequence[str], folder: Path | None) -> Self:
+        found = cls.find(names, folder)
+        if found is not None:
+            return found
+        looked = ", ".join(form for name in names for form in _forms(name))
+        how = f"give the folder that has it as data.folder or in the environment variable {_VARIABLE}"
+        if folder is None:
+            raise DataError(f"{source} is read from a file ({looked}) and no data folder was given; {how}")
+        if not folder.is_dir():
+            raise DataError(f"{source} was looked for in {folder}, which is not a folder; {how}")
+        raise DataError(f"{source} is not in {folder}, where {looked} were looked for; {how}")
+
+    def beside(self, name: str) -> Self | None:
+        """The file ``name`` in the same folder, packed as the name says, plain, or packed in another way."""
+        return self.find([name, _unpacked(Path(name))], self.path.parent)
+
+    @property
+    def name(self) -> str:
+        """Its name without the end that says how it is packed."""
+        return _unpacked(self.path)
+
+    @cached_property
+    def raw(self) -> bytes:
+        """Its bytes as they are."""
+        try:
+            return self.path.read_bytes()
+        except OSError as error:
+            raise DataError(f"{self.path} cannot be read: {error.strerror or error}") from error
+
+    @cached_property
+    def content(self) -> bytes:
+        if self.path.suffix not in _UNPACK:
+            return self.raw
+        try:
+            return _UNPACK[self.path.suffix](self.raw)
+        except _DAMAGE as error:
+            raise self._damaged(error) from error
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[BinaryIO]:
+        """The content, to read some of it."""
+        path = self.path
+        try:
+            content = _OPEN[path.suffix](path) if path.suffix in _OPEN else path.open("rb")
+        except OSError as error:
+            raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
+        try:
+            with content:
+                yield content
+        except _DAMAGE as error:
+            raise self._damaged(error) from error
+
+    def check(self, known: KnownFile) -> None:
+        """Refuse a file that is not the known one.
+
+        A packed file whose own hash is known needs no unpacking to be trusted, so that a cached copy of it can be used at once.
+        """
+        if sha256(self.raw) != known.packed and (found := sha256(self.content)) != known.content:
+            raise DataError(
+                f"{self.path} is not the {known.name} that is known here: the sha256 of its content is {found}, not "
+                f"{known.content}; replace it by an unaltered copy, or give the file by its path to read it unchecked"
+            )
+
+    def _damaged(self, error: Exception) -> DataError:
+        reason = str(error).strip().rstrip(".")
+        return DataError(
+            f"{self.path} is cut short or damaged and cannot be unpacked ({reason[:1].lower() + reason[1:]}); "
+            "replace it by a whole copy"
+        )
 
 
 def _forms(name: str) -> list[str]:
-    return [name + suffix for suffix in ("", *PACKED)]
+    return [name + suffix for suffix in ("", *_UNPACK)]
 
 
-def read(path: Path) -> bytes:
-    """The bytes of a file as they are."""
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
-
-
-def unpack(raw: bytes, path: Path) -> bytes:
-    """The content of a file, unpacked as the end of its name says."""
-    if path.suffix not in _UNPACK:
-        return raw
-    try:
-        return _UNPACK[path.suffix](raw)
-    except _DAMAGE as error:
-        raise _damaged(path, error) from error
-
-
-@contextlib.contextmanager
-def opened(path: Path) -> Iterator[BinaryIO]:
-    """The content of a file, unpacked, to read some of it."""
-    try:
-        content = _OPEN[path.suffix](path) if path.suffix in _OPEN else path.open("rb")
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
-    try:
-        with content:
-            yield content
-    except _DAMAGE as error:
-        raise _damaged(path, error) from error
-
-
-def _damaged(path: Path, error: Exception) -> DataError:
-    reason = str(error).strip().rstrip(".")
-    return DataError(
-        f"{path} is cut short or damaged and cannot be unpacked ({reason[:1].lower() + reason[1:]}); "
-        "replace it by a whole copy"
-    )
+def _unpacked(path: Path) -> str:
+    return path.stem if path.suffix in _UNPACK else path.name
 
 
 def sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
-
-
-def verified(raw: bytes, path: Path, known: KnownFile) -> Callable[[], bytes]:
-    """Refuse a file that is not the known one; returns how to get its content.
-
-    A packed file whose own hash is known needs no unpacking to be trusted, so that a cached copy of it can be used at once.
-    """
-    if sha256(raw) == known.packed:
-        return lambda: unpack(raw, path)
-    content = unpack(raw, path)
-    if (found := sha256(content)) != known.content:
-        raise DataError(
-            f"{path} is not the {known.name} that is known here: the sha256 of its content is {found}, not {known.content}; "
-            "replace it by an unaltered copy, or give the file by its path to read it unchecked"
-        )
-    return lambda: content

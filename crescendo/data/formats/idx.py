@@ -1,7 +1,5 @@
 """IDX files, the format of MNIST: a big-endian header (type, number of dimensions, sizes) and then the bytes."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -7,8 +7,6 @@ number within its error rounds to the same float64 (Ziv 1991). What is left is *
 float reads it afterwards. So every value is the one that float() gives.
 """
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numba

@@ -1,7 +1,5 @@
 """npz files of a user's own: arrays x and y."""
 
-from __future__ import annotations
-
 import io
 import math
 import zipfile
@@ -25,7 +23,8 @@ def read_npz(content: bytes, name: str, leave_out: bool = False) -> Raw:
     test = (arrays.pop("x_test"), arrays.pop("y_test")) if {"x_test", "y_test"} <= set(arrays) else None
     columns = {key: column for key, column in arrays.items() if column.shape == y.shape}
     pair = _pair(x, y, name, ("x", "y"), leave_out)
-    return Raw(*pair, None if test is None else _pair(*test, name, ("x_test", "y_test"), leave_out), columns)
+    part = None if test is None else Raw(*_pair(*test, name, ("x_test", "y_test"), leave_out))
+    return Raw(*pair, part, columns)
 
 
 def _npz_arrays(content: bytes, name: str) -> dict[str, Array]:

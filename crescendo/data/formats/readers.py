@@ -1,20 +1,17 @@
 """Files to matrices and raw labels: what each format means by a training and a test part."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from crescendo.core.arrays import Floats
 from crescendo.data import cache
 from crescendo.data.formats import csv as csv_table
-from crescendo.data.formats import files, idx, libsvm
+from crescendo.data.formats import idx, libsvm
 from crescendo.data.formats import npz as npz_file
+from crescendo.data.formats.files import DataFile, sha256
 from crescendo.data.records import Raw, csr
-from crescendo.data.sets.known import features_of
+from crescendo.data.sets.known import SETS
 from crescendo.errors import ConfigError, DataError
 
 _VERSION = 1  # of the parsed form in the cache
@@ -26,72 +23,74 @@ _KINDS = (  # of files that people have and that are none of ours
 _OTHERS = {f".{kind}" for kind in _KINDS.split()}
 
 
-def cached_libsvm(
-    raw: bytes, path: Path, content: Callable[[], bytes], features: int | None, verified: str | None
-) -> tuple[Any, Floats]:
+def cached_libsvm(file: DataFile, features: int | None, verified: str | None) -> Raw:
     def build() -> cache.Arrays:
-        text = content()
-        x, y = libsvm.parse(text, str(path), features or features_of(files.sha256(text)))
+        x, y = libsvm.parse(file.content, str(file.path), features or _features_of(sha256(file.content)))
         return {"values": x.data, "indices": x.indices, "ends": x.indptr, "labels": y, "features": np.array(x.shape[1])}
 
-    made = cache.cached("libsvm", (_VERSION, files.sha256(raw), path.suffix, features, verified), build)
+    made = cache.cached("libsvm", (_VERSION, sha256(file.raw), file.path.suffix, features, verified), build)
     shape = len(made["labels"]), int(made["features"])
-    return csr(made["values"], made["indices"], made["ends"], shape), made["labels"]
+    return Raw(csr(made["values"], made["indices"], made["ends"], shape), made["labels"])
 
 
-def _libsvm_file(path: Path, features: int | None, leave_out: bool = False, test: bool = True) -> Raw:
+def _features_of(content: str) -> int | None:
+    """The feature count of a LIBSVM file given by path, if the sha256 of its content is a known one."""
+    for known in SETS.values():
+        if content in (known.train.content, known.test and known.test.content):
+            return known.features
+    return None
+
+
+def _libsvm_file(file: DataFile, features: int | None, leave_out: bool = False, test: bool = True) -> Raw:
     """Any LIBSVM file; its test part is the file of the same name with ``.t`` added, if there is one beside it.
 
     With ``leave_out`` nothing of it is kept in the cache, which is no place for somebody's records.
     """
 
-    def part(at: Path) -> tuple[Any, Floats, int]:
-        raw = files.read(at)
+    def part(file: DataFile) -> Raw:
         if not leave_out:
-            return *cached_libsvm(raw, at, lambda: files.unpack(raw, at), features, None), 0
+            return cached_libsvm(file, features, None)
         assert features is not None
-        return libsvm.parse_each(files.unpack(raw, at), features)
+        x, y, unreadable = libsvm.parse_each(file.content, features)
+        return Raw(x, y, unreadable=unreadable)
 
     if leave_out and features is None:
         raise ConfigError(
-            f"data.features is missing; {path} is a LIBSVM file, and in a private run no record may decide how many there are"
+            f"data.features is missing; {file.path} is a LIBSVM file, and in a private run no record may decide how many "
+            "there are"
         )
-    x, y, unreadable = part(path)
-    stem = path.name.removesuffix(path.suffix) if path.suffix in files.PACKED else path.name
-    beside = files.find([f"{stem}.t"], path.parent) if test else None
+    train, beside = part(file), file.beside(f"{file.name}.t") if test else None
     if beside is None:
-        return Raw(x, y, unreadable=unreadable)
-    x_test, y_test, _ = part(beside)
-    width = max(x.shape[1], x_test.shape[1])
-    x.resize((x.shape[0], width))
-    x_test.resize((x_test.shape[0], width))
-    return Raw(x, y, (x_test, y_test), unreadable=unreadable)
+        return train
+    held_out = part(beside)
+    width = max(train.x.shape[1], held_out.x.shape[1])
+    for one in (train, held_out):
+        one.x.resize((len(one), width))
+    return replace(train, test=held_out)
 
 
-def _idx_file(path: Path, test: bool = True) -> Raw:
+def _idx_file(file: DataFile, test: bool = True) -> Raw:
     """Images in the layout of MNIST; labels, and a t10k test part, are found beside them by name."""
 
-    def part(images: Path) -> tuple[Any, Any]:
-        named = images.name.replace("images", "labels").replace("idx3", "idx1")
-        labels = next((p for p in _packings(images.with_name(named)) if p.is_file()), None)
+    def part(images: DataFile) -> Raw:
+        named = images.path.name.replace("images", "labels").replace("idx3", "idx1")
+        labels = images.beside(named)
         if labels is None:
-            raise DataError(f"{images} has no labels beside it; put {named} into the same folder")
-        return pictures(*((p, files.unpack(files.read(p), p)) for p in (images, labels)))
+            raise DataError(f"{images.path} has no labels beside it; put {named} into the same folder")
+        return pictures(images, labels)
 
-    beside = next((p for p in _packings(path.with_name(path.name.replace("train", "t10k"))) if p.is_file()), None)
-    return Raw(*part(path), part(beside) if test and beside is not None and beside != path else None)
-
-
-def _packings(path: Path) -> list[Path]:
-    stem = path.name.removesuffix(path.suffix) if path.suffix in files.PACKED else path.name
-    return [path, *(path.with_name(stem + suffix) for suffix in ("", *files.PACKED))]
+    beside = file.beside(file.path.name.replace("train", "t10k")) if test else None
+    return replace(part(file), test=part(beside) if beside is not None and beside.path != file.path else None)
 
 
-def pictures(images: tuple[Path, bytes], labels: tuple[Path, bytes]) -> tuple[Any, Any]:
-    pixels, numbers = idx.parse(images[1], str(images[0]), 3), idx.parse(labels[1], str(labels[0]), 1)
+def pictures(images: DataFile, labels: DataFile) -> Raw:
+    """Images and their labels, with pixels from 0 to 1."""
+    pixels, numbers = idx.parse(images.content, str(images.path), 3), idx.parse(labels.content, str(labels.path), 1)
     if len(pixels) != len(numbers):
-        raise DataError(f"{images[0]} has {len(pixels)} images and {labels[0]} {len(numbers)} labels; they are no pair")
-    return pixels.reshape(len(pixels), -1).astype(np.float32) / np.float32(255), numbers
+        raise DataError(
+            f"{images.path} has {len(pixels)} images and {labels.path} {len(numbers)} labels; they are no pair"
+        )
+    return Raw(pixels.reshape(len(pixels), -1).astype(np.float32) / np.float32(255), numbers)
 
 
 def kind_of(source: Path) -> str:
@@ -100,8 +99,8 @@ def kind_of(source: Path) -> str:
     >>> kind_of(Path("mine.CSV.gz")), kind_of(Path("train-images-idx3-ubyte")), kind_of(Path("a9a.t"))
     ('csv', 'idx', 'libsvm')
     """
-    plain = source.with_suffix("") if source.suffix in files.PACKED else source
-    suffix = plain.suffix.lower()
+    plain = DataFile(source).name
+    suffix = Path(plain).suffix.lower()
     if source.is_dir():
         raise DataError(f"{source} is a folder; give a file, or a name such as a9a with this folder as data.folder")
     if suffix in _OTHERS:
@@ -110,14 +109,14 @@ def kind_of(source: Path) -> str:
         )
     if suffix in (".csv", ".npz"):
         return suffix[1:]
-    return "idx" if "idx3-ubyte" in plain.name else "libsvm"
+    return "idx" if "idx3-ubyte" in plain else "libsvm"
 
 
 def columns(source: Path) -> list[str] | None:
     """The names in the header line of a csv; None for a file of another kind, and for a pipe, which can be read once only."""
     if not source.is_file() or kind_of(source) != "csv":
         return None
-    with files.opened(source) as content:
+    with DataFile(source).opened() as content:
         return csv_table.header(content, str(source))
 
 
@@ -140,8 +139,9 @@ def path(
         raise ConfigError(f"data.label names the label column of a .csv, which {source} is not; leave it out")
     if features is not None and kind != "libsvm":
         raise ConfigError(f"data.features is for LIBSVM files; the columns of {source} already say it, so leave it out")
+    file = DataFile(source)
     if kind == "csv":
-        return csv_table.read_csv(files.unpack(files.read(source), source), str(source), label, column, leave_out)
+        return csv_table.read_csv(file.content, str(source), label, column, leave_out)
     if kind == "npz":
-        return npz_file.read_npz(files.unpack(files.read(source), source), str(source), leave_out)
-    return _idx_file(source, test) if kind == "idx" else _libsvm_file(source, features, leave_out, test)
+        return npz_file.read_npz(file.content, str(source), leave_out)
+    return _idx_file(file, test) if kind == "idx" else _libsvm_file(file, features, leave_out, test)

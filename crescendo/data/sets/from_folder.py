@@ -1,13 +1,11 @@
 """Public sets by name, out of a folder of data files: LIBSVM sets and MNIST, each file checked against its checksum."""
 
-from __future__ import annotations
-
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from crescendo.core.arrays import Floats
-from crescendo.data.formats import files, readers
+from crescendo.data.formats import readers
+from crescendo.data.formats.files import DataFile
 from crescendo.data.records import Raw
 from crescendo.data.sets.known import MNIST, SETS, KnownFile, KnownSet
 from crescendo.data.sets.named_source import NamedSource
@@ -17,34 +15,31 @@ _FOLDER = "a data folder"
 
 def _read_libsvm(chosen: KnownSet, folder: Path | None, test: float) -> Raw:
     """A LIBSVM set, with the number of features that it is known to have."""
-    x, y = _part(chosen, chosen.train, folder)
-    return Raw(x, y, None if chosen.test is None else _part(chosen, chosen.test, folder))
 
+    def part(known: KnownFile) -> Raw:
+        file = DataFile.must_find(chosen.name, [known.name], folder)
+        file.check(known)
+        return readers.cached_libsvm(file, chosen.features, known.content)
 
-def _part(chosen: KnownSet, file: KnownFile, folder: Path | None) -> tuple[Any, Floats]:
-    path = files.must_find(chosen.name, [file.name], folder)
-    raw = files.read(path)
-    return readers.cached_libsvm(raw, path, files.verified(raw, path, file), chosen.features, file.content)
+    return replace(part(chosen.train), test=None if chosen.test is None else part(chosen.test))
 
 
 def _has_libsvm(chosen: KnownSet, folder: Path | None) -> bool:
-    return all(files.find([file.name], folder) for file in (chosen.train, chosen.test) if file is not None)
+    return all(DataFile.find([file.name], folder) for file in (chosen.train, chosen.test) if file is not None)
 
 
 def _read_mnist(folder: Path | None, test: float) -> Raw:
-    def part(which: str) -> tuple[Any, Any]:
-        contents = []
-        for file in MNIST[which]:
-            path = files.must_find("mnist", _spellings(file), folder)
-            contents.append((path, files.verified(files.read(path), path, file)()))
-        return readers.pictures(*contents)
+    def part(which: str) -> Raw:
+        images, labels = (DataFile.must_find("mnist", _spellings(known), folder) for known in MNIST[which])
+        for file, known in zip((images, labels), MNIST[which], strict=True):
+            file.check(known)
+        return readers.pictures(images, labels)
 
-    x, y = part("train")
-    return Raw(x, y, part("test"))
+    return replace(part("train"), test=part("test"))
 
 
 def _has_mnist(folder: Path | None) -> bool:
-    return all(files.find(_spellings(file), folder) for pair in MNIST.values() for file in pair)
+    return all(DataFile.find(_spellings(file), folder) for pair in MNIST.values() for file in pair)
 
 
 def _spellings(file: KnownFile) -> list[str]:

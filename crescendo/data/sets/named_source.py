@@ -1,7 +1,5 @@
 """A source of records that has a name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path

@@ -14,11 +14,9 @@ convex no other point will do. With the intercept at 0, the same w* serves objec
 about 2, w* has entries of about 1 and margins are about 2, whatever the number of features.
 """
 
-from __future__ import annotations
-
 import difflib
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -32,7 +30,7 @@ _NORM, _SPREAD = 2.0, 2.0  # of a record, and of the margins
 
 
 @dataclass(frozen=True)
-class Options:
+class Synthetic:
     """``rows`` training records; ``l2`` is the regularisation for which w* is the minimiser (``objective.l2`` of the run)."""
 
     rows: int = 10_000
@@ -53,55 +51,56 @@ class Options:
                 f"synthetic can place its minimiser for l2 from 0 to 0.05 / features = {0.05 / self.features:g}, got {self.l2}"
             )
 
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """Options as a source has them after its colon.
 
-def options(text: str) -> Options:
-    """Options as a source has them after its colon.
+        >>> Synthetic.of("rows=500,features=3")
+        Synthetic(rows=500, features=3, l2=0.0)
+        """
+        kinds: dict[str, type[int] | type[float]] = {"rows": int, "features": int, "l2": float}
+        given: dict[str, Any] = {}
+        for item in filter(None, text.split(",")):
+            key, _, value = (part.strip() for part in item.partition("="))
+            if key not in kinds:
+                near = difflib.get_close_matches(key, kinds, n=1, cutoff=0.0)[0]
+                raise ConfigError(
+                    f"synthetic has no option '{key}'; did you mean '{near}'? (it has {', '.join(kinds)})"
+                )
+            try:
+                given[key] = kinds[key](value)
+            except ValueError:
+                kind = "a whole number" if kinds[key] is int else "a number"
+                raise ConfigError(f"synthetic option {key} must be {kind}, got '{value}'") from None
+        return cls(**given)
 
-    >>> options("rows=500,features=3")
-    Options(rows=500, features=3, l2=0.0)
-    """
-    kinds: dict[str, type[int] | type[float]] = {"rows": int, "features": int, "l2": float}
-    given: dict[str, Any] = {}
-    for item in filter(None, text.split(",")):
-        key, _, value = (part.strip() for part in item.partition("="))
-        if key not in kinds:
-            near = difflib.get_close_matches(key, kinds, n=1, cutoff=0.0)[0]
-            raise ConfigError(f"synthetic has no option '{key}'; did you mean '{near}'? (it has {', '.join(kinds)})")
-        try:
-            given[key] = kinds[key](value)
-        except ValueError:
-            kind = "a whole number" if kinds[key] is int else "a number"
-            raise ConfigError(f"synthetic option {key} must be {kind}, got '{value}'") from None
-    return Options(**given)
+    def load(self, test: float, seed: int) -> Dataset:
+        """The training part with its minimiser, and a test part by the same law that is the share ``test`` of all records."""
+        rng = stream(seed, Purpose.SPLIT, round=_DRAW)
+        direction = rng.normal(size=self.features)
+        direction /= np.linalg.norm(direction)
+        scale = _NORM / np.sqrt(self.features)  # of a feature
+        optimum = direction * (_SPREAD / scale)
 
+        def draw(rows: int) -> tuple[Floats, Floats, Floats]:
+            x = rng.normal(scale=scale, size=(rows, self.features))
+            along = x @ direction
+            across = x - np.outer(along, direction)
+            labels = np.where(rng.random(rows) < 1 / (1 + np.exp(-along * (_SPREAD / scale))), 1.0, -1.0)
+            return along, across, labels
 
-def load(chosen: Options, test: float, seed: int) -> Dataset:
-    """The training part with its minimiser, and a test part by the same law that is the share ``test`` of all records."""
-    rng = stream(seed, Purpose.SPLIT, round=_DRAW)
-    direction = rng.normal(size=chosen.features)
-    direction /= np.linalg.norm(direction)
-    scale = _NORM / np.sqrt(chosen.features)  # of a feature
-    optimum = direction * (_SPREAD / scale)
-
-    def draw(rows: int) -> tuple[Floats, Floats, Floats]:
-        x = rng.normal(scale=scale, size=(rows, chosen.features))
-        along = x @ direction
-        across = x - np.outer(along, direction)
-        labels = np.where(rng.random(rows) < 1 / (1 + np.exp(-along * (_SPREAD / scale))), 1.0, -1.0)
-        return along, across, labels
-
-    along, across, labels = draw(chosen.rows)
-    slope, offset = _calibrate(along, labels, _SPREAD / scale, chosen.l2)
-    along = slope * along + offset
-    residual = _residual(along, labels, _SPREAD / scale)
-    across -= np.outer(residual, residual @ across) / (residual @ residual)
-    across -= np.outer(across @ direction, direction)  # rounding only
-    train = as_records(across + np.outer(along, direction), labels)
-    held_out = None
-    if rows := round(chosen.rows * test / (1 - test)):
-        along, across, labels = draw(rows)
-        held_out = as_records(across + np.outer(slope * along + offset, direction), labels)
-    return Dataset("synthetic", train, held_out, (-1, 1), optimum=np.append(optimum, 0.0))
+        along, across, labels = draw(self.rows)
+        slope, offset = _calibrate(along, labels, _SPREAD / scale, self.l2)
+        along = slope * along + offset
+        residual = _residual(along, labels, _SPREAD / scale)
+        across -= np.outer(residual, residual @ across) / (residual @ residual)
+        across -= np.outer(across @ direction, direction)  # rounding only
+        train = as_records(across + np.outer(along, direction), labels)
+        held_out = None
+        if rows := round(self.rows * test / (1 - test)):
+            along, across, labels = draw(rows)
+            held_out = as_records(across + np.outer(slope * along + offset, direction), labels)
+        return Dataset("synthetic", train, held_out, (-1, 1), optimum=np.append(optimum, 0.0))
 
 
 def _residual(along: Floats, labels: Floats, norm: float) -> Floats:
