@@ -14,7 +14,7 @@ from crescendo.config.schema import Config
 from crescendo.core.terms import Terms
 from crescendo.data import weights
 from crescendo.data.labels import MOST as MOST_CLASSES
-from crescendo.data.labels import stated
+from crescendo.data.labels import Classes
 from crescendo.data.records import Label
 from crescendo.data.registry import stated_classes
 from crescendo.errors import ConfigError
@@ -145,7 +145,7 @@ def _objective_to_terms(config: Config, features: int, counts: Sequence[int] | N
 def _classes(config: Config) -> tuple[Label, ...] | None:
     """The classes that terms state. Private terms always do: a client's records must not say what its labels mean."""
     if config.data.classes is not None:
-        return stated(config.data.classes)
+        return Classes.stated(config.data.classes)
     return None if config.privacy.mechanism == NONE else stated_classes(config.data.source, None)
 
 

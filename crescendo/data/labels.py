@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Self
 
 import numpy as np
 
@@ -12,65 +13,12 @@ from crescendo.errors import ConfigError, DataError
 MOST = 1000
 
 
-def classes_of(labels: Column, name: str, wanted: Sequence[Label] | None) -> tuple[Label, ...]:
-    """The classes of a data set in rising order: all that occur, or those of ``wanted``, which must occur.
-
-    >>> classes_of(np.array([2.0, 1.0, 7.0]), "three", wanted=(7, 1))
-    (1, 7)
-    """
-    found = tuple(_plain(value) for value in np.unique(labels))
-    if wanted is not None:
-        return among(found, name, wanted)
-    if len(found) < 2:
-        raise DataError(f"every record of {name} has the label {found[0]}; training needs two classes")
-    whole = all(isinstance(label, int | str) for label in found)
-    if len(found) > MOST or (len(found) > 2 and not whole):
-        raise DataError(
-            f"{name} has {len(found)} different labels, such as {found[0]} and {found[1]}, which are not classes; "
-            "make them two values or whole numbers, or name another label column"
-        )
-    return found
-
-
 def _plain(value: object) -> Label:
     """A label as a person writes it: 3 for 3.0."""
     if isinstance(value, str):
         return str(value)
     number = float(value)  # type: ignore[arg-type]  # np.unique gives numbers here
     return int(number) if number.is_integer() else number
-
-
-def among(found: tuple[Label, ...], name: str, wanted: Sequence[Label]) -> tuple[Label, ...]:
-    """The classes ``wanted`` in rising order, all of which the source ``name`` must have.
-
-    >>> among((0, 1, 2), "three", wanted=(2, 0))
-    (0, 2)
-    """
-    chosen, known = stated(wanted), {_meant(label) for label in found}
-    absent = [label for label in chosen if _meant(label) not in known]
-    if absent:
-        some = ", ".join(str(label) for label in found[:12]) + (", ..." if len(found) > 12 else "")
-        raise ConfigError(f"data.classes asks for {absent[0]}, but the labels of {name} are {some}")
-    return chosen
-
-
-def stated(classes: Sequence[object]) -> tuple[Label, ...]:
-    """Classes as a run file or terms state them, in rising order and texts last; ConfigError for what are none.
-
-    >>> stated([8, "late", "3"])
-    (3, 8, 'late')
-    """
-    if len(classes) > MOST:
-        raise ConfigError(f"data.classes has {len(classes)} labels, and {MOST} are allowed; name fewer")
-    for label in classes:
-        if not _is_label(label):
-            raise ConfigError(f"data.classes has {label!r:.60}, which is no label; a label is a number or a short text")
-    known = {_meant(label): None for label in classes}  # type: ignore[arg-type]  # they are labels
-    if len(known) < 2:
-        raise ConfigError(f"data.classes must name at least two classes, got {list(classes)}")
-    if len(known) < len(classes):
-        raise ConfigError(f"data.classes has one class twice, got {list(classes)[:12]}; name each once")
-    return tuple(sorted(map(_plain, known), key=lambda label: (isinstance(label, str), label)))
 
 
 def _is_label(label: object) -> bool:
@@ -90,57 +38,114 @@ def _meant(label: Label) -> float | str:
     return number if math.isfinite(number) else str(label)
 
 
-def encode(labels: Column, classes: tuple[Label, ...], name: str) -> Floats:
-    """Class numbers of labels that are all among ``classes``.
+class Classes(tuple[Label, ...]):
+    """The classes that records are told apart by, in rising order and texts last."""
 
-    >>> encode(np.array([2, 1, 2]), (1, 2), "three")
-    array([ 1., -1.,  1.])
-    """
-    place = places(labels, classes)
-    strange = np.flatnonzero(place < 0)
-    if len(strange):
-        raise DataError(f"{name} has the label {_plain(labels[strange[0]])}, which its training part never has")
-    return numbered(place, len(classes))
+    __slots__ = ()
 
+    @classmethod
+    def stated(cls, classes: Sequence[object]) -> Self:
+        """Classes as a run file or terms state them, in rising order and texts last; ConfigError for what are none.
 
-def places(labels: Column, classes: tuple[Label, ...]) -> Ints:
-    """The place of each label in ``classes``, -1 for one that is none of them: a rule on each label alone.
+        >>> Classes.stated([8, "late", "3"])
+        (3, 8, 'late')
+        """
+        if len(classes) > MOST:
+            raise ConfigError(f"data.classes has {len(classes)} labels, and {MOST} are allowed; name fewer")
+        for label in classes:
+            if not _is_label(label):
+                raise ConfigError(
+                    f"data.classes has {label!r:.60}, which is no label; a label is a number or a short text"
+                )
+        known = {_meant(label): None for label in classes}  # type: ignore[arg-type]  # they are labels
+        if len(known) < 2:
+            raise ConfigError(f"data.classes must name at least two classes, got {list(classes)}")
+        if len(known) < len(classes):
+            raise ConfigError(f"data.classes has one class twice, got {list(classes)[:12]}; name each once")
+        return cls(sorted(map(_plain, known), key=lambda label: (isinstance(label, str), label)))
 
-    A number is met in every way to write it, a text as it is.
+    @classmethod
+    def of(cls, labels: Column, name: str, wanted: Sequence[Label] | None) -> Self:
+        """The classes of a data set in rising order: all that occur, or those of ``wanted``, which must occur.
 
-    >>> places(np.array(["yes", "1.0", "", "nan", "no"], dtype=object), (1, "no", "yes")).tolist()
-    [2, 0, -1, -1, 1]
-    """
-    texts = {label: place for place, label in enumerate(classes) if isinstance(label, str)}
-    known = {_meant(label): place for place, label in enumerate(classes)}
-    if labels.dtype.kind in "UO":
-        met: dict[str, int] = {}
-        for label in labels.tolist():
-            if label not in met:
-                met[label] = texts.get(label, known.get(_meant(label), -1))
-        return np.array([met[label] for label in labels.tolist()], dtype=np.int64)
-    numbers = np.sort([label for label in known if isinstance(label, float)])
-    if not len(numbers):
-        return np.full(len(labels), -1)
-    near = np.minimum(np.searchsorted(numbers, labels), len(numbers) - 1)
-    at = np.array([known[number] for number in numbers.tolist()], dtype=np.int64)
-    return np.where(numbers[near] == labels, at[near], -1)
+        >>> Classes.of(np.array([2.0, 1.0, 7.0]), "three", wanted=(7, 1))
+        (1, 7)
+        """
+        found = cls(_plain(value) for value in np.unique(labels))
+        if wanted is not None:
+            return found.among(name, wanted)
+        if len(found) < 2:
+            raise DataError(f"every record of {name} has the label {found[0]}; training needs two classes")
+        whole = all(isinstance(label, int | str) for label in found)
+        if len(found) > MOST or (len(found) > 2 and not whole):
+            raise DataError(
+                f"{name} has {len(found)} different labels, such as {found[0]} and {found[1]}, which are not classes; "
+                "make them two values or whole numbers, or name another label column"
+            )
+        return found
 
+    def among(self, name: str, wanted: Sequence[Label]) -> Self:
+        """The classes ``wanted`` in rising order, all of which must be among these of the source ``name``.
 
-def numbered(place: Ints, classes: int) -> Floats:
-    """Class numbers from places among so many ``classes``.
+        >>> Classes((0, 1, 2)).among("three", wanted=(2, 0))
+        (0, 2)
+        """
+        chosen, known = self.stated(wanted), {_meant(label) for label in self}
+        absent = [label for label in chosen if _meant(label) not in known]
+        if absent:
+            some = ", ".join(str(label) for label in self[:12]) + (", ..." if len(self) > 12 else "")
+            raise ConfigError(f"data.classes asks for {absent[0]}, but the labels of {name} are {some}")
+        return chosen
 
-    >>> numbered(np.array([1, 0]), 2), numbered(np.array([1, 0]), 3)
-    (array([ 1., -1.]), array([1., 0.]))
-    """
-    numbers = place.astype(np.float64)
-    return 2.0 * numbers - 1.0 if classes == 2 else numbers
+    def places(self, labels: Column) -> Ints:
+        """The place of each label among these, -1 for one that is none of them: a rule on each label alone.
 
+        A number is met in every way to write it, a text as it is.
 
-def values_of(classes: int) -> tuple[float, ...]:
-    """What labels of so many classes become.
+        >>> Classes((1, "no", "yes")).places(np.array(["yes", "1.0", "", "nan", "no"], dtype=object)).tolist()
+        [2, 0, -1, -1, 1]
+        """
+        texts = {label: place for place, label in enumerate(self) if isinstance(label, str)}
+        known = {_meant(label): place for place, label in enumerate(self)}
+        if labels.dtype.kind in "UO":
+            met: dict[str, int] = {}
+            for label in labels.tolist():
+                if label not in met:
+                    met[label] = texts.get(label, known.get(_meant(label), -1))
+            return np.array([met[label] for label in labels.tolist()], dtype=np.int64)
+        numbers = np.sort([label for label in known if isinstance(label, float)])
+        if not len(numbers):
+            return np.full(len(labels), -1)
+        near = np.minimum(np.searchsorted(numbers, labels), len(numbers) - 1)
+        at = np.array([known[number] for number in numbers.tolist()], dtype=np.int64)
+        return np.where(numbers[near] == labels, at[near], -1)
 
-    >>> values_of(2), values_of(3)
-    ((-1.0, 1.0), (0.0, 1.0, 2.0))
-    """
-    return tuple(numbered(np.arange(classes), classes).tolist())
+    def encode(self, labels: Column, name: str) -> Floats:
+        """Class numbers of labels that are all among these.
+
+        >>> Classes((1, 2)).encode(np.array([2, 1, 2]), "three")
+        array([ 1., -1.,  1.])
+        """
+        place = self.places(labels)
+        strange = np.flatnonzero(place < 0)
+        if len(strange):
+            raise DataError(f"{name} has the label {_plain(labels[strange[0]])}, which its training part never has")
+        return self.numbered(place)
+
+    def numbered(self, place: Ints) -> Floats:
+        """Class numbers from places among these.
+
+        >>> Classes((7, 8)).numbered(np.array([1, 0])), Classes((7, 8, 9)).numbered(np.array([1, 0]))
+        (array([ 1., -1.]), array([1., 0.]))
+        """
+        numbers = place.astype(np.float64)
+        return 2.0 * numbers - 1.0 if len(self) == 2 else numbers
+
+    @classmethod
+    def values_of(cls, many: int) -> tuple[float, ...]:
+        """What the labels of so many classes become.
+
+        >>> Classes.values_of(2), Classes.values_of(3)
+        ((-1.0, 1.0), (0.0, 1.0, 2.0))
+        """
+        return tuple(cls(range(many)).numbered(np.arange(many)).tolist())

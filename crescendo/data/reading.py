@@ -9,9 +9,9 @@ import numpy as np
 
 from crescendo.core.arrays import Bools
 from crescendo.core.random import Purpose, stream
-from crescendo.data import labels
 from crescendo.data.formats import readers
 from crescendo.data.formats.files import data_folder
+from crescendo.data.labels import Classes
 from crescendo.data.records import Dataset, Label, Raw, Records, as_records
 from crescendo.data.registry import SOURCES, SYNTHETIC, catalogue, stated_classes
 from crescendo.data.sets.synthetic import Synthetic
@@ -69,33 +69,17 @@ def load(
     return _judged(source, raw, test, seed, names)
 
 
-def check_here(source: str, folder: Path | str | None = None) -> None:
-    """DataError if there is no such name and no such file. Nothing is read.
-
-    >>> check_here("wine")
-    """
-    if source.partition(":")[0] == SYNTHETIC:
-        Synthetic.of(source.partition(":")[2])
-    else:
-        path = file_of(source, folder)
-        if path is not None and path.is_dir():
-            raise DataError(f"{source} is a folder; name a file, or a name of `crescendo data list`")
-
-
-def columns_of(source: str, folder: Path | str | None = None) -> list[str] | None:
-    """The columns of a csv, from its header line; no record is read. None for any other source."""
-    path = file_of(source, folder)
-    return None if path is None else readers.columns(path)
-
-
 def file_of(source: str, folder: Path | str | None = None) -> Path | None:
-    """The file that a source is; None for one that has a name. DataError if it is neither.
+    """The file that a source is; None for one that has a name. An error says so if it is neither; nothing is read.
 
     >>> file_of("wine"), file_of("synthetic:rows=500")
     (None, None)
     """
-    named = source in SOURCES or source.partition(":")[0] == SYNTHETIC
-    return None if named else _path(source, data_folder(folder))
+    name, _, options = source.partition(":")
+    if name == SYNTHETIC:
+        Synthetic.of(options)
+        return None
+    return None if source in SOURCES else _path(source, data_folder(folder))
 
 
 def _only_for_files(source: str, **options: object) -> None:
@@ -120,12 +104,12 @@ def _path(source: str, folder: Path | None) -> Path:
 
 
 def _dataset(name: str, raw: Raw, test: float, seed: int, wanted: Sequence[Label] | None) -> Dataset:
-    classes, found = labels.classes_of(raw.y, name, wanted), len(raw)
+    classes, found = Classes.of(raw.y, name, wanted), len(raw)
     if wanted is not None:
         raw = _with_classes(raw, classes)
-    train, part = as_records(raw.x, labels.encode(raw.y, classes, name)), None
+    train, part = as_records(raw.x, classes.encode(raw.y, name)), None
     if raw.test is not None:
-        part = as_records(raw.test.x, labels.encode(raw.test.y, classes, f"the test part of {name}"))
+        part = as_records(raw.test.x, classes.encode(raw.test.y, f"the test part of {name}"))
     return _parted(name, raw, train, part, classes, test, seed, found - len(raw))
 
 
@@ -156,9 +140,9 @@ def _parted(
     return Dataset(name, train, part, classes, columns, norm_bound=bound, left_out=left_out)
 
 
-def _with_classes(raw: Raw, classes: tuple[Label, ...]) -> Raw:
+def _with_classes(raw: Raw, classes: Classes) -> Raw:
     """Only the records of these classes, in the training and in the test part."""
-    kept = raw.take(labels.places(raw.y, classes) >= 0)
+    kept = raw.take(classes.places(raw.y) >= 0)
     return kept if raw.test is None else replace(kept, test=_with_classes(raw.test, classes))
 
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from crescendo.data import labels
 from crescendo.data.formats.files import data_folder
+from crescendo.data.labels import Classes
 from crescendo.data.records import Label
 from crescendo.data.sets import bundled, flights, from_folder
 from crescendo.data.sets.named_source import NamedSource
@@ -38,7 +38,7 @@ def stated_classes(source: str, wanted: Sequence[Label] | None) -> tuple[Label, 
     """
     found = _public_classes(source)
     if wanted is not None:
-        return labels.stated(wanted) if found is None else labels.among(found, source, wanted)
+        return Classes.stated(wanted) if found is None else Classes(found).among(source, wanted)
     if found is None:
         raise ConfigError(
             "data.classes is missing; in a private run no record may decide what the labels of the others mean, so name them "

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crescendo.data import labels
+from crescendo.data.labels import Classes
 from crescendo.data.records import Label, Raw, Records, as_records, finite_rows
 
 
@@ -27,16 +27,17 @@ class _Sound:
 
 
 def sound(raw: Raw, classes: tuple[Label, ...]) -> _Sound:
-    """The records that have one of the ``classes``, as `labels.stated` orders them; the test part is apart.
+    """The records that have one of the ``classes``, as `Classes.stated` orders them; the test part is apart.
 
     >>> raw = Raw(np.array([[1.0], [np.inf], [3.0]]), np.array(["no", "no", "maybe"], dtype=object), unreadable=2)
     >>> found = sound(raw, ("no", "yes"))
     >>> found.records.y, (found.unreadable, found.other_label, found.not_finite)
     (array([-1.]), (2, 1, 1))
     """
-    place, finite = labels.places(raw.y, classes), finite_rows(raw.x)
+    known = Classes(classes)
+    place, finite = known.places(raw.y), finite_rows(raw.x)
     kept = finite & (place >= 0)
     rest = raw.take(kept)
-    records = as_records(rest.x, labels.numbered(place[kept], len(classes)))
+    records = as_records(rest.x, known.numbered(place[kept]))
     other_label = int(np.count_nonzero(place < 0))
     return _Sound(records, rest, raw.unreadable, other_label, len(raw) - other_label - len(records))

@@ -13,7 +13,7 @@ import numpy as np
 
 from crescendo.core.arrays import Floats
 from crescendo.core.random import Purpose, stream
-from crescendo.data.labels import values_of
+from crescendo.data.labels import Classes
 from crescendo.data.records import Records
 from crescendo.errors import ConfigError, CrescendoError, UsageError
 from crescendo.objectives import ModelFile, Objective, OwnModel, Traits
@@ -69,5 +69,5 @@ def model_on_trial(copy: ModelFile, features: int, classes: int, options: Raw) -
 
 def made_up_records(features: int, classes: int) -> Records:
     """Three records with features between 0 and 1."""
-    labels = np.resize(np.array(values_of(classes)), 3)
+    labels = np.resize(np.array(Classes.values_of(classes)), 3)
     return Records(stream(0, Purpose.SPLIT).random((3, features)), labels)

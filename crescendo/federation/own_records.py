@@ -9,9 +9,9 @@ import numpy as np
 
 from crescendo.data import Records, load, split
 from crescendo.data.formats import readers
-from crescendo.data.labels import values_of
+from crescendo.data.labels import Classes
 from crescendo.data.partition import RULES
-from crescendo.data.reading import check_here, columns_of, file_of
+from crescendo.data.reading import file_of
 from crescendo.data.sound import sound
 from crescendo.errors import CrescendoError, DataError, UsageError
 from crescendo.federation.agreement import Agreement
@@ -67,12 +67,23 @@ class RecordSource:
             raise UsageError(f"--test must be a share from 0 to less than 1, got {self.test:g}")
         if self.test and rule is None:
             raise UsageError("--test goes with --part; without it all the records are worked on, so leave it out")
-        check_here(self.name, self.folder)
+        path = self._file()
+        if path is not None and path.is_dir():
+            raise DataError(f"{self.name} is a folder; name a file, or a name of `crescendo data list`")
         self._check_columns()
+
+    def _file(self) -> Path | None:
+        """The file that has the records; None for a source that has a name."""
+        return file_of(self.name, self.folder)
+
+    def _columns(self) -> list[str] | None:
+        """The columns of a csv, from its header line; no record is read. None for any other source."""
+        path = self._file()
+        return None if path is None else readers.columns(path)
 
     def _check_columns(self) -> None:
         """A mistyped column is found by the header line of the file."""
-        columns, by = columns_of(self.name, self.folder), self.part or ""
+        columns, by = self._columns(), self.part or ""
         if columns is None:
             if self.label is not None:
                 raise UsageError(
@@ -90,7 +101,7 @@ class RecordSource:
     def label_words(self) -> str:
         if self.label is not None:
             return f"the column '{self.label}'"
-        return "what is read as their label" if columns_of(self.name, self.folder) is None else "the last column"
+        return "what is read as their label" if self._columns() is None else "the last column"
 
     def read(self, agreed: Agreement, me: int) -> Own:
         """The records that client ``me`` works on: of the agreed classes, and under privacy shortened to the norm bound.
@@ -107,7 +118,7 @@ class RecordSource:
 
     def _read_private(self, agreed: Agreement, me: int) -> Own:
         assert agreed.certificate is not None and agreed.classes is not None, "private terms name their classes"
-        path, declared = file_of(self.name, self.folder), agreed.certificate.records[me]
+        path, declared = self._file(), agreed.certificate.records[me]
         if path is None:
             found = self._part(agreed, me)
             total = len(found.records)
@@ -129,13 +140,13 @@ class RecordSource:
             )
         intercept = agreed.objective.traits.intercept
         shortened, fits = admitted(
-            found.records, agreed.certificate.norm_bound, intercept, values_of(len(agreed.classes))
+            found.records, agreed.certificate.norm_bound, intercept, Classes.values_of(len(agreed.classes))
         )
         return replace(found, records=shortened.take(np.flatnonzero(fits)))
 
     def _read(self, agreed: Agreement, me: int) -> Own:
         """Without privacy: a file that has a fault is refused with its line."""
-        path = file_of(self.name, self.folder)
+        path = self._file()
         if path is None or agreed.classes is None or self.part is not None:
             found = self._part(agreed, me)
         else:  # labels are read by the agreed classes: one client may well have records of one class only

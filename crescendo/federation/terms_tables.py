@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from crescendo.data.labels import stated
+from crescendo.data.labels import Classes
 from crescendo.data.records import Label
 from crescendo.errors import ConfigError
 from crescendo.federation.objective_terms import KIND, MOST_OWN_FEATURES, Described
@@ -112,7 +112,7 @@ class _ClientsTable(Section):
 
 
 def _check_classes(classes: list[Label] | None) -> None:
-    if classes is not None and stated(classes) != tuple(classes):
+    if classes is not None and Classes.stated(classes) != tuple(classes):
         raise ValueError("classes are a list of labels in rising order")
 
 

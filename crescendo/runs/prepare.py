@@ -12,7 +12,7 @@ from crescendo.config.to_terms import guarantee_of, terms_and_cost
 from crescendo.core.arrays import Floats, Ints
 from crescendo.core.terms import Terms
 from crescendo.data import Dataset, Records, client_names, load, split, weights
-from crescendo.data.labels import values_of
+from crescendo.data.labels import Classes
 from crescendo.data.registry import stated_classes
 from crescendo.errors import ConfigError
 from crescendo.federation.agreement import Agreement, agree, build_terms, curvature
@@ -121,7 +121,7 @@ def _admit(
     dataset: Dataset, parts: list[Ints], norm_bound: float | None, objective: Objective
 ) -> tuple[Dataset, list[Ints]]:
     """The training records as a private mechanism may see them: shortened to the norm bound, unsound ones left out."""
-    labels = values_of(len(dataset.classes))
+    labels = Classes.values_of(len(dataset.classes))
     train, sound = admitted(dataset.train, norm_bound, objective.traits.intercept, labels)
     place = np.cumsum(sound) - 1  # of a record among the sound ones
     columns = {name: column[sound] for name, column in dataset.columns.items()}

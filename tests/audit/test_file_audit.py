@@ -14,7 +14,7 @@ from crescendo.audit.worst_cases.file_reading import Reader, leaks, read_private
 from crescendo.config.loading import read
 from crescendo.data import Records, as_records, load
 from crescendo.data.formats import readers
-from crescendo.data.labels import classes_of, encode
+from crescendo.data.labels import Classes
 from crescendo.data.records import Label, Raw
 from crescendo.data.sound import sound
 from crescendo.runs import auditing
@@ -29,7 +29,7 @@ def raw_of(path: Path, features: int) -> Raw:
 
 def counted_labels(path: Path, classes: tuple[Label, ...], features: int) -> Records:
     raw = raw_of(path, features)
-    return as_records(raw.x, encode(raw.y, classes_of(raw.y.astype(str), "all", None), "all"))
+    return as_records(raw.x, Classes.of(raw.y.astype(str), "all", None).encode(raw.y, "all"))
 
 
 def refusing(path: Path, classes: tuple[Label, ...], features: int) -> Records:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import crescendo
 from crescendo.data import catalogue, load, split
-from crescendo.data.labels import encode, places, stated
+from crescendo.data.labels import Classes
 from crescendo.data.partition import client_names
 from crescendo.data.records import Raw
 from crescendo.data.registry import SOURCES, register, stated_classes
@@ -83,7 +83,7 @@ def test_a_source_from_outside_the_package_is_loaded_listed_and_used_like_ours()
 )
 def test_what_are_no_classes_is_refused_in_one_sentence(classes: list[Any], says: str) -> None:
     with pytest.raises(ConfigError, match=says) as error:
-        stated(classes)
+        Classes.stated(classes)
     assert str(error.value).isprintable()
 
 
@@ -95,24 +95,28 @@ LABELS = st.one_of(st.integers(-9, 9), st.floats(-9, 9), st.text("ab1.0", min_si
 )
 def test_the_class_of_a_label_depends_on_no_other_label(classes: list[Any], cells: list[str], extra: str) -> None:
     try:
-        known = stated(classes)
+        known = Classes.stated(classes)
     except CrescendoError:
         return
-    assert known == stated(classes[::-1]) == stated(known)
-    alone = [int(places(np.array([cell], dtype=object), known)[0]) for cell in cells]
-    assert places(np.array([*cells, extra], dtype=object), known)[: len(cells)].tolist() == alone
+    assert known == Classes.stated(classes[::-1]) == Classes.stated(known)
+    alone = [int(known.places(np.array([cell], dtype=object))[0]) for cell in cells]
+    assert known.places(np.array([*cells, extra], dtype=object))[: len(cells)].tolist() == alone
 
 
 @given(st.lists(st.floats(), max_size=6), st.lists(st.integers(-3, 3), min_size=2, max_size=4, unique=True))
 def test_numbers_are_read_as_the_texts_that_say_them(values: list[float], classes: list[int]) -> None:
-    known = stated([*classes, "other"])
+    known = Classes.stated([*classes, "other"])
     texts = np.array([repr(value) for value in values], dtype=object)
-    assert places(np.array(values, dtype=np.float64), known).tolist() == places(texts, known).tolist()
+    assert known.places(np.array(values, dtype=np.float64)).tolist() == known.places(texts).tolist()
 
 
 def test_numbers_come_before_texts_and_rise() -> None:
-    assert stated(["b", 10, "a", 9.5]) == (9.5, 10, "a", "b")
-    assert encode(np.array(["10", "b", "9.50"], dtype=object), (9.5, 10, "a", "b"), "mixed").tolist() == [1, 3, 0]
+    assert Classes.stated(["b", 10, "a", 9.5]) == (9.5, 10, "a", "b")
+    assert Classes((9.5, 10, "a", "b")).encode(np.array(["10", "b", "9.50"], dtype=object), "mixed").tolist() == [
+        1,
+        3,
+        0,
+    ]
 
 
 def test_a_file_needs_its_classes_stated_and_a_name_does_not() -> None:
