@@ -12,7 +12,6 @@ from crescendo.audit import Report, Row
 from crescendo.cli.terminal import Printer, new_table, progress_bar
 from crescendo.federation.peer_text import cleaned
 from crescendo.privacy.accounting import accountant
-from crescendo.privacy.paper.theorems import Verdict
 from crescendo.runs.events_file import SAYS, EventsStatement
 from crescendo.runs.statements import ClientAccount, Statement
 
@@ -45,14 +44,10 @@ def number(value: float | None) -> str:
 
 def _account_row(client: ClientAccount) -> list[str | Text]:
     spent, what = client.spent, client.releases
-    proved = [_proved(verdict) for verdict in client.theorems] or ["", ""]
+    proved = [number(verdict.epsilon) if verdict.applies else "none" for verdict in client.theorems] or ["", ""]
     way = spent.method.upper() if spent.method != "none" else "none"
     numbers = [f"{what.records:,}", f"{what.rounds:,}", number(spent.epsilon), way, number(spent.rdp_epsilon)]
     return [Text(what.name), *numbers, *proved]
-
-
-def _proved(verdict: Verdict) -> str:
-    return number(verdict.epsilon) if verdict.applies else "none"
 
 
 def _sentences(clients: list[ClientAccount]) -> list[str]:

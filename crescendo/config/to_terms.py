@@ -46,8 +46,6 @@ def terms_and_cost(config: Config) -> tuple[str, Guarantee | None]:
     if clients is None:
         raise ConfigError("clients.count is missing; a server cannot count the clients by a column of their data")
     names = asked.names if asked.names is not None else tuple(f"client {c}" for c in range(clients))
-    if len(names) != clients:
-        raise ConfigError(f"serve.names has {len(names)} names for {clients} clients; give one per client")
     strange = [name for name in asked.late if name not in names]
     if strange:
         raise ConfigError(f'serve.late has "{strange[0]}", which is not among the clients; name one of serve.names')

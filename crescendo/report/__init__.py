@@ -4,6 +4,6 @@
 """
 
 from crescendo.report.page import page, write_page
-from crescendo.report.story import Lane, Spending, Story
+from crescendo.report.story import Story
 
-__all__ = ["Lane", "Spending", "Story", "page", "write_page"]
+__all__ = ["Story", "page", "write_page"]

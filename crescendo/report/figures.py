@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from crescendo.core.arrays import Array
-from crescendo.report.story import Spending, Story
+from crescendo.report.story import Story
 
 _Figure = dict[str, Any]
 
@@ -30,7 +30,7 @@ def drawn(story: Story) -> dict[str, Any]:
         "staleness": _staleness(story),
     }
     if story.privacy is not None:
-        found["spending"] = _spending(story.privacy)
+        found["spending"] = _spending(story)
     return {"curves": _curves(story), "figures": found}
 
 
@@ -97,8 +97,10 @@ def _steps(story: Story) -> _Figure:
     return _figure([line], "round", "step size", yaxis={"title": {"text": "step size"}, "rangemode": "tozero"})
 
 
-def _spending(found: Spending) -> _Figure:
+def _spending(story: Story) -> _Figure:
     """Epsilon of every client as the rounds go by, and what was stated."""
+    found = story.privacy
+    assert found is not None
     colours = ["@accent", "@second", "@third", "@fourth", "@fifth"]
     lines: list[_Figure] = [
         {

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Self
 
 from crescendo.core.arrays import Floats
@@ -13,7 +14,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Savings:
+class _Savings:
     """Constant rounds of the size this run starts with, for the same gradients. Computed, not run."""
 
     size: int
@@ -23,7 +24,6 @@ class Savings:
 
     @classmethod
     def of(cls, prepared: Prepared) -> Self:
-        """What the same gradients would take in rounds that stay as small as the first."""
         terms, size = prepared.terms, prepared.sizes(0)
         rounds = math.ceil(prepared.sizes.gradients / size)
         clients, numbers = terms.clients, prepared.objective.size
@@ -56,8 +56,12 @@ class Result:
     metrics: list[Row]
     trace: Trace
     prepared: Prepared
-    constant: Savings
     noise_free: Row | None = None  # the last metrics of the same run without its noise
+
+    @cached_property
+    def constant(self) -> _Savings:
+        """What the same gradients would take in rounds that stay as small as the first."""
+        return _Savings.of(self.prepared)
 
     def as_json(self) -> Row:
         names = list(Result.__dataclass_fields__)

@@ -29,8 +29,7 @@ class RunFiles:
                 self._end(result)
 
     def _end(self, result: Result) -> None:
-        from crescendo.report import write_page
-        from crescendo.report.from_result import story_of
+        from crescendo.report import Story, write_page
 
         folder, guarantee = self._folder, result.prepared.privacy
         # anew: what is averaged over the run, or computed for the last model alone, is known by now
@@ -41,7 +40,7 @@ class RunFiles:
             spent["noise_free_accuracy"] = result.noise_free["accuracy"]
         (folder / "privacy.json").write_text(json.dumps(spent) + "\n", encoding="utf-8")
         np.savez(folder / "model.npz", model=result.model)
-        write_page(story_of(result), folder, self._standalone)
+        write_page(Story.of(result), folder, self._standalone)
 
 
 def _line(row: dict[str, Any]) -> str:

@@ -19,7 +19,7 @@ from crescendo.runs.clocks import make_timing
 from crescendo.runs.evaluation import Meter
 from crescendo.runs.folder import new_folder
 from crescendo.runs.prepare import Prepared, prepare
-from crescendo.runs.result import Result, Savings
+from crescendo.runs.result import Result
 from crescendo.runs.run_events import Event, ModelsMeasured, RoundCompleted, RunBegan, RunEnded, Sink, WithoutNoise
 from crescendo.runs.run_files import RunFiles
 from crescendo.simulator.simulation import Moment, Simulation
@@ -102,7 +102,6 @@ def run_prepared(prepared: Prepared, out: str | None = None, sinks: Sequence[Sin
         metrics=metrics,
         trace=trace,
         prepared=prepared,
-        constant=Savings.of(prepared),
     )
 
 

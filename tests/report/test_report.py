@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from plotly.offline import get_plotlyjs, get_plotlyjs_version
 
-from crescendo.report import page
-from crescendo.report.from_result import story_of
+from crescendo.report import Story, page
 from crescendo.runs.simulate import simulate
 from tests.config.small import small
 
@@ -42,7 +41,7 @@ class Tags(HTMLParser):
 
 
 def report(*overrides: str) -> str:
-    return page(story_of(simulate(small(*overrides))))
+    return page(Story.of(simulate(small(*overrides))))
 
 
 def drawn(text: str) -> dict[str, dict[str, object]]:
@@ -91,18 +90,18 @@ def test_a_standalone_report_carries_the_script_itself(tmp_path: Path) -> None:
     result = simulate(small(), out=tmp_path / "run", standalone=True)
     text = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     Tags().feed(text)
-    assert get_plotlyjs() in text and text == page(story_of(result))
+    assert get_plotlyjs() in text and text == page(Story.of(result))
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
 def test_the_curves_are_the_metrics() -> None:
     found = simulate(small())
-    curves = drawn(page(story_of(found)))["curves"]
+    curves = drawn(page(Story.of(found)))["curves"]
     assert curves["y"] == {name: [row[name] for row in found.metrics] for name in ("accuracy", "loss")}
 
 
 def test_a_name_with_markup_is_written_as_text() -> None:
-    story = story_of(simulate(small()))
+    story = Story.of(simulate(small()))
     bad = "<script>alert(1)</script>"
     changes = {"title": bad, "config": bad, "notes": [bad], "savings": [(bad,) * 4], "headline": [(bad,) * 3]}
     text = page(type(story)(**{**vars(story), **changes, "metrics": [{**row, "k": bad} for row in story.metrics]}))
@@ -143,7 +142,7 @@ def test_names_in_a_csv_are_shown_letter_by_letter(tmp_path: Path) -> None:
 
 def test_no_point_lies_above_the_delay_that_the_rule_allows() -> None:
     for override in ("timing.preset=heterogeneous", "schedule.wait={tau = 50}"):
-        rows = story_of(
+        rows = Story.of(
             simulate(small(override, "schedule.rounds=8" if "preset" in override else "run.seed=1"))
         ).staleness
         assert len(rows) and (rows[:, 1] <= rows[:, 2]).all()
