@@ -9,8 +9,8 @@ import numpy as np
 
 from crescendo.core.arrays import Bools
 from crescendo.core.random import Purpose, stream
-from crescendo.data.formats import readers
 from crescendo.data.formats.files import data_folder
+from crescendo.data.formats.readers import RecordFile
 from crescendo.data.labels import Classes
 from crescendo.data.records import Dataset, Label, Raw, Records, as_records
 from crescendo.data.registry import SOURCES, SYNTHETIC, catalogue, stated_classes
@@ -60,7 +60,7 @@ def load(
     names = stated_classes(source, classes) if private else None
     path = file_of(source, folder)
     if path is not None:
-        raw = readers.path(path, label, column, features, leave_out=private)
+        raw = RecordFile(path).read(label, column, features, leave_out=private)
     else:
         _only_for_files(source, label=label, features=features)
         raw = SOURCES[source].read(data_folder(folder), test)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from crescendo.data import Records, load, split
-from crescendo.data.formats import readers
+from crescendo.data.formats.readers import RecordFile
 from crescendo.data.labels import Classes
 from crescendo.data.partition import RULES
 from crescendo.data.reading import file_of
@@ -79,7 +79,7 @@ class RecordSource:
     def _columns(self) -> list[str] | None:
         """The columns of a csv, from its header line; no record is read. None for any other source."""
         path = self._file()
-        return None if path is None else readers.columns(path)
+        return None if path is None else RecordFile(path).columns()
 
     def _check_columns(self) -> None:
         """A mistyped column is found by the header line of the file."""
@@ -128,7 +128,7 @@ class RecordSource:
                     f"--part is for trials on the sets of `crescendo data list`; in a private federation {self.name} must be "
                     f"this client's own records and no more, so leave --part out"
                 )
-            raw = readers.path(path, self.label, None, _width(path, agreed), leave_out=True, test=False)
+            raw = RecordFile(path).read(self.label, None, _width(path, agreed), leave_out=True, test=False)
             judged = sound(raw, agreed.classes)
             found = Own(judged.records, judged.unreadable, judged.other_label, judged.not_finite)
             total = len(raw) + raw.unreadable
@@ -150,7 +150,7 @@ class RecordSource:
         if path is None or agreed.classes is None or self.part is not None:
             found = self._part(agreed, me)
         else:  # labels are read by the agreed classes: one client may well have records of one class only
-            raw = readers.path(path, self.label, None, _width(path, agreed), test=False)
+            raw = RecordFile(path).read(self.label, None, _width(path, agreed), test=False)
             judged = sound(raw, agreed.classes)
             if not len(judged.records):
                 raise DataError(
@@ -187,4 +187,4 @@ class RecordSource:
 
 def _width(path: Path, agreed: Agreement) -> int | None:
     """What a reader has to be told; files of other kinds say themselves how wide they are."""
-    return agreed.features if readers.kind_of(path) == "libsvm" else None
+    return agreed.features if RecordFile(path).kind == "libsvm" else None

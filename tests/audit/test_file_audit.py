@@ -13,7 +13,7 @@ from crescendo.audit import Finding
 from crescendo.audit.worst_cases.file_reading import Reader, leaks, read_privately
 from crescendo.config.loading import read
 from crescendo.data import Records, as_records, load
-from crescendo.data.formats import readers
+from crescendo.data.formats.readers import RecordFile
 from crescendo.data.labels import Classes
 from crescendo.data.records import Label, Raw
 from crescendo.data.sound import sound
@@ -23,8 +23,8 @@ from tests.config.small import SMALL
 
 
 def raw_of(path: Path, features: int) -> Raw:
-    width = features if readers.kind_of(path) == "libsvm" else None
-    return readers.path(path, None, None, width, leave_out=True, test=False)
+    width = features if RecordFile(path).kind == "libsvm" else None
+    return RecordFile(path).read(None, None, width, leave_out=True, test=False)
 
 
 def counted_labels(path: Path, classes: tuple[Label, ...], features: int) -> Records:
@@ -33,7 +33,7 @@ def counted_labels(path: Path, classes: tuple[Label, ...], features: int) -> Rec
 
 
 def refusing(path: Path, classes: tuple[Label, ...], features: int) -> Records:
-    width = features if readers.kind_of(path) == "libsvm" else None
+    width = features if RecordFile(path).kind == "libsvm" else None
     return load(str(path), test=0, classes=classes, features=width).train
 
 
@@ -50,7 +50,7 @@ def constant_columns_dropped(path: Path, classes: tuple[Label, ...], features: i
 
 
 def gaps_filled(path: Path, classes: tuple[Label, ...], features: int) -> Records:
-    if readers.kind_of(path) == "libsvm":
+    if RecordFile(path).kind == "libsvm":
         return scaled(path, classes, features)  # LIBSVM text has no gaps
     raw = raw_of(path, features)
     gaps = ~np.isfinite(raw.x)

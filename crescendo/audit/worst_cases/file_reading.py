@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from crescendo.core.random import Purpose, stream
-from crescendo.data.formats import readers
+from crescendo.data.formats.readers import RecordFile
 from crescendo.data.records import Label, Records
 from crescendo.data.sound import sound
 
@@ -60,8 +60,9 @@ _NUMBERS = (np.nan, np.inf, -np.inf, 1e308, 2**60)
 
 def read_privately(path: Path, classes: tuple[Label, ...], features: int) -> Records:
     """As a private client reads its file."""
-    width = features if readers.kind_of(path) == "libsvm" else None
-    return sound(readers.path(path, None, None, width, leave_out=True, test=False), classes).records
+    file = RecordFile(path)
+    width = features if file.kind == "libsvm" else None
+    return sound(file.read(None, None, width, leave_out=True, test=False), classes).records
 
 
 def leaks(classes: tuple[Label, ...], features: int, seed: int = 0, read: Reader = read_privately) -> list[str]:

@@ -4,8 +4,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from crescendo.data.formats import readers
-from crescendo.data.formats.files import DataFile
+from crescendo.data.formats.readers import RecordFile
 from crescendo.data.records import Raw
 from crescendo.data.sets.known import MNIST, SETS, KnownFile, KnownSet
 from crescendo.data.sets.named_source import NamedSource
@@ -17,29 +16,29 @@ def _read_libsvm(chosen: KnownSet, folder: Path | None, test: float) -> Raw:
     """A LIBSVM set, with the number of features that it is known to have."""
 
     def part(known: KnownFile) -> Raw:
-        file = DataFile.must_find(chosen.name, [known.name], folder)
+        file = RecordFile.must_find(chosen.name, [known.name], folder)
         file.check(known)
-        return readers.cached_libsvm(file, chosen.features, known.content)
+        return file.libsvm(chosen.features, known.content)
 
     return replace(part(chosen.train), test=None if chosen.test is None else part(chosen.test))
 
 
 def _has_libsvm(chosen: KnownSet, folder: Path | None) -> bool:
-    return all(DataFile.find([file.name], folder) for file in (chosen.train, chosen.test) if file is not None)
+    return all(RecordFile.find([file.name], folder) for file in (chosen.train, chosen.test) if file is not None)
 
 
 def _read_mnist(folder: Path | None, test: float) -> Raw:
     def part(which: str) -> Raw:
-        images, labels = (DataFile.must_find("mnist", _spellings(known), folder) for known in MNIST[which])
+        images, labels = (RecordFile.must_find("mnist", _spellings(known), folder) for known in MNIST[which])
         for file, known in zip((images, labels), MNIST[which], strict=True):
             file.check(known)
-        return readers.pictures(images, labels)
+        return images.pictures(labels)
 
     return replace(part("train"), test=part("test"))
 
 
 def _has_mnist(folder: Path | None) -> bool:
-    return all(DataFile.find(_spellings(file), folder) for pair in MNIST.values() for file in pair)
+    return all(RecordFile.find(_spellings(file), folder) for pair in MNIST.values() for file in pair)
 
 
 def _spellings(file: KnownFile) -> list[str]:
