@@ -165,15 +165,15 @@ def _status(
             raise UsageError("--json prints one object and --watch has no end; choose one of them")
 
         from crescendo.cli.addresses import place
-        from crescendo.cli.show_status import ask_status, show_status, watch_status
+        from crescendo.cli.show_status import StatusPrinter, ask_status
 
         there = place(address, certs)
         if as_json:
             print_json(ask_status(there))
         elif watch:
-            watch_status(there)
+            StatusPrinter().watch(there)
         else:
-            show_status(ask_status(there))
+            StatusPrinter().show(ask_status(there))
 
 
 @commands.command("certs", epilog="Example: crescendo certs keys --host server.example.org --client alice --client bob")

@@ -43,22 +43,22 @@ def number(value: float | None) -> str:
 
 
 def _account_row(client: ClientAccount) -> list[str | Text]:
-    spent, what = client.spent, client.releases
+    spent = client.spent
     proved = [number(verdict.epsilon) if verdict.applies else "none" for verdict in client.theorems] or ["", ""]
     way = spent.method.upper() if spent.method != "none" else "none"
-    numbers = [f"{what.records:,}", f"{what.rounds:,}", number(spent.epsilon), way, number(spent.rdp_epsilon)]
-    return [Text(what.name), *numbers, *proved]
+    numbers = [f"{client.records:,}", f"{client.rounds:,}", number(spent.epsilon), way, number(spent.rdp_epsilon)]
+    return [Text(client.name), *numbers, *proved]
 
 
 def _sentences(clients: list[ClientAccount]) -> list[str]:
     """How the first client's epsilon was found, and to whom a theorem does not apply and why."""
     first = clients[0]
-    found = [f"epsilon of {first.releases.name} is {first.spent.why}"]
+    found = [f"epsilon of {first.name} is {first.spent.why}"]
     silent: dict[tuple[str, str], list[str]] = {}
     for client in clients:
         for verdict in client.theorems:
             if not verdict.applies:
-                silent.setdefault((THEOREMS[verdict.theorem], verdict.why), []).append(client.releases.name)
+                silent.setdefault((THEOREMS[verdict.theorem], verdict.why), []).append(client.name)
     for (theorem, why), names in silent.items():
         more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
         found.append(f"the paper's {theorem}, for {', '.join(names[:3])}{more}, {why}")

@@ -8,7 +8,7 @@ from typing import Any
 
 import grpc
 import grpc.aio
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -19,6 +19,8 @@ from crescendo.federation.peer_text import all_cleaned
 from crescendo.network.transport.channels import Endpoint
 from crescendo.network.transport.error_translation import is_unrecoverable, reason_of
 from crescendo.report.numbers import size
+
+COLUMNS = ("here", "round", "lag", "waiting", "silent", "up", "down", "eps spent")  # beside the client's name
 
 
 def ask_status(endpoint: Endpoint, timeout: float = 15.0) -> dict[str, Any]:
@@ -45,18 +47,23 @@ def _trouble(address: str, error: grpc.aio.AioRpcError) -> UsageError:
     return UsageError(sentence) if is_unrecoverable(error) else _NotThere(sentence)
 
 
-def show_status(found: dict[str, Any]) -> None:
-    Printer().print(_picture(found))
+class StatusPrinter(Printer):
+    """Prints what a server says about itself."""
 
+    def show(self, found: dict[str, Any]) -> None:
+        self.print(_picture(found))
 
-def watch_status(endpoint: Endpoint) -> None:
-    """Until interrupted. A server that is not there, at the start or later, is waited for; other mistakes end it at the start."""
-    console, found = Printer(), None
-    with suppress(KeyboardInterrupt), Live(console=console, auto_refresh=False) as live:  # how one ends it
-        while True:
-            found, shown = _look(endpoint, found)
-            _update(live, console, shown)
-            time.sleep(1.0)
+    def watch(self, endpoint: Endpoint) -> None:
+        """Until interrupted. A server that is not there, at the start or later, is waited for; other mistakes end it at once."""
+        found = None
+        with suppress(KeyboardInterrupt), Live(console=self, auto_refresh=False) as live:  # how one ends it
+            while True:
+                found, shown = _look(endpoint, found)
+                if self.is_terminal:
+                    live.update(shown, refresh=True)
+                else:  # a file: every picture, one after the other
+                    self.print(shown)
+                time.sleep(1.0)
 
 
 def _look(endpoint: Endpoint, before: dict[str, Any] | None) -> tuple[dict[str, Any] | None, RenderableType]:
@@ -76,13 +83,6 @@ def _look(endpoint: Endpoint, before: dict[str, Any] | None) -> tuple[dict[str, 
 
 def _ended(error: Exception) -> str:
     return str(error) if str(error).endswith("?") else f"{error}."
-
-
-def _update(live: Live, console: Console, shown: RenderableType) -> None:
-    if console.is_terminal:
-        live.update(shown, refresh=True)
-    else:  # a file: every picture, one after the other
-        console.print(shown)
 
 
 def _picture(found: dict[str, Any]) -> RenderableType:
@@ -106,7 +106,7 @@ def _table(found: dict[str, Any]) -> Table:
     table.show_edge = table.pad_edge = False
     table.collapse_padding = True
     table.add_column("client", overflow="fold", min_width=8)  # alone gives way: a long name takes several lines
-    for column in ("here", "round", "lag", "waiting", "silent", "up", "down", "eps spent"):
+    for column in COLUMNS:
         table.add_column(column, justify="left" if column in ("here", "waiting") else "right", no_wrap=True)
     for client in found["clients"]:
         table.add_row(

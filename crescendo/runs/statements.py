@@ -1,6 +1,7 @@
 """What the clients of a run spend, by the tight accountant and by the paper's theorems, from a run file or a run's folder."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -26,31 +27,25 @@ NOTHING = "no privacy is claimed: privacy.mechanism is none, so that what client
 
 
 @dataclass(frozen=True)
-class Releases:
-    """Everything that one client releases."""
+class ClientAccount:
+    """One client: all that it releases, and what that costs; the theorems are left out where there are too many plans."""
 
     name: str
     records: int
     events: Counted
-
-    @property
-    def rounds(self) -> int:
-        return sum(count for _, count in self.events)
-
-
-@dataclass(frozen=True)
-class ClientAccount:
-    """One client: what it releases and what that costs; the theorems are left out where there are too many plans."""
-
-    releases: Releases
     spent: Spent
     theorems: tuple[Verdict, ...]
 
     @classmethod
-    def of_all(cls, clients: list[Releases], delta: float, progress: Progress | None = None) -> tuple[Self, ...]:
-        """What each client spends at ``delta``. Equal plans are looked at once; of many plans, only the costliest closely."""
+    def of_all(
+        cls, clients: Sequence[tuple[str, int, Counted]], delta: float, progress: Progress | None = None
+    ) -> tuple[Self, ...]:
+        """What each client, by its name, records and events, spends at ``delta``.
+
+        Equal plans are looked at once; of many plans, only the costliest closely.
+        """
         check_delta(delta)
-        plans = list(dict.fromkeys((client.events, client.records) for client in clients))
+        plans = list(dict.fromkeys((events, records) for _, records, events in clients))
         found = {plan: account(plan[0], delta, quick=True) for plan in plans}
         closely = sorted(plans, key=lambda plan: found[plan].epsilon, reverse=True)
         if len(closely) > MOST_TIGHT:
@@ -61,19 +56,25 @@ class ClientAccount:
             verdicts[plan] = by_theorems(*plan, delta)
             if progress is not None:
                 progress(done + 1, len(closely))
-        keys = [(client.events, client.records) for client in clients]
-        return tuple(cls(client, found[k], verdicts.get(k, ())) for client, k in zip(clients, keys, strict=True))
+        return tuple(
+            cls(name, records, events, found[events, records], verdicts.get((events, records), ()))
+            for name, records, events in clients
+        )
+
+    @property
+    def rounds(self) -> int:
+        return sum(count for _, count in self.events)
 
     def to_json(self) -> dict[str, Any]:
         spent = self.spent.to_json()
         return {
-            "name": self.releases.name,
-            "records": self.releases.records,
-            "rounds": self.releases.rounds,
+            "name": self.name,
+            "records": self.records,
+            "rounds": self.rounds,
             "pld_epsilon": spent["epsilon"] if self.spent.method == "pld" else None,
             **spent,
             "theorems": [{**asdict(verdict), "applies": verdict.applies} for verdict in self.theorems],
-            "events": to_json(self.releases.events),
+            "events": to_json(self.events),
         }
 
 
@@ -101,7 +102,7 @@ class Statement:
         found = prepared.privacy
         assert found is not None
         made = found.certificate
-        clients = [Releases(name, made.records[c], tally(made.events(c))) for c, name in enumerate(prepared.names)]
+        clients = [(name, made.records[c], tally(made.events(c))) for c, name in enumerate(prepared.names)]
         at = found.delta if delta is None else delta
         accounts = ClientAccount.of_all(clients, made.usual_delta(at), progress)
         stated = found.stated if at == found.delta else None
@@ -126,11 +127,11 @@ class Statement:
         if found is None:
             return cls(str(folder), "none", NOTHING)
         try:
-            clients = [Releases(str(c["name"]), int(c["records"]), from_json(c["events"])) for c in found["clients"]]
+            clients = [(str(c["name"]), int(c["records"]), from_json(c["events"])) for c in found["clients"]]
             mechanism, sigma, stated = str(found["mechanism"]), Sigmas.of(found["sigma"]), found["stated_epsilon"]
             rare = float(found.get("failure", 0.0))
             check_delta(found["delta"])
-            if not clients or min(client.records for client in clients) < 1:
+            if not clients or min(records for _, records, _ in clients) < 1:
                 raise ValueError
         except (KeyError, TypeError, ValueError, UsageError):
             raise DataError(
@@ -147,7 +148,7 @@ class Statement:
         """What the client ``name`` releases; without a name, what every client releases if they all do the same."""
         if not self.clients:
             raise ConfigError(f"{self.what} claims no privacy, so that there are no events to export")
-        plans = {client.releases.name: client.releases.events for client in self.clients}
+        plans = {client.name: client.events for client in self.clients}
         names = ", ".join([*list(plans)[:5], *(["..."] if len(plans) > 5 else [])])
         if name is None and len(set(plans.values())) > 1:
             raise ConfigError(f"clients release different things; say whose events to export with --client: {names}")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from crescendo.cli.addresses import listening
-from crescendo.cli.show_status import show_status, watch_status
+from crescendo.cli.show_status import StatusPrinter
 from crescendo.config.loading import read
 from crescendo.config.to_terms import terms_text
 from crescendo.errors import UsageError
@@ -56,7 +56,7 @@ def federation(**changed: Any) -> dict[str, Any]:
 def lines_of(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., list[str]]:
     def lines(found: dict[str, Any], width: int = 80) -> list[str]:
         monkeypatch.setenv("COLUMNS", str(width))
-        show_status(found)
+        StatusPrinter().show(found)
         return capsys.readouterr().out.splitlines()
 
     return lines
@@ -97,7 +97,7 @@ def test_the_status_says_who_is_here(changed: dict[str, Any], word: str, lines_o
 def test_a_status_can_be_printed_where_only_ascii_can(monkeypatch: pytest.MonkeyPatch) -> None:
     out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     monkeypatch.setattr("sys.stdout", out)
-    show_status(federation(name="Élise"))
+    StatusPrinter().show(federation(name="Élise"))
     out.flush()
     assert b"?lise" in out.buffer.getvalue()
 
@@ -124,7 +124,7 @@ def test_watching_goes_on_while_the_server_is_started_again(
 
     monkeypatch.setattr("crescendo.cli.show_status.ask_status", ask)
     monkeypatch.setattr("time.sleep", lambda seconds: None)
-    watch_status(Endpoint("127.0.0.1:1"))  # and an interrupt is how one ends it
+    StatusPrinter().watch(Endpoint("127.0.0.1:1"))  # and an interrupt is how one ends it
     shown = capsys.readouterr().out
     words = "Not up to date: it does not answer. A server ends with its run. Asking again."
     assert shown.index(words) < shown.index("0.456")
@@ -140,7 +140,7 @@ def test_watching_waits_for_a_server_that_is_not_there_yet(
             raise interrupt
 
     monkeypatch.setattr("time.sleep", nap)
-    watch_status(where)
+    StatusPrinter().watch(where)
     shown = " ".join(capsys.readouterr().out.split())
     assert shown.count("nobody listens there") == 2 and "Asking again each second; Ctrl-C ends it." in shown
 
@@ -151,7 +151,7 @@ def test_watching_ends_at_once_where_waiting_cannot_help(monkeypatch: pytest.Mon
 
     monkeypatch.setattr("crescendo.cli.show_status.ask_status", ask)
     with pytest.raises(UsageError, match="no status"):
-        watch_status(Endpoint("127.0.0.1:1"))
+        StatusPrinter().watch(Endpoint("127.0.0.1:1"))
 
 
 def test_watching_is_not_one_json_object() -> None:

@@ -23,7 +23,7 @@ from crescendo.privacy.accounting.events import PoissonGaussian, from_json, tall
 from crescendo.privacy.paper.envelope import by_theorems, envelope
 from crescendo.privacy.paper.theorems import theorem_one
 from crescendo.runs.simulate import simulate
-from crescendo.runs.statements import ClientAccount, Releases
+from crescendo.runs.statements import ClientAccount
 from crescendo.storage.ledger.open_ledger import open_ledger
 
 runner = CliRunner()
@@ -315,7 +315,7 @@ def test_the_theorems_are_asked_about_the_least_noise_and_answer_as_they_do_by_n
 
 def test_of_many_plans_the_costliest_is_accounted_tightly_and_the_others_never_too_low() -> None:
     plans = [((PoissonGaussian(0.01 * (j + 1), 2.0), 3),) for j in range(10)]
-    found = ClientAccount.of_all([Releases(f"client {j}", 100, plan) for j, plan in enumerate(plans)], 1e-5)
+    found = ClientAccount.of_all([(f"client {j}", 100, plan) for j, plan in enumerate(plans)], 1e-5)
     assert [one.spent.method for one in found] == ["rdp"] * 9 + ["pld"]
     assert [len(one.theorems) for one in found] == [0] * 9 + [2]
     assert found[0].spent.epsilon >= account(plans[0], 1e-5).epsilon
