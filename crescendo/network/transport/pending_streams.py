@@ -65,7 +65,14 @@ class PendingStreams:
                 self._leave(address, until)
 
     async def first_message(self, context: Any) -> Any:
-        """The first message of a new stream, None if none comes."""
+        """The first message of a new stream, None if none comes.
+
+        The headers go out before. gRPC would send them with the first message, and if that write is cancelled at the instant in
+        which its bytes have left, gRPC forgets that they have: it sends them again with the stream's end, which the core refuses,
+        and the other side never hears of the end.
+        """
+        with suppress(grpc.aio.BaseError, asyncio.InvalidStateError):  # the other side is gone
+            await context.send_initial_metadata(())
         try:
             async with self.counted(context):
                 raw = await context.read()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import grpc
 import grpc.aio
@@ -17,7 +18,7 @@ from crescendo.network.transport.channels import JOIN, STATUS, Endpoint
 from crescendo.network.transport.pending_streams import PendingStreams
 from tests.network import raw_streams
 from tests.network.attacks import RELAY, Attack, Patch, attacked, each, each_without, run_attack, succeeds
-from tests.network.raw_streams import RawStream
+from tests.network.raw_streams import RawStream, channel_to
 from tests.network.silent_streams import MANY, silent_streams, until_ended
 
 
@@ -29,6 +30,38 @@ class From:
 
     def peer(self) -> str:
         return f"ipv4:{self._address}:1"
+
+
+def test_a_stream_ends_whose_first_message_was_cancelled_as_it_left() -> None:
+    """The other side may have the message, and act on it, before this side's write returns."""
+
+    async def cancel_a_write(first: object, context: Any) -> list[Any]:
+        writing = asyncio.create_task(context.write(b"welcome"))
+        await asyncio.sleep(0)  # it has been handed to gRPC
+        writing.cancel()
+        await asyncio.gather(writing, return_exceptions=True)
+        return []
+
+    async def serve(requests: Any, context: Any) -> None:
+        await PendingStreams(1).serve(context, cancel_a_write, bytes, lambda *event, **facts: None)
+
+    async def run() -> None:
+        server = grpc.aio.server()
+        port = server.add_insecure_port("127.0.0.1:0")
+        join = grpc.stream_stream_rpc_method_handler(serve)
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("test", {"Join": join}),))
+        await server.start()
+        async with channel_to(port) as channel:
+            for _ in range(5):
+                stream = channel.stream_stream("/test/Join")()
+                await stream.write(b"hello")
+                async with asyncio.timeout(raw_streams.DEADLINE):
+                    while await stream.read() is not grpc.aio.EOF:
+                        pass
+                    assert await stream.code() is grpc.StatusCode.OK
+        await server.stop(None)
+
+    asyncio.run(run())
 
 
 async def stand(pending: PendingStreams, address: str) -> None:
