@@ -9,8 +9,6 @@ where tau_i is how many moves the server made between the download and the arriv
 local steps are its slots of a round of the terms, and what is left in the buffer at the end of the run is not applied.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -18,8 +18,6 @@ A word with a model is everybody's broadcast. It is passed down with each child'
 model goes with what was settled at its own instant, or a client would count an update as contained that is not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 

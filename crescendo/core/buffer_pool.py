@@ -1,7 +1,5 @@
 """Large arrays whose memory is written again once nobody holds them: at ten million numbers, new memory costs more than sums."""
 
-from __future__ import annotations
-
 import weakref
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What was applied of whom, for a while: to tell an update that comes twice from two different ones for one round."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

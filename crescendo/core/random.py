@@ -1,7 +1,5 @@
 """Where every random number comes from: one counter-based stream per purpose, client and round; nothing global."""
 
-from __future__ import annotations
-
 from enum import IntEnum
 
 import numpy as np

@@ -4,8 +4,6 @@ They are kept as "all below a number, plus those that overtook": little, however
 client as ``yours``, so that it doubles as the acknowledgement.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

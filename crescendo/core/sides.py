@@ -4,8 +4,6 @@ A runtime drives one `ServerSide` and a `WorkerSide` per client. `crescendo.work
 algorithm is one file in `crescendo.algorithms` with a server and a client.
 """
 
-from __future__ import annotations
-
 from typing import Protocol
 
 from crescendo.core.arrays import Floats, Vector

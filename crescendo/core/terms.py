@@ -5,8 +5,6 @@ so any side computes them by itself. The schedules come in as objects that can b
 within the delay bound) is the business of `crescendo.schedules.schedule_certificate`, and is settled before terms are made.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from dataclasses import dataclass, field
@@ -209,6 +207,10 @@ class Terms:
         slots = self.share(i, c)
         return np.full(min(slots, 1), self._eta(i)) if self.steps.per == "round" else self.etas(i, c)
 
+    def largest_step(self, i: int, c: int) -> float:
+        """The largest step size of client c in round i, whatever its sign; 0 without a share."""
+        return float(np.max(np.abs(self.distinct_etas(i, c)), initial=0.0))
+
     def _eta(self, i: int) -> float:
         eta = self._etas.get(i)
         if eta is None:
@@ -226,6 +228,10 @@ class Terms:
             chosen = int(stream(self.seed, Purpose.MASK, 0, i).integers(self.blocks))
             self._blocks[i] = chosen
         return chosen * size // self.blocks, (chosen + 1) * size // self.blocks
+
+    def moving(self, i: int, size: int) -> tuple[int, int] | None:
+        """The coordinates that move in round i, None for all."""
+        return None if self.blocks == 1 else self.block(i, size)
 
     # -- the wait rule -------------------------------------------------------------------------------------------------
 

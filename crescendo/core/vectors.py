@@ -4,8 +4,6 @@ A vector is the raw little-endian bytes of its floats. Both sides compute with t
 algorithm; how the bytes travel is the network's business.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

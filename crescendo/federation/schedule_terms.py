@@ -20,7 +20,6 @@ from crescendo.schedules import (
     Steps,
     StronglyConvexDelay,
     certify,
-    theorem_m1,
 )
 from crescendo.schedules.kinds import DELAYS, SIZES, STEPS
 from crescendo.tables import COUNT, FLAG, POSITIVE, WHOLE, Section, key, number_as
@@ -161,7 +160,7 @@ class RunSchedule:
                 mu = self._mu(where)
                 if self.smooth is None:
                     raise ConfigError(f"{where}.m1 is missing; this objective does not say how smooth it is")
-                return theorem_m1(self._d, self.smooth, mu, self.sizes(0))
+                return StronglyConvexDelay.theorem_m1(self._d, self.smooth, mu, self.sizes(0))
         raise UsageError(f"{name} is not given by a run; give it a default")
 
     @property

@@ -72,6 +72,13 @@ class Slots:
             return slice(h, h + 1)
         return slice(int(self.ends[h - 1]) if h else 0, int(self.ends[h]))
 
+    def check(self, h0: int, h1: int, size: int) -> None:
+        """Refuse slots that are not there and a block that reaches beyond the model."""
+        if not 0 <= h0 <= h1 <= len(self):
+            raise UsageError(f"slots {h0}..{h1} are not all in a round of {len(self)} slots")
+        if self.block is not None and self.block[1] > size:
+            raise UsageError(f"block {self.block} reaches beyond a model of {size} coordinates")
+
 
 @dataclass(frozen=True)
 class Traits:
@@ -188,7 +195,7 @@ class LoopStepper:
         return self._w.copy()
 
     def advance(self, slots: Slots, h0: int, h1: int) -> None:
-        check_segment(slots, h0, h1, len(self._w))
+        slots.check(h0, h1, len(self._w))
         block = slice(*(slots.block or (0, len(self._w))))
         for h in range(h0, h1):
             step, rows = float(slots.etas[h]) * slots.factor, slots.rows[slots.records(h)]
@@ -208,14 +215,6 @@ class LoopStepper:
                 f"{self._w.shape}; return one number per coordinate"
             )
         return gradient if clip is None else clipped(gradient, clip)
-
-
-def check_segment(slots: Slots, h0: int, h1: int, size: int) -> None:
-    """Refuse slots that are not there and a block that reaches beyond the model."""
-    if not 0 <= h0 <= h1 <= len(slots):
-        raise UsageError(f"slots {h0}..{h1} are not all in a round of {len(slots)} slots")
-    if slots.block is not None and slots.block[1] > size:
-        raise UsageError(f"block {slots.block} reaches beyond a model of {size} coordinates")
 
 
 def squared_lengths(data: Records, intercept: bool) -> Floats:

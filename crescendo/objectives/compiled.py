@@ -4,8 +4,6 @@ Loaded on first use, since numba takes longer to load than most runs take. A ker
 file: numba checks only the file of the kernel itself when it decides whether what it kept on disk is still true.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 

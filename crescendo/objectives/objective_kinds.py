@@ -4,8 +4,6 @@ A new one is one class and one line here, or one call of `register` from outside
 words of their errors and what both sides of a federation build follow from it. A user's own model in a file needs no line.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -14,7 +14,7 @@ _SPEED_ROUND = 2**62  # a counter no round reaches: a client's speed has a strea
 
 def make_timing(config: Config, terms: Terms) -> clocks.Timing:
     """The preset, with whatever the run file states in place of its own."""
-    asked, base = config.timing, clocks.preset(config.timing.preset, terms)
+    asked, base = config.timing, clocks.Timing.preset(config.timing.preset, terms)
     crash = asked.crash
     return clocks.Timing(
         speeds=_speeds(asked.speed, config.run.seed, terms.clients) or base.speeds,

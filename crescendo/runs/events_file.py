@@ -8,7 +8,7 @@ from typing import Any, Self
 from crescendo.errors import ConfigError, DataError, UsageError
 from crescendo.privacy.accounting.accountant import Progress, Spent, account, check_delta
 from crescendo.privacy.accounting.events import to_json
-from crescendo.privacy.accounting.interchange import Foreign, read_events
+from crescendo.privacy.accounting.interchange import Foreign
 
 SAYS = (
     "not certified by Crescendo: this is true if these events describe what was run, every record drawn independently and "
@@ -56,7 +56,7 @@ def events_of_file(path: Path) -> Foreign:
             raise DataError(
                 f"{path} has more than {MOST_BYTES:,} bytes; compose events that are alike into one with a count"
             )
-        return read_events(json.loads(path.read_text(encoding="utf-8")))
+        return Foreign.read(json.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
         raise DataError(f"{path} does not exist; name a file of events, a run file or the folder of a run") from None
     except (ValueError, RecursionError):

@@ -13,10 +13,9 @@ from crescendo.schedules.delay import (
     RecipeDelay,
     StronglyConvexDelay,
     growth_limit,
-    theorem_m1,
 )
 from crescendo.schedules.gamma import ConstantGamma, Gamma, LogGamma
-from crescendo.schedules.recipe import RecipeSizes, StronglyConvexSizes, least_m, m_for_first_size
+from crescendo.schedules.recipe import RecipeSizes, StronglyConvexSizes
 from crescendo.schedules.schedule_certificate import ScheduleCertificate, ScheduleCondition, ScheduleRefused, certify
 from crescendo.schedules.sequence import Sizes
 from crescendo.schedules.sizes import ConstantSizes, CutSizes, ListedSizes, LogSizes, PerClient, PowerSizes
@@ -26,8 +25,6 @@ from crescendo.schedules.steps import (
     DiminishingSteps,
     Steps,
     TheoremSteps,
-    largest_constant_size,
-    largest_constant_step,
 )
 
 __all__ = [
@@ -60,11 +57,6 @@ __all__ = [
     "TheoremSteps",
     "certify",
     "growth_limit",
-    "largest_constant_size",
-    "largest_constant_step",
-    "least_m",
     "lower_bound",
-    "m_for_first_size",
-    "theorem_m1",
     "upper_bound",
 ]

@@ -3,8 +3,6 @@
 A horizon is given by its prefix sums S: S[i] = s_0 + ... + s_{i-1}, so that round i has labels S[i] .. S[i+1] - 1.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -63,90 +61,90 @@ class Sides:
         return max(0.0, float(np.max(self.right - self.left)))
 
 
-def windows(sums: IntArray, d: int) -> IntArray:
-    """s_{i-d} + ... + s_i for every round i; rounds below 0 count nothing.
+@dataclass(frozen=True, eq=False)
+class Horizon:
+    """The rounds of a run, by their prefix sums S."""
 
-    >>> windows(np.array([0, 1, 3, 6]), d=1).tolist()
-    [1, 3, 5]
-    """
-    rounds = len(sums) - 1
-    before = np.zeros(rounds, np.int64)
-    before[d:] = sums[: max(0, rounds - d)]
-    return sums[1:] - before
+    sums: IntArray
 
+    def windows(self, d: int) -> IntArray:
+        """s_{i-d} + ... + s_i for every round i; rounds below 0 count nothing.
 
-def liveness(sums: IntArray, tau: Delay) -> Sides:
-    """Can every client finish round k without a broadcast newer than k? Else all stop for ever::
+        >>> Horizon(np.array([0, 1, 3, 6])).windows(d=1).tolist()
+        [1, 3, 5]
+        """
+        rounds = len(self.sums) - 1
+        before = np.zeros(rounds, np.int64)
+        before[d:] = self.sums[: max(0, rounds - d)]
+        return self.sums[1:] - before
 
-        tau(s_0 + ... + s_k - 2)  >  s_k - 1
+    def liveness(self, tau: Delay) -> Sides:
+        """Can every client finish round k without a broadcast newer than k? Else all stop for ever::
 
-    These are t_glob and t_delay of the last slot of Paper [alg:client], which leaves this condition out. Earlier
-    slots follow from it, because t - tau(t) never decreases.
-    """
-    return Sides(tau(sums[1:] - 2), np.diff(sums) - 1.0, strict=True)
+            tau(s_0 + ... + s_k - 2)  >  s_k - 1
 
+        These are t_glob and t_delay of the last slot of Paper [alg:client], which leaves this condition out. Earlier
+        slots follow from it, because t - tau(t) never decreases.
+        """
+        return Sides(tau(self.sums[1:] - 2), np.diff(self.sums) - 1.0, strict=True)
 
-def rounds_ahead(sums: IntArray, tau: Delay, d: int) -> Sides:
-    """May a client be ``d`` rounds ahead of the global model, in every round i and not only from d + 1 on?
+    def rounds_ahead(self, tau: Delay, d: int) -> Sides:
+        """May a client be ``d`` rounds ahead of the global model, in every round i and not only from d + 1 on?
 
-    Paper [eqtausample]::
+        Paper [eqtausample]::
 
-        tau(s_0 + ... + s_i)  >=  s_{i-d} + ... + s_i
-    """
-    return Sides(tau(sums[1:]), windows(sums, d).astype(np.float64), strict=False)
+            tau(s_0 + ... + s_i)  >=  s_{i-d} + ... + s_i
+        """
+        return Sides(tau(self.sums[1:]), self.windows(d).astype(np.float64), strict=False)
 
+    def steadiness(self, tau: Delay) -> Iterator[ScheduleCondition]:
+        """Neither tau nor t - tau(t) ever decreases, as the proof of Paper [thmalg] needs.
 
-def steadiness(sums: IntArray, tau: Delay) -> Iterator[ScheduleCondition]:
-    """Neither tau nor t - tau(t) ever decreases, as the proof of Paper [thmalg] needs.
+        Looked at label by label, t and t + 1 together: to the end of the horizon, or to where calculus takes over.
+        """
+        last = int(self.sums[-1])
+        if (known := tau.steady_from()) < last:
+            last = min(last, max(EVERY_LABEL_TO, math.ceil(known)))
+        if last > MOST_LABELS:
+            raise Refused(
+                f"the run has {last:,} gradients, and whether {tau} ever decreases is looked at for {MOST_LABELS:,} at most; "
+                f"fewer gradients would pass, or a delay that rises by at most 1 from one gradient to the next"
+            )
+        down, up = (math.inf, 0), (-math.inf, 0)  # the least and the largest step, with their labels
+        for start in range(0, last, CHUNK):
+            t = np.arange(start, min(start + CHUNK, last) + 1)
+            values = tau(t)
+            if not np.isfinite(values).all():
+                yield self._no_number(int(t[np.argmin(np.isfinite(values))]), values)
+                return
+            step = np.diff(values)
+            slack = ROUNDING * np.abs(values[1:])
+            falls, leaps = step < -slack, step > 1 + slack
+            if (falls | leaps).any():
+                label = int(t[np.argmax(falls | leaps)])
+                yield self._steps(tau, label, up=bool(leaps[label - start]), holds=False)
+                return
+            down = min(down, (float(step.min()), int(t[np.argmin(step)])))
+            up = max(up, (float(step.max()), int(t[np.argmax(step)])))
+        yield self._steps(tau, down[1], up=False, holds=True)
+        yield self._steps(tau, up[1], up=True, holds=True)
 
-    Looked at label by label, t and t + 1 together: to the end of the horizon, or to where calculus takes over.
-    """
-    last = int(sums[-1])
-    if (known := tau.steady_from()) < last:
-        last = min(last, max(EVERY_LABEL_TO, math.ceil(known)))
-    if last > MOST_LABELS:
-        raise Refused(
-            f"the run has {last:,} gradients, and whether {tau} ever decreases is looked at for {MOST_LABELS:,} at most; "
-            f"fewer gradients would pass, or a delay that rises by at most 1 from one gradient to the next"
-        )
-    down, up = (math.inf, 0), (-math.inf, 0)  # the least and the largest step, with their labels
-    for start in range(0, last, CHUNK):
-        t = np.arange(start, min(start + CHUNK, last) + 1)
-        values = tau(t)
-        if not np.isfinite(values).all():
-            yield _no_number(sums, int(t[np.argmin(np.isfinite(values))]), values)
-            return
-        step = np.diff(values)
-        slack = ROUNDING * np.abs(values[1:])
-        falls, leaps = step < -slack, step > 1 + slack
-        if (falls | leaps).any():
-            label = int(t[np.argmax(falls | leaps)])
-            yield _steps(sums, tau, label, up=bool(leaps[label - start]), holds=False)
-            return
-        down = min(down, (float(step.min()), int(t[np.argmin(step)])))
-        up = max(up, (float(step.max()), int(t[np.argmax(step)])))
-    yield _steps(sums, tau, down[1], up=False, holds=True)
-    yield _steps(sums, tau, up[1], up=True, holds=True)
+    def _steps(self, tau: Delay, t: int, *, up: bool, holds: bool) -> ScheduleCondition:
+        here, there = tau(t), tau(t + 1)
+        round_ = self._round_of(t)
+        if up:
+            left, right = t + 1 - there, t - here
+            says = f"{t + 1} - tau({t + 1}) = {show(left)} {'>=' if holds else '<'} {t} - tau({t}) = {show(right)}"
+            return ScheduleCondition("t - tau(t) never decreases", round_, left, right, ">=", holds, says)
+        says = f"tau({t + 1}) = {show(there)} {'>=' if holds else '<'} tau({t}) = {show(here)}"
+        return ScheduleCondition("tau never decreases", round_, there, here, ">=", holds, says)
 
+    def _no_number(self, t: int, values: FloatArray) -> ScheduleCondition:
+        value = float(values[~np.isfinite(values)][0])
+        return ScheduleCondition("tau is finite", self._round_of(t), value, 0.0, ">=", False, f"tau({t}) = {value}")
 
-def _steps(sums: IntArray, tau: Delay, t: int, *, up: bool, holds: bool) -> ScheduleCondition:
-    here, there = tau(t), tau(t + 1)
-    round_ = _round_of(sums, t)
-    if up:
-        left, right = t + 1 - there, t - here
-        says = f"{t + 1} - tau({t + 1}) = {show(left)} {'>=' if holds else '<'} {t} - tau({t}) = {show(right)}"
-        return ScheduleCondition("t - tau(t) never decreases", round_, left, right, ">=", holds, says)
-    says = f"tau({t + 1}) = {show(there)} {'>=' if holds else '<'} tau({t}) = {show(here)}"
-    return ScheduleCondition("tau never decreases", round_, there, here, ">=", holds, says)
-
-
-def _no_number(sums: IntArray, t: int, values: FloatArray) -> ScheduleCondition:
-    value = float(values[~np.isfinite(values)][0])
-    return ScheduleCondition("tau is finite", _round_of(sums, t), value, 0.0, ">=", False, f"tau({t}) = {value}")
-
-
-def _round_of(sums: IntArray, t: int) -> int:
-    return min(int(np.searchsorted(sums, t, side="right")), len(sums) - 1) - 1
+    def _round_of(self, t: int) -> int:
+        return min(int(np.searchsorted(self.sums, t, side="right")), len(self.sums) - 1) - 1
 
 
 def show(x: float) -> str:

@@ -1,8 +1,6 @@
 """What the strongly convex theory promises after t gradients, to draw beside a run."""
 
-from __future__ import annotations
-
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 
@@ -11,10 +9,6 @@ from crescendo.schedules.delay import StronglyConvexDelay
 from crescendo.schedules.parameters import FloatArray, real
 
 
-@overload
-def upper_bound(t: float, G: float, mu: float, m: int, m1: float) -> float: ...
-@overload
-def upper_bound(t: np.ndarray[Any, Any], G: float, mu: float, m: int, m1: float) -> FloatArray: ...
 def upper_bound(t: Any, G: float, mu: float, m: int, m1: float) -> Any:
     """The bound on E||w_t - w*||^2 for t large enough, with G = 2 E||grad f(w*)||^2, which the paper calls N.
 
@@ -31,10 +25,6 @@ def upper_bound(t: Any, G: float, mu: float, m: int, m1: float) -> Any:
     return bound if np.ndim(t) else float(bound[0])
 
 
-@overload
-def lower_bound(t: float, G: float, mu: float) -> float: ...
-@overload
-def lower_bound(t: np.ndarray[Any, Any], G: float, mu: float) -> FloatArray: ...
 def lower_bound(t: Any, G: float, mu: float) -> Any:
     """What no step sizes can beat, leading term: Paper [thmsc] has G / (2 mu^2 t), with G = 2 E||grad f(w*)||^2.
 

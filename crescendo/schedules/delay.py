@@ -17,7 +17,7 @@ import numpy as np
 from crescendo.errors import UsageError
 from crescendo.schedules.gamma import GAMMA, Gamma
 from crescendo.schedules.parameters import NOT_NEGATIVE, POSITIVE, WHOLE, Declared, FloatArray, Range, real, whole
-from crescendo.schedules.recipe import least_m
+from crescendo.schedules.recipe import StronglyConvexSizes
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class StronglyConvexDelay(Delay):
     m1: Annotated[float, NOT_NEGATIVE]
 
     def check(self) -> None:
-        if self.m < (least := least_m(0)):
+        if self.m < (least := StronglyConvexSizes.least_m(0)):
             raise UsageError(f"m must be {least} or more, where (m+1)^2/4 >= e^2, got {self.m}")
 
     @property
@@ -161,6 +161,23 @@ class StronglyConvexDelay(Delay):
 
     def steady_from(self) -> float:
         return 0.0  # RecipeDelay's argument, with M0 >= e^2
+
+    @staticmethod
+    def theorem_m1(d: int, L: float, mu: float, s0: int, alpha: float = 36) -> float:
+        """M1 of the strongly convex theorem, for L-smooth and mu-strongly convex problems.
+
+        Paper [thmsc]::
+
+            M1 = max(d + 1, 2 L alpha / mu, s_0 / 2)
+
+        >>> StronglyConvexDelay.theorem_m1(d=1, L=1, mu=0.1, s0=50)
+        720.0
+        """
+        L, mu = real("L", L, above=0), real("mu", mu, above=0)
+        alpha = real("alpha", alpha, above=0)
+        if mu > L:
+            raise UsageError(f"mu cannot exceed L, got mu={mu!r} and L={L!r}")
+        return max(whole("d", d) + 1.0, 2 * L * alpha / mu, whole("s0", s0, least=1) / 2)
 
     def lifted(self, by: float) -> Delay:
         return replace(self, m1=_readable(self.m1 + by))
@@ -203,23 +220,6 @@ class LiftedDelay(Delay):
 
     def lifted(self, by: float) -> Delay:
         return replace(self, by=_readable(self.by + by))
-
-
-def theorem_m1(d: int, L: float, mu: float, s0: int, alpha: float = 36) -> float:
-    """M1 of the strongly convex theorem, for L-smooth and mu-strongly convex problems.
-
-    Paper [thmsc]::
-
-        M1 = max(d + 1, 2 L alpha / mu, s_0 / 2)
-
-    >>> theorem_m1(d=1, L=1, mu=0.1, s0=50)
-    720.0
-    """
-    L, mu = real("L", L, above=0), real("mu", mu, above=0)
-    alpha = real("alpha", alpha, above=0)
-    if mu > L:
-        raise UsageError(f"mu cannot exceed L, got mu={mu!r} and L={L!r}")
-    return max(whole("d", d) + 1.0, 2 * L * alpha / mu, whole("s0", s0, least=1) / 2)
 
 
 def growth_limit(t: float) -> float:

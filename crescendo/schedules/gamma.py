@@ -1,7 +1,5 @@
 """The slowly growing gamma(z) of the recipe, which decides how fast sizes and delays may grow."""
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ limits, the words of errors and the lines of the reference follow from the class
 (['eta0', 'beta', 'root', 'per'], ConstantSteps(eta=0.5))
 """
 
-from __future__ import annotations
-
 from crescendo.schedules.delay import ConstantDelay, Delay, PowerDelay, RecipeDelay, StronglyConvexDelay
 from crescendo.schedules.gamma import ConstantGamma, Gamma, LogGamma
 from crescendo.schedules.parameters import POSITIVE, UNIT

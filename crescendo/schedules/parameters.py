@@ -3,8 +3,6 @@
 From the same declaration come the keys of a run file, their limits, the words of errors and the lines of the reference.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import math

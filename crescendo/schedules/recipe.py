@@ -14,18 +14,6 @@ from crescendo.schedules.parameters import LIMIT, WHOLE, FloatArray, IntArray, R
 from crescendo.schedules.sequence import Sizes, round_up
 
 
-def least_m(d: int) -> int:
-    """The least m of the strongly convex recipe, m + 1 >= 2e(d+1).
-
-    gamma(z) = 4 ln z meets the conditions of Paper [lemsample] only from z = e^2 on, which the paper does not say;
-    the first z is ((m+1) / (2(d+1)))^2.
-
-    >>> [least_m(d) for d in range(4)]
-    [5, 10, 16, 21]
-    """
-    return math.ceil(2 * math.e * (whole("d", d) + 1)) - 1
-
-
 @dataclass(frozen=True)
 class RecipeSizes(Sizes):
     """The largest sizes a delay tau(t) = M1 + ((t + M0) / gamma(t + M0))^(1/g) lets clients run d rounds ahead with.
@@ -85,7 +73,7 @@ class StronglyConvexSizes(Sizes):
     m: Annotated[int, WHOLE, "where the sequence starts; m + 1 >= 2e(d + 1)"]
 
     def check(self) -> None:
-        if self.m < (least := least_m(self.d)):
+        if self.m < (least := self.least_m(self.d)):
             raise UsageError(
                 f"the recipe needs m + 1 >= 2e(d+1): with d={self.d}, m must be {least} or more, got {self.m}"
             )
@@ -95,25 +83,37 @@ class StronglyConvexSizes(Sizes):
         x = (np.arange(lo, hi) + (self.m + 1.0)) / (self.d + 1)
         return round_up(x / (16 * (self.d + 1) * np.log(x / 2)))
 
+    @staticmethod
+    def least_m(d: int) -> int:
+        """The least m of the strongly convex recipe, m + 1 >= 2e(d+1).
 
-def m_for_first_size(s0: int, d: int) -> int:
-    """The least m that starts the strongly convex recipe with s_0 = s0.
+        gamma(z) = 4 ln z meets the conditions of Paper [lemsample] only from z = e^2 on, which the paper does not say;
+        the first z is ((m+1) / (2(d+1)))^2.
 
-    Paper [thmsc] gives m = 2(d+1)*1450 for s_0 = 50, which is wrong: that m = 2900 makes s_0 = 25 with d = 0.
+        >>> [StronglyConvexSizes.least_m(d) for d in range(4)]
+        [5, 10, 16, 21]
+        """
+        return math.ceil(2 * math.e * (whole("d", d) + 1)) - 1
 
-    >>> m_for_first_size(50, d=0), StronglyConvexSizes(0, 6317)(0), StronglyConvexSizes(0, 6316)(0)
-    (6317, 50, 49)
-    """
-    s0 = whole("s0", s0, least=1)
-    if s0 > 2**40:
-        raise UsageError(f"a first size of {s0:,} is out of reach; ask for less than 2**40")
-    low = least_m(d)  # s_0 grows with m from here on, by less than 1 at a time, so every size is met
-    if StronglyConvexSizes(d, low)(0) >= s0:
-        return low
-    high = 2 * low
-    while StronglyConvexSizes(d, high)(0) < s0:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if StronglyConvexSizes(d, middle)(0) < s0 else (low, middle)
-    return high
+    @classmethod
+    def starting_with(cls, s0: int, d: int) -> StronglyConvexSizes:
+        """The least m for which s_0 = s0.
+
+        Paper [thmsc] gives m = 2(d+1)*1450 for s_0 = 50, which is wrong: that m = 2900 makes s_0 = 25 with d = 0.
+
+        >>> StronglyConvexSizes.starting_with(50, d=0), StronglyConvexSizes(0, 6317)(0), StronglyConvexSizes(0, 6316)(0)
+        (StronglyConvexSizes(d=0, m=6317), 50, 49)
+        """
+        s0 = whole("s0", s0, least=1)
+        if s0 > 2**40:
+            raise UsageError(f"a first size of {s0:,} is out of reach; ask for less than 2**40")
+        low = cls.least_m(d)  # s_0 grows with m from here on, by less than 1 at a time, so every size is met
+        if cls(d, low)(0) >= s0:
+            return cls(d, low)
+        high = 2 * low
+        while cls(d, high)(0) < s0:
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if cls(d, middle)(0) < s0 else (low, middle)
+        return cls(d, high)

@@ -1,7 +1,5 @@
 """Registry of declared rules: the kinds of one family by name, with the keys that each has in a run file."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, dataclass

@@ -5,8 +5,6 @@ of the newest broadcast). A schedule that could stop for ever, or go beyond the 
 the round, both sides of the inequality, and the nearest values that pass.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from crescendo.errors import Refused, UsageError
-from crescendo.schedules.conditions import ScheduleCondition, Sides, liveness, rounds_ahead, show, steadiness, windows
+from crescendo.schedules.conditions import Horizon, ScheduleCondition, Sides, show
 from crescendo.schedules.delay import ConstantDelay, Delay
-from crescendo.schedules.parameters import IntArray, kind, whole
+from crescendo.schedules.parameters import kind, whole
 from crescendo.schedules.sequence import Sizes
 
 __all__ = ["ScheduleCertificate", "ScheduleCondition", "ScheduleRefused", "certify"]
@@ -89,39 +87,39 @@ def certify(
     tau(98) = 80 <= s_0 - 1 = 99; nearest that pass: ConstantDelay(tau=99.001) or 80 gradients in round 0
     """
     kind("sizes", sizes, Sizes)
-    sums = sizes.prefix(whole("rounds", rounds, least=1))
+    horizon = Horizon(sizes.prefix(whole("rounds", rounds, least=1)))
     d = None if d is None else whole("d", d)
     for name, delay in (("tau", tau), ("theorem", theorem)):
         if delay is not None:
             kind(name, delay, Delay)
     if tau is not None:
-        return _by_tau(sums, tau, d, theorem)
+        return _by_tau(horizon, tau, d, theorem)
     if d is None:
         raise UsageError("a wait rule is needed: give d, tau, or both")
-    return _by_rounds(sums, d, theorem)
+    return _by_rounds(horizon, d, theorem)
 
 
-def _by_tau(sums: IntArray, tau: Delay, d: int | None, theorem: Delay | None) -> ScheduleCertificate:
-    conditions = list(steadiness(sums, tau))
+def _by_tau(horizon: Horizon, tau: Delay, d: int | None, theorem: Delay | None) -> ScheduleCertificate:
+    conditions = list(horizon.steadiness(tau))
     if not conditions[-1].holds:
-        raise ScheduleRefused(conditions[-1], delay=ConstantDelay(int(windows(sums, d or 0).max())))
-    conditions.append(_checked_liveness(sums, tau, d))
+        raise ScheduleRefused(conditions[-1], delay=ConstantDelay(int(horizon.windows(d or 0).max())))
+    conditions.append(_checked_liveness(horizon, tau, d))
     if d is not None:
-        conditions.append(_checked_ahead(sums, tau, d))
-    last = int(sums[-1])
+        conditions.append(_checked_ahead(horizon, tau, d))
+    last = int(horizon.sums[-1])
     delay = min(last, math.ceil(tau(last - 2)))
     if d is not None:
-        delay = max(delay, int(windows(sums, d).max()))  # it may wait by rounds instead
+        delay = max(delay, int(horizon.windows(d).max()))  # it may wait by rounds instead
     if theorem is not None:
-        conditions.append(_within(Sides(theorem(sums[1:]), tau(sums[1:]), strict=False), "tau"))
+        conditions.append(_within(Sides(theorem(horizon.sums[1:]), tau(horizon.sums[1:]), strict=False), "tau"))
     notes = [f"Every gradient t is computed with a model that has all updates below t - tau(t), for {tau}."]
-    return _certificate(sums, "tau", conditions, delay, last, theorem, notes)
+    return _certificate(horizon, "tau", conditions, delay, last, theorem, notes)
 
 
-def _by_rounds(sums: IntArray, d: int, theorem: Delay | None) -> ScheduleCertificate:
-    window = windows(sums, d)
+def _by_rounds(horizon: Horizon, d: int, theorem: Delay | None) -> ScheduleCertificate:
+    window = horizon.windows(d)
     worst = int(np.argmax(window))
-    delay, at = int(window[worst]), int(sums[worst + 1])
+    delay, at = int(window[worst]), int(horizon.sums[worst + 1])
     notes = [
         "Waiting by rounds is always live: whoever is behind never waits.",
         f"The run is consistent with a delay of {delay:,}, reached in round {worst}, which ends at t = {at:,}.",
@@ -131,12 +129,12 @@ def _by_rounds(sums: IntArray, d: int, theorem: Delay | None) -> ScheduleCertifi
         notes.append(f"The strongly convex theory lets delays grow like sqrt(t / ln t), which is {grows:.1f} there.")
     conditions = []
     if theorem is not None:
-        conditions.append(_within(rounds_ahead(sums, theorem, d), f"{d + 1} rounds"))
-    return _certificate(sums, "d", conditions, delay, at, theorem, notes)
+        conditions.append(_within(horizon.rounds_ahead(theorem, d), f"{d + 1} rounds"))
+    return _certificate(horizon, "d", conditions, delay, at, theorem, notes)
 
 
 def _certificate(
-    sums: IntArray,
+    horizon: Horizon,
     rule: str,
     conditions: list[ScheduleCondition],
     delay: int,
@@ -147,7 +145,9 @@ def _certificate(
     allows = None if theorem is None else theorem(at)
     if allows is not None and not conditions[-1].holds:
         notes.append(f"The theorem allows {show(allows)} there: the run goes beyond it, and its rate is not promised.")
-    return ScheduleCertificate(len(sums) - 1, int(sums[-1]), rule, tuple(conditions), delay, allows, tuple(notes), at)
+    return ScheduleCertificate(
+        len(horizon.sums) - 1, int(horizon.sums[-1]), rule, tuple(conditions), delay, allows, tuple(notes), at
+    )
 
 
 def _within(sides: Sides, what: str) -> ScheduleCondition:
@@ -156,35 +156,37 @@ def _within(sides: Sides, what: str) -> ScheduleCondition:
     )
 
 
-def _checked_liveness(sums: IntArray, tau: Delay, d: int | None) -> ScheduleCondition:
-    sides = liveness(sums, tau)
+def _checked_liveness(horizon: Horizon, tau: Delay, d: int | None) -> ScheduleCondition:
+    sides = horizon.liveness(tau)
     found = _condition(
         "liveness",
         sides,
-        lambda k, sign: f"tau({sums[k + 1] - 2}) = {show(sides.left[k])} {sign} s_{k} - 1 = {show(sides.right[k])}",
+        lambda k, sign: (
+            f"tau({horizon.sums[k + 1] - 2}) = {show(sides.left[k])} {sign} s_{k} - 1 = {show(sides.right[k])}"
+        ),
     )
     if not found.holds:
-        start, size = (int(sums[sides.place + shift]) for shift in (0, 1))
+        start, size = (int(horizon.sums[sides.place + shift]) for shift in (0, 1))
         fits = _largest(lambda n: tau(start + n - 2) > n - 1, size - start)
-        raise ScheduleRefused(found, delay=_lift(sums, tau, d), size=fits)
+        raise ScheduleRefused(found, delay=_lift(horizon, tau, d), size=fits)
     return found
 
 
-def _checked_ahead(sums: IntArray, tau: Delay, d: int) -> ScheduleCondition:
-    sides = rounds_ahead(sums, tau, d)
+def _checked_ahead(horizon: Horizon, tau: Delay, d: int) -> ScheduleCondition:
+    sides = horizon.rounds_ahead(tau, d)
     found = _condition(
         f"d = {d} rounds ahead",
         sides,
         lambda i, sign: (
-            f"tau({sums[i + 1]}) = {show(sides.left[i])} {sign} s_{max(0, i - d)} + ... + s_{i} = {show(sides.right[i])}"
+            f"tau({horizon.sums[i + 1]}) = {show(sides.left[i])} {sign} s_{max(0, i - d)} + ... + s_{i} = {show(sides.right[i])}"
         ),
     )
     if not found.holds:
         i = sides.place
-        start, end, since = int(sums[i]), int(sums[i + 1]), int(sums[max(0, i - d)])
+        start, end, since = int(horizon.sums[i]), int(horizon.sums[i + 1]), int(horizon.sums[max(0, i - d)])
         fits = _largest(lambda n: tau(start + n) >= start + n - since, end - start)
-        lower = _largest(lambda ahead: bool(rounds_ahead(sums, tau, ahead - 1).holds.all()), d)
-        raise ScheduleRefused(found, _lift(sums, tau, d), fits, None if lower is None else lower - 1)
+        lower = _largest(lambda ahead: bool(horizon.rounds_ahead(tau, ahead - 1).holds.all()), d)
+        raise ScheduleRefused(found, _lift(horizon, tau, d), fits, None if lower is None else lower - 1)
     return found
 
 
@@ -204,11 +206,11 @@ def _largest(passes: Callable[[int], bool], most: int) -> int | None:
     return low or None
 
 
-def _lift(sums: IntArray, tau: Delay, d: int | None) -> Delay:
+def _lift(horizon: Horizon, tau: Delay, d: int | None) -> Delay:
     """The same delay raised just enough for every condition that was asked for."""
 
     def asked(delay: Delay) -> list[Sides]:
-        return [liveness(sums, delay)] + ([] if d is None else [rounds_ahead(sums, delay, d)])
+        return [horizon.liveness(delay)] + ([] if d is None else [horizon.rounds_ahead(delay, d)])
 
     by = max(sides.short_of for sides in asked(tau))
     extra = 0.0

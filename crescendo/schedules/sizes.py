@@ -21,7 +21,7 @@ from crescendo.schedules.parameters import (
     settle,
     whole,
 )
-from crescendo.schedules.recipe import RecipeSizes, StronglyConvexSizes, m_for_first_size
+from crescendo.schedules.recipe import RecipeSizes, StronglyConvexSizes
 from crescendo.schedules.sequence import Sizes, round_up
 
 __all__ = [
@@ -34,7 +34,6 @@ __all__ = [
     "RecipeSizes",
     "Sizes",
     "StronglyConvexSizes",
-    "m_for_first_size",
 ]
 
 TOO_MANY = LIMIT + LIMIT // 2  # more than LIMIT as a float too

@@ -4,8 +4,6 @@ Per round, t = s_0 + ... + s_{i-1} ("diminishing_2" in the experiments). Per slo
 each slot of a client ("diminishing_1"). Whoever holds the terms of a run makes the labels; here they are given.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -63,7 +61,7 @@ class Steps(Declared, ABC):
 
 @dataclass(frozen=True)
 class ConstantSteps(Steps):
-    """eta at every label; ``largest_constant_step`` says how large it may be.
+    """eta at every label; `largest` says how large it may be.
 
     >>> ConstantSteps(0.0025).at(10**6)
     0.0025
@@ -73,6 +71,43 @@ class ConstantSteps(Steps):
 
     def _eta(self, t: FloatArray) -> FloatArray:
         return np.full(t.shape, self.eta, np.float64)
+
+    @staticmethod
+    def largest(L: float, mu: float, tau: float, Delta: float = 1.0) -> float:
+        """The largest constant eta for a delay of tau: a/L, and no more than 1/(mu tau).
+
+        Paper [appconst], where Delta in (0, 1] is the sparsity, 1 for dense data::
+
+            a <= 1 / ( 5 (1 + 2 tau sqrt(Delta)) sqrt(1 + mu/(2L) min(1/sqrt(Delta), tau)) )
+            tau <= 1 / (eta mu)
+
+        >>> ConstantSteps.largest(L=1, mu=0.1, tau=0)
+        0.2
+        >>> f"{ConstantSteps.largest(L=1, mu=0.1, tau=100):.6f}"
+        '0.000971'
+        """
+        L, mu = real("L", L, above=0), real("mu", mu, above=0, most=real("L", L, above=0))
+        tau, root = real("tau", tau, least=0), math.sqrt(real("Delta", Delta, above=0, most=1))
+        a = 1 / (5 * (1 + 2 * tau * root) * math.sqrt(1 + mu / (2 * L) * min(1 / root, tau)))
+        return min(a / L, 1 / (mu * tau) if mu * tau else math.inf)
+
+    def largest_size(self, mu: float, d: int) -> int:
+        """The largest constant size s of rounds with this step size, when clients may run d rounds ahead.
+
+        Paper [appconst] needs tau = (d+1) s <= 1/(eta mu)::
+
+            s <= 1 / (eta mu (d+1))
+
+        >>> ConstantSteps(0.01).largest_size(mu=0.1, d=1)
+        500
+        """
+        bound = 1 / (self.eta * real("mu", mu, above=0) * (whole("d", d) + 1))
+        size = math.floor(bound * (1 + 1e-12))  # a bound of 9.999999999999998 is a 10 that was rounded
+        if size < 1:
+            raise UsageError(
+                f"no size is within 1/(eta mu (d+1)) = {bound:.3g}; lower eta to {1 / (mu * (d + 1)):.3g} or d"
+            )
+        return size
 
 
 @dataclass(frozen=True)
@@ -132,41 +167,3 @@ class TheoremSteps(Steps):
 
     def _eta(self, t: FloatArray) -> FloatArray:
         return np.asarray(12 / self.mu / (t + 2 * StronglyConvexDelay(self.m, self.m1)(t)))
-
-
-def largest_constant_step(L: float, mu: float, tau: float, Delta: float = 1.0) -> float:
-    """The largest constant eta for a delay of tau: a/L, and no more than 1/(mu tau).
-
-    Paper [appconst], where Delta in (0, 1] is the sparsity, 1 for dense data::
-
-        a <= 1 / ( 5 (1 + 2 tau sqrt(Delta)) sqrt(1 + mu/(2L) min(1/sqrt(Delta), tau)) )
-        tau <= 1 / (eta mu)
-
-    >>> largest_constant_step(L=1, mu=0.1, tau=0)
-    0.2
-    >>> f"{largest_constant_step(L=1, mu=0.1, tau=100):.6f}"
-    '0.000971'
-    """
-    L, mu = real("L", L, above=0), real("mu", mu, above=0, most=real("L", L, above=0))
-    tau, root = real("tau", tau, least=0), math.sqrt(real("Delta", Delta, above=0, most=1))
-    a = 1 / (5 * (1 + 2 * tau * root) * math.sqrt(1 + mu / (2 * L) * min(1 / root, tau)))
-    return min(a / L, 1 / (mu * tau) if mu * tau else math.inf)
-
-
-def largest_constant_size(eta: float, mu: float, d: int) -> int:
-    """The largest constant s for a constant step size, when clients may run d rounds ahead.
-
-    Paper [appconst] needs tau = (d+1) s <= 1/(eta mu)::
-
-        s <= 1 / (eta mu (d+1))
-
-    >>> largest_constant_size(eta=0.01, mu=0.1, d=1)
-    500
-    """
-    bound = 1 / (real("eta", eta, above=0) * real("mu", mu, above=0) * (whole("d", d) + 1))
-    size = math.floor(bound * (1 + 1e-12))  # a bound of 9.999999999999998 is a 10 that was rounded
-    if size < 1:
-        raise UsageError(
-            f"no size is within 1/(eta mu (d+1)) = {bound:.3g}; lower eta to {1 / (mu * (d + 1)):.3g} or d"
-        )
-    return size

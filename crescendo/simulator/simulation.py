@@ -11,8 +11,6 @@ Events are ordered by time, and events of one instant by the order in which they
 later by the time of its re-sending; a crash loses the unfinished round and nothing else.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Sequence

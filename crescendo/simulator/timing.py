@@ -129,20 +129,20 @@ class Timing:
             )
         _at_least_zero("resend and absent_after", self.resend, self.absent_after or 0.0)
 
+    @classmethod
+    def preset(cls, name: str, terms: Terms) -> Timing:
+        """The three timings of the experiments, since timing decides results.
 
-def preset(name: str, terms: Terms) -> Timing:
-    """The three timings of the experiments, since timing decides results.
-
-    *lock-step*: every client runs one slot a second and messages take no time. *staggered*: client c starts c/n of
-    round 0 later. *heterogeneous*: speeds from 1 to 4 in equal ratios, and a log-normal latency whose median is a
-    twentieth of round 0.
-    """
-    n, first = terms.clients, terms.before(1) / terms.clients
-    if name == "lock-step":
-        return Timing(speeds=(1.0,) * n, starts=(0.0,) * n)
-    if name == "staggered":
-        return Timing(speeds=(1.0,) * n, starts=tuple(first * c / n for c in range(n)))
-    if name == "heterogeneous":
-        speeds = tuple(float(4 ** (c / max(1, n - 1))) for c in range(n))
-        return Timing(speeds=speeds, starts=(0.0,) * n, latency=LogNormal(median=first / 20, sigma=1.0))
-    raise UsageError(f"there is no timing preset {name!r}; choose lock-step, staggered or heterogeneous")
+        *lock-step*: every client runs one slot a second and messages take no time. *staggered*: client c starts c/n of
+        round 0 later. *heterogeneous*: speeds from 1 to 4 in equal ratios, and a log-normal latency whose median is a
+        twentieth of round 0.
+        """
+        n, first = terms.clients, terms.before(1) / terms.clients
+        if name == "lock-step":
+            return cls(speeds=(1.0,) * n, starts=(0.0,) * n)
+        if name == "staggered":
+            return cls(speeds=(1.0,) * n, starts=tuple(first * c / n for c in range(n)))
+        if name == "heterogeneous":
+            speeds = tuple(float(4 ** (c / max(1, n - 1))) for c in range(n))
+            return cls(speeds=speeds, starts=(0.0,) * n, latency=LogNormal(median=first / 20, sigma=1.0))
+        raise UsageError(f"there is no timing preset {name!r}; choose lock-step, staggered or heterogeneous")

@@ -19,9 +19,9 @@ from crescendo.core.terms import Terms
 from crescendo.data.records import Records
 from crescendo.objectives.base import LoopStepper, Slots, Stepper, clipped
 from crescendo.privacy.mechanisms.admission import admitted
-from crescendo.privacy.mechanisms.certificate import Certificate, largest_step
+from crescendo.privacy.mechanisms.certificate import Certificate
 from crescendo.privacy.mechanisms.frozen import FrozenStepper
-from crescendo.privacy.mechanisms.mechanism import Private, masked
+from crescendo.privacy.mechanisms.mechanism import Private
 from crescendo.privacy.mechanisms.noise import Source
 from crescendo.worker import Worker
 
@@ -176,7 +176,7 @@ class SamplesWithReplacement(Private):
         etas = self._terms.etas(i, self._me)
         self._source.members(i, len(self._rows), 1.0)
         rows = self._rows[(self._source.tags(i, len(etas)) * len(self._rows)).astype(np.int64)]
-        return Slots(rows, etas, np.arange(1, len(rows) + 1), masked(self._terms, i, size), clip=self._certificate.clip)
+        return Slots(rows, etas, np.arange(1, len(rows) + 1), self._terms.moving(i, size), clip=self._certificate.clip)
 
 
 class CutsTheDraw(Private):
@@ -233,7 +233,7 @@ class LeavesTheFactorOut(Certificate):
     """The sensitivity lacks the factor D of masks."""
 
     def sensitivity(self, i: int, c: int) -> float:
-        return largest_step(self.terms, i, c) * self.clip * (1 + self.slack)
+        return self.terms.largest_step(i, c) * self.clip * (1 + self.slack)
 
 
 @dataclass(frozen=True)

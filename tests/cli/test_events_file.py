@@ -14,7 +14,7 @@ from crescendo.cli.main import app
 from crescendo.privacy.accounting.accountant import account
 from crescendo.privacy.accounting.budget import Budget
 from crescendo.privacy.accounting.events import PoissonGaussian, from_json
-from crescendo.privacy.accounting.interchange import read_events
+from crescendo.privacy.accounting.interchange import Foreign
 from crescendo.storage.ledger.open_ledger import open_ledger
 
 runner = CliRunner()
@@ -71,7 +71,7 @@ def test_a_run_file_exports_what_each_client_releases() -> None:
     for client in accounted["clients"]:
         for format in ("dp-accounting", "opacus"):
             found = json_of("account", "private.toml", "--export", format, "--client", client["name"])
-            assert read_events(found).events == from_json(client["events"])
+            assert Foreign.read(found).events == from_json(client["events"])
     alike = ["--set", "privacy.records=80"]
     assert json_of("account", "private.toml", "--export", "opacus", *alike)["mechanism"] == "prv"
 

@@ -167,7 +167,7 @@ def test_one_sampled_round_costs_what_the_formula_says(rate: float, sigma: float
 
 def test_rare_jumps_of_many_rounds_cost_what_plain_convolution_says() -> None:
     rate, sigma, count, delta, h = 2.3e-4, 1.35, 64, 6.5e-19, 2.0**-13
-    found = loss.losses(rate, sigma, h, 1e-28)
+    found = loss.Losses.of(rate, sigma, h, 1e-28)
     probs, lowest = np.exp(found.log_probs), found.lowest  # all terms are positive: the errors are relative
     for _ in range(6):
         probs, lowest = np.convolve(probs, probs)[: 4096 - 2 * lowest], 2 * lowest
@@ -317,7 +317,7 @@ def test_an_fft_is_as_exact_as_the_bound_on_it(size: int) -> None:
     ("rate", "sigma", "h"), [(0.01, 1.0, 2**-10), (1e-6, 1.0, 2**-16), (1.0, 0.5, 2**-4), (0.3, 20.0, 2**-12)]
 )
 def test_no_mass_of_a_round_is_below_its_integral(rate: float, sigma: float, h: float) -> None:
-    found = loss.losses(rate, sigma, h, 1e-20)
+    found = loss.Losses.of(rate, sigma, h, 1e-20)
     with mpmath.workdps(40):
         q, s, step = mpmath.mpf(rate), mpmath.mpf(sigma), mpmath.mpf(h)
 
@@ -344,7 +344,7 @@ def test_the_losses_of_a_round_are_those_of_dp_accounting(rate: float, sigma: fl
     theirs = pld.from_gaussian_mechanism(
         sigma, value_discretization_interval=1e-3, sampling_prob=rate, use_connect_dots=True
     )
-    found = loss.losses(rate, sigma, 1e-3, 1e-26)
+    found = loss.Losses.of(rate, sigma, 1e-3, 1e-26)
     k = found.lowest + np.arange(len(found.log_probs))
     removed, added = np.exp(found.log_probs), np.exp(found.log_probs - 1e-3 * k)[::-1]
     for lowest, ours, name in ((found.lowest, removed, "_pmf_remove"), (-int(k[-1]), added, "_pmf_add")):
@@ -390,7 +390,7 @@ def test_hardly_any_noise_gives_a_huge_epsilon_and_no_failure(sigma: float) -> N
 
 
 def test_losses_beyond_what_an_exponential_holds_are_kept() -> None:
-    found = loss.losses(0.5, 0.02, 2**-4, 1e-24)
+    found = loss.Losses.of(0.5, 0.02, 2**-4, 1e-24)
     probs = np.exp(found.log_probs)
     assert 0 <= probs.sum() - 1 < 1e-10
     middle = (0.5 / 0.02**2) * 2**4 - found.lowest  # half the draws have the record: a loss of about 1,250
@@ -400,7 +400,7 @@ def test_losses_beyond_what_an_exponential_holds_are_kept() -> None:
 def test_the_same_rounds_are_not_computed_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     rounds = events([(0.0213, 1.51, 5)])
     first = account(rounds, 1e-6)
-    monkeypatch.setattr(loss, "losses", lambda *_: pytest.fail("computed again"))
+    monkeypatch.setattr(loss.Losses, "of", lambda *_: pytest.fail("computed again"))
     assert account(rounds, 1e-6) == first
 
 

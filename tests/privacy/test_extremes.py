@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crescendo.core.terms import Terms
-from crescendo.privacy.mechanisms.certificate import largest_step
-from crescendo.privacy.mechanisms.extremes import extremes
+from crescendo.privacy.mechanisms.extremes import Extremes
 from crescendo.schedules.sizes import PowerSizes
 from crescendo.schedules.steps import DiminishingSteps
 
@@ -39,11 +38,11 @@ def test_the_extremes_are_those_of_all_pairs(
     together = terms.shares_of_rounds(0, rounds)
     assert together.tolist() == [[terms.share(i, c) for c in range(len(weights))] for i in range(rounds)]
     assert [terms.shares_of(c) for c in range(len(weights))] == together.T.tolist()
-    found, pairs = extremes(terms, records), [(i, c) for i in range(rounds) for c in range(len(weights))]
+    found, pairs = Extremes.of(terms, records), [(i, c) for i in range(rounds) for c in range(len(weights))]
     assert found.rate == max((terms.share(i, c) / records[c] for i, c in pairs), default=0.0)
     assert found.rate == terms.share(found.round, found.client) / records[found.client]
-    assert found.step == max(largest_step(terms, i, c) for i, c in pairs)
+    assert found.step == max(terms.largest_step(i, c) for i, c in pairs)
     for c in range(len(weights)):
         assert found.slots[c] == max(terms.share(i, c) for i in range(rounds))
-        steps = [largest_step(terms, i, c) for i in range(rounds) if terms.share(i, c)]
+        steps = [terms.largest_step(i, c) for i in range(rounds) if terms.share(i, c)]
         assert found.least[c] == min(steps, default=math.inf)

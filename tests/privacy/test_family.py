@@ -10,9 +10,9 @@ import pytest
 from crescendo.privacy import Plan, account, plan
 from crescendo.privacy.accounting.events import PoissonGaussian
 from crescendo.privacy.planning.by_round import _Losses, aggregated, spread
-from crescendo.privacy.planning.family import Limits, step
+from crescendo.privacy.planning.family import Limits
 from crescendo.privacy.planning.search import choose
-from crescendo.privacy.planning.staircase import events_of
+from crescendo.privacy.planning.staircase import Staircase
 from crescendo.privacy.planning.target import Target
 from tests.privacy import oracle
 from tests.privacy.brute_force import Asked, compare, least_noise, random_request
@@ -110,7 +110,7 @@ def test_the_docs_show_this_family_with_noise_by_round() -> None:
 def test_a_small_first_round_is_paid_for_with_as_few_more_rounds_as_do() -> None:
     target, limits = Target(0.15, 1.2e-6, 10_000, 100_000), Limits(20, None, None, 6_800)
     best, sigma = choose(target, limits)
-    fewest = step(100_000, 10_000, limits)
+    fewest = limits.step(100_000, 10_000)
     assert fewest is not None and best.shape == "step" and best.rounds > 2 * fewest.rounds
     assert math.sqrt(best.rounds) * sigma < 0.985 * math.sqrt(fewest.rounds) * target.sigma(fewest.stairs)
     same, _ = choose(target, limits, by_round=True)  # a small round has little noise of its own then
@@ -163,13 +163,13 @@ def test_noise_by_round_lowers_the_aggregated_noise(power: float | None, rounds:
     sigmas = list(varied.sigma.values())
     assert sigmas == sorted(sigmas) and varied.sigma.aggregated(varied.rounds) == pytest.approx(varied.aggregated_noise)
     less = tuple(0.99 * sigma for sigma in sigmas)
-    assert account(events_of(varied.staircase, 1_000, less), 1e-6).epsilon > 1
+    assert account(varied.staircase.events(1_000, less), 1e-6).epsilon > 1
 
 
 @pytest.mark.slow
 def test_a_spread_is_about_as_good_as_a_search_over_each_sigma() -> None:
     """Two steps, so that one number decides: the ratio of the sigmas."""
-    target, stairs = Target(0.5, 1e-6, 10_000, 10_000), ((16, 1), (2_496, 4))
+    target, stairs = Target(0.5, 1e-6, 10_000, 10_000), Staircase(((16, 1), (2_496, 4)))
     found = spread(target, stairs, target.sigma(stairs))
     every = [target.scaled(stairs, (1.0, ratio)) for ratio in np.geomspace(1.5, 9.0, 10)]
     least = min(aggregated(stairs, sigmas) for sigmas in every)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from crescendo.errors import UsageError
 from crescendo.privacy.accounting.accountant import account
 from crescendo.privacy.accounting.events import Counted, PoissonGaussian, tally, to_json
-from crescendo.privacy.accounting.interchange import FIELDS, MOST_RELEASES, read_events, to_dp_accounting, to_opacus
+from crescendo.privacy.accounting.interchange import FIELDS, MOST_RELEASES, Foreign, to_dp_accounting, to_opacus
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "privacy.md"
 GAUSSIAN = {"class_name": "GaussianDpEvent", "noise_multiplier": 2.0}
@@ -42,9 +42,9 @@ def sampled(rate: float, event: Any) -> dict[str, Any]:
 @given(releases)
 def test_what_is_written_is_read_as_the_same_rounds(events: list[tuple[PoissonGaussian, int]]) -> None:
     for written in (to_dp_accounting(events), to_opacus(events), to_opacus(events)["history"]):
-        assert read_events(json.loads(json.dumps(written))).events == tally(events)
+        assert Foreign.read(json.loads(json.dumps(written))).events == tally(events)
     if tally(events):
-        assert read_events(to_json(events)).format == "crescendo"
+        assert Foreign.read(to_json(events)).format == "crescendo"
 
 
 @settings(max_examples=20)
@@ -56,7 +56,7 @@ def test_what_is_written_is_the_event_of_dp_accounting_in_each_way_that_json_can
     assert isinstance(event, dp_accounting.ComposedDpEvent)
     named = event.to_named_tuple()
     assert {**named._asdict(), "events": []} == {**to_dp_accounting(events), "events": []}
-    assert read_events(json.loads(json.dumps(named))).events == tally(events)
+    assert Foreign.read(json.loads(json.dumps(named))).events == tally(events)
     assert dp_accounting.DpEvent.from_named_tuple(named) == event
 
 
@@ -99,7 +99,7 @@ def test_an_opacus_history_is_written_as_its_accountants_keep_it() -> None:
     ],
 )
 def test_an_event_of_dp_accounting_means_what_it_says(event: Any, means: Counted) -> None:
-    found = read_events(event)
+    found = Foreign.read(event)
     assert (found.format, found.events) == ("dp-accounting", means)
 
 
@@ -108,14 +108,14 @@ def test_several_gaussians_about_one_draw_are_one_of_less_noise() -> None:
     """As dp-accounting's RDP accountant counts them."""
     several = {"class_name": "SelfComposedDpEvent", "event": GAUSSIAN, "count": 4}
     together = {"class_name": "ComposedDpEvent", "events": [several, {**GAUSSIAN, "noise_multiplier": 1.0}]}
-    ((event, count),) = read_events(sampled(0.1, together)).events
+    ((event, count),) = Foreign.read(sampled(0.1, together)).events
     assert count == 1 and event.rate == 0.1
     assert event.sigma < 1 / math.sqrt(2) and event.sigma == pytest.approx(1 / math.sqrt(2), rel=1e-11)
     ours = account([event], 1e-5)
     theirs = dp_accounting.rdp.RdpAccountant().compose(dp_event(sampled(0.1, together))).get_epsilon(1e-5)
     assert ours.rdp_epsilon == pytest.approx(theirs, rel=1e-6)
-    ((huge, _),) = read_events(sampled(0.1, _composed(1e200, 4))).events
-    ((tiny, _),) = read_events(sampled(0.1, _composed(1e-200, 4))).events
+    ((huge, _),) = Foreign.read(sampled(0.1, _composed(1e200, 4))).events
+    ((tiny, _),) = Foreign.read(sampled(0.1, _composed(1e-200, 4))).events
     assert huge.sigma == pytest.approx(5e199) and tiny.sigma == pytest.approx(5e-201)
 
 
@@ -124,9 +124,9 @@ def _composed(sigma: float, count: int) -> dict[str, Any]:
 
 
 def test_a_draw_out_of_a_draw_has_the_product_of_the_rates_and_never_less() -> None:
-    ((event, _),) = read_events(sampled(0.1, sampled(0.3, GAUSSIAN))).events
+    ((event, _),) = Foreign.read(sampled(0.1, sampled(0.3, GAUSSIAN))).events
     assert 0.1 * 0.3 < event.rate <= 0.03 * (1 + 1e-15)
-    assert read_events(sampled(1.0, sampled(0.3, GAUSSIAN))).events == ((PoissonGaussian(0.3, 2), 1),)
+    assert Foreign.read(sampled(1.0, sampled(0.3, GAUSSIAN))).events == ((PoissonGaussian(0.3, 2), 1),)
 
 
 def test_the_fields_are_those_of_dp_accounting_in_its_order() -> None:
@@ -169,7 +169,7 @@ def test_the_fields_are_those_of_dp_accounting_in_its_order() -> None:
 )
 def test_what_cannot_be_accounted_for_is_refused_by_name(found: Any, words: str) -> None:
     with pytest.raises(UsageError, match=re.escape(words)):
-        read_events(found)
+        Foreign.read(found)
 
 
 def test_events_that_are_too_deep_are_refused() -> None:
@@ -177,4 +177,4 @@ def test_events_that_are_too_deep_are_refused() -> None:
     for _ in range(200):
         event = sampled(1.0, event)
     with pytest.raises(UsageError, match="deep"):
-        read_events(event)
+        Foreign.read(event)

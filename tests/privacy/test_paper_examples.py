@@ -15,8 +15,9 @@ from typing import NamedTuple
 import pytest
 
 from crescendo.privacy import PoissonGaussian, account
-from crescendo.privacy.paper import as_printed
+from crescendo.privacy.paper import as_printed, constants
 from crescendo.privacy.paper import theorems as of
+from crescendo.privacy.paper.constants import Constants
 from crescendo.privacy.planning.calibration import least_sigma
 
 DOCS = Path(__file__).parents[2] / "docs" / "privacy_examples.md"
@@ -94,26 +95,32 @@ EXAMPLE_1_BUDGET = as_printed.budget(3, 0.0110 / 3, 0.08727185455418175)
 EXAMPLE_1_SECOND_BUDGET = as_printed.budget(3, 0.0110 / 3, 4026.8070594438323 / 50168)
 
 FORMULAS = [
-    Row("r0(3)", "0.010990", lambda: of.r0(3)),
-    Row("r0(5) (the paper prints .0202)", "0.020335", lambda: of.r0(5)),
-    Row("B at p = 1", "0.5321797270231777", lambda: of.B(1)),
-    Row("K- / (q^(-1/3) N) at epsilon = 2", "0.8447826585127415", lambda: of.K_minus(of.B(1), 2, 1.0, 1, 1)),
-    Row("smallest sigma of r0(sigma)", "1.13654", of.smallest_sigma),
+    Row("r0(3)", "0.010990", lambda: constants.fixed_point(3)),
+    Row("r0(5) (the paper prints .0202)", "0.020335", lambda: constants.fixed_point(5)),
+    Row("B at p = 1", "0.5321797270231777", lambda: Constants.main(1)[1]),
+    Row(
+        "K- / (q^(-1/3) N) at epsilon = 2",
+        "0.8447826585127415",
+        lambda: Constants.main(1)[1] * 2 ** (2 / 3),
+    ),
+    Row("smallest sigma of r0(sigma)", "1.13654", constants.smallest_sigma),
     Row("Example 1: q from K <= K-", "6.028856829700258e-7", lambda: (0.8447826585127415 / 100) ** 3),
-    Row("Example 1: q from K <= K*", "6.72222222222222e-8", lambda: of.D(1, 0.0110, 3) / 100),
+    Row("Example 1: q from K <= K*", "6.72222222222222e-8", lambda: Constants(1, 0.0110, 3).D / 100),
     Row("Example 1: largest budget", "1.97075599058834", lambda: EXAMPLE_1_BUDGET),
     Row("Example 1: delta at epsilon = 2", "0.0205708722045398", lambda: as_printed.delta(EXAMPLE_1_BUDGET, 2)),
-    Row("Example 2: q from K <= K*", "8.1608e-7", lambda: of.D(1, 0.0202, 5) / 10),
+    Row("Example 2: q from K <= K*", "8.1608e-7", lambda: Constants(1, 0.0202, 5).D / 10),
     Row(
         "Example 2: sigma / budget", "5.31257308281", lambda: 5 / as_printed.budget(5, 0.0202 / 5, 0.39599921204076777)
     ),
-    Row("Example 3: u0", "0.4495546831835495", lambda: of.u0(R0, 8)),
-    Row("Example 3: u1", "0.15275204077456322", lambda: of.u1(R0, 8)),
-    Row("Example 3: r", "5.7460446671129635", lambda: of.r(R0, 8)),
-    Row("Example 3: D at m/T = 0", "0.0010573069002860367", lambda: of.D(1, R0, 8)),
-    Row("Example 3: B at m/T = 0", "0.1368988621622339", lambda: of.B(1, R0, 8)),
-    Row("Example 3: B after its first pass", "0.12819685818649007", lambda: of.B(1, R0, 8, 0.055680412559207)),
-    Row("Example 3: B after its second pass", "0.12734354695486969", lambda: of.B(1, R0, 8, 0.061482363524606794)),
+    Row("Example 3: u0", "0.4495546831835495", lambda: Constants(1, R0, 8).u0),
+    Row("Example 3: u1", "0.15275204077456322", lambda: Constants(1, R0, 8).u1),
+    Row("Example 3: r", "5.7460446671129635", lambda: Constants(1, R0, 8).r),
+    Row("Example 3: D at m/T = 0", "0.0010573069002860367", lambda: Constants(1, R0, 8).D),
+    Row("Example 3: B at m/T = 0", "0.1368988621622339", lambda: Constants(1, R0, 8).B),
+    Row("Example 3: B after its first pass", "0.12819685818649007", lambda: Constants(1, R0, 8, 0.055680412559207).B),
+    Row(
+        "Example 3: B after its second pass", "0.12734354695486969", lambda: Constants(1, R0, 8, 0.061482363524606794).B
+    ),
     Row("Example 3: first q", "1.6420239582699232e-4", lambda: step(1).q),
     Row("Example 3: last q it prints", "1.3216327772100012e-4", lambda: (0.12734354695486969 / 2.5) ** 3),
     Row("Example 3: its m", "12.106", lambda: 16 / (10_000 * 1.3216327772100012e-4)),
@@ -124,7 +131,7 @@ FORMULAS = [
     Row("Example 3: delta there", "5.72e-8", lambda: as_printed.delta(budget_at_the_fixed_point(), 1)),
     Row("Example 3: its budget", "5.781955822", lambda: as_printed.budget(8, R0 / 8, 0.06208326811059748)),
     Row("Example 3: its delta", "5.50e-8", lambda: as_printed.delta(5.78195582192962, 1)),
-    Row("Example 5: B at m/T = 0, epsilon = 2", "0.21731339780957962", lambda: of.B(1, R0, 8) * 2 ** (2 / 3)),
+    Row("Example 5: B at m/T = 0, epsilon = 2", "0.21731339780957962", lambda: Constants(1, R0, 8).B * 2 ** (2 / 3)),
     Row("Example 5: budget", "6.964834261123335", lambda: as_printed.budget(8, R0 / 8, 0.023272643372880444)),
     Row("Example 5: delta", "8.57e-22", lambda: as_printed.delta(6.964834261123335, 2)),
 ]

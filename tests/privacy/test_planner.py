@@ -14,8 +14,9 @@ from crescendo.privacy.accounting.events import from_json
 from crescendo.privacy.planning.calibration import least_sigma
 from crescendo.privacy.planning.comparison import compared
 from crescendo.privacy.planning.family import Limits
-from crescendo.privacy.planning.search import checked, members
-from crescendo.privacy.planning.staircase import MOST_STEPS, Curve, events_of, fewest_rounds, per_round
+from crescendo.privacy.planning.search import members
+from crescendo.privacy.planning.staircase import MOST_STEPS, Curve, fewest_rounds
+from crescendo.privacy.planning.target import Target
 
 EXAMPLE_3: dict[str, Any] = {"epsilon": 1, "delta": 5.5e-8, "records": 10_000, "gradients": 25_000}
 
@@ -51,7 +52,7 @@ def test_a_staircase_has_the_rounds_and_gradients_asked_for_and_never_falls(
     gradients = data.draw(st.integers(first * rounds, 50 * first * rounds))
     curve = Curve.through(first, power, rounds, gradients)
     stairs = curve.steps(gradients)
-    sizes = per_round(stairs)
+    sizes = stairs.per_round()
     assert len(stairs) <= MOST_STEPS and len(sizes) == rounds and sum(sizes) == gradients
     assert list(sizes) == sorted(sizes) and sizes[0] >= 1
     if rounds > 1 and gradients >= (first + 1) * rounds:
@@ -60,7 +61,7 @@ def test_a_staircase_has_the_rounds_and_gradients_asked_for_and_never_falls(
 
 def test_a_staircase_stays_close_to_its_curve() -> None:
     curve = Curve.through(16, 1, 183, 25_000)
-    far = max(abs(size - curve(i)) for i, size in enumerate(per_round(curve.steps(25_000))))
+    far = max(abs(size - curve(i)) for i, size in enumerate(curve.steps(25_000).per_round()))
     assert far <= 1 + (curve(182) - curve(0)) / 30
 
 
@@ -90,7 +91,7 @@ def test_a_plan_meets_its_budget_and_wastes_under_one_percent(
         epsilon, delta, records, max(rounds, min(int(epochs * records), rounds * records)), rounds=rounds, compare=False
     )
     assert account(made.events, delta).epsilon == made.epsilon <= epsilon
-    assert account(events_of(made.staircase, records, 0.99 * made.sigma.least), delta).epsilon > epsilon
+    assert account(made.staircase.events(records, 0.99 * made.sigma.least), delta).epsilon > epsilon
 
 
 @pytest.fixture(scope="module")
@@ -107,8 +108,7 @@ def test_example_three_takes_a_sixth_of_the_noise_of_the_paper(linear: Plan) -> 
         linear.rounds == 183 and (linear.sizes.first, linear.sizes.p) == (16, 1.0) and sum(linear.per_round) == 25_000
     )
     assert (
-        linear.epsilon <= 1
-        and account(events_of(linear.staircase, 10_000, 0.99 * linear.sigma.least), 5.5e-8).epsilon > 1
+        linear.epsilon <= 1 and account(linear.staircase.events(10_000, 0.99 * linear.sigma.least), 5.5e-8).epsilon > 1
     )
     assert linear.compared_to["paper"]["aggregated_noise"] == pytest.approx(112, rel=0.05)
     assert linear.compared_to["constant"]["aggregated_noise"] == pytest.approx(33.1, rel=0.01)
@@ -188,7 +188,7 @@ def test_an_epsilon_too_small_for_renyi_divergence_is_planned_all_the_same() -> 
 
 def test_a_tiny_delta_is_planned_tightly() -> None:
     made = plan(2, 1e-14, 1000, 500, rounds=5, compare=False)
-    assert made.epsilon <= 2 < account(events_of(made.staircase, 1000, 0.99 * made.sigma.least), 1e-14).epsilon
+    assert made.epsilon <= 2 < account(made.staircase.events(1000, 0.99 * made.sigma.least), 1e-14).epsilon
     assert made.epsilon > 1.98
 
 
@@ -260,14 +260,14 @@ def test_every_request_is_answered_with_sizes_that_keep_to_it_or_with_a_sentence
 ) -> None:
     cap = int(share * records + 1e-9)
     try:
-        target = checked(1.0, 1e-3, records, gradients, first, power, rounds, share)
+        target = Target.checked(1.0, 1e-3, records, gradients, first, power, rounds, share)
         found = members(target, Limits(first, power, rounds, cap))
     except UsageError:
         free = power is None and rounds is None
         assert not free or cap < (first or 1) or gradients < (first or 1)  # what is left open is found
         return
     for member in found:
-        sizes = per_round(member.stairs)
+        sizes = member.stairs.per_round()
         assert sum(sizes) == gradients and max(sizes) <= cap and len(sizes) == member.rounds
         assert first is None or sizes[0] == first
         assert rounds in (None, len(sizes)) or (power == 0 and first is not None)

@@ -13,7 +13,8 @@ from crescendo.privacy import PoissonGaussian, account
 from crescendo.privacy.accounting import renyi
 from crescendo.privacy.paper import as_printed
 from crescendo.privacy.paper import theorems as of
-from crescendo.privacy.paper.paper_recipe import Request, paper_recipe, true_rounds
+from crescendo.privacy.paper.constants import Constants, fixed_point
+from crescendo.privacy.paper.paper_recipe import paper_recipe, true_rounds
 
 R0 = 1 / math.e
 
@@ -95,18 +96,18 @@ def test_no_rounds_cost_nothing_by_theorem_one() -> None:
 @settings(deadline=None, max_examples=50)
 @given(st.floats(1.14, 200), st.floats(0, 4))
 def test_r0_of_sigma_makes_the_two_cases_meet(sigma: float, p: float) -> None:
-    share = of.r0(sigma, p)
-    assert of.u0(share, sigma) < 1 and of.u1(share, sigma) < 1 and 0 < share < R0
-    assert of.B(p, share, sigma) == pytest.approx(of.B(p), rel=1e-9)
-    assert of.A(p, share, sigma) == pytest.approx(of.A(p), rel=1e-9)
-    assert of.case_two(p, share, sigma, 0.0, 1.0) == pytest.approx(1.21 * of.case_one(p, share / sigma, 0.0), rel=1e-3)
+    share = fixed_point(sigma, p)
+    at = Constants(p, share, sigma)
+    assert at.u0 < 1 and at.u1 < 1 and 0 < share < R0
+    assert pytest.approx(Constants.main(p), rel=1e-9) == (at.A, at.B)
+    assert at.case_two(1.0) == pytest.approx(1.21 * at.case_one, rel=1e-3)
 
 
 def test_below_its_smallest_sigma_r0_is_refused() -> None:
     with pytest.raises(UsageError, match=r"from sigma = 1\.13654 on"):
-        of.r0(1.1365)
+        fixed_point(1.1365)
     with pytest.raises(UsageError, match="power"):
-        of.r0(3, -1)
+        fixed_point(3, -1)
     assert of.main_theorem(1, 1e-5, 1.1, records=100, gradients=10, q=1e-3, m=1, p=1, rounds=5).why.endswith(
         "needs sigma >= 1.13654, has 1.1"
     )
@@ -114,7 +115,8 @@ def test_below_its_smallest_sigma_r0_is_refused() -> None:
 
 def test_k_star_corrected_keeps_the_last_rate_under_the_limit_and_as_printed_does_not() -> None:
     records, gradients, sigma, first = 10_000, 25_000, 8.0, 64.0
-    for name, factor, holds in (("corrected", of.D, True), ("printed", as_printed.D, False)):
+    corrected = lambda *letters: Constants(*letters).D  # noqa: E731
+    for name, factor, holds in (("corrected", corrected, True), ("printed", as_printed.D, False)):
         gamma = 0.0
         for _ in range(100):
             q = factor(1, R0, sigma, gamma) * records / gradients
@@ -125,7 +127,7 @@ def test_k_star_corrected_keeps_the_last_rate_under_the_limit_and_as_printed_doe
 
 
 def test_where_case_one_has_no_setting_case_two_finds_one_and_it_is_true() -> None:
-    found = paper_recipe(Request(1, 1e-5, 10_000, 10_000_000, first_size=16, power=0.5, r0=R0))
+    found = paper_recipe(1, 1e-5, 10_000, 10_000_000, first_size=16, power=0.5, r0=R0)
     assert found.factor is not None and found.verdict.conditions[-1].bound == "the bound of case 2"
     assert found.sigma > 1.21 * math.sqrt(2 * math.log(1e5))
     counts = np.histogram(found.q * (np.arange(found.rounds) + found.m) ** 0.5, bins=40)
@@ -152,20 +154,19 @@ def test_a_delta_whose_inverse_overflows_is_a_number_like_any_other() -> None:
 
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0, 2.0])
 def test_what_the_paper_recipe_finds_is_confirmed_by_its_theorem_and_by_the_accountant(power: float) -> None:
-    request = Request(1, 5.5e-8, 100_000, 100_000, first_size=16, power=power)
-    found = paper_recipe(request)
+    found = paper_recipe(1, 5.5e-8, 100_000, 100_000, first_size=16, power=power)
     assert found.verdict.applies
-    assert found.q * request.records * found.m**power == pytest.approx(16, rel=1e-6)
+    assert found.q * 100_000 * found.m**power == pytest.approx(16, rel=1e-6)
     rates = found.q * (np.arange(found.rounds) + found.m) ** power if power else np.full(found.rounds, found.q)
-    assert rates.sum() * request.records == pytest.approx(request.gradients, rel=0.05)
+    assert rates.sum() * 100_000 == pytest.approx(100_000, rel=0.05)
     assert account([PoissonGaussian(float(rate), found.sigma) for rate in rates], 5.5e-8, quick=True).epsilon <= 1
 
 
 def test_a_given_r0_is_used() -> None:
-    found = paper_recipe(Request(1, 5.5e-8, 10_000, 25_000, first_size=16, r0=R0))
+    found = paper_recipe(1, 5.5e-8, 10_000, 25_000, first_size=16, r0=R0)
     assert found.r0 == R0 and found.factor is None and 8 < found.sigma < 8.3 and 175 < found.rounds < 190
 
 
 def test_a_request_beyond_the_theorems_is_refused() -> None:
     with pytest.raises(UsageError, match="finds no setting"):
-        paper_recipe(Request(0.001, 1e-9, 100, 10_000, first_size=90))
+        paper_recipe(0.001, 1e-9, 100, 10_000, first_size=90)

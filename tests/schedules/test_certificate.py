@@ -30,8 +30,6 @@ from crescendo.schedules import (
     StronglyConvexDelay,
     StronglyConvexSizes,
     certify,
-    least_m,
-    theorem_m1,
 )
 from crescendo.schedules.parameters import FloatArray
 
@@ -70,7 +68,7 @@ def ahead(values: list[int], tau: Delay, d: int) -> list[bool]:
 @given(st.integers(0, 6), st.integers(0, 4000))
 def test_the_strongly_convex_recipe_keeps_its_delay_in_every_round(d: int, extra: int) -> None:
     """With M1 = d + 1, the least the lemma allows."""
-    m, rounds = least_m(d) + extra, 3000
+    m, rounds = StronglyConvexSizes.least_m(d) + extra, 3000
     sizes, tau = StronglyConvexSizes(d, m), StronglyConvexDelay(m, d + 1)
     s = [sizes(i) for i in range(rounds)]
     total = 0
@@ -85,9 +83,9 @@ def test_the_strongly_convex_recipe_keeps_its_delay_in_every_round(d: int, extra
 @quick
 @given(st.integers(0, 6), st.integers(0, 10**5), st.floats(0.001, 1), st.floats(1, 100))
 def test_the_theorem_s_schedule_is_certified_and_within_the_theorem(d: int, extra: int, mu: float, L: float) -> None:
-    m = least_m(d) + extra
+    m = StronglyConvexSizes.least_m(d) + extra
     sizes = StronglyConvexSizes(d, m)
-    tau = StronglyConvexDelay(m, theorem_m1(d, L, mu, sizes(0)))
+    tau = StronglyConvexDelay(m, StronglyConvexDelay.theorem_m1(d, L, mu, sizes(0)))
     assert certify(sizes, 2000, d=d, tau=tau, theorem=tau).within_theorem
     assert certify(sizes, 2000, d=d, theorem=tau).within_theorem
 
@@ -272,7 +270,7 @@ def test_linear_sizes_of_the_experiments_reach_a_delay_of_2750_where_the_theory_
 
 
 def test_a_run_beyond_the_theorem_is_told_so_and_runs() -> None:
-    theorem = StronglyConvexDelay(6317, theorem_m1(1, 1, 0.1, 50))
+    theorem = StronglyConvexDelay(6317, StronglyConvexDelay.theorem_m1(1, 1, 0.1, 50))
     found = certify(PowerSizes(50), 28, d=1, theorem=theorem)
     assert found.within_theorem is False and found.theorem_allows == theorem(20_300)
     assert "goes beyond it" in str(found) and "fails: within the theorem, first in round 11" in str(found)

@@ -24,7 +24,6 @@ from crescendo.schedules import (
     RecipeDelay,
     StronglyConvexDelay,
     growth_limit,
-    theorem_m1,
 )
 
 quick = settings(deadline=None, max_examples=60)
@@ -108,10 +107,10 @@ def test_a_function_of_one_label_becomes_a_delay() -> None:
 
 
 def test_the_theorem_s_constant_is_the_largest_of_its_three() -> None:
-    assert theorem_m1(d=99, L=1, mu=1, s0=50) == 100.0
-    assert theorem_m1(d=1, L=1, mu=0.5, s0=50) == 144.0
-    assert theorem_m1(d=1, L=1, mu=1, s0=1001) == 500.5
-    assert theorem_m1(d=1, L=1, mu=1, s0=1, alpha=12) == 24.0
+    assert StronglyConvexDelay.theorem_m1(d=99, L=1, mu=1, s0=50) == 100.0
+    assert StronglyConvexDelay.theorem_m1(d=1, L=1, mu=0.5, s0=50) == 144.0
+    assert StronglyConvexDelay.theorem_m1(d=1, L=1, mu=1, s0=1001) == 500.5
+    assert StronglyConvexDelay.theorem_m1(d=1, L=1, mu=1, s0=1, alpha=12) == 24.0
 
 
 def test_what_the_theory_lets_grow_at_twenty_thousand_gradients() -> None:
@@ -134,9 +133,9 @@ BAD: list[tuple[Callable[[], Any], str]] = [
     (lambda: StronglyConvexDelay(9, -1), "m1 must be 0 or more"),
     (lambda: OwnDelay(5), "must be a function of t"),  # type: ignore[arg-type]
     (lambda: LiftedDelay(5, 1), "base must be a Delay"),  # type: ignore[arg-type]
-    (lambda: theorem_m1(0, 1, 2, 1), "mu cannot exceed L"),
-    (lambda: theorem_m1(0, 1, 0, 1), "mu must be more than 0"),
-    (lambda: theorem_m1(0.5, 1, 1, 1), "d must be a whole number"),  # type: ignore[arg-type]
+    (lambda: StronglyConvexDelay.theorem_m1(0, 1, 2, 1), "mu cannot exceed L"),
+    (lambda: StronglyConvexDelay.theorem_m1(0, 1, 0, 1), "mu must be more than 0"),
+    (lambda: StronglyConvexDelay.theorem_m1(0.5, 1, 1, 1), "d must be a whole number"),  # type: ignore[arg-type]
     (lambda: growth_limit(2), "t must be 7.38906 or more"),
 ]
 

@@ -30,8 +30,6 @@ from crescendo.schedules import (
     RecipeSizes,
     Sizes,
     StronglyConvexSizes,
-    least_m,
-    m_for_first_size,
 )
 from crescendo.schedules.parameters import FloatArray
 from crescendo.schedules.sequence import MOST_ROUNDS, round_up
@@ -55,7 +53,11 @@ sequences = st.one_of(
     st.lists(st.integers(1, 1000) | st.tuples(st.integers(1, 1000), st.integers(1, 2**62)), min_size=1).map(
         lambda values: ListedSizes(tuple(values))
     ),
-    st.builds(lambda d, extra: StronglyConvexSizes(d, least_m(d) + extra), st.integers(0, 5), st.integers(0, 9999)),
+    st.builds(
+        lambda d, extra: StronglyConvexSizes(d, StronglyConvexSizes.least_m(d) + extra),
+        st.integers(0, 5),
+        st.integers(0, 9999),
+    ),
 )
 
 
@@ -172,21 +174,21 @@ def test_a_million_rounds_are_exact() -> None:
 
 @pytest.mark.parametrize(("s0", "d", "m"), [(50, 0, 6317), (1, 0, 5), (1, 3, 21)])
 def test_m_for_the_first_size(s0: int, d: int, m: int) -> None:
-    assert m_for_first_size(s0, d) == m
+    assert StronglyConvexSizes.starting_with(s0, d).m == m
 
 
 @quick
 @given(st.integers(1, 10**6), st.integers(0, 20))
 def test_the_m_for_a_first_size_is_the_least(s0: int, d: int) -> None:
-    m = m_for_first_size(s0, d)
+    m = StronglyConvexSizes.starting_with(s0, d).m
     assert StronglyConvexSizes(d, m)(0) == s0
-    assert m == least_m(d) or StronglyConvexSizes(d, m - 1)(0) < s0
+    assert m == StronglyConvexSizes.least_m(d) or StronglyConvexSizes(d, m - 1)(0) < s0
 
 
 @quick
 @given(st.integers(0, 9), st.integers(0, 10**5))
 def test_the_strongly_convex_sizes_are_the_recipe_with_four_logarithms(d: int, extra: int) -> None:
-    m = least_m(d) + extra
+    m = StronglyConvexSizes.least_m(d) + extra
     plain = [math.ceil((m + i + 1) / (16 * (d + 1) ** 2 * math.log((m + i + 1) / (2 * (d + 1))))) for i in range(500)]
     assert np.diff(StronglyConvexSizes(d, m).prefix(500)).tolist() == plain
     assert np.diff(RecipeSizes(2, LogGamma(4), d, m).prefix(500)).tolist() == plain
@@ -241,7 +243,7 @@ BAD: list[tuple[str, Callable[[], Any], str]] = [
     ("float overflow", lambda: PowerSizes(1, power=2000).before(9), r"passes 2\*\*62 in round 1"),
     ("recipe overflow", lambda: RecipeSizes(1.001, ConstantGamma(), 0, 0).before(5000), r"passes 2\*\*62"),
     ("too many rounds", lambda: ConstantSizes(1).before(MOST_ROUNDS + 1), "asked for more than"),
-    ("first size", lambda: m_for_first_size(2**41, 0), "out of reach"),
+    ("first size", lambda: StronglyConvexSizes.starting_with(2**41, 0).m, "out of reach"),
 ]
 
 

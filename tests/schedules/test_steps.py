@@ -21,11 +21,7 @@ from crescendo.schedules import (
     StronglyConvexDelay,
     StronglyConvexSizes,
     TheoremSteps,
-    largest_constant_size,
-    largest_constant_step,
-    least_m,
     lower_bound,
-    theorem_m1,
     upper_bound,
 )
 
@@ -69,9 +65,9 @@ def test_the_theorem_s_round_steps_are_written_out() -> None:
 @given(st.integers(0, 4), st.integers(0, 3000), st.floats(1e-3, 1))
 def test_round_steps_are_slot_steps_with_alpha_between_12_and_36(d: int, extra: int, mu: float) -> None:
     """Paper [lemstep]: eta_i = alpha_t / (mu (t + 2 tau(t))) with 12 <= alpha_t <= 36 at every label t of round i."""
-    m = least_m(d) + extra
+    m = StronglyConvexSizes.least_m(d) + extra
     sizes = StronglyConvexSizes(d, m)
-    m1 = theorem_m1(d, 1, mu, sizes(0))
+    m1 = StronglyConvexDelay.theorem_m1(d, 1, mu, sizes(0))
     tau, steps = StronglyConvexDelay(m, m1), TheoremSteps(mu, m, m1)
     for i in [*range(50), 1000, 3000]:
         labels = np.arange(sizes.before(i), sizes.before(i + 1))
@@ -86,7 +82,7 @@ def test_the_largest_constant_step_meets_both_of_its_bounds_and_one_with_equalit
     L: float, share: float, tau: float, sparsity: float
 ) -> None:
     mu = share * L
-    eta = largest_constant_step(L, mu, tau, sparsity)
+    eta = ConstantSteps.largest(L, mu, tau, sparsity)
     root = math.sqrt(sparsity)
     a = 1 / (5 * (1 + 2 * tau * root) * math.sqrt(1 + mu / (2 * L) * min(1 / root, tau)))
     assert eta * L <= a * (1 + 1e-12) and tau * eta * mu <= 1 + 1e-12
@@ -98,14 +94,14 @@ def test_the_largest_constant_step_meets_both_of_its_bounds_and_one_with_equalit
 def test_the_largest_constant_size_is_within_the_bound_and_the_next_is_not(eta: float, mu: float, d: int) -> None:
     if eta * mu * (d + 1) > 1:
         with pytest.raises(UsageError, match="no size is within"):
-            largest_constant_size(eta, mu, d)
+            ConstantSteps(eta).largest_size(mu, d)
         return
-    size = largest_constant_size(eta, mu, d)
+    size = ConstantSteps(eta).largest_size(mu, d)
     assert size * eta * mu * (d + 1) <= 1 + 1e-11 and (size + 1) * eta * mu * (d + 1) > 1
 
 
 def test_a_whole_bound_on_the_size_is_reached() -> None:
-    assert largest_constant_size(0.1, 0.1, 0) == 100 and largest_constant_size(0.01, 0.07, 0) == 1428
+    assert ConstantSteps(0.1).largest_size(0.1, 0) == 100 and ConstantSteps(0.01).largest_size(0.07, 0) == 1428
 
 
 def test_the_bounds_differ_by_less_than_the_theorem_s_factor() -> None:
@@ -132,10 +128,10 @@ BAD: list[tuple[Callable[[], Any], str]] = [
     (lambda: CurvatureSteps(0.1, 1.5), "h must be 1 or less"),
     (lambda: TheoremSteps(0.1, 4, 1), "m must be 5 or more"),
     (lambda: TheoremSteps(0.1, 5.0, 1), "m must be a whole number"),  # type: ignore[arg-type]
-    (lambda: largest_constant_step(1, 2, 0), "mu must be 1 or less"),
-    (lambda: largest_constant_step(1, 1, -1), "tau must be 0 or more"),
-    (lambda: largest_constant_step(1, 1, 1, 0), "Delta must be more than 0"),
-    (lambda: largest_constant_size(0.1, 0.1, -1), "d must be 0 or more"),
+    (lambda: ConstantSteps.largest(1, 2, 0), "mu must be 1 or less"),
+    (lambda: ConstantSteps.largest(1, 1, -1), "tau must be 0 or more"),
+    (lambda: ConstantSteps.largest(1, 1, 1, 0), "Delta must be more than 0"),
+    (lambda: ConstantSteps(0.1).largest_size(0.1, -1), "d must be 0 or more"),
     (lambda: lower_bound(0, 1, 1), "after t > 0 gradients"),
     (lambda: upper_bound(np.array([1, 0]), 1, 1, 9, 9), "after t > 0 gradients"),
     (lambda: upper_bound(1, math.nan, 1, 9, 9), "G must be a finite number"),

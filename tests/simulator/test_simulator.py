@@ -16,7 +16,7 @@ from crescendo.core.terms import Terms
 from crescendo.errors import CrescendoError, Refused, UsageError
 from crescendo.schedules import ConstantDelay, ListedSizes, PowerDelay, certify
 from crescendo.schedules.sizes import CutSizes
-from crescendo.simulator.timing import Constant, Crashes, LogNormal, Timing, preset
+from crescendo.simulator.timing import Constant, Crashes, LogNormal, Timing
 from tests import paper
 from tests.core.play import plain_assignment, plain_shares
 from tests.core.properties import for_all
@@ -58,14 +58,14 @@ def test_another_seed_gives_another_trace_where_timing_is_random() -> None:
 @pytest.mark.parametrize("ahead", [0, 1, 3])
 def test_the_presets_run_and_keep_what_they_promise(name: str, ahead: int) -> None:
     terms = make_terms((3, 6, 9, 12), (0.2, 0.3, 0.5), {"ahead": ahead})
-    case = Case(terms, preset(name, terms), 0)
+    case = Case(terms, Timing.preset(name, terms), 0)
     for check in (f.reaches_the_end, f.keeps_the_delay_bound, f.tells_the_truth, f.is_consistent):
         check(PARTS, case)
 
 
 def test_lock_step_and_synchronous_every_round_starts_from_all_earlier_ones() -> None:
     terms = make_terms((4, 4, 4), (0.5, 0.5), {"ahead": 0})
-    run = simulate(PARTS, Case(terms, preset("lock-step", terms), 0))
+    run = simulate(PARTS, Case(terms, Timing.preset("lock-step", terms), 0))
     assignment = plain_assignment(terms)
     for g in run.book:
         own = {paper.rho(assignment, g.client, g.round, h) for h in range(g.h)}

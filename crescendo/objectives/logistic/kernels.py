@@ -9,8 +9,6 @@ The step loops are written out rather than built from helpers: numba counts refe
 function, and that made a sparse step three times as slow.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

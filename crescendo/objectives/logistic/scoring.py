@@ -9,8 +9,6 @@ where q keeps the small terms that a product near 1 would lose. A chunk has `CHU
 Chunks depend on the number of records alone and their sums are added in order: threads never change a result.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -12,7 +12,7 @@ import numpy as np
 
 from crescendo.core.arrays import Array, Floats, Vector
 from crescendo.errors import UsageError
-from crescendo.objectives.base import Slots, check_segment
+from crescendo.objectives.base import Slots
 from crescendo.objectives.logistic.kernels import advance_dense, advance_sparse
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class LogisticStepper:
     def advance(self, slots: Slots, h0: int, h1: int) -> None:
         if slots is not self._slots:
             self._lay_out(slots)
-        check_segment(slots, h0, h1, self._objective.size)
+        slots.check(h0, h1, self._objective.size)
         block = slots.block or (0, self._objective.size)
         if block != self._block:  # a scale belongs to one block; a round has one, so no cut inside a round comes here
             self.translate(np.zeros(self._objective.size))

@@ -21,8 +21,6 @@ the exact Gaussian, the exact single round and a contour integral the truth was 
 is chosen for 0.03% of epsilon. By Renyi divergence ``error`` is epsilon itself, as no more is known than truth >= 0.
 """
 
-from __future__ import annotations
-
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
@@ -169,7 +167,7 @@ class _Composition:
         if worst * (1 + 1e-9) <= removed[0]:  # no loss of an added record is larger
             return removed
         moments = saddle.Moments(self.counted, "add", self.cut)
-        tilt = saddle.aim(moments, self.delta, removed[0]).tilt
+        tilt = moments.aim(self.delta, removed[0]).tilt
         if tilted.surely_below(self.rounds(removed[2]), "add", tilt, removed[0], self.delta):
             return removed
         added = self.towards("add")
@@ -177,12 +175,12 @@ class _Composition:
 
     def towards(self, direction: saddle.Direction) -> tuple[float, float, float] | None:
         moments = saddle.Moments(self.counted, direction, self.cut)
-        aim = saddle.aim(moments, self.delta)
+        aim = moments.aim(self.delta)
         for _ in range(_TRIES):
             found = self.tilted(self.rounds(aim.interval), direction, aim)
             if found is not None and abs(found[0] - aim.guess) <= 0.2 * found[0] + 1e-3 / aim.tilt:
                 break
-            aim = saddle.aim(moments, self.delta, self.most if found is None else max(found[0], 0.1 / aim.tilt))
+            aim = moments.aim(self.delta, self.most if found is None else max(found[0], 0.1 / aim.tilt))
         if found is None or found[1] > _NOISE:
             return self.split(direction, aim, self.most if found is None else found[0])
         if not self.state_error:
@@ -194,7 +192,7 @@ class _Composition:
         return found[0], max(coarse[0], found[0] + few) + found[1] / aim.tilt, aim.interval
 
     def tilted(self, rounds: _Rounds, direction: saddle.Direction, aim: saddle.Aim) -> tuple[float, float] | None:
-        return tilted.epsilon_at(tilted.compose(rounds, direction, aim, self.moved), self.delta, aim.guess)
+        return tilted.Composed.of(rounds, direction, aim, self.moved).epsilon_at(self.delta, aim.guess)
 
     def split(self, direction: saddle.Direction, aim: saddle.Aim, found: float) -> tuple[float, float, float] | None:
         """Jumps apart: where a tilt alone leaves an epsilon that is mostly error, ``found``."""
@@ -202,8 +200,8 @@ class _Composition:
         epsilon, coarse = found, found
         for _ in range(_TRIES):
             half = epsilon / 2
-            bounded = saddle.aim(saddle.Moments(self.counted, direction, self.cut, half), self.delta, scale=epsilon)
-            everything = saddle.aim(moments, self.delta, half)
+            bounded = saddle.Moments(self.counted, direction, self.cut, half).aim(self.delta, scale=epsilon)
+            everything = moments.aim(self.delta, half)
             h = min(aim.interval, bounded.interval, 2.0 ** math.floor(math.log2(epsilon / 1024)))
             h = max(h, moments.finest_power, saddle.coarsest(everything, bounded))
             once = jumps.epsilon_at(self.rounds(h), direction, self.delta, half, everything, bounded)
@@ -221,7 +219,7 @@ class _Composition:
 
     def rounds(self, interval: float, coarser: bool = False) -> _Rounds:
         found = [(_cache.losses(event, interval, self.cut), count) for event, count in self.counted]
-        return [(loss.coarser(one), count) for one, count in found] if coarser else found
+        return [(one.coarser(), count) for one, count in found] if coarser else found
 
     def moved(self) -> None:
         self.done = min(self.done + 1, self.steps - 1)  # how often a grid is tried is not known before
@@ -240,7 +238,7 @@ class _Cache:
         cut = 2.0 ** math.floor(math.log2(cut))  # one of few, so that the same losses serve again
         key = event, interval, cut
         if key not in self._held:
-            self._held[key] = loss.losses(event.rate, event.sigma, interval, cut)
+            self._held[key] = loss.Losses.of(event.rate, event.sigma, interval, cut)
             self._cells += len(self._held[key].log_probs)
             while self._cells > _CACHED_CELLS and len(self._held) > 1:
                 self._cells -= len(self._held.popitem(last=False)[1].log_probs)

@@ -43,7 +43,7 @@ from fractions import Fraction
 from typing import Literal, TypeAlias
 
 from crescendo.errors import Refused
-from crescendo.privacy.accounting.budget import Budget, Orders, choose_orders
+from crescendo.privacy.accounting.budget import Budget, Orders
 from crescendo.privacy.accounting.directed_rounding import down, sum_up
 from crescendo.privacy.accounting.events import Counted, Event, fewer, tally
 
@@ -192,7 +192,7 @@ class Book:
             )
         counted = tally(event for event in plan if event is not None)
         epsilon = price(counted, down(delta, failure)) if counted else 0.0
-        first = choose_orders(self.budget, counted, delta) if self.blank else None
+        first = Orders.chosen(self.budget, counted, delta) if self.blank else None
         orders = first if self.blank else self.orders
         divergence = orders.divergence(counted) if orders else 0.0
         promise = Promise(federation, terms, client, plan, delta, epsilon, divergence, first, failure)

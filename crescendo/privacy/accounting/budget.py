@@ -53,25 +53,25 @@ class Orders:
         """What turning a divergence into an epsilon adds, rounded up."""
         return float(_toll(np.array([self.order]), self.delta)[0])
 
+    @classmethod
+    def chosen(cls, budget: Budget, counted: Counted, delta: float) -> Orders | None:
+        """The order by which most federations like this first one would fit, and the delta set aside; None if none can serve.
 
-def choose_orders(budget: Budget, counted: Counted, delta: float) -> Orders | None:
-    """The order by which most federations like this first one would fit, and the delta set aside; None if orders cannot serve.
-
-    >>> from crescendo.privacy.accounting.events import PoissonGaussian
-    >>> choose_orders(Budget(1.0, 1e-6), ((PoissonGaussian(0.01, 2.0), 100),), delta=1e-7)
-    Orders(order=22.0, delta=5e-07)
-    """
-    aside = min(budget.delta * budget.split, down(budget.delta, delta))
-    if aside <= 0 or budget.epsilon == math.inf:
-        return None
-    room = budget.epsilon - _toll(renyi.ORDERS, aside)
-    divergence = renyi.divergences(counted)
-    if not divergence.any():
-        divergence = renyi.ORDERS  # nothing is sent: choose as for plain Gaussian noise, which goes with the order
-    with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.where((room > 0) & np.isfinite(divergence), divergence / room, math.inf)
-    best = int(np.argmin(share))
-    return Orders(float(renyi.ORDERS[best]), aside) if share[best] < math.inf else None
+        >>> from crescendo.privacy.accounting.events import PoissonGaussian
+        >>> Orders.chosen(Budget(1.0, 1e-6), ((PoissonGaussian(0.01, 2.0), 100),), delta=1e-7)
+        Orders(order=22.0, delta=5e-07)
+        """
+        aside = min(budget.delta * budget.split, down(budget.delta, delta))
+        if aside <= 0 or budget.epsilon == math.inf:
+            return None
+        room = budget.epsilon - _toll(renyi.ORDERS, aside)
+        divergence = renyi.divergences(counted)
+        if not divergence.any():
+            divergence = renyi.ORDERS  # nothing is sent: choose as for plain Gaussian noise, which goes with the order
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = np.where((room > 0) & np.isfinite(divergence), divergence / room, math.inf)
+        best = int(np.argmin(share))
+        return cls(float(renyi.ORDERS[best]), aside) if share[best] < math.inf else None
 
 
 def _toll(order: Vector, delta: float) -> Vector:

@@ -1,7 +1,5 @@
 """Rounding to the safe side, wherever an epsilon depends on it: costs and noise up, what is left down, lengths up."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

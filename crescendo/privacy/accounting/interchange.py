@@ -44,27 +44,27 @@ class Foreign:
     def releases(self) -> int:
         return sum(count for _, count in self.events)
 
+    @classmethod
+    def read(cls, found: Any) -> Foreign:
+        """Events out of parsed JSON, in whichever format they are.
 
-def read_events(found: Any) -> Foreign:
-    """Events out of parsed JSON, in whichever format they are.
-
-    >>> read_events({"history": [[1.1, 0.01, 300]], "mechanism": "rdp"})
-    Foreign(format='opacus', events=((PoissonGaussian(rate=0.01, sigma=1.1), 300),))
-    >>> read_events(["dp_accounting.dp_event", "GaussianDpEvent", 2.0])
-    Foreign(format='dp-accounting', events=((PoissonGaussian(rate=1.0, sigma=2.0), 1),))
-    >>> read_events([{"rate": 0.5, "sigma": 2.0}]).format
-    'crescendo'
-    """
-    format = _format(found)
-    if format == "dp-accounting":
-        events = tally(_flat(found if _is_event(found) else ["", "ComposedDpEvent", found], 0))
-    elif format == "opacus":
-        events = tally(_step(item) for item in (found["history"] if isinstance(found, dict) else found))
-    else:
-        events = from_json(found)
-    read = Foreign(format, events)
-    _bearable(read.releases)
-    return read
+        >>> Foreign.read({"history": [[1.1, 0.01, 300]], "mechanism": "rdp"})
+        Foreign(format='opacus', events=((PoissonGaussian(rate=0.01, sigma=1.1), 300),))
+        >>> Foreign.read(["dp_accounting.dp_event", "GaussianDpEvent", 2.0])
+        Foreign(format='dp-accounting', events=((PoissonGaussian(rate=1.0, sigma=2.0), 1),))
+        >>> Foreign.read([{"rate": 0.5, "sigma": 2.0}]).format
+        'crescendo'
+        """
+        format = _format(found)
+        if format == "dp-accounting":
+            events = tally(_flat(found if _is_event(found) else ["", "ComposedDpEvent", found], 0))
+        elif format == "opacus":
+            events = tally(_step(item) for item in (found["history"] if isinstance(found, dict) else found))
+        else:
+            events = from_json(found)
+        read = cls(format, events)
+        _bearable(read.releases)
+        return read
 
 
 def _format(found: Any) -> _Format:

@@ -10,8 +10,6 @@ more than all rounds together, whose delta is delta_all. With J(c) the expected 
 With b about eps/2, delta_all is wanted at less than eps/2 only, where it is so much larger that an FFT is exact enough.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,10 +17,10 @@ from dataclasses import replace
 import numpy as np
 
 from crescendo.core.arrays import Vector
-from crescendo.privacy.accounting import tilted
 from crescendo.privacy.accounting.directed_rounding import cost_up
 from crescendo.privacy.accounting.loss import Losses
 from crescendo.privacy.accounting.saddle import Aim, Direction
+from crescendo.privacy.accounting.tilted import Composed
 
 _U = float(np.finfo(float).eps)
 
@@ -42,8 +40,8 @@ def epsilon_at(
     h = rounds[0][0].interval
     split_at = math.floor(split / h)
     below = [(_upto(found, direction, split_at), count) for found, count in rounds]
-    small = tilted.deltas(tilted.compose(below, direction, replace(bounded, interval=h)), bounded.guess)
-    every = tilted.deltas(tilted.compose(rounds, direction, replace(everything, interval=h)), everything.guess)
+    small = Composed.of(below, direction, replace(bounded, interval=h)).deltas(bounded.guess)
+    every = Composed.of(rounds, direction, replace(everything, interval=h)).deltas(everything.guess)
     jumps = _expected(rounds, direction, split_at)
     c = split_at + 1 + np.arange(len(jumps))
 

@@ -47,31 +47,51 @@ class Losses(NamedTuple):
     cut: float
     interval: float
 
+    @classmethod
+    def of(cls, rate: float, sigma: float, interval: float, cut: float) -> Losses:
+        """One round with 0 < rate <= 1 and sigma > 0, whose tails are cut where at most ``cut`` >= 1e-300 is left on each side.
 
-def losses(rate: float, sigma: float, interval: float, cut: float) -> Losses:
-    """One round with 0 < rate <= 1 and sigma > 0, whose tails are cut where at most ``cut`` >= 1e-300 is left on each side.
+        >>> found = Losses.of(0.01, 1.0, 1 / 1024, 1e-28)
+        >>> 0 <= float(np.exp(found.log_probs).sum()) - 1 < 1e-10
+        True
+        """
+        least, most = span(rate, sigma, cut)
+        low = math.floor(least / interval)
+        high = max(math.ceil(most / interval), low + 1)
+        k: Vector = np.arange(low, high).astype(float)
+        edges = _score(np.arange(low, high + 1) * interval, rate, sigma)
+        with np.errstate(invalid="ignore"):
+            width = np.diff(edges) * np.maximum(np.maximum(np.abs(edges[1:]), np.abs(edges[:-1])), max(1.0, 1 / sigma))
+        down, up = np.empty(len(k)), np.empty(len(k))  # ln of the masses at kh and at (k+1)h
+        for nodes, least, most in ((3, -1.0, _NARROW), (7, _NARROW, _MIDDLE)):
+            chosen = (width > least) & (width <= most)
+            down[chosen], up[chosen] = _by_quadrature(k[chosen], rate, sigma, interval, nodes)
+        chosen = ~(width <= _MIDDLE)
+        down[chosen], up[chosen] = _by_difference(
+            k[chosen], edges[:-1][chosen], edges[1:][chosen], rate, sigma, interval
+        )
+        probs = np.full(len(k) + 1, -math.inf)
+        probs[:-1] = down
+        probs[1:] = np.logaddexp(probs[1:], up) + 4 * _U * (1 + np.abs(up))
+        return cls(low, probs, 2.001 * cut, interval)
 
-    >>> found = losses(0.01, 1.0, 1 / 1024, 1e-28)
-    >>> 0 <= float(np.exp(found.log_probs).sum()) - 1 < 1e-10
-    True
-    """
-    least, most = span(rate, sigma, cut)
-    low = math.floor(least / interval)
-    high = max(math.ceil(most / interval), low + 1)
-    k: Vector = np.arange(low, high).astype(float)
-    edges = _score(np.arange(low, high + 1) * interval, rate, sigma)
-    with np.errstate(invalid="ignore"):
-        width = np.diff(edges) * np.maximum(np.maximum(np.abs(edges[1:]), np.abs(edges[:-1])), max(1.0, 1 / sigma))
-    down, up = np.empty(len(k)), np.empty(len(k))  # ln of the masses at kh and at (k+1)h
-    for nodes, least, most in ((3, -1.0, _NARROW), (7, _NARROW, _MIDDLE)):
-        chosen = (width > least) & (width <= most)
-        down[chosen], up[chosen] = _by_quadrature(k[chosen], rate, sigma, interval, nodes)
-    chosen = ~(width <= _MIDDLE)
-    down[chosen], up[chosen] = _by_difference(k[chosen], edges[:-1][chosen], edges[1:][chosen], rate, sigma, interval)
-    probs = np.full(len(k) + 1, -math.inf)
-    probs[:-1] = down
-    probs[1:] = np.logaddexp(probs[1:], up) + 4 * _U * (1 + np.abs(up))
-    return Losses(low, probs, 2.001 * cut, interval)
+    def coarser(self) -> Losses:
+        """The same on every second grid point: what `of` gives with twice the interval, dots of dots being dots.
+
+        >>> fine, coarse = Losses.of(0.3, 2.0, 2**-10, 1e-28), Losses.of(0.3, 2.0, 2**-9, 1e-28)
+        >>> again = fine.coarser()
+        >>> again.lowest == coarse.lowest, bool(np.abs(np.exp(again.log_probs) - np.exp(coarse.log_probs)).max() < 1e-12)
+        (True, True)
+        """
+        start = self.lowest % 2
+        cells = start + len(self.log_probs)
+        probs = np.full(cells + (cells + 1) % 2, -math.inf)
+        probs[start:cells] = self.log_probs
+        odd, even = probs[1::2], probs[::2].copy()
+        share = math.log1p(math.exp(-self.interval))  # up: 1/(1 + e^-h)
+        even[1:] = np.logaddexp(even[1:], odd - share)
+        even[:-1] = np.logaddexp(even[:-1], odd - self.interval - share)
+        return Losses((self.lowest - start) // 2, even, self.cut, 2 * self.interval)
 
 
 def span(rate: float, sigma: float, cut: float) -> tuple[float, float]:
@@ -82,25 +102,6 @@ def span(rate: float, sigma: float, cut: float) -> tuple[float, float]:
     x = np.array([sigma * ndtri(cut), highest])
     least, most = loss_at((2 * x - 1) / (2 * sigma * sigma), rate)
     return float(least), float(most)
-
-
-def coarser(found: Losses) -> Losses:
-    """The same on every second grid point: what `losses` gives with twice the interval, dots of dots being dots.
-
-    >>> fine, coarse = losses(0.3, 2.0, 2**-10, 1e-28), losses(0.3, 2.0, 2**-9, 1e-28)
-    >>> again = coarser(fine)
-    >>> again.lowest == coarse.lowest, bool(np.abs(np.exp(again.log_probs) - np.exp(coarse.log_probs)).max() < 1e-12)
-    (True, True)
-    """
-    start = found.lowest % 2
-    cells = start + len(found.log_probs)
-    probs = np.full(cells + (cells + 1) % 2, -math.inf)
-    probs[start:cells] = found.log_probs
-    odd, even = probs[1::2], probs[::2].copy()
-    share = math.log1p(math.exp(-found.interval))  # up: 1/(1 + e^-h)
-    even[1:] = np.logaddexp(even[1:], odd - share)
-    even[:-1] = np.logaddexp(even[:-1], odd - found.interval - share)
-    return Losses((found.lowest - start) // 2, even, found.cut, 2 * found.interval)
 
 
 def loss_at(y: Vector, rate: Vector | float) -> Vector:

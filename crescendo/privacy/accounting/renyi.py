@@ -11,8 +11,6 @@ computed (remove) is the larger of the two. dp-accounting has the same sum in a 
 order 1024, too low for a small epsilon; a test holds the two together.
 """
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 

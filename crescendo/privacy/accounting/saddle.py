@@ -6,8 +6,6 @@ come from the saddle point: with K(s) = ln E[e^(sL)] of the total loss L, and s 
     epsilon = K'(s) - 1/s - 1/(1+s),    ln delta = K(s) - s epsilon - ln(s (1+s)) - ln(2 pi (K''(s) + 1/s^2 + 1/(1+s)^2)) / 2.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -90,49 +88,47 @@ class Moments:
         log = float(self.counts @ (peak + np.log(total))[:, 0])
         return log, float(self.counts @ mean), float(self.counts @ spread), sizes
 
+    def aim(self, delta: float, known: float | None = None, scale: float = 0.0) -> Aim:
+        """The tilt at which delta is reached, or an epsilon that is ``known`` by now; and an interval for 0.03% of epsilon.
 
-def aim(moments: Moments, delta: float, known: float | None = None, scale: float = 0.0) -> Aim:
-    """The tilt at which delta is reached, or an epsilon that is ``known`` by now; and an interval for 0.03% of epsilon.
+        ``scale`` is the epsilon in question where that of these moments is only a part of it.
+        """
+        wanted = math.log(delta)
 
-    ``scale`` is the epsilon in question where that of these moments is only a part of it.
-    """
-    wanted = math.log(delta)
+        def too_small(s: float) -> bool:
+            log_delta, epsilon = self._reached(s)
+            return log_delta > wanted if known is None else epsilon < known
 
-    def too_small(s: float) -> bool:
-        log_delta, epsilon = _reached(moments, s)
-        return log_delta > wanted if known is None else epsilon < known
+        low = high = 1 / self.deviation(0.0)
+        for _ in range(_STEPS):
+            if too_small(low):
+                break
+            low /= 2
+        for _ in range(_STEPS):
+            if not too_small(high):
+                break
+            high *= 2
+        while high > 1.001 * low:
+            middle = math.sqrt(low * high)
+            low, high = (middle, high) if too_small(middle) else (low, middle)
+        log, mean, variance, sizes = self.at(low)
+        deviation = max(math.sqrt(variance), 1 / low)
+        guess = max(self._reached(low)[1] if known is None else known, 0.0)
+        interval = self.interval(sizes, low, max(guess, deviation / 50, scale), deviation)
+        tilts = [t / deviation for t in (0.5, 1, 2, 4, 8)]
+        bottom = max((log - self.log(low - t) - _NEGLIGIBLE) / t for t in tilts)  # Chernoff's bound
+        bottom, top = min(bottom, guess - deviation, -interval), max(guess, mean) + 2 * _NEGLIGIBLE / low
+        found = Aim(low, guess, interval, bottom, top)
+        return replace(found, interval=max(interval, coarsest(found)))
 
-    low = high = 1 / moments.deviation(0.0)
-    for _ in range(_STEPS):
-        if too_small(low):
-            break
-        low /= 2
-    for _ in range(_STEPS):
-        if not too_small(high):
-            break
-        high *= 2
-    while high > 1.001 * low:
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if too_small(middle) else (low, middle)
-    log, mean, variance, sizes = moments.at(low)
-    deviation = max(math.sqrt(variance), 1 / low)
-    guess = max(_reached(moments, low)[1] if known is None else known, 0.0)
-    interval = moments.interval(sizes, low, max(guess, deviation / 50, scale), deviation)
-    tilts = [t / deviation for t in (0.5, 1, 2, 4, 8)]
-    bottom = max((log - moments.log(low - t) - _NEGLIGIBLE) / t for t in tilts)  # Chernoff's bound
-    bottom, top = min(bottom, guess - deviation, -interval), max(guess, mean) + 2 * _NEGLIGIBLE / low
-    found = Aim(low, guess, interval, bottom, top)
-    return replace(found, interval=max(interval, coarsest(found)))
+    def _reached(self, s: float) -> tuple[float, float]:
+        """ln delta and epsilon of a saddle point."""
+        log, mean, variance, _ = self.at(s)
+        epsilon = mean - 1 / s - 1 / (1 + s)
+        curve = variance + s**-2 + (1 + s) ** -2
+        return log - s * epsilon - math.log(s) - math.log1p(s) - math.log(2 * math.pi * curve) / 2, epsilon
 
 
 def coarsest(*aims: Aim) -> float:
     """The least power of two at which no window has more cells than there is memory for."""
     return 2.0 ** math.ceil(math.log2(max(aim.high - aim.low for aim in aims) / _MOST_CELLS))
-
-
-def _reached(moments: Moments, s: float) -> tuple[float, float]:
-    """ln delta and epsilon of a saddle point."""
-    log, mean, variance, _ = moments.at(s)
-    epsilon = mean - 1 / s - 1 / (1 + s)
-    curve = variance + s**-2 + (1 + s) ** -2
-    return log - s * epsilon - math.log(s) - math.log1p(s) - math.log(2 * math.pi * curve) / 2, epsilon

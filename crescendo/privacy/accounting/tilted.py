@@ -44,7 +44,7 @@ FFT_ERROR = 8 * _U
 _FOLLOWED = 1e-20
 
 
-class _Composed(NamedTuple):
+class Composed(NamedTuple):
     """The tilted loss of all rounds in a window: ``masses[j]`` (and at most ``error`` more) at (first + j) * interval."""
 
     masses: Vector
@@ -55,59 +55,85 @@ class _Composed(NamedTuple):
     log_scale: float
     infinite: float
 
+    @classmethod
+    def of(
+        cls,
+        rounds: Sequence[tuple[Losses, int]],
+        direction: Direction,
+        aim: Aim,
+        done: Callable[[], None] | None = None,
+    ) -> Composed:
+        """All rounds, each so many times, in one direction."""
+        h = rounds[0][0].interval
+        first = math.floor(aim.low / h)
+        cells = 1 << max(6, math.ceil(math.log2(aim.high / h - first + 2)))
+        e = FFT_ERROR * math.log2(cells)
+        at: Ints = np.arange(cells // 2 + 1)
+        product: _Complex = np.ones(len(at), complex)
+        bound: Vector = np.ones(len(at))
+        errors: Vector = np.zeros(len(at))
+        both: Vector = (
+            np.where((at == 0) | (at == cells // 2), 1.0, 2.0) / cells
+        )  # a real signal's frequencies come in pairs
+        lost = log_scale = infinite = 0.0
+        for found, count in rounds:
+            tilted, log_moment = _tilted(found, direction, aim.tilt)
+            log_scale += count * log_moment + 4 * _U * count * (1 + abs(log_moment))
+            infinite += count * found.cut
+            phi: _Complex = np.fft.rfft(_folded(*tilted, cells))[at]
+            most = np.abs(phi) + e
+            bound *= np.exp(count * np.log(most) * (1 - 4 * _U) + 8 * _U * count)
+            errors += count * (e / most + 4 * _U)
+            keep = bound > _FOLLOWED
+            if not keep.all():
+                lost += 2 * float((bound * both)[~keep].sum())
+                at, product, phi = at[keep], product[keep], phi[keep]
+                bound, errors, both = bound[keep], errors[keep], both[keep]
+            product *= _power(phi, count)
+            if done is not None:
+                done()
+        spectrum = np.zeros(cells // 2 + 1, complex)
+        spectrum[at] = product
+        masses = np.roll(np.fft.irfft(spectrum, cells), -(first % cells))
+        error = lost + float((both * bound * (np.minimum(errors, 2.0) + e)).sum()) * (1 + 1e-9)
+        return cls(masses, error, first, h, aim.tilt, log_scale, infinite)
 
-def compose(
-    rounds: Sequence[tuple[Losses, int]], direction: Direction, aim: Aim, done: Callable[[], None] | None = None
-) -> _Composed:
-    """All rounds, each so many times, in one direction."""
-    h = rounds[0][0].interval
-    first = math.floor(aim.low / h)
-    cells = 1 << max(6, math.ceil(math.log2(aim.high / h - first + 2)))
-    e = FFT_ERROR * math.log2(cells)
-    at: Ints = np.arange(cells // 2 + 1)
-    product: _Complex = np.ones(len(at), complex)
-    bound: Vector = np.ones(len(at))
-    errors: Vector = np.zeros(len(at))
-    both: Vector = (
-        np.where((at == 0) | (at == cells // 2), 1.0, 2.0) / cells
-    )  # a real signal's frequencies come in pairs
-    lost = log_scale = infinite = 0.0
-    for found, count in rounds:
-        tilted, log_moment = _tilted(found, direction, aim.tilt)
-        log_scale += count * log_moment + 4 * _U * count * (1 + abs(log_moment))
-        infinite += count * found.cut
-        phi: _Complex = np.fft.rfft(_folded(*tilted, cells))[at]
-        most = np.abs(phi) + e
-        bound *= np.exp(count * np.log(most) * (1 - 4 * _U) + 8 * _U * count)
-        errors += count * (e / most + 4 * _U)
-        keep = bound > _FOLLOWED
-        if not keep.all():
-            lost += 2 * float((bound * both)[~keep].sum())
-            at, product, phi = at[keep], product[keep], phi[keep]
-            bound, errors, both = bound[keep], errors[keep], both[keep]
-        product *= _power(phi, count)
-        if done is not None:
-            done()
-    spectrum = np.zeros(cells // 2 + 1, complex)
-    spectrum[at] = product
-    masses = np.roll(np.fft.irfft(spectrum, cells), -(first % cells))
-    error = lost + float((both * bound * (np.minimum(errors, 2.0) + e)).sum()) * (1 + 1e-9)
-    return _Composed(masses, error, first, h, aim.tilt, log_scale, infinite)
+    def epsilon_at(self, delta: float, guess: float) -> tuple[float, float] | None:
+        """The least epsilon >= 0 in the window at which delta is reached, rounded up, and the share of delta that is error.
 
+        None if delta is not reached in the window.
+        """
+        start, x, weight, rest, log_unit = self._weighed(guess, -1)
+        h, s = self.interval, self.tilt
+        reached = math.exp(min(math.log(delta) - log_unit, 700.0))
+        found = _crossing(weight, rest, h, reached) if reached > 0 else None
+        if found is None:
+            return None
+        k, step = found
+        return cost_up((start + k) * h + step), self.error * math.exp(-s * x[k]) / (s * (s + 1) * h) / reached
 
-def epsilon_at(composed: _Composed, delta: float, guess: float) -> tuple[float, float] | None:
-    """The least epsilon >= 0 in the window at which delta is reached, rounded up, and the share of delta that is error.
+    def deltas(self, guess: float) -> _Deltas:
+        """delta at every grid point of the window, rounded up."""
+        start, _, weight, rest, log_unit = self._weighed(guess, self.first)
+        total = _sums(weight, self.interval)[1] + rest
+        with np.errstate(divide="ignore"):
+            values = np.exp(np.minimum(np.log(total) + log_unit, 0.0)) * (1 + 1e-12)
+        return _Deltas(start, np.minimum(values, 1.0), self.interval)
 
-    None if delta is not reached in the window.
-    """
-    start, x, weight, rest, log_unit = _weighed(composed, guess, -1)
-    h, s = composed.interval, composed.tilt
-    reached = math.exp(min(math.log(delta) - log_unit, 700.0))
-    found = _crossing(weight, rest, h, reached) if reached > 0 else None
-    if found is None:
-        return None
-    k, step = found
-    return cost_up((start + k) * h + step), composed.error * math.exp(-s * x[k]) / (s * (s + 1) * h) / reached
+    def _weighed(self, guess: float, lowest: int) -> tuple[int, Vector, Vector, Vector, float]:
+        """The first grid point, losses from the guess on, weights and the rest, and ln of the unit in which they are delta."""
+        masses, error, first, h, s, log_scale, infinite = self
+        centre = round(guess / h)
+        start = max(first, lowest, centre - int(min(500 / (s * h), 2**62)))
+        top = (first + len(masses) - centre) * h
+        x = (np.arange(start, first + len(masses)) - centre) * h
+        weight = (np.maximum(masses[start - first :], 0) + error) * np.exp(-s * x) * (1 + 8 * _U * (1 + abs(s * x)))
+        log_unit = log_scale - s * centre * h
+        log_unit += 16 * _U * (abs(log_scale) + abs(s * centre * h) + len(x))
+        rest = math.exp(-s * top) * -np.expm1(x - top) + math.exp(min(math.log(infinite) - log_unit, 700.0)) * (
+            1 + 1e-9
+        )
+        return start, x, weight, rest, log_unit
 
 
 class _Deltas(NamedTuple):
@@ -123,29 +149,6 @@ class _Deltas(NamedTuple):
         below = -np.expm1(np.minimum(steps, 0) * self.interval) * (1 - self.values[0]) + self.values[0]
         inside = self.values[np.clip(steps, 0, len(self.values) - 1)]
         return np.where(steps < 0, np.minimum(below * (1 + 8 * _U), 1.0), inside)
-
-
-def deltas(composed: _Composed, guess: float) -> _Deltas:
-    """delta at every grid point of the window, rounded up."""
-    start, _, weight, rest, log_unit = _weighed(composed, guess, composed.first)
-    total = _sums(weight, composed.interval)[1] + rest
-    with np.errstate(divide="ignore"):
-        values = np.exp(np.minimum(np.log(total) + log_unit, 0.0)) * (1 + 1e-12)
-    return _Deltas(start, np.minimum(values, 1.0), composed.interval)
-
-
-def _weighed(composed: _Composed, guess: float, lowest: int) -> tuple[int, Vector, Vector, Vector, float]:
-    """The first grid point, losses from the guess on, weights and the rest, and ln of the unit in which they count as delta."""
-    masses, error, first, h, s, log_scale, infinite = composed
-    centre = round(guess / h)
-    start = max(first, lowest, centre - int(min(500 / (s * h), 2**62)))
-    top = (first + len(masses) - centre) * h
-    x = (np.arange(start, first + len(masses)) - centre) * h
-    weight = (np.maximum(masses[start - first :], 0) + error) * np.exp(-s * x) * (1 + 8 * _U * (1 + abs(s * x)))
-    log_unit = log_scale - s * centre * h
-    log_unit += 16 * _U * (abs(log_scale) + abs(s * centre * h) + len(x))
-    rest = math.exp(-s * top) * -np.expm1(x - top) + math.exp(min(math.log(infinite) - log_unit, 700.0)) * (1 + 1e-9)
-    return start, x, weight, rest, log_unit
 
 
 def _sums(weight: Vector, h: float) -> tuple[Vector, Vector]:

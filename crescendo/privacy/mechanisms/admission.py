@@ -1,7 +1,5 @@
 """What a record must be before a private mechanism touches it: a rule on that record alone, so neighbours stay neighbours."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

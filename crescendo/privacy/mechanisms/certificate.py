@@ -23,8 +23,6 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from crescendo.core.arrays import Ints
 from crescendo.core.terms import Terms
 from crescendo.errors import Refused
@@ -91,7 +89,7 @@ class Certificate:
 
     def sensitivity(self, i: int, c: int) -> float:
         """The most that one record can move what client c sends in round i, rounding included."""
-        return largest_step(self.terms, i, c) * self.terms.blocks * self.clip * (1 + self.slack)
+        return self.terms.largest_step(i, c) * self.terms.blocks * self.clip * (1 + self.slack)
 
     def noise_scale(self, i: int, c: int) -> float:
         """The standard deviation of the noise on every coordinate of round i's release."""
@@ -132,11 +130,6 @@ def rate_of(slots: int, records: int) -> float:
     (True, True)
     """
     return -(-(slots << 53) // records) * 2.0**-53
-
-
-def largest_step(terms: Terms, i: int, c: int) -> float:
-    """The largest step size of client c in round i, whatever its sign; 0 without a share."""
-    return float(np.max(np.abs(terms.distinct_etas(i, c)), initial=0.0))
 
 
 def printed(limit: float, digits: int = 6, up: bool = False) -> str:

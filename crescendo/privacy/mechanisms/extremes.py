@@ -1,6 +1,6 @@
 """The rounds of a schedule, looked at once and many at a time: terms may have a million, and a peer may send them.
 
-`extremes` finds the largest and least of rates, steps and slots, over all rounds and clients.
+`Extremes` are the largest and least of rates, steps and slots, over all rounds and clients.
 """
 
 from __future__ import annotations
@@ -30,36 +30,36 @@ class Rounds:
     steps: Floats
     least: Floats
 
+    @classmethod
+    def all_of(cls, terms: Terms) -> Iterator[Rounds]:
+        """All rounds, a part of them at a time."""
+        rows = max(1, _NUMBERS // terms.clients)
+        for first in range(0, terms.rounds, rows):
+            stop = min(first + rows, terms.rounds)
+            shares = terms.shares_of_rounds(first, stop)
+            if terms.steps.per == "round":
+                etas = np.asarray(terms.steps.at(terms.labels(first, stop)[:-1]), dtype=np.float64)
+                yield cls(first, shares, np.where(shares > 0, np.abs(etas)[:, None], 0.0), etas)
+            else:
+                yield cls._slot_by_slot(terms, first, shares)
 
-def passes(terms: Terms) -> Iterator[Rounds]:
-    """All rounds, a part of them at a time."""
-    rows = max(1, _NUMBERS // terms.clients)
-    for first in range(0, terms.rounds, rows):
-        stop = min(first + rows, terms.rounds)
-        shares = terms.shares_of_rounds(first, stop)
-        if terms.steps.per == "round":
-            etas = np.asarray(terms.steps.at(terms.labels(first, stop)[:-1]), dtype=np.float64)
-            yield Rounds(first, shares, np.where(shares > 0, np.abs(etas)[:, None], 0.0), etas)
-        else:
-            yield _slot_by_slot(terms, first, shares)
-
-
-def _slot_by_slot(terms: Terms, first: int, shares: Ints) -> Rounds:
-    """The slots of a round have the same step sizes for all clients, some run more of them: one running maximum serves all."""
-    steps, least = np.zeros(shares.shape), np.zeros(len(shares))
-    for row, mine in enumerate(shares):
-        slots = int(mine.max())
-        if slots > _MOST_SLOTS:
-            raise Refused(
-                f"round {first + row} has {slots} slots of one client, and where steps change from slot to slot {_MOST_SLOTS} "
-                f'are allowed; schedule.steps.per = "round" would pass'
-            )
-        if slots:
-            etas = np.asarray(terms.steps.at(terms.before(first + row) + terms.clients * np.arange(slots)))
-            reached = np.maximum.accumulate(np.abs(etas))
-            steps[row] = np.where(mine > 0, reached[np.maximum(mine, 1) - 1], 0.0)
-            least[row] = etas.min()
-    return Rounds(first, shares, steps, least)
+    @classmethod
+    def _slot_by_slot(cls, terms: Terms, first: int, shares: Ints) -> Rounds:
+        """The slots of a round have the same step sizes for all clients, some run more: one running maximum serves all."""
+        steps, least = np.zeros(shares.shape), np.zeros(len(shares))
+        for row, mine in enumerate(shares):
+            slots = int(mine.max())
+            if slots > _MOST_SLOTS:
+                raise Refused(
+                    f"round {first + row} has {slots} slots of one client, and where steps change from slot to slot "
+                    f'{_MOST_SLOTS} are allowed; schedule.steps.per = "round" would pass'
+                )
+            if slots:
+                etas = np.asarray(terms.steps.at(terms.before(first + row) + terms.clients * np.arange(slots)))
+                reached = np.maximum.accumulate(np.abs(etas))
+                steps[row] = np.where(mine > 0, reached[np.maximum(mine, 1) - 1], 0.0)
+                least[row] = etas.min()
+        return cls(first, shares, steps, least)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,16 +78,16 @@ class Extremes:
     least: Floats
     slots: Ints
 
-
-def extremes(terms: Terms, records: tuple[int, ...]) -> Extremes:
-    """Look at every round once."""
-    least, slots = np.full(terms.clients, np.inf), np.zeros(terms.clients, dtype=np.int64)
-    declared, best, step, lowest = np.asarray(records, dtype=np.float64), (0.0, 0, 0), 0.0, np.inf
-    for part in passes(terms):
-        least = np.minimum(least, np.where(part.shares > 0, part.steps, np.inf).min(axis=0))
-        slots, step = np.maximum(slots, part.shares.max(axis=0)), max(step, float(part.steps.max()))
-        lowest = min(lowest, float(np.where(part.shares.any(axis=1), part.least, np.inf).min()))
-        rates = part.shares / declared
-        row, c = divmod(int(rates.argmax()), terms.clients)
-        best = max(best, (float(rates[row, c]), part.first + row, c))
-    return Extremes(*best, step, lowest, least, slots)
+    @classmethod
+    def of(cls, terms: Terms, records: tuple[int, ...]) -> Extremes:
+        """Look at every round once."""
+        least, slots = np.full(terms.clients, np.inf), np.zeros(terms.clients, dtype=np.int64)
+        declared, best, step, lowest = np.asarray(records, dtype=np.float64), (0.0, 0, 0), 0.0, np.inf
+        for part in Rounds.all_of(terms):
+            least = np.minimum(least, np.where(part.shares > 0, part.steps, np.inf).min(axis=0))
+            slots, step = np.maximum(slots, part.shares.max(axis=0)), max(step, float(part.steps.max()))
+            lowest = min(lowest, float(np.where(part.shares.any(axis=1), part.least, np.inf).min()))
+            rates = part.shares / declared
+            row, c = divmod(int(rates.argmax()), terms.clients)
+            best = max(best, (float(rates[row, c]), part.first + row, c))
+        return cls(*best, step, lowest, least, slots)

@@ -9,7 +9,7 @@ import numpy as np
 
 from crescendo.core.arrays import Array, Floats, Ints
 from crescendo.errors import UsageError
-from crescendo.objectives.base import ClippingObjective, Objective, Slots, check_segment, clipped
+from crescendo.objectives.base import ClippingObjective, Objective, Slots, clipped
 
 if TYPE_CHECKING:
     from crescendo.data.records import Records
@@ -60,7 +60,7 @@ class FrozenStepper:
         return moved
 
     def advance(self, slots: Slots, h0: int, h1: int) -> None:
-        check_segment(slots, h0, h1, len(self._start))
+        slots.check(h0, h1, len(self._start))
         if h0 == h1:
             return
         if (slots.etas[h0:h1] != slots.etas[0]).any():

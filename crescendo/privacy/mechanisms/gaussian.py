@@ -20,8 +20,6 @@ What is assumed: scipy's quantile has a relative error of at most 2^-45 (4.9 * 2
 mpmath). What is counted into delta: after 512 further bits the middle of the cell decides, which has a chance below 2^-500.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """The `local` mechanism: a moving model, a convex loss of a scalar margin, and steps that bring no two models further apart."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

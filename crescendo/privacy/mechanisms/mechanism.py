@@ -72,7 +72,7 @@ class Plain:
     def draw(self, i: int, size: int) -> Slots:
         rng, etas = aim(self._generator, self._seed, Purpose.SAMPLE, self._me, i), self._terms.etas(i, self._me)
         rows = self._rows[rng.integers(0, len(self._rows), len(etas))]
-        return Slots(rows, etas, block=masked(self._terms, i, size), factor=float(self._terms.blocks))
+        return Slots(rows, etas, block=self._terms.moving(i, size), factor=float(self._terms.blocks))
 
     def release(self, i: int, start: Floats, stepper: Stepper) -> Floats:
         return _moved(self._terms, i, start, stepper)
@@ -119,7 +119,7 @@ class Private:
             rows=self._rows[members],
             etas=self._terms.etas(i, self._me),
             ends=ends,
-            block=masked(self._terms, i, size),
+            block=self._terms.moving(i, size),
             factor=float(self._terms.blocks),
             clip=self._certificate.clip,
             unit=self._certificate.unit,
@@ -151,8 +151,3 @@ def _moved(terms: Terms, i: int, start: Floats, stepper: Stepper) -> Floats:
     """How far the coordinates that round i moves have come from ``start``."""
     block = slice(*terms.block(i, len(start)))
     return start[block] - stepper.read()[block]
-
-
-def masked(terms: Terms, i: int, size: int) -> tuple[int, int] | None:
-    """The coordinates that move in round i, None for all."""
-    return None if terms.blocks == 1 else terms.block(i, size)

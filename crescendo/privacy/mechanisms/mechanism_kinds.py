@@ -7,8 +7,6 @@ A kind carries its own type of event. One whose noise is not a Gaussian brings a
 own file: the accountant, the ledger and the search for the least noise go on from there.
 """
 
-from __future__ import annotations
-
 import operator
 
 from crescendo.core.terms import Terms

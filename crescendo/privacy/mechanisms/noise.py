@@ -4,8 +4,6 @@ A real client takes every number from the operating system. A simulation takes t
 repeated; its noise can therefore be recomputed by anybody who knows the seed, and protects nobody.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from typing import Protocol

@@ -21,8 +21,6 @@ round began, and y is what the s slots of the round made of x. L = 31, and exp(-
 - Rounding to the wire changes a number by at most 2^-8 of it (bfloat16) or, near 0, by at most 2^-25 (float16).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
@@ -30,7 +28,7 @@ import numpy as np
 
 from crescendo.core.arrays import Vector
 from crescendo.errors import PeerError
-from crescendo.privacy.mechanisms.certificate import Certificate, largest_step
+from crescendo.privacy.mechanisms.certificate import Certificate
 from crescendo.privacy.mechanisms.reach import LOG_CHANCE
 from crescendo.privacy.mechanisms.rounding import UNDECLARED
 
@@ -56,7 +54,7 @@ class NormLimits:
         if made is None:
             return math.inf
         terms = made.terms
-        step = largest_step(terms, i, c) * terms.blocks
+        step = terms.largest_step(i, c) * terms.blocks
         mean = UNDECLARED * made.records[c] * made.rate(i, c)
         drawn = mean + math.sqrt(2 * mean * LOG_CHANCE) + LOG_CHANCE
         low, high = terms.block(i, self.size)

@@ -21,7 +21,7 @@ from crescendo.objectives.base import Objective, Stepper
 from crescendo.privacy.accounting.directed_rounding import length_up
 from crescendo.privacy.accounting.events import Event, PoissonGaussian
 from crescendo.privacy.mechanisms.certificate import Certificate, Requirement, printed
-from crescendo.privacy.mechanisms.extremes import Extremes, extremes
+from crescendo.privacy.mechanisms.extremes import Extremes
 from crescendo.privacy.mechanisms.gaussian import GRID_BITS, MOST_MULTIPLES
 from crescendo.privacy.mechanisms.mechanism import Mechanism, Private
 from crescendo.privacy.mechanisms.noise import Source
@@ -137,7 +137,7 @@ class Proposal(ABC):
 
     @cached_property
     def extremes(self) -> Extremes:
-        return extremes(self.terms, self.records)
+        return Extremes.of(self.terms, self.records)
 
     @property
     def drawn(self) -> Floats:

@@ -5,8 +5,6 @@ since rounding is certified up to there and norm limits rest on it. So the bound
 sound run, and no wider, for whatever it leaves room for is room for a malicious client too.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -14,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from crescendo.core.terms import Terms
-from crescendo.privacy.mechanisms.extremes import Rounds, passes
+from crescendo.privacy.mechanisms.extremes import Rounds
 from crescendo.privacy.mechanisms.sigmas import Sigmas
 
 LOG_CHANCE = 31.0  # exp(-31) = 3e-14: the chance of each thing that is taken not to happen
@@ -54,7 +52,7 @@ def reach(terms: Terms, size: int, l2: float, clip: float, sigma: Sigmas, first:
     no harm where it is wrong: a client shortens its start model and goes on.
     """
     sums, top, widest = _Sums(), _Sums(), 0.0
-    for part in passes(terms):
+    for part in Rounds.all_of(terms):
         steps = part.steps.max(axis=1) * terms.blocks * clip
         kept = 1.0 - _pulls(terms, part, l2)
         slots, active = part.shares.sum(axis=1), np.count_nonzero(part.shares, axis=1)

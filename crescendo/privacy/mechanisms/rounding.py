@@ -18,8 +18,6 @@ All this weighs most with the least step and the most slots, so each client's ex
 rounds.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -3,13 +3,11 @@
 `theorems` has the corrected forms. An epsilon or delta from this page is not a guarantee.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from crescendo.privacy.paper.constants import B
+from crescendo.privacy.paper.constants import Constants
 from crescendo.privacy.paper.theorems import needed_sigma
 
 
@@ -63,7 +61,7 @@ def case_one_step(
     gamma: float, epsilon: float, *, records: float, gradients: float, first_size: float, sigma: float, r0: float
 ) -> Step:
     """q from K = K- at p = 1, then m and T."""
-    constant = B(1, r0, sigma, gamma) * epsilon ** (2 / 3)
+    constant = Constants(1, r0, sigma, gamma).B * epsilon ** (2 / 3)
     q = (constant * records / gradients) ** 3
     return Step(constant, q, first_size / (records * q), rounds(1, gradients, records, q))
 

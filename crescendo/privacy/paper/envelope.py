@@ -1,7 +1,5 @@
 """What the paper's theorems prove of any releases: the theorems are about rates q (i+m)^p, so a curve is laid over the rates."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -5,13 +5,11 @@ Case 1 takes the largest q with K <= K- and K <= K*; case 2 the largest with K <
 given one. The noise sought is the least sigma that its own bound allows.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
 from crescendo.errors import UsageError
-from crescendo.privacy.paper import constants as of
+from crescendo.privacy.paper.constants import Constants, fixed_point, smallest_sigma
 from crescendo.privacy.paper.theorems import Verdict, main_theorem, whole_lambda
 
 _GROWTH = 1.02
@@ -38,7 +36,7 @@ class Recipe:
 
 
 @dataclass(frozen=True)
-class Request:
+class _Request:
     """What the paper assumes to be known."""
 
     epsilon: float
@@ -46,18 +44,26 @@ class Request:
     records: int
     gradients: int
     first_size: float
-    power: float = 1.0
-    r0: float | None = None
+    power: float
 
 
-def paper_recipe(request: Request) -> Recipe:
+def paper_recipe(
+    epsilon: float,
+    delta: float,
+    records: int,
+    gradients: int,
+    first_size: float,
+    power: float = 1.0,
+    r0: float | None = None,
+) -> Recipe:
     """The least aggregated noise that the procedure finds, over cases 1 and 2 and, if none is given, r0(sigma) and r0 = 1/e.
 
-    >>> found = paper_recipe(Request(1, 5.5e-8, 10_000, 25_000, first_size=16, r0=1 / math.e))
+    >>> found = paper_recipe(1, 5.5e-8, 10_000, 25_000, first_size=16, r0=1 / math.e)
     >>> found.factor, found.rounds, round(found.sigma, 2), round(found.m / found.rounds, 3)
     (None, 181, 8.2, 0.066)
     """
-    shares = (None, 1 / math.e) if request.r0 is None else (request.r0,)
+    request = _Request(epsilon, delta, records, gradients, first_size, power)
+    shares = (None, 1 / math.e) if r0 is None else (r0,)
     tried = [_least(request, share, factor) for share in shares for factor in (None, *_FACTORS)]
     found = [recipe for recipe in tried if recipe is not None]
     if not found:
@@ -68,9 +74,9 @@ def paper_recipe(request: Request) -> Recipe:
     return min(found, key=lambda recipe: recipe.aggregated_noise)
 
 
-def _least(request: Request, r0: float | None, factor: float | None) -> Recipe | None:
+def _least(request: _Request, r0: float | None, factor: float | None) -> Recipe | None:
     """The least sigma, to a thousandth, at which the procedure allows that sigma."""
-    sigma = of.smallest_sigma() * 1.0001
+    sigma = smallest_sigma() * 1.0001
     while sigma < _MOST_SIGMA and not _allowed(request, r0, factor, sigma):
         sigma *= _GROWTH
     if sigma >= _MOST_SIGMA:
@@ -83,9 +89,9 @@ def _least(request: Request, r0: float | None, factor: float | None) -> Recipe |
     return best
 
 
-def _allowed(request: Request, r0: float | None, factor: float | None, sigma: float) -> Recipe | None:
-    share = of.r0(sigma, request.power) if r0 is None else r0
-    if math.sqrt(whole_lambda(request.epsilon, request.delta)) > sigma or of.r(share, sigma) == math.inf:
+def _allowed(request: _Request, r0: float | None, factor: float | None, sigma: float) -> Recipe | None:
+    share = fixed_point(sigma, request.power) if r0 is None else r0
+    if math.sqrt(whole_lambda(request.epsilon, request.delta)) > sigma or Constants(1, share, sigma).r == math.inf:
         return None  # no case allows less than the budget itself
     shape = _iterated(request, share, factor, sigma)
     if shape is None:
@@ -108,16 +114,17 @@ def _allowed(request: Request, r0: float | None, factor: float | None, sigma: fl
     )
 
 
-def _iterated(request: Request, r0: float, factor: float | None, sigma: float) -> tuple[float, float, float] | None:
+def _iterated(request: _Request, r0: float, factor: float | None, sigma: float) -> tuple[float, float, float] | None:
     """q, m and the true T at the fixed point of gamma = m/T."""
     p, records, gradients = request.power, request.records, request.gradients
     if p == 0:
         return request.first_size / records, 0.0, gradients / request.first_size
     gamma, epochs = 0.0, gradients / records
     for _ in range(200):
-        constant = of.B(p, r0, sigma, gamma) if factor is None else factor * of.A(p, r0, sigma, gamma)
+        at = Constants(p, r0, sigma, gamma)
+        constant = at.B if factor is None else factor * at.A
         by_case = (constant * request.epsilon ** ((1 + p) / (1 + 2 * p)) / epochs) ** (1 + 2 * p)
-        q = min(by_case, (of.D(p, r0, sigma, gamma) / epochs) ** p) * (1 - 1e-9)
+        q = min(by_case, (at.D / epochs) ** p) * (1 - 1e-9)
         m = (request.first_size / (records * q)) ** (1 / p)
         rounds = true_rounds(q * records, m, p, gradients)
         if m > 100 * rounds:  # so far from growing that T may even be lost in rounding

@@ -11,8 +11,6 @@ alpha = r0/sigma >= the largest rate. What is corrected, here and only here (`as
 A theorem whose conditions fail does not apply; the verdict says why, with both sides.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -20,49 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from crescendo.privacy.accounting.accountant import check_delta
-from crescendo.privacy.paper.constants import (
-    A,
-    B,
-    D,
-    E,
-    K_minus,
-    K_plus,
-    K_star,
-    c,
-    case_one,
-    case_two,
-    least_r,
-    r,
-    r0,
-    smallest_sigma,
-    u0,
-    u1,
-)
-
-__all__ = [
-    "A",
-    "B",
-    "Condition",
-    "D",
-    "K_minus",
-    "K_plus",
-    "K_star",
-    "Verdict",
-    "c",
-    "case_one",
-    "case_two",
-    "least_r",
-    "main_theorem",
-    "moment",
-    "needed_sigma",
-    "r",
-    "r0",
-    "smallest_sigma",
-    "theorem_one",
-    "u0",
-    "u1",
-    "whole_lambda",
-]
+from crescendo.privacy.paper.constants import Constants, E, fixed_point, smallest_sigma
 
 
 @dataclass(frozen=True)
@@ -109,14 +65,14 @@ def moment(rate: float, sigma: float, order: int) -> Verdict:
     """
     share = rate * sigma
     reach = sigma**2 * math.log(1 / share) if share > 0 else math.inf
-    scale = math.sqrt(order) / sigma  # U(lambda) = u sqrt(lambda) / sigma
+    at, scale = Constants(1, share, sigma), math.sqrt(order) / sigma  # U(lambda) = u sqrt(lambda) / sigma
     conditions = (
         Condition("sigma", sigma, ">=", 1),
         Condition("lambda", float(order), ">=", 1),
         Condition("r0 = q sigma", share, "<", 1),
         Condition("lambda", order, "<=", reach, "sigma^2 ln(1/(q sigma))"),
-        Condition("U0(lambda)", u0(share, sigma) * scale, "<", 1),
-        Condition("U1(lambda)", u1(share, sigma) * scale, "<", 1),
+        Condition("U0(lambda)", at.u0 * scale, "<", 1),
+        Condition("U1(lambda)", at.u1 * scale, "<", 1),
     )
     bound = None
     if all(condition.holds for condition in conditions):
@@ -141,12 +97,13 @@ def theorem_one(rates: Iterable[tuple[float, int]], sigma: float, delta: float, 
         return Verdict("thm1", 0.0, delta, (), "nothing was released")
     top = max(rate for rate, _ in pairs)
     share = top * sigma if r0 is None else r0
+    at = Constants(1, share, sigma)
     conditions = [
         Condition("sigma", sigma, ">=", 1),
         Condition("the largest rate", top, "<=", share / sigma * (1 + 1e-12) if sigma else 0.0, "r0/sigma"),
         Condition("r0", share, "<=", 1 / E),
-        Condition("u0", u0(share, sigma), "<", 1),
-        Condition("u1", u1(share, sigma), "<", 1),
+        Condition("u0", at.u0, "<", 1),
+        Condition("u1", at.u1, "<", 1),
     ]
     best = None
     if all(condition.holds for condition in conditions):
@@ -164,8 +121,17 @@ def needed_sigma(rates: list[tuple[float, int]], sigma: float, delta: float, ord
     rounds = sum(count for _, count in rates)
     s1, s2, s3 = (sum(n * q**j / (1 - q) ** (j - 1) for q, n in rates) / rounds for j in (1, 2, 3))
     epsilon = 2 * -math.log(delta) / order
-    c0 = c(epsilon / (rounds * s1**2), r(r0, sigma), s1 * s3 / s2**2, s1**2 / s2)
+    c0 = _c(epsilon / (rounds * s1**2), Constants(1, r0, sigma).r, s1 * s3 / s2**2, s1**2 / s2)
     return 2 / math.sqrt(c0) * math.sqrt(s2 * rounds * -math.log(delta)) / epsilon
+
+
+def _c(x: float, r: float, rho: float, rho_hat: float) -> float:
+    """c(x) = min((sqrt(2 r rho x + 1) - 1) / (r rho x), 2 / (rho_hat x)) of Paper [thm1].
+
+    >>> round(_c(2.0, 1.0, 1.0, 1.0), 6), _c(1e-300, 1.0, 1.0, 1.0)
+    (0.618034, 1.0)
+    """
+    return min(2 / (math.sqrt(2 * r * rho * x + 1) + 1), 2 / (rho_hat * x))  # the first written so that nothing cancels
 
 
 def whole_lambda(epsilon: float, delta: float) -> int:
@@ -201,37 +167,31 @@ def main_theorem(
     conditions = [Condition("sigma", sigma, ">=", smallest_sigma() if r0 is None else 1.0)]
     if not conditions[0].holds:
         return _verdict(name, None, delta, tuple(conditions))
-    share, gamma = (_fixed_point(sigma, p) if r0 is None else r0), m / rounds
+    share = fixed_point(sigma, p) if r0 is None else r0
+    at = Constants(p, share, sigma, m / rounds)
     conditions += [
         Condition("r0", share, "<=", 1 / E),
-        Condition("u0", u0(share, sigma), "<", 1),
-        Condition("u1", u1(share, sigma), "<", 1),
+        Condition("u0", at.u0, "<", 1),
+        Condition("u1", at.u1, "<", 1),
     ]
     if not all(condition.holds for condition in conditions):
         return _verdict(name, None, delta, tuple(conditions))
     if p > 0:
-        conditions.append(Condition("K", gradients, "<=", K_star(D(p, share, sigma, gamma), q, p, records), "K*"))
+        conditions.append(Condition("K", gradients, "<=", at.K_star(q, records), "K*"))
     else:
-        conditions.append(Condition("the rate", q, "<=", share / sigma, "r0/sigma"))
+        conditions.append(Condition("the rate", q, "<=", at.alpha, "r0/sigma"))
     budget = math.sqrt(whole_lambda(epsilon, delta))
-    low = K_minus(B(p, share, sigma, gamma), epsilon, q, p, records)
-    high = K_plus(A(p, share, sigma, gamma), epsilon, q, p, records)
+    low = at.K_minus(epsilon, q, records)
+    high = at.K_plus(epsilon, q, records)
     if gradients < high:
         conditions.append(Condition("K", gradients, "<=", low, "K-"))
-        conditions.append(
-            Condition("sigma", sigma, ">=", budget * case_one(p, share / sigma, gamma), "the bound of case 1")
-        )
+        conditions.append(Condition("sigma", sigma, ">=", budget * at.case_one, "the bound of case 1"))
     else:
-        conditions.append(
-            Condition("r", r(share, sigma), ">=", least_r(p, share / sigma, gamma), "the bound of case 2")
-        )
-        factor = case_two(p, share, sigma, gamma, gradients / high)
+        conditions.append(Condition("r", at.r, ">=", at.least_r, "the bound of case 2"))
+        factor = at.case_two(gradients / high)
         conditions.append(Condition("sigma", sigma, ">=", budget * factor, "the bound of case 2"))
     met = all(condition.holds for condition in conditions)
     return _verdict(name, epsilon if met else None, delta, tuple(conditions))
-
-
-_fixed_point = r0  # where a parameter has its name
 
 
 def _verdict(theorem: str, value: float | None, delta: float, conditions: tuple[Condition, ...]) -> Verdict:

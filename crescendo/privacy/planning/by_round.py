@@ -18,7 +18,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from crescendo.core.arrays import Vector
-from crescendo.privacy.planning.staircase import Staircase, merged
+from crescendo.privacy.planning.staircase import Staircase
 from crescendo.privacy.planning.target import Target
 
 _POINTS = np.linspace(-9.0, 9.0, 181)  # of the trapezium rule, in standard deviations
@@ -32,7 +32,7 @@ _WORTH = 0.998  # of the noise: what gains less is not worth a second sigma
 def spread(target: Target, stairs: Staircase, sigma: float) -> tuple[float, ...]:
     """A sigma for each step with the least sum of squares over all rounds; ``sigma`` for all where nothing is gained.
 
-    >>> target, stairs = Target(1.0, 1e-5, 10_000, 10_016), ((16, 1), (5000, 2))
+    >>> target, stairs = Target(1.0, 1e-5, 10_000, 10_016), Staircase(((16, 1), (5000, 2)))
     >>> sigma = target.sigma(stairs)
     >>> small, large = spread(target, stairs, sigma)
     >>> small < sigma / 2, 0.99 * sigma < large < 1.01 * sigma
@@ -62,7 +62,7 @@ def _few(stairs: Staircase) -> Staircase:
     for group in groups:
         rounds = sum(stairs[j][1] for j in group)
         found.append((round(sum(stairs[j][0] * stairs[j][1] for j in group) / rounds), rounds))
-    return merged(found)
+    return Staircase.merged(found)
 
 
 def _order(target: Target, stairs: Staircase, sigma: float) -> tuple[float | None, float]:

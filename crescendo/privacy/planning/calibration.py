@@ -1,7 +1,5 @@
 """The least noise for a budget: a search that ends on the safe side."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

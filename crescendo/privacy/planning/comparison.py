@@ -10,11 +10,10 @@ from typing import Any
 
 from crescendo.errors import UsageError
 from crescendo.privacy.mechanisms.sigmas import Sigmas
-from crescendo.privacy.paper.paper_recipe import Recipe, Request, paper_recipe
 from crescendo.privacy.planning.by_round import spread
 from crescendo.privacy.planning.family import Limits, Member, Shape
-from crescendo.privacy.planning.search import checked, compared_members
-from crescendo.privacy.planning.staircase import Staircase, flat, rounds_of
+from crescendo.privacy.planning.search import compared_members
+from crescendo.privacy.planning.staircase import Staircase
 from crescendo.privacy.planning.target import Target
 
 CURVE_POINTS = 6
@@ -84,8 +83,8 @@ def curve(target: Target, first: int, cap: int) -> Iterator[Point]:
 
 def _point(target: Target, size: int) -> Point:
     """Constant rounds of ``size``, the last with what is left."""
-    stairs = flat(size, target.gradients)
-    count, sigma = rounds_of(stairs), _priced(target, stairs)
+    stairs = Staircase.flat(size, target.gradients)
+    count, sigma = stairs.rounds, _priced(target, stairs)
     return Point(size, size / target.records, count, sigma, math.sqrt(count) * sigma)
 
 
@@ -97,7 +96,7 @@ def _priced(target: Target, stairs: Staircase) -> float:
 
 def compared(epsilon: float, delta: float, records: int, gradients: int, first_size: int) -> dict[str, dict[str, Any]]:
     """What a budget takes with constant rounds of ``first_size``, and by the paper's recipe from it."""
-    target = checked(epsilon, delta, records, gradients, first_size, None, None, None)
+    target = Target.checked(epsilon, delta, records, gradients, first_size)
     return rows(target, first_size, 1.0, None)
 
 
@@ -107,14 +106,9 @@ def rows(target: Target, first: int, power: float, r0: float | None) -> dict[str
     return {"constant": constant, "paper": _paper_row(target, first, power, r0)}
 
 
-def recipe(target: Target, first: int, power: float, r0: float | None) -> Recipe:
-    """The paper's parameter selection."""
-    return paper_recipe(Request(target.epsilon, target.delta, target.records, target.gradients, first, power, r0))
-
-
 def _paper_row(target: Target, first: int, power: float, r0: float | None) -> dict[str, Any]:
     try:
-        found = recipe(target, first, power, r0)
+        found = target.by_paper(first, power, r0)
     except UsageError as error:
         return {"why": str(error)}
     noise = {"rounds": found.rounds, "sigma": found.sigma, "aggregated_noise": found.aggregated_noise}

@@ -5,23 +5,12 @@ in the others; *power p* grows as N q (i+m)^p from s; *constant* is s throughout
 ones. *Two levels* (`levels`) are small rounds and then large ones. Each member has the fewest rounds that the request allows it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from crescendo.privacy.planning.staircase import (
-    Curve,
-    Staircase,
-    even,
-    fewest_rounds,
-    flat,
-    merged,
-    per_round,
-    rounds_of,
-)
+from crescendo.privacy.planning.staircase import Curve, Staircase, fewest_rounds
 
 Delay: TypeAlias = Callable[[tuple[int, ...]], bool]
 """A schedule's delay condition: may a client run these sizes, round by round?"""
@@ -31,21 +20,6 @@ POWERS = (0.1, 0.25, 0.5, 1.0, 2.0)
 """The powers that a plan is compared to."""
 MANY_POWERS = (*(j / 20 for j in range(1, 41)), 3.0, 4.0)
 """The powers that are searched where a delay condition decides how fast sizes may grow."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What a request says of the sizes: the first, how fast they grow, how many rounds, the most in one round."""
-
-    first: int | None
-    power: float | None
-    rounds: int | None
-    cap: int
-    delay: Delay | None = None
-
-    def allow(self, stairs: Staircase) -> bool:
-        """Do these sizes stay under the cap and meet the delay condition?"""
-        return max(size for size, _ in stairs) <= self.cap and (self.delay is None or self.delay(per_round(stairs)))
 
 
 @dataclass(frozen=True)
@@ -60,7 +34,7 @@ class Member:
 
     @property
     def rounds(self) -> int:
-        return rounds_of(self.stairs)
+        return self.stairs.rounds
 
     def __str__(self) -> str:
         first = self.stairs[0][0]
@@ -68,66 +42,78 @@ class Member:
         return words.get(self.shape, f"power {self.p:g}")
 
 
-def constant(gradients: int, records: int, limits: Limits) -> Member | None:
-    """Every round has the first size, the last what is left; without a first size all are even."""
-    if limits.first is None:
-        stairs = _fewest(lambda count: even(gradients, count), math.ceil(gradients / limits.cap), gradients, limits)
-    else:
-        stairs = flat(limits.first, gradients)
-        if limits.rounds not in (None, rounds_of(stairs)) or not limits.allow(stairs):
+@dataclass(frozen=True)
+class Limits:
+    """What a request says of the sizes: the first, how fast they grow, how many rounds, the most in one round."""
+
+    first: int | None
+    power: float | None
+    rounds: int | None
+    cap: int
+    delay: Delay | None = None
+
+    def allow(self, stairs: Staircase) -> bool:
+        """Do these sizes stay under the cap and meet the delay condition?"""
+        return max(size for size, _ in stairs) <= self.cap and (self.delay is None or self.delay(stairs.per_round()))
+
+    def constant(self, gradients: int, records: int) -> Member | None:
+        """Every round has the first size, the last what is left; without a first size all are even."""
+        if self.first is None:
+            stairs = self._fewest(
+                lambda count: Staircase.even(gradients, count), math.ceil(gradients / self.cap), gradients
+            )
+        else:
+            stairs = Staircase.flat(self.first, gradients)
+            if self.rounds not in (None, stairs.rounds) or not self.allow(stairs):
+                return None
+        return (
+            None if stairs is None else Member("constant", stairs, (self.first or gradients / stairs.rounds) / records)
+        )
+
+    def step(self, gradients: int, records: int) -> Member | None:
+        """The first size once, or as often as the delay condition asks for it, and then even sizes."""
+        first = self.first
+        assert first is not None
+
+        def stairs_of(small: int) -> Staircase:
+            rest = gradients - small * first
+            if rest <= 0:
+                return Staircase.flat(first, gradients)
+            large = math.ceil(rest / self.cap) if self.rounds is None else self.rounds - small
+            return Staircase.merged([(first, small), *Staircase.even(rest, large)])
+
+        most = gradients // first if self.rounds is None else min(self.rounds - 1, gradients // first)
+        if most < 1:  # one round
+            whole = Staircase.even(gradients, 1)
+            stairs: Staircase | None = whole if gradients == first and self.allow(whole) else None
+        else:
+            small = fewest_rounds(lambda count: self.allow(stairs_of(count)), 1, most)
+            stairs = None if small is None else stairs_of(small)
+        if stairs is None:
             return None
-    return (
-        None
-        if stairs is None
-        else Member("constant", stairs, (limits.first or gradients / rounds_of(stairs)) / records)
-    )
+        return Member("constant" if len(stairs) == 1 else "step", stairs, stairs[-1][0] / records)
 
+    def of_power(self, gradients: int, records: int, p: float) -> Member | None:
+        """N q (i+m)^p from the first size, or from round 0 with m = 1."""
+        first = self.first
 
-def step(gradients: int, records: int, limits: Limits) -> Member | None:
-    """The first size once, or as often as the delay condition asks for it, and then even sizes."""
-    first = limits.first
-    assert first is not None
+        def curve(count: int) -> Curve:
+            return Curve.through(first, p, count, gradients)
 
-    def stairs_of(small: int) -> Staircase:
-        rest = gradients - small * first
-        if rest <= 0:
-            return flat(first, gradients)
-        large = math.ceil(rest / limits.cap) if limits.rounds is None else limits.rounds - small
-        return merged([(first, small), *even(rest, large)])
+        least, most = max(1, math.ceil(gradients / self.cap)), gradients // (first or 1)
+        stairs = self._fewest(lambda count: curve(count).steps(gradients), least, most)
+        if stairs is None:
+            return None
+        found = curve(stairs.rounds)
+        if first is not None and stairs[0][0] != first:
+            return None
+        return Member("power" if found.p else "constant", stairs, found.scale / records, found.m, found.p)
 
-    most = gradients // first if limits.rounds is None else min(limits.rounds - 1, gradients // first)
-    if most < 1:  # one round
-        stairs: Staircase | None = ((gradients, 1),) if gradients == first and limits.allow(((gradients, 1),)) else None
-    else:
-        small = fewest_rounds(lambda count: limits.allow(stairs_of(count)), 1, most)
-        stairs = None if small is None else stairs_of(small)
-    if stairs is None:
-        return None
-    return Member("constant" if len(stairs) == 1 else "step", stairs, stairs[-1][0] / records)
-
-
-def power(gradients: int, records: int, limits: Limits, p: float) -> Member | None:
-    """N q (i+m)^p from the first size, or from round 0 with m = 1."""
-    first = limits.first
-
-    def curve(count: int) -> Curve:
-        return Curve.through(first, p, count, gradients)
-
-    least, most = max(1, math.ceil(gradients / limits.cap)), gradients // (first or 1)
-    stairs = _fewest(lambda count: curve(count).steps(gradients), least, most, limits)
-    if stairs is None:
-        return None
-    found = curve(rounds_of(stairs))
-    if first is not None and stairs[0][0] != first:
-        return None
-    return Member("power" if found.p else "constant", stairs, found.scale / records, found.m, found.p)
-
-
-def _fewest(stairs: Callable[[int], Staircase], least: int, most: int, limits: Limits) -> Staircase | None:
-    """The fewest rounds whose sizes are allowed, or as many rounds as were asked for."""
-    count = limits.rounds
-    if count is None:
-        count = fewest_rounds(lambda count: limits.allow(stairs(count)), least, most)
-    elif not limits.allow(stairs(count)):
-        return None
-    return None if count is None else stairs(count)
+    def _fewest(self, stairs: Callable[[int], Staircase], least: int, most: int) -> Staircase | None:
+        """The fewest rounds whose sizes are allowed, or as many rounds as were asked for."""
+        count = self.rounds
+        if count is None:
+            count = fewest_rounds(lambda count: self.allow(stairs(count)), least, most)
+        elif not self.allow(stairs(count)):
+            return None
+        return None if count is None else stairs(count)

@@ -4,8 +4,6 @@ Everything here is decided from what was typed in; no record is looked at. A run
 not confirm for every client is refused.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable

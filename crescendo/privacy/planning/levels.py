@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator
 
 from crescendo.privacy.planning.family import Limits, Member
-from crescendo.privacy.planning.staircase import Staircase, even, merged
+from crescendo.privacy.planning.staircase import Staircase
 from crescendo.privacy.planning.target import Target
 
 _WORTH = 0.999  # of epsilon at equal noise: what is nearer to even sizes is not worth a second level
@@ -52,7 +52,7 @@ def two_levels(target: Target, limits: Limits, base: Member, sigma: float) -> Me
 class _Room:
     """The schedules with ``tall`` rounds at the cap, at most one of ``between`` and the others even."""
 
-    def __init__(self, head: Staircase, gradients: int, rounds: int, least: int, cap: int) -> None:
+    def __init__(self, head: tuple[tuple[int, int], ...], gradients: int, rounds: int, least: int, cap: int) -> None:
         self.head, self.gradients, self.rounds, self.least, self.cap = head, gradients, rounds, least, cap
         self.most = min(rounds - 1, max(0, gradients - rounds * least) // max(1, cap - least))
 
@@ -68,10 +68,12 @@ class _Room:
         if rounds < 1 or rest < rounds * self.least:
             return None
         if not height or rounds < 2:
-            return merged([*self.head, *even(rest, rounds), (self.cap, tall)])
+            return Staircase.merged([*self.head, *Staircase.even(rest, rounds), (self.cap, tall)])
         low, high = rest / rounds, min(self.cap, rest - (rounds - 1) * self.least)
         between = min(high, max(round(low), round(low * (high / low) ** height)))
-        return merged([*self.head, *even(rest - between, rounds - 1), (between, 1), (self.cap, tall)])
+        return Staircase.merged(
+            [*self.head, *Staircase.even(rest - between, rounds - 1), (between, 1), (self.cap, tall)]
+        )
 
     def counts(self) -> list[int]:
         """How many rounds are tall: none, powers of two, as many as fit."""

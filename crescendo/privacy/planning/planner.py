@@ -5,8 +5,6 @@ the tight accountant: sqrt(T) sigma, or the root of the sum of sigma_i^2 where n
 paper's parameter selection.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Literal
@@ -20,14 +18,13 @@ from crescendo.privacy.planning.comparison import (
     Alternative,
     alternatives,
     curve,
-    recipe,
     rows,
     spread_over,
 )
 from crescendo.privacy.planning.family import POWERS, Delay, Limits, Member
 from crescendo.privacy.planning.plans import Plan, PlannedSizes, notes
-from crescendo.privacy.planning.search import checked, choose
-from crescendo.privacy.planning.staircase import Curve, flat
+from crescendo.privacy.planning.search import choose
+from crescendo.privacy.planning.staircase import Curve, Staircase
 from crescendo.privacy.planning.target import Target
 
 _MAX_SHARE = 0.046
@@ -62,7 +59,7 @@ def plan(
     >>> found.sizes, found.rounds, f"{found.sigma:.3g}", found.epsilon <= 1
     (PlannedSizes(shape='constant', q=0.05, m=0.0, p=0.0, first=50, last=50), 40, '1.59', True)
     """
-    target = checked(epsilon, delta, records, gradients, first_size, power, rounds, max_share)
+    target = Target.checked(epsilon, delta, records, gradients, first_size, power, rounds, max_share)
     if method not in ("tight", "paper"):
         raise UsageError(f"the method must be 'tight' or 'paper', got {method!r}")
     if r0 is not None and not 0 < r0 <= 1 / math.e:
@@ -119,8 +116,8 @@ def _made(target: Target, member: Member, sigma: Sigmas, method: str) -> Plan:
 def _by_paper(target: Target, first: int | None, power: float | None, r0: float | None) -> tuple[Member, float]:
     if first is None:
         raise UsageError("the paper's procedure starts from a first size; give one, for example 16")
-    found = recipe(target, first, 1.0 if power is None else power, r0)
-    member = Member("constant", flat(first, target.gradients), first / target.records)
+    found = target.by_paper(first, 1.0 if power is None else power, r0)
+    member = Member("constant", Staircase.flat(first, target.gradients), first / target.records)
     if found.p > 0:
         followed = Curve.through(first, found.p, min(found.rounds, target.gradients // first), target.gradients)
         stairs = followed.steps(target.gradients)

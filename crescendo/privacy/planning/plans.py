@@ -1,7 +1,5 @@
 """A plan as data: a schedule for one client, its noise, what it costs, and what it was compared to."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
@@ -12,7 +10,7 @@ from crescendo.privacy.mechanisms.certificate import RARE
 from crescendo.privacy.mechanisms.sigmas import Sigmas
 from crescendo.privacy.planning.comparison import Alternative, Point
 from crescendo.privacy.planning.family import Limits, Shape
-from crescendo.privacy.planning.staircase import Staircase, events_of, per_round
+from crescendo.privacy.planning.staircase import Staircase
 
 _WORTH = 1.001  # noise that is less by a smaller factor is not worth a sentence
 
@@ -67,12 +65,12 @@ class Plan:
     def events(self) -> Counted:
         """What a client that follows the plan will release."""
         begins = itertools.accumulate((rounds for _, rounds in self.staircase[:-1]), initial=0)
-        return events_of(self.staircase, self.records, tuple(self.sigma(i) for i in begins))
+        return self.staircase.events(self.records, tuple(self.sigma(i) for i in begins))
 
     @property
     def per_round(self) -> tuple[int, ...]:
         """The size of each round."""
-        return per_round(self.staircase)
+        return self.staircase.per_round()
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, the events included."""

@@ -7,38 +7,17 @@ taken. Powers and two levels are taken instead where the tight accountant finds 
 the quick accountant first, at the noise where both tie. `tests/privacy/brute_force.py` searches the same by brute force.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 
 from crescendo.errors import UsageError
-from crescendo.privacy.accounting.accountant import check_delta
-from crescendo.privacy.planning import family
 from crescendo.privacy.planning.family import MANY_POWERS, POWERS, Limits, Member
 from crescendo.privacy.planning.levels import two_levels
 from crescendo.privacy.planning.staircase import Curve
 from crescendo.privacy.planning.target import Target
 
-_MOST_EPSILON = 100.0
 _NEAR = 1.0025  # fewer rounds are worth this much of the least noise
 _STRIDE = 1.4  # between the numbers of rounds that are tried first
-
-
-def checked(epsilon: float, delta: float, records: int, gradients: int, *rest: float | None) -> Target:
-    """The target of a request whose numbers make sense."""
-    check_delta(delta)
-    if not 0 < epsilon <= _MOST_EPSILON:
-        raise UsageError(f"epsilon must lie above 0 and at most {_MOST_EPSILON:g}, got {epsilon:g}")
-    first_size, power, rounds, max_share = rest
-    for name, value in (("records", records), ("gradients", gradients), ("first size", first_size), ("rounds", rounds)):
-        if value is not None and (isinstance(value, bool) or not 1 <= value < math.inf or value != int(value)):
-            raise UsageError(f"the {name} must be a whole number, 1 or more, got {value}")
-    if power is not None and not 0 <= power <= 8:
-        raise UsageError(f"the power must lie between 0 and 8, got {power:g}")
-    if max_share is not None and not 0 < max_share <= 1:
-        raise UsageError(f"the largest share of a round must lie above 0 and at most 1, got {max_share:g}")
-    return Target(float(epsilon), float(delta), int(records), int(gradients))
 
 
 def choose(target: Target, limits: Limits, by_round: bool = False) -> tuple[Member, float]:
@@ -72,7 +51,7 @@ def compared_members(target: Target, limits: Limits) -> list[Member]:
     """What a plan is shown beside: the step, the powers and the constant size that the request leaves open."""
     loose = replace(limits, power=None)
     found = _simple(target, loose, POWERS)
-    level = family.constant(target.gradients, target.records, loose)
+    level = loose.constant(target.gradients, target.records)
     if level is not None and all(level.stairs != one.stairs for one in found):
         found.append(level)
     return found
@@ -83,13 +62,13 @@ def _simple(target: Target, limits: Limits, powers: tuple[float, ...] | None = N
     numbers = target.gradients, target.records
     if limits.power is not None:
         flat = limits.power == 0
-        only = family.constant(*numbers, limits) if flat else family.power(*numbers, limits, limits.power)
+        only = limits.constant(*numbers) if flat else limits.of_power(*numbers, limits.power)
         return [only] if only is not None else []
     if limits.first is None:
-        level = family.constant(*numbers, limits)
+        level = limits.constant(*numbers)
         return [level] if level is not None else []
     tried = powers or (MANY_POWERS if limits.delay is not None else POWERS)
-    members = [family.step(*numbers, limits), *(family.power(*numbers, limits, p) for p in tried)]
+    members = [limits.step(*numbers), *(limits.of_power(*numbers, p) for p in tried)]
     grown = {one.stairs: one for one in reversed(members) if one is not None}
     return sorted(grown.values(), key=lambda one: (one.rounds, one.p))
 
@@ -105,7 +84,7 @@ def _more_rounds(target: Target, limits: Limits, fewest: Member, sigma: float) -
 
     def priced(rounds: int) -> float:
         if rounds not in noise:
-            member = family.step(target.gradients, target.records, replace(limits, rounds=rounds))
+            member = replace(limits, rounds=rounds).step(target.gradients, target.records)
             assert member is not None
             tie = least / math.sqrt(rounds)
             noise[rounds] = least * (target.spent(member.stairs, tie) / target.epsilon) ** (

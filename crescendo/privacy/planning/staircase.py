@@ -1,7 +1,7 @@
 """Staircases: the sizes of all rounds in at most 32 steps, so that the accountant need round nothing.
 
-A staircase is plain data: a tuple of (size, rounds), in the order they are run. A `Curve` makes one that grows as a power of the
-round, `even` one that does not grow.
+A `Staircase` is plain data: a tuple of (size, rounds), in the order they are run. A `Curve` makes one that grows as a power of
+the round, `Staircase.even` one that does not grow.
 """
 
 from __future__ import annotations
@@ -17,10 +17,69 @@ from crescendo.errors import UsageError
 from crescendo.privacy.accounting.events import Counted, PoissonGaussian, tally
 from crescendo.privacy.mechanisms.certificate import rate_of
 
-Staircase: TypeAlias = tuple[tuple[int, int], ...]
 Noise: TypeAlias = float | tuple[float, ...]
 """One sigma for all rounds, or one for each step of a staircase."""
 MOST_STEPS = 32
+
+
+class Staircase(tuple[tuple[int, int], ...]):
+    """Steps of (size, rounds)."""
+
+    __slots__ = ()
+
+    @classmethod
+    def even(cls, gradients: int, rounds: int) -> Staircase:
+        """As even as whole numbers allow, the larger size last.
+
+        >>> Staircase.even(10, 4)
+        ((2, 2), (3, 2))
+        """
+        size, more = divmod(gradients, rounds)
+        if size < 1:
+            raise UsageError(
+                f"{rounds:,} rounds need at least {rounds:,} gradients, got {gradients:,}; ask for fewer rounds"
+            )
+        return cls((s, n) for s, n in ((size, rounds - more), (size + 1, more)) if n)
+
+    @classmethod
+    def flat(cls, size: int, gradients: int) -> Staircase:
+        """Rounds of one size, the last with what is left.
+
+        >>> Staircase.flat(4, 10)
+        ((4, 2), (2, 1))
+        """
+        whole, rest = divmod(gradients, size)
+        return cls((s, n) for s, n in ((size, whole), (rest, 1)) if s and n)
+
+    @classmethod
+    def merged(cls, steps: Iterable[tuple[int, int]]) -> Staircase:
+        """Neighbours of one size as one step, steps without rounds left out."""
+        joined: list[tuple[int, int]] = []
+        for size, rounds in steps:
+            if joined and joined[-1][0] == size:
+                joined[-1] = (size, joined[-1][1] + rounds)
+            elif rounds:
+                joined.append((size, rounds))
+        return cls(joined)
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds there are."""
+        return sum(rounds for _, rounds in self)
+
+    def per_round(self) -> tuple[int, ...]:
+        """The size of every round.
+
+        >>> Staircase(((2, 3), (5, 1))).per_round()
+        (2, 2, 2, 5)
+        """
+        return tuple(size for size, rounds in self for _ in range(rounds))
+
+    def events(self, records: int, sigma: Noise) -> Counted:
+        """What a client with ``records`` records releases, with one sigma or one for each step."""
+        noise = sigma if isinstance(sigma, tuple) else (sigma,) * len(self)
+        steps = zip(self, noise, strict=True)
+        return tally((PoissonGaussian(rate_of(size, records), one), rounds) for (size, rounds), one in steps)
 
 
 @dataclass(frozen=True)
@@ -58,7 +117,7 @@ class Curve:
         ((2, 1), (3, 1), (5, 2), (7, 1), (8, 1))
         """
         if self.p == 0:
-            return even(gradients, self.rounds)
+            return Staircase.even(gradients, self.rounds)
         sizes = self.scale * (np.arange(self.rounds) + self.m) ** self.p
         # The first round and the last step may add one step each. No step begins at the very last size: a lone round
         # there would have to take up what rounding left over.
@@ -75,63 +134,7 @@ class Curve:
             size = min(size, (gradients - done) // (self.rounds - begin))
             steps.append((size, end - begin))
             done, begin = done + size * (end - begin), end
-        return merged([*steps, *even(gradients - done, self.rounds - begin)])
-
-
-def even(gradients: int, rounds: int) -> Staircase:
-    """As even as whole numbers allow, the larger size last.
-
-    >>> even(10, 4)
-    ((2, 2), (3, 2))
-    """
-    size, more = divmod(gradients, rounds)
-    if size < 1:
-        raise UsageError(
-            f"{rounds:,} rounds need at least {rounds:,} gradients, got {gradients:,}; ask for fewer rounds"
-        )
-    return tuple((s, n) for s, n in ((size, rounds - more), (size + 1, more)) if n)
-
-
-def flat(size: int, gradients: int) -> Staircase:
-    """Rounds of one size, the last with what is left.
-
-    >>> flat(4, 10)
-    ((4, 2), (2, 1))
-    """
-    whole, rest = divmod(gradients, size)
-    return tuple((s, n) for s, n in ((size, whole), (rest, 1)) if s and n)
-
-
-def merged(steps: Iterable[tuple[int, int]]) -> Staircase:
-    """Neighbours of one size as one step, steps without rounds left out."""
-    joined: list[tuple[int, int]] = []
-    for size, rounds in steps:
-        if joined and joined[-1][0] == size:
-            joined[-1] = (size, joined[-1][1] + rounds)
-        elif rounds:
-            joined.append((size, rounds))
-    return tuple(joined)
-
-
-def rounds_of(stairs: Staircase) -> int:
-    """How many rounds there are."""
-    return sum(rounds for _, rounds in stairs)
-
-
-def per_round(stairs: Staircase) -> tuple[int, ...]:
-    """The size of every round.
-
-    >>> per_round(((2, 3), (5, 1)))
-    (2, 2, 2, 5)
-    """
-    return tuple(size for size, rounds in stairs for _ in range(rounds))
-
-
-def events_of(stairs: Staircase, records: int, sigma: Noise) -> Counted:
-    """What a client with ``records`` records releases, with one sigma or one for each step."""
-    noise = sigma if isinstance(sigma, tuple) else (sigma,) * len(stairs)
-    steps = zip(stairs, noise, strict=True)
-    return tally((PoissonGaussian(rate_of(size, records), one), rounds) for (size, rounds), one in steps)
+        return Staircase.merged([*steps, *Staircase.even(gradients - done, self.rounds - begin)])
 
 
 def fewest_rounds(fits: Callable[[int], bool], least: int, most: int) -> int | None:

@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from crescendo.errors import UsageError
-from crescendo.privacy.accounting.accountant import account
+from crescendo.privacy.accounting.accountant import account, check_delta
 from crescendo.privacy.accounting.directed_rounding import noise_up
 from crescendo.privacy.mechanisms.certificate import RARE
+from crescendo.privacy.paper.paper_recipe import Recipe, paper_recipe
 from crescendo.privacy.planning.calibration import least_sigma
-from crescendo.privacy.planning.staircase import Noise, Staircase, events_of
+from crescendo.privacy.planning.staircase import Noise, Staircase
+
+_MOST_EPSILON = 100.0
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,36 @@ class Target:
     delta: float
     records: int
     gradients: int
+
+    @classmethod
+    def checked(
+        cls,
+        epsilon: float,
+        delta: float,
+        records: int,
+        gradients: int,
+        first_size: float | None,
+        power: float | None = None,
+        rounds: float | None = None,
+        max_share: float | None = None,
+    ) -> Target:
+        """The target of a request whose numbers make sense."""
+        check_delta(delta)
+        if not 0 < epsilon <= _MOST_EPSILON:
+            raise UsageError(f"epsilon must lie above 0 and at most {_MOST_EPSILON:g}, got {epsilon:g}")
+        for name, value in (
+            ("records", records),
+            ("gradients", gradients),
+            ("first size", first_size),
+            ("rounds", rounds),
+        ):
+            if value is not None and (isinstance(value, bool) or not 1 <= value < math.inf or value != int(value)):
+                raise UsageError(f"the {name} must be a whole number, 1 or more, got {value}")
+        if power is not None and not 0 <= power <= 8:
+            raise UsageError(f"the power must lie between 0 and 8, got {power:g}")
+        if max_share is not None and not 0 < max_share <= 1:
+            raise UsageError(f"the largest share of a round must lie above 0 and at most 1, got {max_share:g}")
+        return cls(float(epsilon), float(delta), int(records), int(gradients))
 
     def sigma(self, stairs: Staircase, rtol: float = 0.001, start: float | None = None) -> float:
         """The least noise under the tight accountant; ``start`` is a guess, else what the quick accountant says."""
@@ -50,8 +83,12 @@ class Target:
         here, there = (self.spent(stairs, by * sigma, quick=True) for by in (1.0, 1.01))
         return math.log(here / there) / math.log(1.01) if here > there > 0 else 1.0
 
+    def by_paper(self, first: int, power: float, r0: float | None) -> Recipe:
+        """The paper's parameter selection."""
+        return paper_recipe(self.epsilon, self.delta, self.records, self.gradients, first, power, r0)
+
     def spent(self, stairs: Staircase, sigma: Noise, quick: bool = False) -> float:
         """The epsilon of a schedule at this noise, at what rare events leave of delta at least."""
         return account(
-            events_of(stairs, self.records, sigma), self.delta * (1 - RARE), quick=quick, state_error=False
+            stairs.events(self.records, sigma), self.delta * (1 - RARE), quick=quick, state_error=False
         ).epsilon
