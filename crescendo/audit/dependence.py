@@ -1,45 +1,38 @@
-"""Dependence between rows of numbers that should be independent and normal: of every pair of rows, and at every lag."""
+"""Dependence between rows of numbers that should be independent and normal: of pairs of rows, and at every lag.
+
+Each row is compared with earlier ones that were made orthogonal to each other (Bartlett's decomposition): given all earlier rows, a
+row's coefficients along orthonormal directions are independent standard normal numbers, so those of all pairs of rows are. Sums
+and sums of squares by lag are tested first and renewed; single pairs come last.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
+from crescendo.audit import renewal
 from crescendo.audit.scores import Group, normal_p, squares_p
-from crescendo.core.arrays import Floats, Ints
+from crescendo.core.arrays import Bools, Floats, Ints
 
-_MOST_ROWS = 400  # of which every pair is looked at
+_MOST_ROWS = 400  # that are compared
 _LEAST_PAIRS = 8  # of a lag that is looked at as such: of fewer, each pair by itself says as much
+_FEW = 16  # earlier rows that a row is compared with where rows are too short for all
 
 
-def _pair_scores(rows: Floats) -> Floats:
-    """For rows a < b: <b, a> / |a| over what both have. Given all of row a, this is a standard normal number; else NaN.
+def dependent(
+    rows: Floats, labels: Ints, what: str, noun: str, rng: np.random.Generator, nearest: int | None = None
+) -> tuple[list[Group], Floats]:
+    """p-values of lags between labels and of every pair, all independent of each other; and the rows, renewed.
 
-    For a fixed lag L the scores of (a, a + L) are independent of each other: each is normal whatever came before row a + L.
+    ``what`` says what is compared, ``noun`` what a row is. With ``nearest`` a row is compared with so many before it alone.
     """
-    there = np.isfinite(rows)
-    filled = np.where(there, rows, 0.0)
-    together, lengths = filled @ filled.T, np.square(filled) @ there.T.astype(np.float64)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        scores: Floats = together / np.sqrt(lengths)
-    scores[np.tril_indices(len(rows))] = np.nan
-    return np.where(np.isfinite(scores), scores, np.nan)
-
-
-def dependent(rows: Floats, labels: Ints, what: str, noun: str, nearest: int | None = None) -> list[Group]:
-    """Groups of p-values: every pair, then for lags between labels the sum of their pairs' scores and that of their squares.
-
-    ``what`` says what is compared, ``noun`` what a row is. With ``nearest`` only lags up to it are looked at, and no single
-    pairs: among many short rows there are more pairs than could be independent of each other.
-    """
-    scores = _pair_scores(rows)
-    upper = np.triu_indices(len(rows), 1)
-    each = scores[upper]
+    each, (early, late), renewed = _compared(rows, rng, nearest)
+    lags, sums, squares, counts, single = by_lag(each, labels[late] - labels[early], rng, _LEAST_PAIRS)
 
     def pair(place: int) -> str:
-        a, b = (int(labels[side[place]]) for side in upper)
+        a, b = int(labels[early[place]]), int(labels[late[place]])
         return f"{what} of {noun}s {a} and {b} go together by {each[place]:.1f} standard deviations"
-
-    lags, sums, squares, counts = _by_lag(each, labels[upper[1]] - labels[upper[0]])
 
     def lag(place: int) -> str:
         return f"{what} of {noun}s {lags[place]} apart go together by {sums[place]:.1f} standard deviations"
@@ -47,21 +40,83 @@ def dependent(rows: Floats, labels: Ints, what: str, noun: str, nearest: int | N
     def uneven(place: int) -> str:
         return f"{what} of {noun}s {lags[place]} apart go together, now one way, now the other"
 
-    by_lag = [normal_p(sums), squares_p(squares, counts)]
-    if nearest is not None:
-        by_lag = [np.where(lags <= nearest, ps, np.nan) for ps in by_lag]
-    single = [Group(normal_p(each), pair)] if nearest is None else []
-    return [*single, Group(by_lag[0], lag), Group(by_lag[1], uneven)]
+    groups = [Group(normal_p(sums), lag), Group(squares_p(squares, counts), uneven), Group(normal_p(single), pair)]
+    return groups, renewed
 
 
-def _by_lag(scores: Floats, apart: Ints) -> tuple[Ints, Floats, Floats, Ints]:
-    there = np.isfinite(scores)
-    lags, place = np.unique(apart[there], return_inverse=True)
-    counts = np.bincount(place, minlength=len(lags))
-    sums = np.bincount(place, scores[there], minlength=len(lags)) / np.sqrt(np.maximum(counts, 1))
-    squares = np.bincount(place, scores[there] ** 2, minlength=len(lags)).astype(np.float64)
-    many = counts >= _LEAST_PAIRS
-    return lags[many], sums[many], squares[many], counts[many]
+def by_lag(
+    scores: Floats, apart: Ints, rng: np.random.Generator, least: int = 1
+) -> tuple[Ints, Floats, Floats, Ints, Floats]:
+    """Lags of ``least`` scores or more, their sums, sums of squares and numbers; and all scores, renewed after both."""
+    _, place, counts = np.unique(apart, return_inverse=True, return_counts=True)
+    many = (counts >= least)[place]
+    lags, place, counts = np.unique(apart[many], return_inverse=True, return_counts=True)
+    renewed = scores.copy()
+    sums, renewed[many] = renewal.sums(scores[many], place, rng)
+    squares, renewed[many] = renewal.squares(renewed[many], place, rng)
+    return lags, sums, squares, counts, renewed
+
+
+def earlier(row: int, most: int, rng: np.random.Generator) -> Ints:
+    """Which rows before ``row`` it is compared with, the nearest first: all, or the nearest and some of the others, at random.
+
+    >>> earlier(3, 5, np.random.default_rng(1)), earlier(9, 2, np.random.default_rng(1))[0]
+    (array([2, 1, 0]), np.int64(8))
+    """
+    before = np.arange(row)[::-1]
+    if row <= most:
+        return before
+    near = -(-most // 2)
+    return np.concatenate([before[:near], np.sort(rng.choice(before[near:], most - near, replace=False))[::-1]])
+
+
+def _compared(
+    rows: Floats, rng: np.random.Generator, nearest: int | None
+) -> tuple[Floats, tuple[Ints, Ints], Floats]:
+    """How far row b goes along what row a < b has of its own; a and b; and the rows, renewed."""
+    renewed = rows.copy()
+    scores, pairs = [np.empty(0)], [np.empty((2, 0), dtype=np.int64)]
+    for members, columns in _classes(np.isfinite(rows)):
+        block = rows[np.ix_(members, columns)]
+        missing = np.isnan(block)
+        block[missing] = rng.standard_normal(missing.sum())  # of the right law, and of no meaning
+        found, chosen, fresh = _within(block, rng, nearest)
+        scores.append(found)
+        pairs.append(members[chosen])
+        renewed[np.ix_(members, columns)] = np.where(missing, np.nan, fresh)
+    early, late = np.concatenate(pairs, axis=1)
+    return np.concatenate(scores), (early, late), renewed
+
+
+def _within(block: Floats, rng: np.random.Generator, nearest: int | None) -> tuple[Floats, Ints, Floats]:
+    """The same without gaps. Every pair, if rows are twice as long as they are many; else each row and a few before it."""
+    count, length = block.shape
+    if nearest is None and count <= length // 2:
+        found, fresh = renewal.pairs(block, rng)
+        upper = np.triu_indices(count, 1)
+        return found[upper], np.array(upper), fresh
+    most = min(nearest or _FEW, max(1, length // 2))
+    fresh, scores, pairs = block.copy(), [np.empty(0)], [np.empty((2, 0), dtype=np.int64)]
+    for b in range(1, count):
+        before = earlier(b, most, rng) if nearest is None else np.arange(b)[::-1][:most]
+        found, renewed = renewal.coefficients(block[before].T, block[b][:, None], rng)
+        fresh[b] = renewed[:, 0]
+        scores.append(found[:, 0])
+        pairs.append(np.stack([before[: len(found)], np.full(len(found), b)]))
+    return np.concatenate(scores), np.concatenate(pairs, axis=1), fresh
+
+
+def _classes(there: Bools) -> Iterator[tuple[Ints, Ints]]:
+    """Rows that have columns in common, directly or through others, and the columns that any of them has."""
+    left = there.any(axis=1)
+    while left.any():
+        columns, size = there[left.argmax()], 0
+        while columns.sum() > size:
+            size = columns.sum()
+            members = there[:, columns].any(axis=1)
+            columns = there[members].any(axis=0)
+        yield np.flatnonzero(members), np.flatnonzero(columns)
+        left &= ~members
 
 
 def some(count: int, rng: np.random.Generator, most: int = _MOST_ROWS) -> Ints:

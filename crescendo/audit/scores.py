@@ -18,6 +18,8 @@ from crescendo.core.arrays import Floats, Ints
 
 _Rng = np.random.Generator
 
+NOTHING = "there was nothing to test"
+
 
 @dataclass(frozen=True)
 class Tested:
@@ -43,13 +45,14 @@ def always(text: str) -> Callable[[int], str]:
 def combined(*groups: Group) -> Tested:
     """One p-value for all: that of the smallest, by Šidák's rule. NaN is a place where there was nothing to test.
 
-    With m places and a level a, P(p <= a) <= m (1 - (1 - a)^(1/m)) <= a / (1 - a), however the places depend on each other: at
-    the levels of a verdict this is Bonferroni's bound, and independent places make p uniform.
+    Independent places make p uniform: that is what an exact check says of its places, and `renewal` is how they become so. With m
+    places and a level a, P(p <= a) <= m (1 - (1 - a)^(1/m)) <= a / (1 - a) however they depend on each other, so that a verdict at a
+    small level, where this is Bonferroni's bound, holds even for a check that is wrong about that.
     """
     count = sum(int(np.isfinite(group.ps).sum()) for group in groups)
     found = [(float(np.nanmin(group.ps)), group) for group in groups if np.isfinite(group.ps).any()]
     if not found:
-        return Tested(1.0, "there was nothing to test")
+        return Tested(1.0, NOTHING)
     least, group = min(found, key=lambda pair: pair[0])
     return Tested(sidak(least, count), group.says(int(np.nanargmin(group.ps))))
 
@@ -124,6 +127,20 @@ def count_p(hits: npt.ArrayLike, trials: npt.ArrayLike, chance: npt.ArrayLike, r
     return _two_sided(*_sides(hits, trials, chance, rng))
 
 
+def count_of_score(scores: Floats, trials: npt.ArrayLike, chance: npt.ArrayLike) -> Ints:
+    """The counts that have these scores: the inverse of `count_score`.
+
+    >>> rng = np.random.default_rng(1)
+    >>> count_of_score(count_score([0, 3, 9], 9, 0.5, rng), 9, 0.5)
+    array([0, 3, 9])
+    """
+    from scipy.special import ndtr
+    from scipy.stats import binom
+
+    low, high = binom.ppf(ndtr(scores), trials, chance), binom.isf(ndtr(-scores), trials, chance)
+    return np.where(scores < 0, low, high).clip(0, trials).astype(np.int64)
+
+
 def count_score(hits: npt.ArrayLike, trials: npt.ArrayLike, chance: npt.ArrayLike, rng: _Rng) -> Floats:
     """Counts as standard normal scores."""
     return normal_score(*_sides(hits, trials, chance, rng))
@@ -159,27 +176,45 @@ def uniform_p(values: Floats) -> float:
 def ends_p(values: Floats) -> tuple[Floats, Ints]:
     """Two-sided p-values of both ends of independent uniform numbers, and the ranks they are of: from 0 up, then from 1 down.
 
-    The k-th smallest has a beta law. Ranks are far apart (1, 16, 256, ...), so that their p-values hardly depend on each other.
+    Each is of the step from the rank before it (1, 16, 256, ...) and given that one, so that they are independent of each other.
     """
-    from scipy.special import betainc, betaincc
-
     n, ordered = len(values), np.sort(values)
     ranks = 16 ** np.arange(12)
     ranks = ranks[ranks <= max(1, n // 4)]
     if not n:
         return np.empty(0), np.empty(0, dtype=np.int64)
-    found = []
-    for side in (ordered, 1 - ordered[::-1]):
-        u = side[ranks - 1]
-        found.append(_two_sided(betainc(ranks, n - ranks + 1, u), betaincc(ranks, n - ranks + 1, u)))
-    return np.concatenate(found), np.concatenate([ranks, -ranks])
+    low = ordered[ranks - 1]
+    found = [steps_p(low, ranks, n)]
+    if n > ranks[-1]:  # given the low end, the other numbers are uniform above it
+        found.append(steps_p((1 - ordered[n - ranks]) / (1 - low[-1]), ranks, n - int(ranks[-1])))
+    return np.concatenate(found), np.concatenate([ranks, -ranks])[: sum(map(len, found))]
+
+
+def steps_p(points: Floats, ranks: Ints, n: int) -> Floats:
+    """Two-sided p-values of some order statistics of ``n`` uniform numbers, each given those of the ranks below: independent."""
+    from scipy.special import betainc, betaincc
+
+    before, below = np.concatenate([[0.0], points[:-1]]), np.concatenate([[0], ranks[:-1]])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        share = np.clip((points - before) / (1 - before), 0.0, 1.0)
+    law = ranks - below, n - ranks + 1
+    return _two_sided(betainc(*law, share), betaincc(*law, share))
 
 
 def bins_p(counts: Ints, rng: _Rng) -> Floats:
     """Two-sided p-values of counts in equally likely bins, each given those before it: independent of each other."""
+    return _two_sided(*_bins(counts, rng))
+
+
+def bins_score(counts: Ints, rng: _Rng) -> Floats:
+    """The same as standard normal scores."""
+    return normal_score(*_bins(counts, rng))
+
+
+def _bins(counts: Ints, rng: _Rng) -> tuple[Floats, Floats]:
     left = np.concatenate([[counts.sum()], counts.sum() - np.cumsum(counts)[:-1]])
     bins = len(counts) - np.arange(len(counts))
-    return count_p(counts[:-1], left[:-1], 1.0 / bins[:-1], rng)
+    return _sides(counts[:-1], left[:-1], 1.0 / bins[:-1], rng)
 
 
 def mean_and_spread(sums: Floats, squares: Floats, count: npt.ArrayLike) -> tuple[Floats, Floats]:

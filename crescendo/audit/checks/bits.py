@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from crescendo.audit import renewal
 from crescendo.audit.check import Check
 from crescendo.audit.driving.evidence import Noise, Words
-from crescendo.audit.scores import Group, Tested, combined, count_p
-from crescendo.core.arrays import Floats, Ints
+from crescendo.audit.scores import Group, Tested, bins_score, combined, count_p, normal_p
+from crescendo.core.arrays import Floats, Ints, Uints
 
 _BITS = 8  # a parity is as likely even as odd for each of the 255 subsets of this many bits
 _MODULI = (3, 5, 7)
@@ -18,14 +19,11 @@ def _last_bits(noise: Noise, rng: np.random.Generator) -> Tested:
     units = noise.units[np.isfinite(noise.units)]
     if not len(units):
         return combined()
-    last = np.mod(units, 2**_BITS).astype(np.int64)
-    counts = np.bincount(last, minlength=2**_BITS).astype(np.float64)
     n = len(units)
-    odd = ((n - _walsh(counts)) / 2).round().astype(np.int64)[1:]
+    counts = np.bincount(np.mod(units, 2**_BITS).astype(np.int64), minlength=2**_BITS)
+    parities, odd = _parities(bins_score(counts, rng)), (n - _walsh(counts.astype(np.float64))) / 2
     groups = [
-        Group(
-            count_p(odd, n, 0.5, rng), lambda place: f"{odd[place]:,} of {n:,} parities of bits {place + 1:08b} are odd"
-        )
+        Group(normal_p(parities), lambda m: f"{odd[m + 1]:,.0f} of {n:,} parities of bits {m + 1:08b} are odd"),
     ]
     for modulus in _MODULI:
         rest = np.bincount(np.mod(units, modulus).astype(np.int64), minlength=modulus)
@@ -33,8 +31,20 @@ def _last_bits(noise: Noise, rng: np.random.Generator) -> Tested:
         def says(place: int, modulus: int = modulus, rest: Ints = rest) -> str:
             return f"{rest[place]:,} of {n:,} multiples of the grid leave {place} by {modulus}"
 
-        groups.append(Group(count_p(rest, n, 1 / modulus, rng), says))
+        groups.append(Group(normal_p(bins_score(rest, rng)), says))
     return combined(*groups)
+
+
+def _parities(scores: Floats) -> Floats:
+    """From independent scores of bins, each given those before it, to as many of parities.
+
+    Where counts are large, the score of a bin is its count less the mean of it and those after it, over a standard deviation: so far
+    along an orthonormal direction (Helmert's). From these directions to those of the parities it is a rotation, whatever the counts.
+    """
+    bins = len(scores) + 1
+    later = np.triu(np.ones((bins - 1, bins)), 0) / np.arange(bins, 1, -1)[:, None]
+    helmert = (np.eye(bins)[:-1] - later) / np.sqrt(1 - 1 / np.arange(bins, 1, -1))[:, None]
+    return -_walsh(helmert.T @ scores)[1:] / np.sqrt(bins)
 
 
 def _walsh(counts: Floats) -> Floats:
@@ -47,25 +57,28 @@ def _walsh(counts: Floats) -> Floats:
 
 
 def _fair_coins(words: Words, rng: np.random.Generator) -> Tested:
-    """Each of 64 bits, alone and against the same bit of the next word, of the next round and of the number's further words."""
-    first = words.first
-    kinds = {
-        "": first.ravel(),
-        " and that of the next word": (first[:, :, 1:] ^ first[:, :, :-1]).ravel(),
-        " and that of the next round": (first[:, 1:] ^ first[:, :-1]).ravel(),
-        " of further words": words.more.ravel(),
-        " and that of a further word": (words.more ^ first[:, :, : words.more.shape[2], None]).ravel(),
-    }
-    groups = []
-    for name, values in kinds.items():
-        if not len(values):
-            continue
-        ones = np.array([int(((values >> np.uint64(bit)) & np.uint64(1)).sum()) for bit in range(64)])
+    """Each of 64 bits, alone and against the same bit of the next word, of the next round and of the number's further words.
 
-        def says(place: int, name: str = name, ones: Ints = ones, n: int = len(values)) -> str:
-            return f"bit {place} of the random words{name}: {ones[place]:,} of {n:,} are 1"
+    Bits that have been counted are renewed. To turn the difference of two words in a row is to turn the second and all after it.
+    """
+    first, more, groups = words.first, words.more, []
 
-        groups.append(Group(count_p(ones, len(values), 0.5, rng), says))
+    def count(values: Uints, name: str) -> Uints:
+        ones, turned = renewal.ones(values, rng)
+        n = values.size
+        says = [f"bit {bit} of the random words{name}: {ones[bit]:,} of {n:,} are 1" for bit in range(64)]
+        groups.append(Group(count_p(ones, n, 0.5, rng), says.__getitem__))
+        return turned
+
+    first = first ^ count(first, "")
+    if first.shape[2] > 1:
+        turned = count(first[:, :, 1:] ^ first[:, :, :-1], " and that of the next word")
+        first[:, :, 1:] ^= np.bitwise_xor.accumulate(turned, axis=2)
+    if first.shape[1] > 1:
+        count(first[:, 1:] ^ first[:, :-1], " and that of the next round")
+    if more.size:
+        more = more ^ count(more, " of further words")
+        count(more ^ words.first[:, :, : more.shape[2], None], " and that of a further word")
     return combined(*groups)
 
 

@@ -4,103 +4,132 @@ from __future__ import annotations
 
 import numpy as np
 
+from crescendo.audit import renewal
 from crescendo.audit.check import Check
-from crescendo.audit.dependence import dependent
+from crescendo.audit.dependence import by_lag, dependent, earlier
 from crescendo.audit.driving.evidence import Draws
 from crescendo.audit.scores import (
     Group,
     Tested,
-    along,
     always,
-    bins_p,
     combined,
     count_score,
-    ends_p,
     normal_p,
+    normal_score,
     squares_p,
+    steps_p,
 )
 from crescendo.core.arrays import Floats, Ints
 
-_MOST_PAIRS, _MOST_RECORDS = 40_000, 30_000
+_MOST_DRAWS, _MOST_RECORDS, _MOST_EARLIER = 2400, 30_000, 16
+_OTHER_SEED, _ANY = -1, 0  # in the place of the number of rounds apart
 _BINS, _WIDTH, _MOST_TAGS = 32, 24, 20_000
 
 
 def _overlaps(draws: Draws, rng: np.random.Generator) -> Tested:
-    """Given earlier draws, each of their records is in a later draw with that one's rate, independently of the others."""
-    early, late = np.triu_indices(len(draws.rounds), 1)
-    seeds, width = (
-        range(min(len(draws.members), 2 + _MOST_PAIRS // (1 + len(early)))),
-        min(draws.records, _MOST_RECORDS),
+    """Given earlier draws, each of their records is in a later draw with that one's rate, independently of the others.
+
+    The records are divided up for every draw: those of the last seed's draw of the same round, those of some earlier rounds, those of
+    any other earlier round. Every record counts once, so that the counts are independent.
+    """
+    seed, at, apart, size, hits = _divided(draws, rng)
+    scores = count_score(hits, size, draws.rates[at], rng)
+    other = apart == _OTHER_SEED
+    between, _ = renewal.sums(scores[other], _places(seed[other]), rng)
+    pairs = np.unique(seed[other])
+    within, lag = scores[~other], apart[~other]
+    total, within = renewal.sums(within, np.zeros(len(within), dtype=np.int64), rng)
+    by_round, within = renewal.sums(within, _places(at[~other]), rng)
+    rounds = draws.rounds[np.unique(at[~other])]
+    lags, sums, squares, counts, _ = by_lag(within, lag, rng)
+    again = "records that were drawn before come again more or less often than others"
+
+    def linked(place: int) -> str:
+        apart = f"{lags[place]} rounds apart" if lags[place] else "many rounds apart"
+        return f"draws {apart} have more or fewer records in common than chance, by {sums[place]:.1f} deviations"
+
+    return combined(
+        Group(normal_p(total), lambda _: f"{again}, by {total[0]:.1f} standard deviations"),
+        Group(normal_p(by_round), lambda r: f"{again} in round {rounds[r]}, by {by_round[r]:.1f} deviations"),
+        Group(normal_p(sums), linked),
+        Group(squares_p(squares, counts), linked),
+        Group(normal_p(between), lambda s: f"seeds {pairs[s] - 1} and {pairs[s]} draw the same records too often or too rarely"),
     )
-    pairs, unions, between, before = [], [], [], None
-    for seed in seeds:
-        present = draws.present(seed)[:, :width].astype(np.float32)
-        common = (present @ present.T).astype(np.int64)
-        pairs.append(count_score(common[early, late], common[early, early], draws.rates[late], rng))
-        seen = np.cumsum(present, axis=0)[:-1] > 0
-        again = (present[1:] * seen).sum(axis=1).astype(np.int64)
-        unions.append(count_score(again, seen.sum(axis=1), draws.rates[1:], rng))
-        if before is not None:
-            both = (present * before).sum(axis=1).astype(np.int64)
-            between.append(count_score(both, before.sum(axis=1).astype(np.int64), draws.rates, rng))
-        before = present
-    apart = np.tile(draws.rounds[late] - draws.rounds[early], len(pairs))
-    return combined(*_by_lag(np.concatenate(pairs), apart), *_again(np.array(unions)), *_between(between))
 
 
-def _again(scores: Floats) -> list[Group]:
-    """Records that were in any round before: by round, and over all rounds."""
-    by_round = scores.sum(axis=0) / np.sqrt(max(1, len(scores)))
-    total = float(scores.sum() / np.sqrt(max(1, scores.size)))
-    says = "records that were drawn before come again more or less often than others"
-    return [
-        Group(normal_p([total]), lambda _: f"{says}, by {total:.1f} standard deviations"),
-        Group(
-            normal_p(by_round), lambda at: f"{says} in the {at + 2}. of the rounds, by {by_round[at]:.1f} deviations"
-        ),
-    ]
+def _divided(draws: Draws, rng: np.random.Generator) -> tuple[Ints, Ints, Ints, Ints, Ints]:
+    """Seed, round's place, rounds apart, how many records, and how many of them are in the draw; for every draw and part of it."""
+    rounds, width = len(draws.rounds), min(draws.records, _MOST_RECORDS)
+    most = int(np.clip(1 / draws.rates.mean(), 1, _MOST_EARLIER))  # of more, the last would have few records to themselves
+    found, last = [np.empty((5, 0), dtype=np.int64)], None
+    for seed in range(min(len(draws.members), 2 + _MOST_DRAWS // rounds)):
+        members = [drawn[drawn < width] for drawn in draws.members[seed]]
+        seen = np.zeros(width, dtype=bool)
+        for late in range(rounds):
+            early = earlier(late, most, rng)
+            apart = np.array([_OTHER_SEED, *(draws.rounds[late] - draws.rounds[early]), _ANY])
+            part = np.where(seen, len(apart) - 1, len(apart))
+            for k in range(len(early), 0, -1):
+                part[members[early[k - 1]]] = k
+            if last is not None:
+                part[last[late]] = 0
+            sizes = np.bincount(part, minlength=len(apart) + 1)[:-1]
+            hits = np.bincount(part[members[late]], minlength=len(apart) + 1)[:-1]
+            there = np.flatnonzero(sizes)
+            whose = np.full(len(there), seed), np.full(len(there), late)
+            found.append(np.stack([*whose, apart[there], sizes[there], hits[there]]))
+            seen[members[late]] = True
+        last = members
+    seeds, at, apart, sizes, hits = np.concatenate(found, axis=1)
+    return seeds, at, apart, sizes, hits
 
 
-def _between(scores: list[Floats]) -> list[Group]:
-    values = np.array([each.sum() / np.sqrt(len(each)) for each in scores])
-    return [
-        Group(normal_p(values), lambda at: f"seeds {at} and {at + 1} draw the same records too often or too rarely")
-    ]
-
-
-def _by_lag(scores: Floats, apart: Ints) -> list[Group]:
-    lags, place = np.unique(apart, return_inverse=True)
-    counts = np.bincount(place, minlength=len(lags))
-    sums = np.bincount(place, scores, minlength=len(lags)) / np.sqrt(counts)
-    squares = np.bincount(place, scores**2, minlength=len(lags))
-
-    def says(at: int) -> str:
-        return f"draws {lags[at]} rounds apart have more or fewer records in common than chance, by {sums[at]:.1f} deviations"
-
-    return [Group(normal_p(sums), says), Group(squares_p(squares, counts), says)] if len(lags) else []
+def _places(labels: Ints) -> Ints:
+    return np.asarray(np.unique(labels, return_inverse=True)[1])
 
 
 def _tags(draws: Draws, rng: np.random.Generator) -> Tested:
     """Tags are uniform, new in every round, and strangers to the records' numbers."""
-    from scipy.special import ndtri
-
     tags = np.concatenate([np.empty(0), *(each for seed in draws.tags for each in seed)])
-    if not len(tags):
+    n = len(tags)
+    if not n:
         return combined()
-    counts = np.bincount(np.minimum((tags * _BINS).astype(np.int64), _BINS - 1), minlength=_BINS)
-    table = _table(draws)
-    scores = ndtri(np.clip(table, 2.0**-54, 1 - 2.0**-54))
-    by_round = np.moveaxis(scores, 1, 0).reshape(len(draws.rounds), -1)
-    order = along(_numbers(draws)[None], ndtri(np.clip(tags, 2.0**-54, 1 - 2.0**-54))[None])
-    ps, _ = ends_p(tags)
+    ranks = _ranks(n)
+    points, renewed = renewal.order(tags, ranks, rng)
+    scores = normal_score(renewed, 1 - renewed)
+    going, scores = renewal.coefficients(_numbers(draws)[:, None], scores[:, None], rng)
+    table = _table(draws, scores[:, 0])
+    seeds, rounds, width = table.shape
+    by_round, table = _linked(table, 1, draws.rounds, "round", rng)
+    by_seed, table = _linked(table, 0, np.arange(seeds), "seed", rng, nearest=4)
+    by_place, _ = _linked(table, 2, np.arange(width), "place", rng)
+
+    def at(place: int) -> str:
+        return f"too many or too few of {n:,} tags lie below {points[place]:.4g}, which is number {ranks[place]:,}"
+
     return combined(
-        Group(bins_p(counts, rng), lambda at: f"{counts[at]:,} of {len(tags):,} tags lie in part {at} of {_BINS}"),
-        Group(ps, always(f"too many or too few of {len(tags):,} tags lie near 0 or near 1")),
-        Group(normal_p(order), lambda _: "tags go with the numbers of the records"),
-        *dependent(by_round, draws.rounds, "the tags", "round"),
-        *dependent(scores.reshape(len(scores), -1), np.arange(len(scores)), "the tags", "seed", nearest=4),
-        *dependent(np.moveaxis(scores, 2, 0).reshape(_WIDTH, -1), np.arange(_WIDTH), "the tags", "place"),
+        Group(steps_p(points, ranks, n), at),
+        Group(normal_p(going[0]), always("tags go with the numbers of the records")),
+        *by_round,
+        *by_seed,
+        *by_place,
     )
+
+
+def _ranks(n: int) -> Ints:
+    """Of the tags whose size is looked at: some at either end, and every 32nd part of all."""
+    ends = 16 ** np.arange(3)
+    ranks = np.concatenate([ends, n + 1 - ends, np.arange(1, _BINS) * n // _BINS])
+    return np.unique(ranks[(ranks >= 1) & (ranks <= n)])
+
+
+def _linked(
+    table: Floats, axis: int, labels: Ints, noun: str, rng: np.random.Generator, nearest: int | None = None
+) -> tuple[list[Group], Floats]:
+    """Dependence of the tags along one axis; and the table, renewed."""
+    moved = np.moveaxis(table, axis, 0)
+    groups, renewed = dependent(moved.reshape(len(moved), -1), labels, "the tags", noun, rng, nearest)
+    return groups, np.moveaxis(renewed.reshape(moved.shape), 0, axis)
 
 
 def _repeated_tags(draws: Draws, rng: np.random.Generator) -> Tested:
@@ -113,12 +142,16 @@ def _repeated_tags(draws: Draws, rng: np.random.Generator) -> Tested:
     return Tested(min(1.0, len(tags) ** 2 * 2.0**-54) if twice else 1.0, says)
 
 
-def _table(draws: Draws) -> Floats:
-    """The first tags of every draw, by seed, round and place; NaN where there are fewer."""
-    table = np.full((len(draws.tags), len(draws.rounds), _WIDTH), np.nan)
+def _table(draws: Draws, scores: Floats) -> Floats:
+    """The first scores of every draw, by seed, round and place, as many as there usually are; NaN where there are fewer."""
+    width = int(np.clip(np.median(draws.counts), 1, _WIDTH))
+    table = np.full((len(draws.tags), len(draws.rounds), width), np.nan)
+    begin = 0
     for s, seed in enumerate(draws.tags):
         for r, tags in enumerate(seed):
-            table[s, r, : len(tags)] = tags[:_WIDTH]
+            kept = min(width, len(tags))
+            table[s, r, :kept] = scores[begin : begin + kept]
+            begin += len(tags)
     return table
 
 
@@ -130,6 +163,6 @@ def _numbers(draws: Draws) -> Floats:
 
 CHECKS = (
     Check("common records", "draws that know each other", "draws", _overlaps),
-    Check("tags", "tags unlike uniform numbers", "draws", _tags, exact=False),
+    Check("tags", "tags unlike uniform numbers", "draws", _tags),
     Check("repeated tags", "a tag that comes twice", "draws", _repeated_tags, exact=False),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from crescendo.audit import renewal
 from crescendo.audit.check import Check
 from crescendo.audit.driving.evidence import Noise
 from crescendo.audit.scores import (
@@ -14,6 +15,7 @@ from crescendo.audit.scores import (
     combined,
     ends_p,
     mean_and_spread,
+    normal_p,
     squares_p,
     squares_score,
     uniform_p,
@@ -82,20 +84,18 @@ def _lengths(noise: Noise, rng: np.random.Generator) -> Tested:
     total, count = total[there], count[there]
     run, at = np.nonzero(there)
     scores = squares_score(total, count)
-    spread = mean_and_spread(scores.sum(keepdims=True), np.square(scores).sum(keepdims=True), len(scores))[1]
     ratio = np.mean(np.square(scores))
+    groups = []
+    if len(scores) > 1:
+        spread, scores = renewal.spread(scores, rng)
+        says = f"the lengths of {len(scores):,} releases' noise vary by {ratio:.4f} of what a Gaussian's do"
+        groups.append(Group(squares_p([spread], len(scores) - 1), always(says)))
 
     def one(place: int) -> str:
         length = np.sqrt(total[place] / count[place])
         return f"round {noise.rounds[at[place]]} of run {run[place]} has noise of {length:.4g} of its certified length"
 
-    return combined(
-        Group(squares_p(total, count), one),
-        Group(
-            spread,
-            always(f"the lengths of {len(scores):,} releases' noise vary by {ratio:.4f} of what a Gaussian's do"),
-        ),
-    )
+    return combined(*groups, Group(normal_p(scores), one))
 
 
 def _curve(noise: Noise, rng: np.random.Generator) -> Tested:

@@ -46,10 +46,7 @@ class Noise:
     @property
     def magnitudes(self) -> Floats:
         """|z| as standard normal numbers again: what depends on the scale alone shows in these, and not in z."""
-        from scipy.special import ndtr, ndtri
-
-        tail = 2 * ndtr(-np.abs(self.z))
-        return np.asarray(-ndtri(np.clip(tail, 1e-300, 1 - 1e-16)))
+        return magnitudes(self.z)
 
     def squares(self, axis: tuple[int, ...]) -> tuple[Floats, Ints]:
         """Sums of squares and numbers of terms over some axes."""
@@ -60,6 +57,14 @@ class Noise:
         count = self.sent.sum(axis=axis)
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(np.nansum(self.z, axis=axis) / np.sqrt(count))
+
+
+def magnitudes(z: Floats) -> Floats:
+    """|z| of standard normal numbers, as standard normal numbers."""
+    from scipy.special import ndtr, ndtri
+
+    tail = 2 * ndtr(-np.abs(z))
+    return np.asarray(-ndtri(np.clip(tail, 1e-300, 1 - 1e-16)))
 
 
 @dataclass(frozen=True, eq=False)

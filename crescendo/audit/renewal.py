@@ -1,0 +1,126 @@
+"""Renewal: a statistic that was tested is replaced by a fresh one, so that the next test is independent of it.
+
+Take numbers whose law under a sound mechanism is known, and a statistic T of them. Draw T' from the law of T, and change the
+numbers as little as it takes for their statistic to be T'. The renewed numbers have the law of the old ones and are independent
+of T, since only what T does not tell was kept. Tests of T and then of the renewed numbers are therefore independent, exactly, and
+Šidák's rule over them makes a uniform p-value. What the second test looks for is still to be seen: all but T is as it was.
+
+Each function returns the statistic, then the renewed numbers. The fresh ones come from the auditor's ``rng``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from crescendo.core.arrays import Bools, Floats, Ints, Uints
+
+_Rng = np.random.Generator
+
+
+# -- normal numbers ----------------------------------------------------------------------------------------------------
+
+
+def sums(scores: Floats, place: Ints, rng: _Rng) -> tuple[Floats, Floats]:
+    """Of standard normal scores: the sum at every place, over the root of their number.
+
+    >>> scores, rng = np.array([3.0, 1.0, 5.0]), np.random.default_rng(1)
+    >>> totals, renewed = sums(scores, np.array([0, 0, 1]), rng)
+    >>> totals.round(3), bool(np.isclose(renewed[0] - renewed[1], 2.0)), bool(renewed[2] == 5.0)
+    (array([2.828, 5.   ]), True, False)
+    """
+    root = np.sqrt(np.bincount(place))
+    totals = np.bincount(place, scores) / root
+    return totals, scores + ((rng.standard_normal(len(totals)) - totals) / root)[place]
+
+
+def squares(numbers: Floats, place: Ints, rng: _Rng) -> tuple[Floats, Floats]:
+    """Of standard normal numbers: the sum of squares at every place, which is chi-squared of their number."""
+    count = np.bincount(place)
+    totals = np.bincount(place, np.square(numbers))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        factor = np.sqrt(rng.chisquare(np.maximum(count, 1)) / totals)
+    return totals, numbers * np.where(np.isfinite(factor), factor, 1.0)[place]
+
+
+def spread(scores: Floats, rng: _Rng) -> tuple[float, Floats]:
+    """Of two or more standard normal scores: the sum of squares about their mean, chi-squared of one less than their number."""
+    mean = float(scores.mean())
+    total = float(np.square(scores - mean).sum())
+    fresh = float(rng.chisquare(scores.size - 1))
+    return total, mean + (scores - mean) * (np.sqrt(fresh / total) if total > 0 else 1.0)
+
+
+def coefficients(directions: Floats, numbers: Floats, rng: _Rng) -> tuple[Floats, Floats]:
+    """Of columns of standard normal numbers: how far each goes along every direction, less what it goes along those before.
+
+    The directions are columns too, and known before the numbers are. Orthonormal directions make the coefficients independent
+    standard normal numbers. A direction of length 0 has none: NaN.
+
+    >>> found, renewed = coefficients(np.eye(3)[:, :2], np.array([[1.0], [-2.0], [7.0]]), np.random.default_rng(1))
+    >>> found.ravel(), float(renewed[2, 0])
+    (array([ 1., -2.]), 7.0)
+    """
+    basis, _ = orthonormal(directions)
+    found = basis.T @ numbers
+    renewed = numbers + basis @ (rng.standard_normal(found.shape) - found)
+    found[~directions[:, : len(found)].any(axis=0)] = np.nan
+    return found, renewed
+
+
+def pairs(rows: Floats, rng: _Rng) -> tuple[Floats, Floats]:
+    """Of rows of standard normal numbers, no more than each is long: how far row b goes along what row a < b has of its own.
+
+    These are the entries [a, b] above the diagonal: independent standard normal numbers (Bartlett's decomposition), since row b has
+    them along orthonormal directions that earlier rows set. Only multiples of rows are added to rows: columns that go together still do.
+    """
+    basis, corner = orthonormal(rows.T)
+    found = np.triu(corner, 1)
+    fresh = np.triu(rng.standard_normal(corner.shape), 1)
+    return found, rows + (fresh - found).T @ basis.T
+
+
+def orthonormal(columns: Floats) -> tuple[Floats, Floats]:
+    """Each column less its part along those before it, of length 1, no more than there are rows; and all columns' coefficients."""
+    basis, corner = np.linalg.qr(columns[:, : len(columns)])
+    sign = np.where(np.diagonal(corner) < 0, -1.0, 1.0)
+    return basis * sign, corner * sign[:, None]
+
+
+# -- uniform numbers, bits and sets ------------------------------------------------------------------------------------
+
+
+def order(values: Floats, ranks: Ints, rng: _Rng) -> tuple[Floats, Floats]:
+    """Of uniform numbers: those of some rising ranks, from 1. What lies between two of them is stretched to fit the fresh ones."""
+    points = np.sort(values)[ranks - 1]
+    steps = rng.gamma(np.diff(ranks, prepend=0, append=len(values) + 1))
+    fresh = np.cumsum(steps)[:-1] / steps.sum()
+    return points, np.interp(values, [0.0, *points, 1.0], [0.0, *fresh, 1.0])
+
+
+def ones(words: Uints, rng: _Rng) -> tuple[Ints, Uints]:
+    """Of random words of 64 bits: how many of them have each bit; and which bits to turn, so that fresh numbers of them have it."""
+    values = words.ravel()
+    found, turned = np.empty(64, dtype=np.int64), np.zeros(len(values), dtype=np.uint64)
+    fresh = rng.binomial(len(values), 0.5, size=64)
+    for bit in range(64):
+        mask = np.uint64(1 << bit)
+        there = (values & mask) != 0
+        found[bit] = np.count_nonzero(there)
+        more = int(fresh[bit] - found[bit])
+        if more:
+            turned[rng.choice(np.flatnonzero(there == (more < 0)), abs(more), replace=False)] |= mask
+    return found, turned.reshape(words.shape)
+
+
+def resized(present: Bools, count: int, rng: _Rng) -> Bools:
+    """A random set becomes one of ``count``: as many as it takes, chosen at random, leave it or join it.
+
+    If every set of a size is as likely as any other, that stays so, and which ones are kept says nothing about the old size.
+
+    >>> resized(np.array([True, True, False, False]), 3, np.random.default_rng(1)).sum()
+    np.int64(3)
+    """
+    renewed, more = present.copy(), count - int(present.sum())
+    if more:
+        renewed[rng.choice(np.flatnonzero(present == (more < 0)), abs(more), replace=False)] ^= True
+    return renewed
