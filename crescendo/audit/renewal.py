@@ -120,7 +120,7 @@ def resized(present: Bools, count: int, rng: _Rng) -> Bools:
     >>> resized(np.array([True, True, False, False]), 3, np.random.default_rng(1)).sum()
     np.int64(3)
     """
-    renewed, more = present.copy(), count - int(present.sum())
+    renewed, more = present.copy(), count - int(np.count_nonzero(present))
     if more:
-        renewed[rng.choice(np.flatnonzero(present == (more < 0)), abs(more), replace=False)] ^= True
+        renewed.flat[rng.choice(np.flatnonzero(present == (more < 0)), abs(more), replace=False)] ^= True
     return renewed

@@ -106,11 +106,13 @@ def _by_part(
     totals, renewed = renewal.sums(scores.ravel(), place.ravel(), rng)
     fresh = count_of_score(renewed.reshape(scores.shape), trials, rates)
     drawn = list(drawn)
-    for r, p in np.argwhere(fresh != hits):
-        of = (np.arange(seeds)[:, None] * n + np.flatnonzero(part == there[p])).ravel()
-        within = part[drawn[r] % n] == there[p]
-        present = np.isin(of, drawn[r][within], assume_unique=True)
-        drawn[r] = np.concatenate([drawn[r][~within], of[renewal.resized(present, int(fresh[r, p]), rng)]])
+    for r in np.flatnonzero((fresh != hits).any(axis=1)):
+        present = np.zeros((seeds, n), dtype=bool)
+        present.flat[drawn[r]] = True
+        for p in np.flatnonzero(fresh[r] != hits[r]):
+            records = part == there[p]
+            present[:, records] = renewal.resized(present[:, records], int(fresh[r, p]), rng)
+        drawn[r] = np.flatnonzero(present)
     by_part = hits.sum(axis=0)
 
     def says(place: int) -> str:
