@@ -70,9 +70,7 @@ def earlier(row: int, most: int, rng: np.random.Generator) -> Ints:
     return np.concatenate([before[:near], np.sort(rng.choice(before[near:], most - near, replace=False))[::-1]])
 
 
-def _compared(
-    rows: Floats, rng: np.random.Generator, nearest: int | None
-) -> tuple[Floats, tuple[Ints, Ints], Floats]:
+def _compared(rows: Floats, rng: np.random.Generator, nearest: int | None) -> tuple[Floats, tuple[Ints, Ints], Floats]:
     """How far row b goes along what row a < b has of its own; a and b; and the rows, renewed."""
     renewed = rows.copy()
     scores, pairs = [np.empty(0)], [np.empty((2, 0), dtype=np.int64)]

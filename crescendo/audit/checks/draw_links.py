@@ -53,14 +53,19 @@ def _overlaps(draws: Draws, rng: np.random.Generator) -> Tested:
         Group(normal_p(by_round), lambda r: f"{again} in round {rounds[r]}, by {by_round[r]:.1f} deviations"),
         Group(normal_p(sums), linked),
         Group(squares_p(squares, counts), linked),
-        Group(normal_p(between), lambda s: f"seeds {pairs[s] - 1} and {pairs[s]} draw the same records too often or too rarely"),
+        Group(
+            normal_p(between),
+            lambda s: f"seeds {pairs[s] - 1} and {pairs[s]} draw the same records too often or too rarely",
+        ),
     )
 
 
 def _divided(draws: Draws, rng: np.random.Generator) -> tuple[Ints, Ints, Ints, Ints, Ints]:
     """Seed, round's place, rounds apart, how many records, and how many of them are in the draw; for every draw and part of it."""
     rounds, width = len(draws.rounds), min(draws.records, _MOST_RECORDS)
-    most = int(np.clip(1 / draws.rates.mean(), 1, _MOST_EARLIER))  # of more, the last would have few records to themselves
+    most = int(
+        np.clip(1 / draws.rates.mean(), 1, _MOST_EARLIER)
+    )  # of more, the last would have few records to themselves
     found, last = [np.empty((5, 0), dtype=np.int64)], None
     for seed in range(min(len(draws.members), 2 + _MOST_DRAWS // rounds)):
         members = [drawn[drawn < width] for drawn in draws.members[seed]]
