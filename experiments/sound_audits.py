@@ -79,7 +79,8 @@ def table(found: dict[tuple[str, bool], list[float]]) -> Iterator[str]:
     for exact, what in ((True, "uniform"), (False, "no smaller than uniform")):
         least, allowed = min(fits[exact], default=1.0), LEVEL / max(1, len(fits[exact]))
         verdict = "nothing denies it" if least > allowed else "denied"
-        yield f"{len(fits[exact])} rows are to be {what}: the smallest p is {least:.2g}, Bonferroni allows {allowed:.2g}: {verdict}"
+        rows = f"{len(fits[exact])} rows are to be {what}"
+        yield f"{rows}: the smallest p is {least:.2g}, Bonferroni allows {allowed:.2g}: {verdict}"
 
 
 def main() -> None:

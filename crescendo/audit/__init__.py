@@ -9,8 +9,9 @@ audit drives real workers on synthetic records, with the seeded source and the o
 1. *Is what is sent what is certified?* (`lead`, `literal`, `edges`, `claims`) Whole runs, led as a server would: each
    release is compared, number by number, with the mechanism's definition computed literally beside it.
 2. *Is what is random as random as it should be?* (`collect`, `checks`) What was sent less what the definition says, over the
-   certified scale, must be independent standard normal numbers, whatever was drawn; draws must be Poisson. Every check is one
-   statistic with an exact p-value; together they raise a false alarm in fewer than one audit in ten thousand.
+   certified scale, must be independent standard normal numbers, whatever was drawn; draws must be Poisson. The
+   p-value of a check is exact, over statistics that `renewal` makes independent of each other, or conservative; together the
+   checks raise a false alarm in fewer than one audit in ten thousand.
 3. *Can one record do more than is certified?* (`fuzz`, `scenes`) Noise off, the same draws with one record more, two rounds in a
    row, searched for the largest difference over the sensitivity. Among the scenes are broken and over-long records, more records
    than slots, broadcasts in mid-round and empty draws. Then the noise is chosen so that a round's releases are equal with and

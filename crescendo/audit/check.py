@@ -13,10 +13,11 @@ from crescendo.audit.scores import Tested
 
 @dataclass(frozen=True)
 class Check:
-    """``test`` turns evidence into a p-value. ``exact``: meant to be uniform under a sound mechanism, and a
-    thousand audits did not deny it; else meant to be at least as large. docs/audit.md says which were denied.
+    """``test`` turns evidence into a p-value.
 
-    ``share`` is its part of the level of the whole audit, against the shares of the others.
+    ``exact``: under a sound mechanism the p-value is uniform, by construction: one statistic whose law is known, or Šidák's rule
+    over independent ones. Else it is conservative: no smaller than a uniform one. ``share`` is its part of the level of the whole
+    audit, against the shares of the others.
     """
 
     name: str

@@ -1,8 +1,8 @@
 """Dependence between rows of numbers that should be independent and normal: of pairs of rows, and at every lag.
 
-Each row is compared with earlier ones that were made orthogonal to each other (Bartlett's decomposition): given all earlier rows, a
-row's coefficients along orthonormal directions are independent standard normal numbers, so those of all pairs of rows are. Sums
-and sums of squares by lag are tested first and renewed; single pairs come last.
+Each row is compared with earlier ones that were made orthogonal to each other (Bartlett's decomposition). Given all earlier
+rows, its coefficients along orthonormal directions are independent standard normal numbers; so are those of all pairs of rows.
+Sums and sums of squares by lag are tested first and renewed; single pairs come last.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def sums(scores: Floats, place: Ints, rng: _Rng) -> tuple[Floats, Floats]:
 def squares(numbers: Floats, place: Ints, rng: _Rng) -> tuple[Floats, Floats]:
     """Of standard normal numbers: the sum of squares at every place, which is chi-squared of their number."""
     count = np.bincount(place)
-    totals = np.bincount(place, np.square(numbers))
+    totals: Floats = np.bincount(place, np.square(numbers)).astype(np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
         factor = np.sqrt(rng.chisquare(np.maximum(count, 1)) / totals)
     return totals, numbers * np.where(np.isfinite(factor), factor, 1.0)[place]
@@ -70,8 +70,9 @@ def coefficients(directions: Floats, numbers: Floats, rng: _Rng) -> tuple[Floats
 def pairs(rows: Floats, rng: _Rng) -> tuple[Floats, Floats]:
     """Of rows of standard normal numbers, no more than each is long: how far row b goes along what row a < b has of its own.
 
-    These are the entries [a, b] above the diagonal: independent standard normal numbers (Bartlett's decomposition), since row b has
-    them along orthonormal directions that earlier rows set. Only multiples of rows are added to rows: columns that go together still do.
+    These are the entries [a, b] above the diagonal: independent standard normal numbers (Bartlett's decomposition), since
+    earlier rows set the orthonormal directions that row b goes along. Renewal adds multiples of rows to rows, so that columns
+    that go together still do.
     """
     basis, corner = orthonormal(rows.T)
     found = np.triu(corner, 1)
@@ -80,7 +81,7 @@ def pairs(rows: Floats, rng: _Rng) -> tuple[Floats, Floats]:
 
 
 def orthonormal(columns: Floats) -> tuple[Floats, Floats]:
-    """Each column less its part along those before it, of length 1, no more than there are rows; and all columns' coefficients."""
+    """Each column less its part along those before it, of length 1, for as many as there are rows; and their coefficients."""
     basis, corner = np.linalg.qr(columns[:, : len(columns)])
     sign = np.where(np.diagonal(corner) < 0, -1.0, 1.0)
     return basis * sign, corner * sign[:, None]
@@ -90,7 +91,7 @@ def orthonormal(columns: Floats) -> tuple[Floats, Floats]:
 
 
 def order(values: Floats, ranks: Ints, rng: _Rng) -> tuple[Floats, Floats]:
-    """Of uniform numbers: those of some rising ranks, from 1. What lies between two of them is stretched to fit the fresh ones."""
+    """Of uniform numbers: those of some rising ranks, from 1. The numbers between two of them are stretched to fit."""
     points = np.sort(values)[ranks - 1]
     steps = rng.gamma(np.diff(ranks, prepend=0, append=len(values) + 1))
     fresh = np.cumsum(steps)[:-1] / steps.sum()
@@ -98,7 +99,7 @@ def order(values: Floats, ranks: Ints, rng: _Rng) -> tuple[Floats, Floats]:
 
 
 def ones(words: Uints, rng: _Rng) -> tuple[Ints, Uints]:
-    """Of random words of 64 bits: how many of them have each bit; and which bits to turn, so that fresh numbers of them have it."""
+    """Of random words of 64 bits: how many have each bit; then which bits of which words to turn to renew these counts."""
     values = words.ravel()
     found, turned = np.empty(64, dtype=np.int64), np.zeros(len(values), dtype=np.uint64)
     fresh = rng.binomial(len(values), 0.5, size=64)

@@ -1,8 +1,8 @@
 """p-values of the audit: exact where a law is known, conservative at the small levels that a verdict is taken at.
 
-Every statistic of the audit is brought to one of three forms whose law under a sound mechanism is known exactly: a normal
-score, a sum of squares of independent normal scores, or a count of independent events. A count is made continuous by a uniform
-number of the auditor's own, so that its p-value is uniform too.
+Every statistic of the audit is brought to a form whose law under a sound mechanism is known exactly: a normal score, a sum of
+squares of independent normal scores, an order statistic of independent uniform numbers, or a count of independent events. A
+count is made continuous by a uniform number of the auditor's own, so that its p-value is uniform too.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def always(text: str) -> Callable[[int], str]:
 def combined(*groups: Group) -> Tested:
     """One p-value for all: that of the smallest, by Šidák's rule. NaN is a place where there was nothing to test.
 
-    Independent places make p uniform: that is what an exact check says of its places, and `renewal` is how they become so. With m
-    places and a level a, P(p <= a) <= m (1 - (1 - a)^(1/m)) <= a / (1 - a) however they depend on each other, so that a verdict at a
-    small level, where this is Bonferroni's bound, holds even for a check that is wrong about that.
+    If the places are independent, p is uniform; `renewal` makes places of one and the same numbers independent. However they
+    depend on each other, with m places and a level a, P(p <= a) <= m (1 - (1 - a)^(1/m)) <= a / (1 - a). At the small levels of
+    a verdict this is Bonferroni's bound, so that a verdict needs no independence.
     """
     count = sum(int(np.isfinite(group.ps).sum()) for group in groups)
     found = [(float(np.nanmin(group.ps)), group) for group in groups if np.isfinite(group.ps).any()]
@@ -138,7 +138,7 @@ def count_of_score(scores: Floats, trials: npt.ArrayLike, chance: npt.ArrayLike)
     from scipy.stats import binom
 
     low, high = binom.ppf(ndtr(scores), trials, chance), binom.isf(ndtr(-scores), trials, chance)
-    return np.where(scores < 0, low, high).clip(0, trials).astype(np.int64)
+    return np.asarray(np.where(scores < 0, low, high).clip(0, trials), dtype=np.int64)
 
 
 def count_score(hits: npt.ArrayLike, trials: npt.ArrayLike, chance: npt.ArrayLike, rng: _Rng) -> Floats:
@@ -223,13 +223,3 @@ def mean_and_spread(sums: Floats, squares: Floats, count: npt.ArrayLike) -> tupl
     counts = np.where(counts > 0, counts, np.nan)
     about = np.maximum(squares - np.square(sums) / counts, 0.0)
     return normal_p(sums / np.sqrt(counts)), squares_p(about, counts - 1)
-
-
-def along(left: Floats, right: Floats) -> Floats:
-    """Row by row, <right, left> / |left|: standard normal if the right ones are, whatever the left are. NaN: not there."""
-    there = np.isfinite(left) & np.isfinite(right)
-    a, b = np.where(there, left, 0.0), np.where(there, right, 0.0)
-    length = np.sqrt(np.einsum("...j,...j->...", a, a))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        scores: Floats = np.einsum("...j,...j->...", a, b) / length
-    return scores

@@ -22,9 +22,7 @@ def _last_bits(noise: Noise, rng: np.random.Generator) -> Tested:
     n = len(units)
     counts = np.bincount(np.mod(units, 2**_BITS).astype(np.int64), minlength=2**_BITS)
     parities, odd = _parities(bins_score(counts, rng)), (n - _walsh(counts.astype(np.float64))) / 2
-    groups = [
-        Group(normal_p(parities), lambda m: f"{odd[m + 1]:,.0f} of {n:,} parities of bits {m + 1:08b} are odd"),
-    ]
+    groups = [Group(normal_p(parities), lambda m: f"{odd[m + 1]:,.0f} of {n:,} parities of bits {m + 1:08b} are odd")]
     for modulus in _MODULI:
         rest = np.bincount(np.mod(units, modulus).astype(np.int64), minlength=modulus)
 
@@ -38,8 +36,9 @@ def _last_bits(noise: Noise, rng: np.random.Generator) -> Tested:
 def _parities(scores: Floats) -> Floats:
     """From independent scores of bins, each given those before it, to as many of parities.
 
-    Where counts are large, the score of a bin is its count less the mean of it and those after it, over a standard deviation: so far
-    along an orthonormal direction (Helmert's). From these directions to those of the parities it is a rotation, whatever the counts.
+    Where counts are large, the score of a bin is its count less the mean of it and those after it, over a standard
+    deviation: how far the counts go along a direction of Helmert's basis. From there to the basis of the parities is a
+    rotation, which leaves independent normal scores independent and normal whatever the counts.
     """
     bins = len(scores) + 1
     later = np.triu(np.ones((bins - 1, bins)), 0) / np.arange(bins, 1, -1)[:, None]

@@ -89,8 +89,8 @@ def _which_records(draws: Draws, rng: np.random.Generator) -> Tested:
 
 def _joined(draws: Draws) -> list[Ints]:
     """By round, the draws of all seeds: seed s has record k as number s * records + k."""
-    starts = draws.records * np.arange(len(draws.members))
-    return [np.concatenate([s + seed[r] for s, seed in zip(starts, draws.members)]) for r in range(len(draws.rounds))]
+    starts, rounds = draws.records * np.arange(len(draws.members)), range(len(draws.rounds))
+    return [np.concatenate([s + seed[r] for s, seed in zip(starts, draws.members, strict=True)]) for r in rounds]
 
 
 def _by_part(

@@ -21,7 +21,7 @@ from crescendo.audit.scores import (
 )
 from crescendo.core.arrays import Floats, Ints
 
-_MOST_DRAWS, _MOST_RECORDS, _MOST_EARLIER = 2400, 30_000, 16
+_MOST_DRAWS, _MOST_RECORDS, _MOST_EARLIER = 8000, 30_000, 16
 _OTHER_SEED, _ANY = -1, 0  # in the place of the number of rounds apart
 _BINS, _WIDTH, _MOST_TAGS = 32, 24, 20_000
 
@@ -29,8 +29,8 @@ _BINS, _WIDTH, _MOST_TAGS = 32, 24, 20_000
 def _overlaps(draws: Draws, rng: np.random.Generator) -> Tested:
     """Given earlier draws, each of their records is in a later draw with that one's rate, independently of the others.
 
-    The records are divided up for every draw: those of the last seed's draw of the same round, those of some earlier rounds, those of
-    any other earlier round. Every record counts once, so that the counts are independent.
+    The records are divided up for every draw: those that the seed before drew in the same round, those of some earlier
+    rounds, those of any other earlier round. Every record counts once, so that the counts are independent.
     """
     seed, at, apart, size, hits = _divided(draws, rng)
     scores = count_score(hits, size, draws.rates[at], rng)
@@ -61,11 +61,10 @@ def _overlaps(draws: Draws, rng: np.random.Generator) -> Tested:
 
 
 def _divided(draws: Draws, rng: np.random.Generator) -> tuple[Ints, Ints, Ints, Ints, Ints]:
-    """Seed, round's place, rounds apart, how many records, and how many of them are in the draw; for every draw and part of it."""
+    """For every part of every draw: seed, place of the round, rounds apart, how many records, how many of them are drawn."""
     rounds, width = len(draws.rounds), min(draws.records, _MOST_RECORDS)
-    most = int(
-        np.clip(1 / draws.rates.mean(), 1, _MOST_EARLIER)
-    )  # of more, the last would have few records to themselves
+    # of more earlier rounds, the last would have few records to themselves
+    most = int(np.clip(1 / draws.rates.mean(), 1, _MOST_EARLIER))
     found, last = [np.empty((5, 0), dtype=np.int64)], None
     for seed in range(min(len(draws.members), 2 + _MOST_DRAWS // rounds)):
         members = [drawn[drawn < width] for drawn in draws.members[seed]]
@@ -104,7 +103,7 @@ def _tags(draws: Draws, rng: np.random.Generator) -> Tested:
     scores = normal_score(renewed, 1 - renewed)
     going, scores = renewal.coefficients(_numbers(draws)[:, None], scores[:, None], rng)
     table = _table(draws, scores[:, 0])
-    seeds, rounds, width = table.shape
+    seeds, _, width = table.shape
     by_round, table = _linked(table, 1, draws.rounds, "round", rng)
     by_seed, table = _linked(table, 0, np.arange(seeds), "seed", rng, nearest=4)
     by_place, _ = _linked(table, 2, np.arange(width), "place", rng)

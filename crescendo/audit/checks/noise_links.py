@@ -57,9 +57,9 @@ def _along(
 def _shifts(noise: Noise, rng: np.random.Generator) -> Tested:
     """For every lag and turn M: the noise of a round along that of an earlier one, turned by M coordinates.
 
-    Both are taken to frequencies, where a turn is a phase. At each frequency a round's numbers, one for every run, go along the earlier
-    rounds' by independent complex normal numbers if the earlier ones are made orthogonal first. Back from frequencies these are
-    independent standard normal numbers, one for every turn.
+    Both are taken to frequencies, where a turn is a phase. At each frequency a round has a complex normal number for every
+    run, and its coefficients along earlier rounds, made orthogonal first, are independent complex normal numbers. Taken back
+    from frequencies, these are independent standard normal numbers, one for every turn.
     """
     z = noise.z[:_MOST_RUNS, :, :_MOST_WIDTH]
     whole = np.isfinite(z).all(axis=(0, 2))  # rounds of one and the same block
