@@ -10,11 +10,16 @@ Each function returns the statistic, then the renewed numbers. The fresh ones co
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from crescendo.core.arrays import Bools, Floats, Ints, Uints
 
 _Rng = np.random.Generator
+
+_MASKS = [np.uint64(1 << bit) for bit in range(64)]
+_TOGETHER = 8192  # words whose bits are counted together: they stay in the fastest cache
 
 
 # -- normal numbers ----------------------------------------------------------------------------------------------------
@@ -100,17 +105,25 @@ def order(values: Floats, ranks: Ints, rng: _Rng) -> tuple[Floats, Floats]:
 
 def ones(words: Uints, rng: _Rng) -> tuple[Ints, Uints]:
     """Of random words of 64 bits: how many have each bit; then which bits of which words to turn to renew these counts."""
-    values = words.ravel()
-    found, turned = np.empty(64, dtype=np.int64), np.zeros(len(values), dtype=np.uint64)
-    fresh = rng.binomial(len(values), 0.5, size=64)
-    for bit in range(64):
-        mask = np.uint64(1 << bit)
-        there = (values & mask) != 0
-        found[bit] = np.count_nonzero(there)
-        more = int(fresh[bit] - found[bit])
-        if more:
-            turned[rng.choice(np.flatnonzero(there == (more < 0)), abs(more), replace=False)] |= mask
+    values, found = words.ravel(), count_ones(words)
+    turned = np.zeros(len(values), dtype=np.uint64)
+    for mask, more in zip(_MASKS, rng.binomial(len(values), 0.5, size=64) - found, strict=True):
+        places = _turned(lambda at, mask=mask: (values[at] & mask) != 0, len(values), int(more), rng)  # type: ignore[misc]
+        turned[places] |= mask
     return found, turned.reshape(words.shape)
+
+
+def count_ones(words: Uints) -> Ints:
+    """How many words have each of 64 bits.
+
+    >>> count_ones(np.array([3, 1], dtype=np.uint64))[:3]
+    array([2, 1, 0])
+    """
+    values, found = words.ravel(), np.zeros(64, dtype=np.int64)
+    for begin in range(0, len(values), _TOGETHER):
+        some = values[begin : begin + _TOGETHER]
+        found += [np.count_nonzero(some & mask) for mask in _MASKS]
+    return found
 
 
 def resized(present: Bools, count: int, rng: _Rng) -> Bools:
@@ -122,6 +135,17 @@ def resized(present: Bools, count: int, rng: _Rng) -> Bools:
     np.int64(3)
     """
     renewed, more = present.copy(), count - int(np.count_nonzero(present))
-    if more:
-        renewed.flat[rng.choice(np.flatnonzero(present == (more < 0)), abs(more), replace=False)] ^= True
+    renewed.flat[_turned(present.ravel().__getitem__, present.size, more, rng)] ^= True
     return renewed
+
+
+def _turned(there: Callable[[Ints | slice], Bools], size: int, more: int, rng: _Rng) -> Ints:
+    """Of ``size`` places, ``more`` that are not there and join, or ``-more`` that are and leave: any as likely as any other."""
+    tried = 4 * abs(more) + 64
+    if tried < size:  # of many places it is quicker to try some than to list all
+        places = rng.choice(size, tried, replace=False)
+        places = places[there(places) == (more < 0)][: abs(more)]
+        if len(places) == abs(more):
+            return np.asarray(places)
+    every = np.flatnonzero(there(slice(None)) == (more < 0))
+    return rng.choice(every, abs(more), replace=False) if more else every[:0]

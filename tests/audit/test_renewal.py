@@ -19,6 +19,11 @@ PLACE = np.array([0, 0, 0, 1, 1])
 DIRECTIONS = np.array([[1.0, 0.3], [1.0, -2.0], [0.5, 0.0], [2.0, 1.0], [0.0, 1.0]])
 RANKS = np.array([1, 3, 6])
 
+Shape = Callable[[Floats], Floats]
+PLAIN: Shape = np.asarray
+SQUARED: Shape = np.square
+SHAPES = list(product((PLAIN, SQUARED), repeat=2))
+
 Renewed = tuple[Floats, Floats]  # the statistic and the numbers, both as standard normal numbers of any shape
 
 
@@ -33,7 +38,7 @@ def _normal_squares(rng: np.random.Generator) -> Renewed:
 
 def _normal_spread(rng: np.random.Generator) -> Renewed:
     total, renewed = renewal.spread(rng.normal(size=5), rng)
-    return np.log([total]), renewed
+    return np.array([np.log(total)]), renewed
 
 
 def _along_directions(rng: np.random.Generator) -> Renewed:
@@ -48,7 +53,7 @@ def _rows_along_rows(rng: np.random.Generator) -> Renewed:
 
 def _rows_along_near_rows(rng: np.random.Generator) -> Renewed:
     groups, renewed = dependent(rng.normal(size=(4, 2)), np.arange(4), "", "", rng)
-    return ndtri(np.clip(groups[2].ps, 1e-12, 1 - 1e-12)), renewed.ravel()
+    return np.asarray(ndtri(np.clip(groups[2].ps, 1e-12, 1 - 1e-12))), renewed.ravel()
 
 
 def _order_of_uniform_numbers(rng: np.random.Generator) -> Renewed:
@@ -60,7 +65,7 @@ def _bits_of_words(rng: np.random.Generator) -> Renewed:
     words = rng.integers(0, 2**64, size=9, dtype=np.uint64)
     found, turned = renewal.ones(words, rng)
     bits = ((words ^ turned)[:, None] >> np.arange(2, dtype=np.uint64)) & np.uint64(1)
-    return found[:2] - 4.5, ndtri((bits + rng.random(bits.shape)) / 2).ravel()
+    return found[:2].astype(np.float64) - 4.5, ndtri((bits + rng.random(bits.shape)) / 2).ravel()
 
 
 def _members_of_a_set(rng: np.random.Generator) -> Renewed:
@@ -92,14 +97,11 @@ def test_renewed_numbers_have_their_law_and_know_nothing_of_the_statistic(
     statistic, renewed = (np.array(part) for part in zip(*(draw(rng) for _ in range(DRAWS)), strict=True))
     for numbers in renewed.T:
         assert uniform_p(ndtr(numbers)) > 1e-4
-    among = [np.abs(_correlations(f(renewed), g(renewed))[np.triu_indices(renewed.shape[1], 1)]) for f, g in _SHAPES]
-    beside = [np.abs(_correlations(f(statistic), g(renewed))).ravel() for f, g in _SHAPES]
+    among = [np.abs(_correlations(f(renewed), g(renewed))[np.triu_indices(renewed.shape[1], 1)]) for f, g in SHAPES]
+    beside = [np.abs(_correlations(f(statistic), g(renewed))).ravel() for f, g in SHAPES]
     products = renewed[:, :-1] * renewed[:, 1:]
-    beside += [np.abs(_correlations(f(statistic), products)).ravel() for f in (np.asarray, np.square)]
+    beside += [np.abs(_correlations(f(statistic), products)).ravel() for f in (PLAIN, SQUARED)]
     assert np.concatenate(among + beside).max() * np.sqrt(DRAWS) < 5
-
-
-_SHAPES = list(product((np.asarray, np.square), repeat=2))
 
 
 def _correlations(a: Floats, b: Floats) -> Floats:

@@ -8,7 +8,7 @@ from crescendo.audit import renewal
 from crescendo.audit.check import Check
 from crescendo.audit.driving.evidence import Noise, Words
 from crescendo.audit.scores import Group, Tested, bins_score, combined, count_p, normal_p
-from crescendo.core.arrays import Floats, Ints, Uints
+from crescendo.core.arrays import Floats, Ints
 
 _BITS = 8  # a parity is as likely even as odd for each of the 255 subsets of this many bits
 _MODULI = (3, 5, 7)
@@ -43,7 +43,7 @@ def _parities(scores: Floats) -> Floats:
     bins = len(scores) + 1
     later = np.triu(np.ones((bins - 1, bins)), 0) / np.arange(bins, 1, -1)[:, None]
     helmert = (np.eye(bins)[:-1] - later) / np.sqrt(1 - 1 / np.arange(bins, 1, -1))[:, None]
-    return -_walsh(helmert.T @ scores)[1:] / np.sqrt(bins)
+    return np.asarray(-_walsh(helmert.T @ scores)[1:] / np.sqrt(bins))
 
 
 def _walsh(counts: Floats) -> Floats:
@@ -62,22 +62,25 @@ def _fair_coins(words: Words, rng: np.random.Generator) -> Tested:
     """
     first, more, groups = words.first, words.more, []
 
-    def count(values: Uints, name: str) -> Uints:
-        ones, turned = renewal.ones(values, rng)
-        n = values.size
+    def tested(ones: Ints, n: int, name: str) -> None:
         says = [f"bit {bit} of the random words{name}: {ones[bit]:,} of {n:,} are 1" for bit in range(64)]
         groups.append(Group(count_p(ones, n, 0.5, rng), says.__getitem__))
-        return turned
 
-    first = first ^ count(first, "")
+    ones, turned = renewal.ones(first, rng)
+    tested(ones, first.size, "")
+    first = first ^ turned
     if first.shape[2] > 1:
-        turned = count(first[:, :, 1:] ^ first[:, :, :-1], " and that of the next word")
+        ones, turned = renewal.ones(first[:, :, 1:] ^ first[:, :, :-1], rng)
+        tested(ones, turned.size, " and that of the next word")
         first[:, :, 1:] ^= np.bitwise_xor.accumulate(turned, axis=2)
     if first.shape[1] > 1:
-        count(first[:, 1:] ^ first[:, :-1], " and that of the next round")
+        other = first[:, 1:] ^ first[:, :-1]
+        tested(renewal.count_ones(other), other.size, " and that of the next round")
     if more.size:
-        more = more ^ count(more, " of further words")
-        count(more ^ words.first[:, :, : more.shape[2], None], " and that of a further word")
+        ones, turned = renewal.ones(more, rng)
+        tested(ones, more.size, " of further words")
+        other = more ^ turned ^ words.first[:, :, : more.shape[2], None]
+        tested(renewal.count_ones(other), other.size, " and that of a further word")
     return combined(*groups)
 
 

@@ -72,7 +72,7 @@ def _shifts(noise: Noise, rng: np.random.Generator) -> Tested:
     for late in range(1, count):
         early = earlier(late, min(_MOST_LAGS, max(1, runs // 2)), rng)
         both = np.moveaxis(spectrum[[*early, late]], 0, 2)
-        corner = np.linalg.qr(both, mode="r")
+        corner = np.asarray(np.linalg.qr(both, mode="r"))
         phase = np.where(np.diagonal(corner, axis1=1, axis2=2).real < 0, -1.0, 1.0)[:, : len(early)]
         turned = np.fft.irfft(phase * corner[:, : len(early), -1], n=width, axis=0, norm="ortho")
         sums[late - early] += turned.T
