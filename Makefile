@@ -53,8 +53,8 @@ $(STAMPS)/demo: $(PINS)
 	@$(call install,.[demo])
 
 $(STAMPS)/test: $(PINS)
-	@echo "Setting up .venv for the checks: about 60 packages, 200 MB to download (850 MB installed), once."
-	@$(call install,.[demo$(comma)network$(comma)test])
+	@echo "Setting up .venv for the checks: about 67 packages, 400 MB to download (1.7 GB installed), once."
+	@$(call install,.[demo$(comma)network$(comma)torch$(comma)test])
 	@touch $(STAMPS)/demo
 
 comma := ,

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 from crescendo.errors import ConfigError, CrescendoError, DataError, PeerError, Refused, UsageError
 
 if TYPE_CHECKING:
+    from crescendo.data.from_arrays import dataset
+    from crescendo.objectives.neural import torch_model as torch
     from crescendo.privacy.planning.planner import plan
     from crescendo.runs.result import Result
     from crescendo.runs.simulate import simulate
@@ -31,8 +33,10 @@ __all__ = [
     "Refused",
     "Result",
     "UsageError",
+    "dataset",
     "plan",
     "simulate",
+    "torch",
 ]
 
 
@@ -45,4 +49,18 @@ def __getattr__(name: str) -> Any:
         from crescendo.privacy.planning import planner
 
         return planner.plan
+    if name == "dataset":
+        from crescendo.data import from_arrays
+
+        return from_arrays.dataset
+    if name == "torch":
+        return _torch()
     raise AttributeError(f"module 'crescendo' has no attribute {name!r}")
+
+
+def _torch() -> Any:
+    try:
+        from crescendo.objectives.neural import torch_model
+    except ImportError as error:
+        raise ConfigError("crescendo.torch needs torch; install it with pip install 'crescendo-fl[torch]'") from error
+    return torch_model

@@ -38,7 +38,7 @@ class Worker:
         if mechanism is None and not len(rows):  # a private client without records sends noise like any other
             raise UsageError(f"client {me} has no records; give every client at least one")
         self.client = Client(terms, me, model) if client is None else client
-        self._size, self._wire = objective.size, wire
+        self._size, self._wire, self._combined = objective.size, wire, terms.combined
         self._mechanism = Plain(terms, me, rows, seed) if mechanism is None else mechanism
         self._mechanism.check(terms, objective)
         self._stepper = self._mechanism.stepper(objective, data)
@@ -71,6 +71,8 @@ class Worker:
         """What is sent of the round, rounded to the wire, as an update; the client goes on with its next round."""
         i, start = self.client.round, self._mechanism.start(self.client.frame)
         released = self._mechanism.release(i, start, self._stepper)
+        if self._combined != 1.0:  # a post-processing: the release is certified as it is
+            released = released * self._combined
         update = self.client.finish(rounded(released, self._wire, self._mechanism.saturates))
         self._slots = None
         return update

@@ -83,10 +83,11 @@ def _anchor(raw: Raw, folder: Path) -> None:
         value = table.get(name) if isinstance(table, dict) else None
         if not isinstance(value, str) or (name == "kind" and ".py:" not in value):
             continue
-        path, colon, rest = value.partition(".py:") if name == "kind" else (value, "", "")
+        library = "torch:" if name == "kind" and value.startswith("torch:") else ""
+        path, colon, rest = value.removeprefix(library).partition(".py:") if name == "kind" else (value, "", "")
         there = folder / (path + ".py" if colon else path)
         if there.exists() and isinstance(table, dict):
-            table[name] = str(there.resolve()) + (":" + rest if colon else "")
+            table[name] = library + str(there.resolve()) + (":" + rest if colon else "")
 
 
 # Overrides

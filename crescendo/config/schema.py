@@ -71,6 +71,11 @@ class _Clients(Section):
     shares: Literal["expected", "coin"] = key(
         "expected", one_of("expected", "coin"), "how a round is shared out: by expected shares, or a coin per gradient"
     )
+    combine: Literal["sum", "mean"] = key(
+        "sum",
+        one_of("sum", "mean"),
+        "what the global model moves by: all that the clients moved by, or their mean, for long rounds or large steps",
+    )
     alpha: float | None = key(
         None, POSITIVE, "concentration of the Dirichlet split (left out, 1); small is biased", gt=0
     )
@@ -84,7 +89,7 @@ def _is_objective(kind: str) -> bool:
 
 
 class _Goal(Section):
-    kind: Annotated[str, KnownWord(_is_objective, lambda: one_of(*OBJECTIVES, "file.py:Name"))] = key(
+    kind: Annotated[str, KnownWord(_is_objective, lambda: one_of(*OBJECTIVES, "file.py:Name", "torch:file.py:Name"))] = key(
         "logistic", "", "what is learned; a file is looked for beside the run file"
     )
     l2: Annotated[float, Field(ge=0)] | Literal["1/N"] = key(

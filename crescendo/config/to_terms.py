@@ -58,6 +58,8 @@ def terms_and_cost(config: Config) -> tuple[str, Guarantee | None]:
                 "names": names,
                 "weights": _weights(config, clients, counts),
                 "shares": config.clients.shares,
+                # not written where it is the sum: terms of old mean that
+                **({} if config.clients.combine == "sum" else {"combine": config.clients.combine}),
             },
             "objective": _objective_to_terms(config, asked.features, counts),
             "schedule": config.schedule.model_dump(mode="json", exclude_none=True),

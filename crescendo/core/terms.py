@@ -46,7 +46,8 @@ class Terms:
 
     ``sizes`` counts exactly the slots of the run (its last round is cut), over all clients. ``blocks`` is the D of
     masks, 1 for none. With ``whole_rounds`` a round uses one start model and the wait rule is tested once, before the
-    round.
+    round. ``combine`` says what the global model moves by: the sum of what the clients moved by, as in the paper's
+    Algorithm 3, or the mean.
     """
 
     sizes: _SizeRule
@@ -59,6 +60,7 @@ class Terms:
     seed: int = 0
     blocks: int = 1
     whole_rounds: bool = False
+    combine: Literal["sum", "mean"] = field(default="sum", repr=False)
     _cumulative: Floats = field(init=False, repr=False, compare=False)
     _cache: dict[int, Ints] = field(init=False, repr=False, compare=False, default_factory=dict)
     _listed: dict[int, list[int]] = field(init=False, repr=False, compare=False, default_factory=dict)
@@ -81,6 +83,8 @@ class Terms:
             raise UsageError(f"shares are drawn as expected or by coin, not {self.shares_by!r}")
         if not 0 <= self.seed < 2**128:
             raise UsageError(f"a seed is a whole number from 0 to 2**128 - 1, got {self.seed}")
+        if self.combine not in ("sum", "mean"):
+            raise UsageError(f"updates are combined as their sum or their mean, not {self.combine!r}")
         if self.rounds < 1 or self.blocks < 1:
             raise UsageError(f"a run needs at least one round and one block, got {self.rounds} and {self.blocks}")
         cumulative = np.concatenate([[0.0], np.cumsum(self.weights)])
@@ -94,7 +98,17 @@ class Terms:
     @property
     def digest(self) -> str:
         """A fingerprint of all that the terms say: other terms, other digest."""
-        return hashlib.sha256(repr(self).encode()).hexdigest()
+        said = repr(self) if self.combine == "sum" else f"{self!r} combined as their {self.combine}"
+        return hashlib.sha256(said.encode()).hexdigest()
+
+    @property
+    def combined(self) -> float:
+        """What a client's displacement is multiplied by before it is sent: 1 / n for the mean of the n clients named.
+
+        Shares carry the weights p_c already, so the sum and the mean both minimise sum_c p_c F_c. A client that is absent
+        still counts: the factor is public, and no message depends on who is there.
+        """
+        return 1.0 / self.clients if self.combine == "mean" else 1.0
 
     def before(self, i: int) -> int:
         """s_0 + .. + s_{i-1}."""

@@ -1,5 +1,6 @@
 """Where records come from (`load`) and how they are spread over clients (`split`, `weights`)."""
 
+from crescendo.data.from_arrays import dataset
 from crescendo.data.partition import client_names, split, weights
 from crescendo.data.reading import load
 from crescendo.data.records import Dataset, Records, as_records
@@ -12,6 +13,7 @@ __all__ = [
     "as_records",
     "catalogue",
     "client_names",
+    "dataset",
     "load",
     "split",
     "weights",

@@ -65,7 +65,7 @@ def load(
         _only_for_files(source, label=label, features=features)
         raw = SOURCES[source].read(data_folder(folder), test)
     if names is None:
-        return _dataset(source, raw, test, seed, classes)
+        return from_raw(source, raw, test, seed, classes)
     return _judged(source, raw, test, seed, names)
 
 
@@ -103,7 +103,8 @@ def _path(source: str, folder: Path | None) -> Path:
     raise DataError(f"there is no data source and no file '{source}'; {guess}the names are {', '.join(names)}")
 
 
-def _dataset(name: str, raw: Raw, test: float, seed: int, wanted: Sequence[Label] | None) -> Dataset:
+def from_raw(name: str, raw: Raw, test: float, seed: int, wanted: Sequence[Label] | None) -> Dataset:
+    """Labels become classes, and the share ``test`` is held out where there is no test part."""
     classes, found = Classes.of(raw.y, name, wanted), len(raw)
     if wanted is not None:
         raw = _with_classes(raw, classes)

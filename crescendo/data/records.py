@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
@@ -33,8 +34,11 @@ class Records:
 
     x: Array | csr_array
     y: Floats
+    shape: tuple[int, ...] = ()  # of one record, where it is more than a row of features: an image, say
 
     def __post_init__(self) -> None:
+        if self.shape and math.prod(self.shape) != self.x.shape[-1]:
+            raise DataError(f"records of shape {self.shape} do not have {self.x.shape[-1]} features")
         if self.x.ndim != 2 or self.y.ndim != 1 or self.x.shape[0] != self.y.shape[0]:
             raise DataError(
                 f"x of shape {self.x.shape} and y of shape {self.y.shape} are not records with a label each"
@@ -60,7 +64,7 @@ class Records:
 
     def take(self, rows: Array) -> Records:
         """The records of ``rows`` (numbers or a mask), in that order, as a copy."""
-        return as_records(self.x[rows], self.y[rows])
+        return replace(as_records(self.x[rows], self.y[rows]), shape=self.shape)
 
 
 def as_records(x: Any, y: npt.ArrayLike) -> Records:

@@ -130,6 +130,7 @@ def agree(
     names: tuple[str, ...],
     run: Run,
     shares: Any,
+    combine: Any,
     private: bool,
     features: int,
     classes: tuple[int | float | str, ...] | None,
@@ -150,6 +151,7 @@ def agree(
             seed=run.seed,
             blocks=blocks,
             whole_rounds=private,
+            combine=combine,
         )
     return Agreement(names, run.seed, run.wire, terms, objective, features, classes, certificate)
 
@@ -190,6 +192,7 @@ def _build(text: str, asked: TermsTable) -> Agreement:
         names=clients.names,
         run=asked.run,
         shares=clients.shares,
+        combine=clients.combine,
         private=private is not None,
         features=goal.features,
         classes=None if goal.classes is None else tuple(goal.classes),

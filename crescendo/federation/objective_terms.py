@@ -19,7 +19,7 @@ from crescendo.errors import ConfigError, CrescendoError, UsageError
 from crescendo.objectives import ModelFile, Objective, OwnModel, Traits
 
 Raw = dict[str, Any]
-KIND = re.compile(r'[^/\\":]{1,100}\.py:[A-Za-z_]\w{0,99}')
+KIND = re.compile(r'(torch:)?[^/\\":]{1,100}\.py:[A-Za-z_]\w{0,99}')
 MOST_OWN_FEATURES = 10_000_000  # of an own model: each side makes up records of that many to try it on
 
 
@@ -67,7 +67,7 @@ def model_on_trial(copy: ModelFile, features: int, classes: int, options: Raw) -
         raise ConfigError(f"{error} (on made-up records of {features} features and {classes} classes)") from error
 
 
-def made_up_records(features: int, classes: int) -> Records:
+def made_up_records(features: int, classes: int, shape: tuple[int, ...] = ()) -> Records:
     """Three records with features between 0 and 1."""
     labels = np.resize(np.array(Classes.values_of(classes)), 3)
-    return Records(stream(0, Purpose.SPLIT).random((3, features)), labels)
+    return Records(stream(0, Purpose.SPLIT).random((3, features)), labels, shape)

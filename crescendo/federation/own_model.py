@@ -51,6 +51,8 @@ def with_copy(agreed: Agreement, copy: ModelFile | None) -> Agreement:
     _check_start(float(np.linalg.norm(start)), goal)
     certificate = agreed.certificate
     if certificate is not None:
+        if made.traits.unfit is not None:
+            raise Refused(f"no privacy can be certified for {goal.kind}: {made.traits.unfit}")
         _check_forgetful(made, start, made_up_records(goal.features, len(agreed.classes or ())), goal.kind)
         certificate = dataclasses.replace(certificate, objective=made)  # of the same numbers, all that it rests on
     return dataclasses.replace(agreed, objective=made, certificate=certificate)

@@ -101,6 +101,7 @@ class _ClientsTable(Section):
     )
     weights: Annotated[tuple[float, ...], BeforeValidator(as_tuple)] = key(..., "a list of numbers, one per client", "")
     shares: Literal["expected", "coin"] = key(..., one_of("expected", "coin"), "")
+    combine: Literal["sum", "mean"] = key("sum", one_of("sum", "mean"), "")
 
     @model_validator(mode="after")
     def _one_per_client(self) -> Self:

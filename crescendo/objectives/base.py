@@ -95,6 +95,7 @@ class Traits:
     features: int | None = None  # of a record
     clips: bool = False  # it is a `ClippingObjective`
     first_length: float | None = None  # of the first model, where only that is known of it
+    unfit: str | None = None  # why no privacy can be certified for it, in a sentence
 
 
 class Objective(Protocol):

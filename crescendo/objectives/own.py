@@ -15,7 +15,7 @@ import difflib
 import hashlib
 import inspect
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -24,12 +24,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from crescendo.core.arrays import Ints, Vector
+from crescendo.core.arrays import Floats, Ints, Vector
 from crescendo.errors import ConfigError, CrescendoError
 from crescendo.objectives.base import Block, LoopStepper, Stepper, Traits, clipped, shares
 
 if TYPE_CHECKING:
     from crescendo.data.records import Records
+
+_LIBRARIES = ("torch",)
 
 
 class OwnModel:
@@ -40,7 +42,7 @@ class OwnModel:
 
     def __init__(self, model: Any, data: Records) -> None:
         """``data`` is tried on: one gradient and one evaluation of a few records, so that a slip shows at set-up."""
-        self._model, self.name = model, type(model).__name__
+        self._model, self.name = model, str(getattr(model, "name", type(model).__name__))
         for method in ("initial", "gradient", "evaluate"):
             if not callable(getattr(model, method, None)):
                 raise ConfigError(f"{self.name} has no method {method}; a model needs initial, gradient and evaluate")
@@ -53,7 +55,12 @@ class OwnModel:
 
     @property
     def traits(self) -> Traits:
-        return Traits(name=self.name, l2=self.l2)
+        return Traits(name=self.name, l2=self.l2, clips=self._clips, unfit=getattr(self._model, "unfit", None))
+
+    @property
+    def _clips(self) -> bool:
+        """A neural model of ours clips by itself; any other code is shown one record at a time."""
+        return bool(getattr(self._model, "clips", False))
 
     def _call(self, method: str, *arguments: Any) -> Any:
         try:
@@ -70,12 +77,22 @@ class OwnModel:
         return model
 
     def gradient(
-        self, w: Vector, data: Records, rows: Ints, clip: float | None = None, block: Block | None = None
-    ) -> Vector:
+        self,
+        w: Vector,
+        data: Records,
+        rows: Ints,
+        clip: float | None = None,
+        block: Block | None = None,
+        unit: float | None = None,
+    ) -> Floats:
+        if clip is not None and self._clips:
+            summed: Floats = self._call("gradient", w, data, rows, clip, unit)
+            return summed[slice(*(block or (0, self.size)))]
         if clip is not None:
             each = (clipped(self.gradient(w, data, rows[i : i + 1]), clip) for i in range(len(rows)))
-            return np.asarray(sum(each, np.zeros(self.size)))[slice(*(block or (0, self.size)))]
-        gradient = np.asarray(self._call("gradient", w, data, rows), dtype=np.float64)
+            total: Floats = np.asarray(sum(each, np.zeros(self.size)), dtype=np.float64)
+            return total[slice(*(block or (0, self.size)))]
+        gradient: Floats = np.asarray(self._call("gradient", w, data, rows), dtype=np.float64)
         if gradient.shape != (self.size,):
             raise ConfigError(
                 f"{self.name}.gradient returned shape {gradient.shape} where {(self.size,)} was due; "
@@ -111,6 +128,12 @@ class OwnModel:
             raise ConfigError(f'{self.name}.evaluate must return a dictionary of numbers with "loss", got {means!r}')
         return found
 
+    @property
+    def module(self) -> Callable[[Vector], Any] | None:
+        """Makes a torch module of a vector; None where the model is no such module."""
+        made: Callable[[Vector], Any] | None = getattr(self._model, "module", None)
+        return made
+
     def stepper(self, data: Records) -> Stepper:
         make = getattr(self._model, "stepper", None)
         stepper: Stepper = LoopStepper(self, data) if make is None else make(data)
@@ -133,15 +156,16 @@ class ModelFile:
     path: Path
     name: str
     source: bytes = field(repr=False)
+    library: str = ""  # "torch" if what has the name is a module of it
 
     @property
     def kind(self) -> str:
         """What it is called, wherever it lies.
 
-        >>> ModelFile(Path("models/own.py"), "Softmax", b"").kind
-        'own.py:Softmax'
+        >>> ModelFile(Path("models/own.py"), "Softmax", b"").kind, ModelFile(Path("net.py"), "Net", b"", "torch").kind
+        ('own.py:Softmax', 'torch:net.py:Net')
         """
-        return f"{self.path.name}:{self.name}"
+        return f"{self.library}{':' if self.library else ''}{self.path.name}:{self.name}"
 
     @property
     def sha256(self) -> str:
@@ -159,22 +183,39 @@ class ModelFile:
     def made(self, data: Records, options: dict[str, Any]) -> OwnModel:
         """Run the file, make the model for the features of ``data``, and try it on the first of these records."""
         made = self.named()
+        if self.library:
+            return OwnModel(_neural(made, self.name, data, options), data)
         return OwnModel(_made(made, self.name, data.features, options) if callable(made) else made, data)
 
 
 def read_model(kind: str, folder: Path | None = None, asked: str = "objective.kind") -> ModelFile:
     """The file of ``file.py:Name``, read and not yet run. ``asked`` is what named it, for errors."""
-    file, colon, name = kind.rpartition(":")
+    library = next((known for known in _LIBRARIES if kind.startswith(f"{known}:")), "")
+    file, colon, name = kind.removeprefix(f"{library}:").rpartition(":")
     if not colon or not file.endswith(".py") or not name.isidentifier():
-        raise ConfigError(f'{asked} = "{kind}" is not of the form "file.py:Name"')
+        raise ConfigError(f'{asked} = "{kind}" is not of the form "file.py:Name" or "torch:file.py:Name"')
     path = (folder or Path()) / file
     try:
-        return ModelFile(path, name, path.read_bytes())
+        return ModelFile(path, name, path.read_bytes(), library)
     except FileNotFoundError:
         raise ConfigError(f"{asked} names the file {path}, which does not exist") from None
     except OSError as error:
         reason = (error.strerror or "unknown reason").lower()
         raise ConfigError(f"{asked} names the file {path}, which cannot be read: {reason}") from None
+
+
+def _neural(made: Any, name: str, data: Records, options: dict[str, Any]) -> Any:
+    """The torch module of a file as a model; `OwnModel` completes it."""
+    try:
+        from crescendo.objectives.neural.torch_model import from_file
+    except ImportError as error:
+        raise ConfigError("a torch model needs torch; install it with pip install 'crescendo-fl[torch]'") from error
+    try:
+        return from_file(made, name, data, options)
+    except CrescendoError:
+        raise
+    except Exception as error:
+        raise ConfigError(f"{name} could not be made: {type(error).__name__}: {error}") from error
 
 
 def _module(path: Path, source: bytes) -> ModuleType:

@@ -79,7 +79,7 @@ def prepare(
     declared = config.declared(clients) if private else None
     counts = declared if declared is not None else tuple(len(part) for part in parts)
     # nor may a record decide whether the model is made at all: one of the user's own is tried on made-up records
-    sample = made_up_records(dataset.features, len(dataset.classes)) if private else dataset.train
+    sample = made_up_records(dataset.features, len(dataset.classes), dataset.train.shape) if private else dataset.train
     if objective is None:
         goal = _make_objective(config, dataset, sum(counts), sample)
     else:  # passed in by a program: one of ours as it is, any other checked and completed
@@ -97,6 +97,7 @@ def prepare(
         names=client_names(dataset, clients, config.clients.split),
         run=config.run,
         shares=config.clients.shares,
+        combine=config.clients.combine,
         private=private,
         features=dataset.features,
         classes=dataset.classes,

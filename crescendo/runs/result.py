@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from crescendo.core.arrays import Floats
 from crescendo.core.vectors import message_bytes
+from crescendo.errors import UsageError
 from crescendo.runs.prepare import Prepared
 from crescendo.simulator.trace import Trace
 
@@ -62,6 +63,17 @@ class Result:
     def constant(self) -> _Savings:
         """What the same gradients would take in rounds that stay as small as the first."""
         return _Savings.of(self.prepared)
+
+    def torch_model(self) -> Any:
+        """The trained torch module: one like that which was given, with the weights that the run ended with."""
+        made = getattr(self.prepared.objective, "module", None)
+        if made is None:
+            raise UsageError("this run trained no torch module; its model is the vector result.model")
+        return made(self.model)
+
+    def state_dict(self) -> Any:
+        """The trained module's tensors by name, for ``load_state_dict``."""
+        return self.torch_model().state_dict()
 
     def as_json(self) -> Row:
         names = list(Result.__dataclass_fields__)

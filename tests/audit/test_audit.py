@@ -59,6 +59,7 @@ class Distance(Bare):
         ("minibatch", Logistic(5, l2=0.01), growing()),
         ("minibatch", Logistic(40, intercept=False), growing(blocks=4)),
         ("minibatch", Distance(), growing(ahead=None, tau=ConstantDelay(1000.0))),
+        ("minibatch", Logistic(5, l2=0.01), growing(combine="mean")),
         ("minibatch", Logistic(5), growing(ahead=0)),
         ("local", Logistic(5, l2=0.01), growing()),
         ("local", Logistic(40), growing(blocks=4, shares_by="coin", seed=3)),

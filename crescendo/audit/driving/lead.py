@@ -59,6 +59,7 @@ class Released:
     words: Uints | None  # that the source gave for the noise
     scale: float
     near: float  # how far the formula in floats may be off
+    combined: bool  # what was sent was multiplied by 1/n, and here by n again
 
     @cached_property
     def grid(self) -> float:
@@ -71,8 +72,8 @@ class Released:
 
     @cached_property
     def blur(self) -> float:
-        """How far ``noisy`` is from what was rounded to the grid, in steps of the grid: the public part was added in floats."""
-        if not self.formula.public.any():
+        """How far ``noisy`` is from what was rounded to the grid, in steps of the grid: floats were added, or multiplied."""
+        if not self.formula.public.any() and not self.combined:
             return 0.0
         return 2.0**-48 * max(float(np.abs(part).max()) for part in (self.sent, self.start)) / self.grid
 
@@ -137,7 +138,8 @@ def led(
         near = certificate.sensitivity(i, me) * (certificate.slack + _NEAR * (1 + len(draw.members)))
         formula = displacement(certificate, me, due, start, i, draw.members, draw.tags)
         asked, words = None if tap.chose(i) else tap.asked.get(i), tap.noise(i, len(sent))
-        yield Released(i, sent, formula, start, draw, asked, words, certificate.noise_scale(i, me), near)
+        scale, is_mean = certificate.noise_scale(i, me), certificate.terms.combine == "mean"
+        yield Released(i, sent, formula, start, draw, asked, words, scale, near, is_mean)
 
 
 class _Server:

@@ -193,7 +193,7 @@ class Driver:
         return self.finish(i)
 
     def finish(self, i: int) -> Floats:
-        """What is sent of round i, all slots of which were run."""
+        """What is sent of round i, all slots of which were run, as it was before it became a part of a mean."""
         update: Update | None = self.worker.finish()
         if update is None:
             raise Silent(f"round {i} sent nothing")
@@ -201,7 +201,7 @@ class Driver:
         low, high = self.subject.certificate.terms.block(i, self.subject.objective.size)
         if len(update.delta) != high - low:
             raise Silent(f"round {i} sent {len(update.delta)} numbers where the terms say {high - low}")
-        return np.asarray(update.delta, dtype=np.float64)
+        return np.asarray(update.delta, dtype=np.float64) / self.subject.certificate.terms.combined
 
     def may_go_on(self, i: int) -> bool:
         """Whether round i may begin on what the client has heard so far."""

@@ -1,6 +1,7 @@
 """What a record must be before a private mechanism touches it: a rule on that record alone, so neighbours stay neighbours."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -65,10 +66,10 @@ def admitted(
     with np.errstate(over="ignore"):
         factors = np.where(lengths > room, room / np.where(lengths > 0, lengths, 1.0), 1.0)
     if isinstance(x, np.ndarray):
-        return Records((finite * factors[:, None]).astype(x.dtype), records.y), sound
+        return replace(records, x=(finite * factors[:, None]).astype(x.dtype)), sound
     shorter = x.copy()
     shorter.data = (finite * factors[rows]).astype(values.dtype)
-    return Records(shorter, records.y), sound
+    return replace(records, x=shorter), sound
 
 
 def _sparse_lengths(values: Floats, rows: Ints, count: int) -> Floats:

@@ -18,6 +18,7 @@ round began, and y is what the s slots of the round made of x. L = 31, and exp(-
   0 <= 1 - f <= 1 - (1 - h l2)^s. `minibatch` has y = f x - steps, so that |x - y| <= |1 - f| W + A. In `local` each step is
   shrunk by the factors that follow, all in 0..1, so the same holds.
 - A Gaussian vector of d numbers with deviation r is not longer than r (sqrt(d) + sqrt(2 L)) but for a chance of exp(-L).
+- Where updates are combined as their mean, all of this is multiplied by 1/n before it is sent.
 - Rounding to the wire changes a number by at most 2^-8 of it (bfloat16) or, near 0, by at most 2^-25 (float16).
 """
 
@@ -60,7 +61,7 @@ class NormLimits:
         low, high = terms.block(i, self.size)
         noise = made.kind.longest_noise(made.noise_scale(i, c), high - low)
         moved = step * made.clip * drawn + _shrink(step * self.l2, terms.share(i, c)) * made.model_bound
-        return _ROUNDING * (moved + noise) + _LEAST_FLOAT * math.sqrt(high - low)
+        return _ROUNDING * terms.combined * (moved + noise) + _LEAST_FLOAT * math.sqrt(high - low)
 
     def check(self, i: int, c: int, delta: Vector) -> None:
         """Refuse an update that is too long."""

@@ -41,7 +41,8 @@ def reach(terms: Terms, size: int, l2: float, clip: float, sigma: Sigmas, first:
     """How long a model of ``size`` numbers becomes in a run that begins at length ``first``.
 
     A start model is the first model less some of the updates (which ones is a matter of timing). An update is its drawn steps,
-    each of length at most h = eta D C, plus noise of deviation sigma_i h, plus the pull of L2. Without L2, with s slots a round
+    each of length at most h = a eta D C, plus noise of deviation sigma_i h, plus the pull of L2. Here a is 1, or 1/n where the
+    mean of n clients' updates is taken. Without L2, with s slots a round
     in all and n clients that have some, each start model is then not longer than
 
         first + sum s h + sqrt(2 L sum s h^2) + L max h  +  sqrt(sum n (sigma_i h)^2) (sqrt(size) + sqrt(2 L))
@@ -51,9 +52,9 @@ def reach(terms: Terms, size: int, l2: float, clip: float, sigma: Sigmas, first:
     sums that are pulled back. Delays can make a model overshoot; that is allowed for with a factor and not proved, and does
     no harm where it is wrong: a client shortens its start model and goes on.
     """
-    sums, top, widest = _Sums(), _Sums(), 0.0
+    sums, top, widest, a = _Sums(), _Sums(), 0.0, terms.combined
     for part in Rounds.all_of(terms):
-        steps = part.steps.max(axis=1) * terms.blocks * clip
+        steps = part.steps.max(axis=1) * terms.blocks * clip * a
         kept = 1.0 - _pulls(terms, part, l2)
         slots, active = part.shares.sum(axis=1), np.count_nonzero(part.shares, axis=1)
         rows = zip(steps.tolist(), kept.tolist(), slots.tolist(), active.tolist(), strict=True)
@@ -76,4 +77,4 @@ def _pulls(terms: Terms, part: Rounds, l2: float) -> np.ndarray[tuple[int], np.d
         return np.zeros(len(part.least))
     decay = np.clip(part.least * l2, 0.0, 1.0)[:, None]
     pulls: np.ndarray[tuple[int], np.dtype[np.float64]] = (1.0 - (1.0 - decay) ** part.shares).sum(axis=1)
-    return np.minimum(1.0, pulls)
+    return np.minimum(1.0, terms.combined * pulls)

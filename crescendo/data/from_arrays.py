@@ -1,0 +1,93 @@
+"""A data set out of what a program has in memory: arrays, data frames, tensors, or a torch Dataset or DataLoader."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from crescendo.core.arrays import Array
+from crescendo.data.reading import from_raw
+from crescendo.data.records import Dataset, Label, Raw, Records
+from crescendo.errors import DataError
+
+
+def dataset(
+    x: Any,
+    y: Any = None,
+    *,
+    test: float | tuple[Any, Any] = 0.2,
+    classes: Sequence[Label] | None = None,
+    name: str = "arrays",
+    seed: int = 0,
+) -> Dataset:
+    """Records and labels as a data set that `simulate` takes.
+
+    ``x`` has one record a row: a numpy array, a data frame, a sparse matrix or a tensor. A record may have a shape of its own
+    (an image), which a neural model reads. Without ``y``, ``x`` is a torch Dataset or DataLoader that gives pairs of both.
+    ``test`` is the share of the records that is held out, or a pair (x, y) of its own. ``classes`` are the labels to keep;
+    without them, all that occur.
+
+    >>> data = dataset(np.zeros((10, 2, 3)), [0, 1, 2, 0, 1, 2, 0, 1, 2, 0], test=0.3)
+    >>> data.train.x.shape, data.train.shape, len(data.test), data.classes
+    ((7, 6), (2, 3), 3, (0, 1, 2))
+    """
+    records, labels = _pair(x, y)
+    shape = tuple(int(length) for length in records.shape[1:]) if records.ndim > 2 else ()
+    held_out = None
+    if isinstance(test, tuple):
+        held_out = _flat(*_pair(*test), of="test x")
+        share = 0.0
+    else:
+        share = test
+    flat, labels = _flat(records, labels, of="x")
+    made = from_raw(name, Raw(flat, labels, held_out), share, seed, classes)
+    part = None if made.test is None else _shaped(made.test, shape)
+    return replace(made, train=_shaped(made.train, shape), test=part)
+
+
+def _shaped(records: Records, shape: tuple[int, ...]) -> Records:
+    return replace(records, shape=shape)
+
+
+def _flat(x: Any, y: Array, of: str) -> tuple[Any, Array]:
+    if y.ndim != 1 or x.shape[0] != y.shape[0]:
+        raise DataError(
+            f"{of} has {x.shape[0]} records and its labels have shape {y.shape}; one label a record is needed"
+        )
+    if not hasattr(x, "tocsr"):
+        if x.ndim < 2 or x.dtype.kind not in "buif":
+            raise DataError(f"{of} has shape {x.shape} and type {x.dtype}; rows of numbers are needed, one record each")
+        x = x.reshape(len(x), -1)
+    return x, y
+
+
+def _pair(x: Any, y: Any) -> tuple[Any, Array]:
+    if y is None:
+        return _gathered(x)
+    if isinstance(x, str | bytes) or isinstance(y, str | bytes):
+        raise DataError("x and y are arrays; to read a file, name it as data.source in the config")
+    return x if hasattr(x, "tocsr") else _array(x), _array(y)
+
+
+def _array(values: Any) -> Array:
+    """As a numpy array; a tensor's numbers are shared, a data frame's copied."""
+    if hasattr(values, "detach"):
+        values = values.detach().cpu()
+    return np.asarray(values)
+
+
+def _gathered(pairs: Any) -> tuple[Array, Array]:
+    """All records of a torch Dataset, one by one, or of a DataLoader, batch by batch."""
+    try:
+        batched = hasattr(pairs, "batch_size") and hasattr(pairs, "dataset")
+        items = list(pairs) if batched else [pairs[k] for k in range(len(pairs))]
+        xs, ys = zip(*((_array(x), _array(y)) for x, y in items), strict=True)
+    except (TypeError, ValueError, KeyError):
+        raise DataError(
+            f"a {type(pairs).__name__} without labels is no data; pass x and y, or a torch Dataset or DataLoader of pairs"
+        ) from None
+    join = np.concatenate if batched else np.stack
+    return join(xs), join(ys)

@@ -1,0 +1,87 @@
+"""One client's torch module and the loop that moves it: plain steps on records drawn one by one or in local batches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+import xxhash
+
+from crescendo.core.arrays import Floats, Ints, Vector
+from crescendo.errors import UsageError
+from crescendo.objectives.base import Slots, check_segment
+from crescendo.objectives.neural.flat_parameters import private_copy
+
+if TYPE_CHECKING:
+    from crescendo.data.records import Records
+    from crescendo.objectives.neural.torch_model import TorchModel
+
+
+class TorchStepper:
+    """Moves a copy of the module. Its parameters and their gradients are views of two flat tensors, so a step is one line.
+
+    A local batch of b records is one step, by their mean gradient, at the last of its b slots; the last batch of a round may
+    be smaller. Where a round is interrupted makes no difference: which records form a batch follows from the slots alone.
+    """
+
+    def __init__(self, model: TorchModel, data: Records) -> None:
+        self._model, self._records = model, model.tensors(data)
+        layout = model.layout
+        self._net = private_copy(model.net).train()
+        self._flat, self._slope = (
+            torch.zeros(layout.size, dtype=layout.dtype),
+            torch.zeros(layout.size, dtype=layout.dtype),
+        )
+        of_name = dict(self._net.named_parameters())
+        for name, value, slope in zip(layout.names, layout.split(self._flat), layout.split(self._slope), strict=True):
+            of_name[name].data, of_name[name].grad = value, slope
+        self._origin: Floats = np.zeros(layout.size)
+        self._loaded: Floats = self._origin
+
+    def load(self, w: Vector) -> None:
+        self._origin = np.array(w, dtype=np.float64)
+        self._flat.copy_(self._model.layout.tensor(self._origin))
+        self._loaded = self._in_full()
+
+    def translate(self, by: Vector) -> None:
+        """Move along with a newer global model: the work done stays as it is, to the bit."""
+        moved = self._in_full() - self._loaded
+        self._origin = self._origin + by
+        self._flat.copy_(self._model.layout.tensor(self._origin + moved))
+        self._loaded = self._in_full() - moved
+
+    def read(self) -> Floats:
+        """Where the round began plus what the module moved: the rounding of its start to the module's floats cancels out."""
+        return np.asarray(self._origin + (self._in_full() - self._loaded))
+
+    def _in_full(self) -> Floats:
+        return np.array(self._flat.numpy(), dtype=np.float64)  # a copy, also of float64
+
+    def advance(self, slots: Slots, h0: int, h1: int) -> None:
+        check_segment(slots, h0, h1, len(self._origin))
+        if slots.ends is not None or slots.clip is not None:
+            raise UsageError('a neural model clips under privacy.mechanism = "minibatch" only')
+        with self._model.alone():
+            self._advance(slots, h0, h1)
+
+    def _advance(self, slots: Slots, h0: int, h1: int) -> None:
+        batch, low, high = self._model.batch, *(slots.block or (0, len(self._origin)))
+        weights, slopes = self._flat[low:high], self._slope[low:high]
+        seed = xxhash.xxh3_64_intdigest(np.ascontiguousarray(slots.rows).tobytes()) >> 1 if self._model.draws else 0
+        for h in range(h0, h1):
+            if (h + 1) % batch and h + 1 < len(slots):
+                continue
+            if self._model.draws:
+                torch.manual_seed(seed + h)
+            self._downhill(slots.rows[h - h % batch : h + 1])
+            step = float(slots.etas[h]) * slots.factor
+            if self._model.l2:
+                weights.mul_(1.0 - step * self._model.l2)
+            weights.sub_(slopes, alpha=step)
+
+    def _downhill(self, rows: Ints) -> None:
+        """The mean gradient of these records, into the flat tensor that the parameters' gradients are views of."""
+        self._slope.zero_()
+        x, y = self._records.of(rows)
+        self._model.mean_loss(self._net(x), y).backward()  # type: ignore[no-untyped-call]

@@ -1,0 +1,342 @@
+"""Torch modules as objectives: against a loop of one's own, interrupted, clipped, in company, and refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import crescendo
+from crescendo.core.arrays import Floats, Ints
+from crescendo.data.from_arrays import dataset
+from crescendo.data.records import Dataset, Records
+from crescendo.errors import ConfigError, DataError, Refused
+from crescendo.objectives.base import LoopStepper, Slots, clipped
+from crescendo.objectives.own import OwnModel, load_objective
+
+torch = pytest.importorskip("torch", reason="torch is not installed: the torch extra")
+from torch import nn  # noqa: E402
+
+
+def images(count: int = 60, seed: int = 0) -> Dataset:
+    """Small random images whose label is where they are brightest."""
+    rng = np.random.default_rng(seed)
+    x = rng.random((count, 1, 6, 6)).astype(np.float32)
+    return dataset(x, x.reshape(count, 3, 12).sum(axis=2).argmax(axis=1), test=0.2)
+
+
+def small_net(dtype: Any = torch.float32) -> nn.Module:
+    torch.manual_seed(5)
+    return nn.Sequential(nn.Conv2d(1, 3, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(27, 3)).to(
+        dtype
+    )
+
+
+def objective(net: nn.Module, data: Dataset, **options: Any) -> OwnModel:
+    return OwnModel(crescendo.torch.model(net, **options), data.train)
+
+
+def textbook(net: nn.Module, data: Records, slots: Slots, batch: int, l2: float) -> Floats:
+    """SGD as every tutorial has it."""
+    x, y = torch.from_numpy(data.x).reshape(-1, 1, 6, 6), torch.from_numpy(data.y).long()
+    for first in range(0, len(slots), batch):
+        rows = torch.from_numpy(slots.rows[first : first + batch])
+        last = min(first + batch, len(slots)) - 1
+        optimiser = torch.optim.SGD(net.parameters(), lr=float(slots.etas[last]), weight_decay=l2)
+        optimiser.zero_grad()
+        nn.functional.cross_entropy(net(x[rows]), y[rows]).backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+    return np.concatenate([p.detach().numpy().ravel() for p in net.parameters()]).astype(np.float64)
+
+
+def drawn(data: Dataset, count: int, seed: int = 1) -> Slots:
+    rng = np.random.default_rng(seed)
+    return Slots(rng.integers(0, len(data.train), count), rng.uniform(0.01, 0.1, count))
+
+
+@pytest.mark.parametrize(("batch", "l2"), [(1, 0.0), (1, 0.01), (8, 0.0), (8, 0.01)])
+def test_steps_are_those_of_the_textbook(batch: int, l2: float) -> None:
+    data, slots = images(), drawn(images(), 50)
+    goal = objective(small_net(), data, batch=batch, l2=l2)
+    stepper = goal.stepper(data.train)
+    stepper.load(goal.initial(np.random.default_rng(0)))
+    stepper.advance(slots, 0, 50)
+    assert np.allclose(stepper.read(), textbook(small_net(), data.train, slots, batch, l2), atol=2e-6)
+
+
+def test_steps_of_one_record_are_those_of_the_loop_over_gradients() -> None:
+    data, slots = images(), drawn(images(), 30)
+    goal = objective(small_net(torch.float64), data, l2=0.1)
+    start, found = goal.initial(np.random.default_rng(0)), []
+    for stepper in (goal.stepper(data.train), LoopStepper(goal, data.train)):
+        stepper.load(start)
+        stepper.advance(Slots(slots.rows, slots.etas, block=(3, 40), factor=2.0), 0, 30)
+        found.append(stepper.read())
+    assert np.allclose(found[0], found[1], atol=1e-12)
+    assert np.array_equal(found[0][:3], start[:3]) and np.array_equal(found[0][40:], start[40:])
+
+
+@pytest.mark.parametrize("batch", [1, 7])
+def test_an_interrupted_round_ends_where_it_would_have(batch: int) -> None:
+    data, slots = images(), drawn(images(), 40)
+    goal = objective(nn.Sequential(small_net(), nn.Dropout(0.2)), data, batch=batch)
+    start, found = goal.initial(np.random.default_rng(0)), []
+    for stops in ([40], [1, 5, 6, 33, 40], list(range(1, 41))):
+        stepper = goal.stepper(data.train)
+        stepper.load(start)
+        for first, last in zip([0, *stops[:-1]], stops, strict=True):
+            torch.manual_seed(last)  # what others do with torch's generator does not show
+            stepper.advance(slots, first, last)
+            stepper.translate(np.zeros(goal.size))
+        found.append(stepper.read())
+    assert np.array_equal(found[0], found[1]) and np.array_equal(found[0], found[2])
+
+
+def test_a_start_that_float32_cannot_hold_is_not_rounded() -> None:
+    data = images()
+    goal = objective(small_net(), data)
+    start = goal.initial(np.random.default_rng(0)) + 1e-12
+    stepper = goal.stepper(data.train)
+    stepper.load(start)
+    assert np.array_equal(stepper.read(), start)
+    stepper.translate(np.full(goal.size, 1e-13))
+    assert np.array_equal(stepper.read(), start + 1e-13)
+
+
+def one_by_one(net: nn.Module, data: Records, rows: Ints, clip: float, unit: float) -> Floats:
+    """The clipped sum, record by record."""
+    total = np.zeros(sum(p.numel() for p in net.parameters()))
+    for row in rows.tolist():
+        net.zero_grad()
+        x, y = torch.from_numpy(data.x[row : row + 1]), torch.from_numpy(data.y[row : row + 1]).long()
+        nn.functional.cross_entropy(net(x.reshape(1, 1, 6, 6)), y).backward()  # type: ignore[no-untyped-call]
+        gradients = [p.grad.numpy().ravel() for p in net.parameters() if p.grad is not None]
+        gradient = np.concatenate(gradients).astype(np.float64)
+        total += np.rint(clipped(gradient, clip) / unit) * unit
+    return total
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 31, 32, 33, 130])
+def test_clipped_sums_are_those_of_a_loop(count: int) -> None:
+    data, rows = images(200), np.random.default_rng(2).integers(0, 160, count)
+    goal, unit = objective(small_net(), data), 2.0**-30
+    found = goal.gradient(goal.initial(np.random.default_rng(0)), data.train, rows, 0.5, unit=unit)
+    assert np.allclose(found, one_by_one(small_net(), data.train, rows, 0.5, unit), atol=1e-5)
+    assert np.array_equal(found, np.rint(found / unit) * unit)
+
+
+@pytest.mark.parametrize("outputs", [3, 10])
+def test_a_record_adds_the_same_bits_in_any_company(outputs: int) -> None:
+    """Insertion, permutation and other chunks: with sums that are exact, any difference would show.
+
+    A product of 27 by 3 numbers adds up in another order in every other pair of rows, so the quickest way is not taken.
+    """
+    data = images(300)
+    net = nn.Sequential(*list(small_net())[:-1], nn.Linear(27, outputs))  # type: ignore[call-overload]
+    goal, unit = objective(net, data), 2.0**-30
+    assert goal.traits.clips
+    start, rng = goal.initial(np.random.default_rng(0)), np.random.default_rng(3)
+    each = [goal.gradient(start, data.train, np.array([row]), 0.5, unit=unit) for row in range(150)]
+    for _ in range(6):
+        rows = rng.permutation(150)[: rng.integers(1, 150)]
+        assert np.array_equal(goal.gradient(start, data.train, rows, 0.5, unit=unit), sum(each[row] for row in rows))
+
+
+def test_a_record_that_breaks_the_module_counts_as_nothing() -> None:
+    data = images()
+    data.train.x[3] = np.nan
+    goal = objective(small_net(), data)
+    start = goal.initial(np.random.default_rng(0))
+    with_it = goal.gradient(start, data.train, np.array([0, 3, 5]), 0.5, unit=2.0**-30)
+    assert np.array_equal(with_it, goal.gradient(start, data.train, np.array([0, 5]), 0.5, unit=2.0**-30))
+
+
+def test_the_users_own_module_stays_as_it_is() -> None:
+    data, net = images(), small_net()
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    crescendo.simulate(
+        {
+            "clients": {"count": 2},
+            "schedule": {
+                "rounds": 2,
+                "sizes": {"kind": "constant", "size": 20},
+                "steps": {"kind": "constant", "eta": 0.1},
+            },
+        },
+        objective=crescendo.torch.model(net),
+        data=data,
+    )
+    assert all(torch.equal(value, net.state_dict()[name]) for name, value in before.items())
+    assert torch.get_num_threads() >= 1
+
+
+def test_the_trained_module_comes_back() -> None:
+    data = images()
+    asked = {
+        "clients": {"count": 2, "combine": "mean"},
+        "schedule": {"rounds": 2, "sizes": {"kind": "constant", "size": 20}, "steps": {"kind": "constant", "eta": 0.1}},
+    }
+    found = crescendo.simulate(asked, objective=crescendo.torch.model(small_net()), data=data)
+    net = found.torch_model()
+    with torch.no_grad():
+        outputs = net(torch.from_numpy(data.test.x).reshape(-1, 1, 6, 6))  # type: ignore[union-attr]
+    assert float((outputs.argmax(dim=1).numpy() == data.test.y).mean()) == found.accuracy  # type: ignore[union-attr]
+    again = small_net()
+    again.load_state_dict(found.state_dict())
+    assert np.allclose(np.concatenate([p.detach().numpy().ravel() for p in again.parameters()]), found.model, atol=1e-6)
+    plain = crescendo.simulate({"data": {"source": "wine", "classes": [1, 2]}, **asked})
+    with pytest.raises(crescendo.UsageError, match="trained no torch module"):
+        plain.torch_model()
+
+
+def test_frozen_and_tied_parameters_are_left_out_and_counted_once() -> None:
+    class Tied(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b, self.scale = nn.Linear(36, 36), nn.Linear(36, 36), nn.Parameter(torch.ones(1))
+            self.b.weight = self.a.weight
+            self.scale.requires_grad_(False)
+
+        def forward(self, x: Any) -> Any:
+            return self.scale * self.b(torch.relu(self.a(x.flatten(1))))
+
+    data, net = images(), Tied()
+    goal = objective(net, data)
+    assert goal.size == 36 * 36 + 36 + 36
+    stepper = goal.stepper(data.train)
+    stepper.load(goal.initial(np.random.default_rng(0)))
+    stepper.advance(drawn(data, 5), 0, 5)
+    assert goal.evaluate(stepper.read(), data.train)["loss"] > 0
+
+
+def test_a_class_begins_anew_with_each_seed_and_a_module_as_it_is() -> None:
+    data = images()
+    by_class, by_module = objective(small_net, data), objective(small_net(), data)  # type: ignore[arg-type]
+    random = OwnModel(crescendo.torch.model(lambda: nn.Sequential(nn.Flatten(), nn.Linear(36, 3))), data.train)
+    first, again, other = (random.initial(np.random.default_rng(seed)) for seed in (1, 1, 2))
+    assert np.array_equal(first, again) and not np.array_equal(first, other)
+    assert np.array_equal(by_class.initial(np.random.default_rng(1)), by_module.initial(np.random.default_rng(2)))
+
+
+def test_two_classes_arrive_as_0_and_1() -> None:
+    x = np.random.default_rng(0).normal(size=(40, 4)).astype(np.float32)
+    data, seen = dataset(x, np.where(x[:, 0] > 0, "yes", "no"), test=0.25), []
+
+    def loss(outputs: Any, y: Any) -> Any:
+        seen.extend(y.tolist())  # which no code can do that is mapped over records
+        return nn.functional.cross_entropy(outputs, y)
+
+    goal = OwnModel(crescendo.torch.model(nn.Linear(4, 2), loss), data.train)
+    goal.evaluate(goal.initial(np.random.default_rng(0)), data.train)
+    assert set(seen) == {0, 1}
+    assert not goal.traits.clips
+
+
+# -- what is refused -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("net", "sentence"),
+    [
+        (nn.Sequential(nn.Flatten(), nn.Linear(36, 3), nn.BatchNorm1d(3)), r"layer 2 \(BatchNorm1d\).*use GroupNorm"),
+        (nn.Flatten(), "no parameter that is trained"),
+        (nn.Sequential(nn.Flatten(), nn.Linear(36, 3).half()), "parameters of float16; all must be float32"),
+        (nn.Sequential(nn.Flatten(), nn.Linear(35, 3)), r"Sequential.gradient failed with RuntimeError"),
+        ("net", "a torch.nn.Module is needed"),
+    ],
+)
+def test_modules_that_cannot_be_learned_are_refused_in_a_sentence(net: Any, sentence: str) -> None:
+    with pytest.raises(ConfigError, match=sentence):
+        objective(net, images())
+
+
+def test_random_layers_are_refused_with_privacy() -> None:
+    data = images()
+    private = {"mechanism": "minibatch", "sigma": 1.0, "delta": 1e-5, "clip": 0.5, "records": [24, 24]}
+    asked = {
+        "clients": {"count": 2},
+        "schedule": {"rounds": 2, "sizes": {"kind": "constant", "size": 20}, "steps": {"kind": "constant", "eta": 0.1}},
+        "privacy": private,
+    }
+    with pytest.raises(Refused, match=r"layer 1 \(Dropout\) draws random numbers"):
+        crescendo.simulate(
+            asked, objective=crescendo.torch.model(nn.Sequential(small_net(), nn.Dropout(0.1))), data=data
+        )
+    with pytest.raises(Refused, match="local"):
+        asked["privacy"] = private | {"mechanism": "local", "norm_bound": 2.0}
+        crescendo.simulate(asked, objective=crescendo.torch.model(small_net()), data=data)
+
+
+# -- from a file -----------------------------------------------------------------------------------------------------------
+
+FILE = """
+from torch import nn
+
+class Net(nn.Sequential):
+    def __init__(self, features, hidden=4):
+        super().__init__(nn.Linear(features, hidden), nn.ReLU(), nn.Linear(hidden, 3))
+"""
+
+
+def test_a_module_of_a_file_is_named_in_a_run_file(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(FILE)
+    (tmp_path / "run.toml").write_text(
+        """
+[data]
+source = "wine"
+[clients]
+count = 2
+combine = "mean"
+[objective]
+kind = "torch:net.py:Net"
+options = {hidden = 5, batch = 4}
+[schedule]
+rounds = 3
+sizes = {kind = "constant", size = 40}
+steps = {kind = "constant", eta = 0.1}
+"""
+    )
+    found = crescendo.simulate(tmp_path / "run.toml")
+    assert found.model.size == 13 * 5 + 5 + 5 * 3 + 3
+    again = crescendo.simulate(tmp_path / "run.toml")
+    assert np.array_equal(found.model, again.model)
+
+
+def test_mistakes_in_such_a_file_are_named(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(FILE)
+    data = images().train
+    with pytest.raises(ConfigError, match="takes no width"):
+        load_objective("torch:net.py:Net", data, tmp_path, width=3)
+    with pytest.raises(ConfigError, match=r"net\.py has no Nett; did you mean Net"):
+        load_objective("torch:net.py:Nett", data, tmp_path)
+    with pytest.raises(ConfigError, match="batch must be 1 or more"):
+        load_objective("torch:net.py:Net", data, tmp_path, batch=0)
+
+
+# -- data in memory --------------------------------------------------------------------------------------------------------
+
+
+def test_data_come_from_arrays_tensors_datasets_and_loaders() -> None:
+    x, y = torch.rand(20, 2, 3), torch.arange(20) % 4
+    pairs = torch.utils.data.TensorDataset(x, y)
+    given = [(x.numpy(), y.numpy()), (x, y), (pairs,), (torch.utils.data.DataLoader(pairs, batch_size=6),)]
+    made = [dataset(*each, test=0.0).train for each in given]
+    assert all(np.array_equal(one.x, made[0].x) and np.array_equal(one.y, made[0].y) for one in made)
+    assert all(one.shape == (2, 3) for one in made)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ((np.zeros((3, 2)), [1, 2]), "x has 3 records and its labels have shape"),
+        ((np.zeros(3), [1, 2, 1]), r"x has shape \(3,\)"),
+        (("file.csv", [1, 2]), "name it as data.source"),
+        ((np.array([["a", "b"], ["c", "d"]]), [1, 2]), "rows of numbers are needed"),
+        (([[1.0], [2.0]],), "pass x and y"),
+    ],
+)
+def test_what_are_no_data_is_said_in_a_sentence(given: tuple[Any, ...], sentence: str) -> None:
+    with pytest.raises(DataError, match=sentence):
+        dataset(*given)
