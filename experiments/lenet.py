@@ -2,8 +2,9 @@
 
     python -m experiments.lenet [--seeds 3] [--gradients 20000] [--only WORD]
 
-The paper's settings: K = 20000 gradients over all clients, batches of one record. Constant rounds of 100 a client with eta = .0025
-(the paper: .947); rounds of 100 (i + 1) a client with eta = .1 / (1 + .01 sqrt(t)). Biased: each client has digits of its own.
+The paper's settings: K = 20000 gradients over all clients, batches of one record. Constant rounds of 100 a client with
+eta = .0025 (the paper: .947); rounds of 100 (i + 1) a client with eta = .1 / (1 + .01 sqrt(t)). Biased: each client has
+digits of its own.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def dataset(
     shape = tuple(int(length) for length in records.shape[1:]) if records.ndim > 2 else ()
     held_out = None
     if isinstance(test, tuple):
-        held_out = _flat(*_pair(*test), of="test x")
+        held_out = Raw(*_flat(*_pair(*test), of="test x"))
         share = 0.0
     else:
         share = test

@@ -41,6 +41,11 @@ class Described:
         return self.kind.rpartition(":")[2]
 
     @property
+    def library(self) -> str:
+        """Of whose modules it is; empty for a class with ``initial``, ``gradient`` and ``evaluate``."""
+        return "torch" if self.kind.startswith("torch:") else ""
+
+    @property
     def traits(self) -> Traits:
         """A certificate rests on how long the first model is, and needs no more of it."""
         return Traits(name=self.name, l2=self.l2, features=self.features, first_length=self.start)

@@ -71,6 +71,7 @@ def _checked(goal: Described, copy: ModelFile | None, classes: int) -> OwnModel:
             f"the copy of {goal.kind} that was named has the SHA-256 {copy.sha256}, and the terms say {goal.sha256}; "
             f"both sides need the file that the terms were made with"
         )
+    copy = dataclasses.replace(copy, library=goal.library)  # the terms say what kind of model it is
     made = model_on_trial(copy, goal.features, classes, goal.options)
     if (made.size, made.l2, made.dtype) != (goal.size, goal.l2, goal.dtype):
         raise Refused(

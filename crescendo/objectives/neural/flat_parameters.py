@@ -33,7 +33,7 @@ class Layout:
 
     def split(self, flat: torch.Tensor) -> list[torch.Tensor]:
         """The parameters as views of a flat tensor: what is written to one shows in the other."""
-        return [part.view(shape) for part, shape in zip(torch.split(flat, self.sizes), self.shapes, strict=True)]
+        return [part.view(shape) for part, shape in zip(torch.split(flat, list(self.sizes)), self.shapes, strict=True)]
 
     def named(self, flat: torch.Tensor) -> dict[str, torch.Tensor]:
         return dict(zip(self.names, self.split(flat), strict=True))
