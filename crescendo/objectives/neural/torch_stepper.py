@@ -10,7 +10,7 @@ import xxhash
 
 from crescendo.core.arrays import Floats, Ints, Vector
 from crescendo.errors import UsageError
-from crescendo.objectives.base import Slots, check_segment
+from crescendo.objectives.base import Slots
 from crescendo.objectives.neural.flat_parameters import private_copy
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class TorchStepper:
         return np.array(self._flat.numpy(), dtype=np.float64)  # a copy, also of float64
 
     def advance(self, slots: Slots, h0: int, h1: int) -> None:
-        check_segment(slots, h0, h1, len(self._origin))
+        slots.check(h0, h1, len(self._origin))
         if slots.ends is not None or slots.clip is not None:
             raise UsageError('a neural model clips under privacy.mechanism = "minibatch" only')
         with self._model.alone():
