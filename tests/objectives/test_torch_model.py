@@ -131,7 +131,7 @@ def test_clipped_sums_are_those_of_a_loop(count: int) -> None:
 def test_a_record_adds_the_same_bits_in_any_company(outputs: int) -> None:
     """Insertion, permutation and other chunks: with sums that are exact, any difference would show.
 
-    A product of 27 by 3 numbers adds up in another order in every other pair of rows, so the quickest way is not taken.
+    A product of all records with 27 by 3 numbers would add up in another order in every other pair of rows.
     """
     data = images(300)
     net = nn.Sequential(*list(small_net())[:-1], nn.Linear(27, outputs))  # type: ignore[call-overload]
@@ -141,6 +141,20 @@ def test_a_record_adds_the_same_bits_in_any_company(outputs: int) -> None:
     each = [goal.gradient(start, data.train, np.array([row]), 0.5, unit=unit) for row in range(150)]
     for _ in range(6):
         rows = rng.permutation(150)[: rng.integers(1, 150)]
+        assert np.array_equal(goal.gradient(start, data.train, rows, 0.5, unit=unit), sum(each[row] for row in rows))
+
+
+def test_a_record_of_large_terms_that_cancel_is_the_same_at_every_place() -> None:
+    """In a product of 5 by 4 numbers another order shows rarely, and then doubles what one record can change."""
+    rng = np.random.default_rng(8)
+    x = rng.uniform(-1, 1, (600, 5)) * 10 ** rng.uniform(-6, 6, (600, 5))
+    data = dataset(x.astype(np.float32), rng.integers(0, 3, 600), test=0.1)
+    goal = objective(nn.Sequential(nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 3)), data)
+    assert goal.traits.clips
+    start, unit = goal.initial(rng), 2.0**-30
+    each = [goal.gradient(start, data.train, np.array([row]), 0.5, unit=unit) for row in range(400)]
+    for _ in range(10):
+        rows = rng.permutation(400)[: rng.integers(1, 400)]
         assert np.array_equal(goal.gradient(start, data.train, rows, 0.5, unit=unit), sum(each[row] for row in rows))
 
 
