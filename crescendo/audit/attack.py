@@ -96,9 +96,11 @@ class Attack:
         draws = collect_draws(subject, rng, seeds, _MOST_ROUNDS, _MOST_RECORDS)
         words = collect_words(wide or subject, rng, seeds, _MOST_ROUNDS)
         evidence: dict[str, Any] = {"noise": noise, "draws": draws, "words": words}
+        # how many numbers the checks draw depends on what they see: of their own, so that the attacks after them repeat
+        own = np.random.Generator(np.random.Philox(int(rng.integers(2**62))))
         rows = []
         for check in CHECKS:
-            tested, level = _tested(check, evidence[check.evidence], rng), self.level * check.share
+            tested, level = _tested(check, evidence[check.evidence], own), self.level * check.share
             passed = tested.p > level
             rows.append(Row(check.name, check.looks_for, name, tested.p, level, check.exact, passed, tested.says))
         return noise, draws, rows
