@@ -49,7 +49,7 @@ def test_the_right_code_passes(options: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("bug", [*BUGS, *UNSEEN], ids=named)
 def test_a_planted_bug_is_caught(bug: Bug) -> None:
-    report = bug.audited(**({"runs": bug.needs, "tries": 16} | bug.options))
+    report = bug.audited(**({"runs": bug.needs, "tries": 48} | bug.options))
     caught = caught_by(report)
     assert caught, f"nothing caught it: {bug.says}"
     assert not bug.by or bug.by in caught, report.findings
