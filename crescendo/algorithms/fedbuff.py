@@ -53,6 +53,8 @@ class FedBuffServer:
     def __init__(self, terms: Terms, model: Vector, buffer: int = 10, rate: float = 1.0) -> None:
         if terms.blocks > 1:
             raise UsageError(f"FedBuff moves all coordinates in every round; leave out the {terms.blocks} blocks")
+        if terms.combine != "sum":
+            raise UsageError('FedBuff takes the mean of its buffer by itself; leave out clients.combine = "mean"')
         if buffer < 1 or not 0 < rate < math.inf:
             raise UsageError(f"FedBuff needs a buffer of at least 1 and a rate above 0, got {buffer} and {rate}")
         self.k, self.late = 0, 0

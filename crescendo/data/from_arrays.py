@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -37,15 +38,23 @@ def dataset(
     records, labels = _pair(x, y)
     shape = tuple(int(length) for length in records.shape[1:]) if records.ndim > 2 else ()
     held_out = None
-    if isinstance(test, tuple):
-        held_out = Raw(*_flat(*_pair(*test), of="test x"))
-        share = 0.0
+    if isinstance(test, tuple) and len(test) == 2:
+        others, their_labels = _pair(*test)
+        if others.shape[1:] != records.shape[1:]:
+            raise DataError(f"test x has records of shape {others.shape[1:]}, and x of shape {records.shape[1:]}")
+        held_out, share = Raw(*_flat(others, their_labels, of="test x")), 0.0
+    elif isinstance(test, int | float) and 0 <= test < 1:
+        share = float(test)
     else:
-        share = test
+        raise DataError(f"test is a share from 0 to 1, or a pair (x, y), not {_said(test)}")
     flat, labels = _flat(records, labels, of="x")
     made = from_raw(name, Raw(flat, labels, held_out), share, seed, classes)
     part = None if made.test is None else _shaped(made.test, shape)
     return replace(made, train=_shaped(made.train, shape), test=part)
+
+
+def _said(value: Any) -> str:
+    return repr(value) if isinstance(value, str | int | float) else f"a {type(value).__name__}"
 
 
 def _shaped(records: Records, shape: tuple[int, ...]) -> Records:
@@ -53,6 +62,8 @@ def _shaped(records: Records, shape: tuple[int, ...]) -> Records:
 
 
 def _flat(x: Any, y: Array, of: str) -> tuple[Any, Array]:
+    if not x.shape:
+        raise DataError(f"{of} is a single number; rows of numbers are needed, one record each")
     if y.ndim != 1 or x.shape[0] != y.shape[0]:
         raise DataError(
             f"{of} has {x.shape[0]} records and its labels have shape {y.shape}; one label a record is needed"
@@ -60,7 +71,7 @@ def _flat(x: Any, y: Array, of: str) -> tuple[Any, Array]:
     if not hasattr(x, "tocsr"):
         if x.ndim < 2 or x.dtype.kind not in "buif":
             raise DataError(f"{of} has shape {x.shape} and type {x.dtype}; rows of numbers are needed, one record each")
-        x = x.reshape(len(x), -1)
+        x = x.reshape(len(x), math.prod(x.shape[1:]))
     return x, y
 
 
@@ -76,7 +87,12 @@ def _array(values: Any) -> Array:
     """As a numpy array; a tensor's numbers are shared, a data frame's copied."""
     if hasattr(values, "detach"):
         values = values.detach().cpu()
-    return np.asarray(values)
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise DataError(
+            "x and y are arrays, and all records have as many numbers; these are of several lengths"
+        ) from error
 
 
 def _gathered(pairs: Any) -> tuple[Array, Array]:

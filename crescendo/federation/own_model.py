@@ -53,7 +53,7 @@ def with_copy(agreed: Agreement, copy: ModelFile | None) -> Agreement:
     if certificate is not None:
         if made.traits.unfit is not None:
             raise Refused(f"no privacy can be certified for {goal.kind}: {made.traits.unfit}")
-        _check_forgetful(made, start, made_up_records(goal.features, len(agreed.classes or ())), goal.kind)
+        check_forgetful(made, start, made_up_records(goal.features, len(agreed.classes or ())), goal.kind)
         certificate = dataclasses.replace(certificate, objective=made)  # of the same numbers, all that it rests on
     return dataclasses.replace(agreed, objective=made, certificate=certificate)
 
@@ -90,7 +90,7 @@ def _check_start(length: float, goal: Described) -> None:
         )
 
 
-def _check_forgetful(model: OwnModel, start: Floats, records: Records, kind: str) -> None:
+def check_forgetful(model: OwnModel, start: Floats, records: Records, kind: str) -> None:
     """What a certificate needs of any model's code: the gradient of a record depends on the model and that record alone.
 
     Each record is shown to it alone, so only what it keeps between calls could break this. That cannot be proved of code from

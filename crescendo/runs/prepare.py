@@ -16,7 +16,8 @@ from crescendo.data.labels import Classes
 from crescendo.data.registry import stated_classes
 from crescendo.errors import ConfigError
 from crescendo.federation.agreement import Agreement, agree, build_terms, curvature
-from crescendo.federation.objective_terms import made_up_records
+from crescendo.federation.objective_terms import first_model, made_up_records
+from crescendo.federation.own_model import check_forgetful
 from crescendo.federation.schedule_terms import RunSchedule
 from crescendo.objectives import Objective, OwnModel, load_objective, weights_of_rows
 from crescendo.objectives.base import Traits
@@ -85,6 +86,8 @@ def prepare(
     else:  # passed in by a program: one of ours as it is, any other checked and completed
         goal = objective if isinstance(getattr(objective, "traits", None), Traits) else OwnModel(objective, sample)
     if private:
+        if isinstance(goal, OwnModel):
+            check_forgetful(goal, first_model(goal, config.run.seed), sample, goal.name)
         _check_counts(counts, [len(part) for part in parts])
         dataset, parts = _admit(dataset, parts, config.privacy.norm_bound, goal)
     smooth, convex = curvature(goal, None if private else dataset.train, config.privacy.norm_bound)

@@ -15,6 +15,7 @@ from crescendo.data.records import Dataset, Records
 from crescendo.errors import ConfigError, DataError, Refused
 from crescendo.objectives.base import LoopStepper, Slots, clipped
 from crescendo.objectives.own import OwnModel, load_objective
+from crescendo.privacy.mechanisms.frozen import FrozenStepper
 
 torch = pytest.importorskip("torch", reason="torch is not installed: the torch extra")
 from torch import nn  # noqa: E402
@@ -248,6 +249,205 @@ def test_two_classes_arrive_as_0_and_1() -> None:
     assert not goal.traits.clips
 
 
+# -- what a record adds is its own affair --------------------------------------------------------------------------------
+
+
+class Stateful(nn.Module):
+    """Keeps a count, a buffer or a hidden state of what it has seen."""
+
+    seen: Any
+
+    def __init__(self, keeps: str) -> None:
+        super().__init__()
+        self.keeps, self.calls, self.last, self.inner = keeps, 0, None, nn.Linear(36, 3)
+        self.register_buffer("seen", torch.zeros(()))
+
+    def forward(self, x: Any) -> Any:
+        x, self.calls = x.flatten(1), self.calls + 1
+        outputs = self.inner(x)
+        if self.keeps == "a count":
+            return outputs * (1 + 0.1 * (self.calls % 7))
+        if self.keeps == "a buffer":
+            outputs, self.seen = outputs * (1 + self.seen), self.seen + x.detach().mean()
+            return outputs
+        if self.last is not None:
+            outputs = outputs + self.last
+        if self.keeps == "a branch" and x.sum() > 18:  # which cannot be mapped over records
+            self.last = x.detach()[:, :3]
+        return outputs
+
+
+class Mixing(torch.autograd.Function):  # type: ignore[name-defined,misc]
+    """Takes the mean over a chunk away, where many records are computed at once."""
+
+    @staticmethod
+    def forward(x: Any) -> Any:
+        return x * 1.0
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, slope: Any) -> Any:
+        return slope
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, x: Any) -> Any:
+        return x - x.mean(0, keepdim=True), 0
+
+
+class Mixed(nn.Sequential):
+    def forward(self, x: Any) -> Any:
+        return super().forward(Mixing.apply(x))  # type: ignore[no-untyped-call]
+
+
+def flat_net() -> nn.Module:
+    torch.manual_seed(5)
+    return nn.Sequential(nn.Flatten(), nn.Linear(36, 3))
+
+
+def private_sum(goal: OwnModel, data: Records, rows: list[int]) -> Floats:
+    stepper = FrozenStepper(goal, data)
+    stepper.load(goal.initial(np.random.default_rng(0)))
+    ends = np.array([len(rows)])
+    stepper.advance(Slots(np.array(rows), np.ones(1), ends=ends, clip=0.5, unit=2.0**-30), 0, 1)
+    return stepper.gradients()
+
+
+@pytest.mark.parametrize(
+    "net",
+    [
+        Stateful("a count"),
+        Stateful("a buffer"),
+        Stateful("a branch"),
+        nn.Sequential(nn.Flatten(), nn.utils.parametrizations.spectral_norm(nn.Linear(36, 3))),
+        Mixed(nn.Flatten(), nn.Linear(36, 3)),
+    ],
+    ids=["count", "buffer", "branch", "spectral norm", "mixing"],
+)
+def test_one_record_more_adds_its_own_gradient_whatever_a_module_keeps(net: nn.Module) -> None:
+    data, rng = images(200), np.random.default_rng(4)
+    goal = objective(net, data)
+    alone = private_sum(goal, data.train, [150])
+    for _ in range(3):
+        rows = rng.permutation(140)[: rng.integers(30, 70)].tolist()
+        without, with_it = private_sum(goal, data.train, rows), private_sum(goal, data.train, [*rows, 150])
+        assert np.array_equal(with_it - without, alone)
+
+
+class Functional(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = flat_net()
+
+    def forward(self, x: Any) -> Any:
+        return self.inner(nn.functional.dropout(x, 0.5, self.training))
+
+
+def test_random_numbers_of_a_modules_own_code_are_noticed() -> None:
+    """No layer says so: functional dropout, and that within recurrent layers and attention."""
+    data = images()
+    goal = objective(Functional(), data)
+    assert goal.traits.unfit is not None and "the code of Functional draws random numbers" in goal.traits.unfit
+    asked = {
+        "clients": {"count": 2},
+        "schedule": {"rounds": 2, "sizes": {"kind": "constant", "size": 20}, "steps": {"kind": "constant", "eta": 0.1}},
+    }
+    found = []
+    for seed in (1, 2):  # of torch, which is not the run's
+        torch.manual_seed(5)
+        net = Functional()
+        torch.manual_seed(seed)
+        found.append(crescendo.simulate(asked, objective=crescendo.torch.model(net), data=data).model)
+    assert np.array_equal(found[0], found[1])
+
+
+def test_a_model_that_remembers_is_refused_by_a_private_simulation() -> None:
+    class Remembers:
+        def __init__(self) -> None:
+            self.calls = 0
+
+        def initial(self, rng: Any) -> Floats:
+            return np.zeros(36)
+
+        def gradient(self, w: Any, data: Records, rows: Ints) -> Floats:
+            self.calls += 1
+            return np.asarray(data.x[rows].sum(axis=0) * self.calls, dtype=np.float64)
+
+        def evaluate(self, w: Any, data: Records) -> dict[str, float]:
+            return {"loss": 0.0}
+
+    asked = {
+        "clients": {"count": 2},
+        "schedule": {"rounds": 2, "sizes": {"kind": "constant", "size": 20}, "steps": {"kind": "constant", "eta": 0.1}},
+        "privacy": {"mechanism": "minibatch", "sigma": 1.0, "delta": 1e-5, "clip": 0.5, "records": [24, 24]},
+    }
+    with pytest.raises(Refused, match="Remembers says something else of a record once it has seen others"):
+        crescendo.simulate(asked, objective=Remembers(), data=images())
+
+
+def test_a_module_that_writes_into_its_records_leaves_them_as_they_are() -> None:
+    class Writes(nn.Sequential):
+        def forward(self, x: Any) -> Any:
+            return super().forward(x.sub_(0.1))  # type: ignore[no-untyped-call]
+
+    data = images()
+    before, goal = data.train.x.copy(), objective(Writes(nn.Flatten(), nn.Linear(36, 3)), data)
+    stepper = goal.stepper(data.train)
+    stepper.load(goal.initial(np.random.default_rng(0)))
+    stepper.advance(drawn(data, 20), 0, 20)
+    assert np.array_equal(data.train.x, before)
+
+
+def test_what_the_caller_has_set_in_torch_changes_nothing() -> None:
+    data, found = images(), []
+    for around in (torch.enable_grad(), torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16)):
+        goal = objective(flat_net(), data)
+        stepper = goal.stepper(data.train)
+        with around:
+            clipped_sum = private_sum(goal, data.train, [1, 2, 3])
+            stepper.load(goal.initial(np.random.default_rng(0)))
+            stepper.advance(drawn(data, 5), 0, 5)
+        found.append(np.concatenate([clipped_sum, stepper.read()]))
+    assert np.array_equal(found[0], found[1]) and np.array_equal(found[0], found[2])
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"loss": lambda outputs, y: None}, "the loss returned a NoneType"),
+        ({"loss": nn.CrossEntropyLoss}, "an object such as"),
+        ({"loss": nn.CrossEntropyLoss(reduction="sum")}, "the loss of two records is the sum of theirs"),
+        ({"loss": lambda outputs, y: outputs.detach().mean()}, "does not depend on the weights"),
+        ({"batch": 2.5}, "batch must be a whole number"),
+        ({"l2": -1.0}, "l2 must be a number of at least 0"),
+        ({"shape": 5}, "shape must be that of one record"),
+        ({"shape": (5,)}, r"shape \(5,\) does not have 36 numbers"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused_in_a_sentence(options: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ConfigError, match=sentence):
+        objective(flat_net(), images(), **options)
+
+
+def test_modules_that_cannot_be_made_or_moved_are_refused_in_a_sentence() -> None:
+    data = images()
+    for net, sentence in (
+        (nn.Linear, "Linear could not be made: TypeError"),
+        (nn.LazyLinear(3), "has no shape yet"),
+        (nn.Linear(36, 3, device="meta"), "is on meta; move it to the CPU"),
+    ):
+        with pytest.raises(ConfigError, match=sentence):
+            objective(net, data)  # type: ignore[arg-type]
+    data.train.y[:2] = 0.0
+    goal = objective(nn.Sequential(nn.Flatten(), nn.Linear(36, 2)), data)  # too few outputs: a later label shows it
+    stepper = goal.stepper(data.train)
+    stepper.load(goal.initial(np.random.default_rng(0)))
+    with pytest.raises(ConfigError, match="a step of Sequential failed with IndexError"):
+        stepper.advance(drawn(data, 40), 0, 40)
+
+
 # -- what is refused -------------------------------------------------------------------------------------------------------
 
 
@@ -325,7 +525,7 @@ def test_mistakes_in_such_a_file_are_named(tmp_path: Path) -> None:
         load_objective("torch:net.py:Net", data, tmp_path, width=3)
     with pytest.raises(ConfigError, match=r"net\.py has no Nett; did you mean Net"):
         load_objective("torch:net.py:Nett", data, tmp_path)
-    with pytest.raises(ConfigError, match="batch must be 1 or more"):
+    with pytest.raises(ConfigError, match="batch must be a whole number, 1 or more"):
         load_objective("torch:net.py:Net", data, tmp_path, batch=0)
 
 
@@ -349,8 +549,16 @@ def test_data_come_from_arrays_tensors_datasets_and_loaders() -> None:
         (("file.csv", [1, 2]), "name it as data.source"),
         ((np.array([["a", "b"], ["c", "d"]]), [1, 2]), "rows of numbers are needed"),
         (([[1.0], [2.0]],), "pass x and y"),
+        ((3.0, [1]), "x is a single number"),
+        (([[1], [1, 2]], [0, 1]), "of several lengths"),
     ],
 )
 def test_what_are_no_data_is_said_in_a_sentence(given: tuple[Any, ...], sentence: str) -> None:
     with pytest.raises(DataError, match=sentence):
         dataset(*given)
+
+
+@pytest.mark.parametrize("test", ["a", 1.5, -0.1, (1, 2, 3), (np.zeros((2, 3, 2)), [0, 1])])
+def test_a_test_part_that_is_none_is_said_in_a_sentence(test: Any) -> None:
+    with pytest.raises(DataError, match="test"):
+        dataset(np.zeros((4, 2, 3)), [0, 1, 0, 1], test=test)

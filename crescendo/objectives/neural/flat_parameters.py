@@ -45,6 +45,11 @@ class Layout:
 
 def layout_of(net: nn.Module) -> Layout:
     """The layout of a module's vector; ConfigError where its parameters cannot be one."""
+    for name, parameter in net.named_parameters():
+        if isinstance(parameter, nn.parameter.UninitializedParameter):
+            raise ConfigError(f"{name} of {type(net).__name__} has no shape yet; call the module once on a record")
+        if parameter.device.type != "cpu":
+            raise ConfigError(f"{name} of {type(net).__name__} is on {parameter.device}; move it to the CPU: net.cpu()")
     moving = [(name, parameter) for name, parameter in net.named_parameters() if parameter.requires_grad]
     if not moving:
         raise ConfigError(f"{type(net).__name__} has no parameter that is trained; one with requires_grad is needed")
@@ -79,7 +84,7 @@ def random_layers(net: nn.Module) -> tuple[str, ...]:
         for name, layer in net.named_modules()
         if isinstance(layer, _RANDOM) and getattr(layer, "p", 1) > 0
     )
-    return tuple(f"{name} ({type(layer).__name__})" for name, layer in drawing)
+    return tuple(f"the layer {name or 'itself'} ({type(layer).__name__})" for name, layer in drawing)
 
 
 def private_copy(net: nn.Module) -> nn.Module:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
+import math
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -16,7 +18,7 @@ from torch import nn
 from torch.func import functional_call
 
 from crescendo.core.arrays import Array, Floats, Ints, Vector
-from crescendo.errors import ConfigError
+from crescendo.errors import ConfigError, CrescendoError
 from crescendo.objectives.neural.clipping import add_clipped
 from crescendo.objectives.neural.flat_parameters import (
     check_buffers,
@@ -48,8 +50,10 @@ class Tensors:
     dtype: torch.dtype
 
     def of(self, rows: Ints) -> tuple[torch.Tensor, torch.Tensor]:
-        at: Any = slice(int(rows[0]), int(rows[0]) + 1) if len(rows) == 1 else rows  # one record: a view
-        return self._dense(self.x[at]), self.y[at]
+        """Copies: a module may write into what it is given."""
+        at: Any = slice(int(rows[0]), int(rows[0]) + 1) if len(rows) == 1 else rows  # one record: quicker so
+        x, y = self._dense(self.x[at]), self.y[at]
+        return (x.clone(), y.clone()) if len(rows) == 1 else (x, y)
 
     def _dense(self, x: Any) -> torch.Tensor:
         dense: torch.Tensor = x if isinstance(x, torch.Tensor) else torch.from_numpy(x.toarray()).to(self.dtype)
@@ -63,7 +67,7 @@ class TorchModel:
         self, make: nn.Module | Callable[[], nn.Module], loss: Loss, shape: tuple[int, ...], batch: int, l2: float
     ) -> None:
         self._make = None if isinstance(make, nn.Module) else make
-        self.net = private_copy(make) if isinstance(make, nn.Module) else _built(make, 0)
+        self.net = (private_copy(make) if isinstance(make, nn.Module) else _built(make, 0)).train()
         self.name = type(self.net).__name__
         check_buffers(self.net)
         self.layout, self.draws = layout_of(self.net), random_layers(self.net)
@@ -74,6 +78,9 @@ class TorchModel:
         self._lock = threading.Lock()
         self._at_once = max(1, min(_MOST_AT_ONCE, _NUMBERS_AT_ONCE // self.layout.size))
         self._per_record: PerRecord | None = None
+        self._moving = {id(parameter): parameter for parameter in self.net.parameters() if parameter.requires_grad}
+        self._fresh: nn.Module = self.net  # a copy for one call of the code
+        self._fresh_loss = loss
 
     @property
     def clips(self) -> bool:
@@ -85,7 +92,7 @@ class TorchModel:
         """Random layers draw by a record's place among the others: one record more would change what the others draw."""
         if not self.draws:
             return None
-        return f"the layer {self.draws[0]} draws random numbers that one record more would change for the others; set p = 0"
+        return f"{self.draws[0]} draws random numbers that one record more would change for the others; set p = 0"
 
     # -- what every model of a user's own has -------------------------------------------------------------------------
 
@@ -98,9 +105,9 @@ class TorchModel:
     ) -> Floats:
         """The sum of the records' gradients; with ``clip`` each is clipped, and rounded to ``unit``, before it is added."""
         total, records = np.zeros(self.layout.size), self.tensors(data)
-        parameters = self.layout.named(self.layout.tensor(w))
         limit, grain = np.inf if clip is None else clip, 0.0 if unit is None else unit
         with self.alone(), self._lock:
+            parameters = self.layout.named(self.layout.tensor(w))
             per_record = self._settled(records)
             for first in range(0, len(rows), per_record.at_once):
                 chunk = rows[first : first + per_record.at_once]
@@ -144,35 +151,69 @@ class TorchModel:
         if found is None:
             x = torch.from_numpy(data.x).to(self.layout.dtype) if isinstance(data.x, np.ndarray) else data.x
             labels = torch.from_numpy(np.maximum(data.y, 0).astype(np.int64))  # -1 and +1 become 0 and 1
-            found = Tensors(x, labels, self.shape or data.shape or (data.features,), self.layout.dtype)
+            shape = self.shape or data.shape or (data.features,)
+            if math.prod(shape) != data.features:
+                raise ConfigError(f"a record of shape {shape} does not have {data.features} numbers; check shape")
+            found = Tensors(x, labels, shape, self.layout.dtype)
             self._known[data] = found
         return found
 
     def mean_loss(self, outputs: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        return self.loss(outputs, y).mean()
+        return _mean(self.loss(outputs, y))
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """One thread: how sums are split over threads would show in their last bits. The generator is left as it was."""
-        threads, state = torch.get_num_threads(), torch.get_rng_state() if self.draws else None
+        """One thread: how sums are split over threads would show in their last bits. The generator is left as it was.
+
+        Nor does it count whether the caller computes in other floats, or without gradients.
+        """
+        threads, state = torch.get_num_threads(), torch.get_rng_state()
         if threads != 1:
             torch.set_num_threads(1)
         try:
-            yield
+            with torch.inference_mode(False), torch.enable_grad(), torch.autocast("cpu", enabled=False):
+                yield
         finally:
             if threads != 1:
                 torch.set_num_threads(threads)
-            if state is not None:
-                torch.set_rng_state(state)
+            torch.set_rng_state(state)
 
     # -- each record by itself ----------------------------------------------------------------------------------------
 
     def _loss_of_one(self, parameters: Parameters, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        return self.mean_loss(functional_call(self.net, parameters, (x[None],)), y[None])
+        return _mean(self._fresh_loss(functional_call(self._fresh, parameters, (x[None],)), y[None]))
+
+    def _renew(self) -> None:
+        """The module as it was given, and the generator too: nothing that the code keeps goes from record to record."""
+        self._fresh = copy.deepcopy(self.net, dict(self._moving))
+        self._fresh_loss = copy.deepcopy(self.loss) if isinstance(self.loss, nn.Module) else self.loss
+        torch.default_generator.manual_seed(0)
+
+    def _try(self, x: torch.Tensor, y: torch.Tensor) -> None:
+        """Once at set-up, on one record: does the code draw numbers, and is the loss a mean that the weights move?"""
+        self._renew()
+        before = torch.get_rng_state()
+        loss = _mean(self._fresh_loss(self._fresh(x.clone()), y))
+        if not loss.requires_grad:
+            raise ConfigError("the loss does not depend on the weights; return it as a tensor that is not detached")
+        if not torch.equal(before, torch.get_rng_state()) and not self.draws:
+            self.draws = (f"the code of {self.name}",)
+        try:
+            with torch.no_grad():
+                once, twice = (self._loss_of_copies(x, y, count) for count in (1, 2))
+        except Exception:  # which is for the first real call to say
+            return
+        if math.isclose(twice, 2 * once, rel_tol=1e-4) and not math.isclose(twice, once, rel_tol=1e-4):
+            raise ConfigError('the loss of two records is the sum of theirs; return the mean: reduction = "mean"')
+
+    def _loss_of_copies(self, x: torch.Tensor, y: torch.Tensor, count: int) -> float:
+        outputs = private_copy(self.net).eval()(x.repeat(count, *[1] * (x.ndim - 1)))
+        return float(self.mean_loss(outputs, y.repeat(count)))
 
     def _settled(self, records: Tensors) -> PerRecord:
         if self._per_record is None:
-            made = PerRecord(self._loss_of_one, self._at_once, bool(self.draws))
+            self._try(*records.of(np.zeros(1, dtype=np.int64)))
+            made = PerRecord(self._loss_of_one, self._at_once, bool(self.draws), self._renew)
             made.choose(self.layout.named(self.layout.tensor(vector_of(self.net))), records.shape, self.layout.dtype)
             self._per_record = made
         return self._per_record
@@ -189,7 +230,9 @@ class TorchModel:
         """The same for a private round: a record on which the code fails counts as 0, since stopping would tell of it."""
         try:
             return self._gradients(per_record, parameters, records, rows)
-        except Exception:
+        except BaseException as error:  # the code may even call sys.exit
+            if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+                raise  # a person's; elsewhere only the code itself can have raised it
             if len(rows) == 1:
                 return np.zeros((1, self.layout.size))
         each = [self._whatever_happens(per_record, parameters, records, rows[k : k + 1]) for k in range(len(rows))]
@@ -211,8 +254,16 @@ def model(
     whole numbers from 0 up. ``shape`` is that of one record as the module reads it, where the data do not say it. Local steps
     are of ``batch`` records, by their mean gradient. ``l2`` is a weight decay, outside of any clipping.
     """
-    if batch < 1:
-        raise ConfigError(f"batch must be 1 or more, got {batch}")
+    if isinstance(batch, bool) or not isinstance(batch, int | np.integer) or batch < 1:
+        raise ConfigError(f"batch must be a whole number, 1 or more, got {batch!r}")
+    if isinstance(l2, str) or not 0 <= l2 < math.inf:
+        raise ConfigError(f"l2 must be a number of at least 0, got {l2!r}")
+    if not isinstance(shape, tuple | list) or not all(isinstance(n, int | np.integer) and n > 0 for n in shape):
+        raise ConfigError(f"shape must be that of one record, such as (1, 28, 28), got {shape!r}")
+    if isinstance(loss, type) or not callable(loss):
+        raise ConfigError(
+            f"a loss is a function of outputs and labels, or an object such as nn.CrossEntropyLoss(), not {loss!r}"
+        )
     if not isinstance(net, nn.Module) and not callable(net):
         raise ConfigError(
             f"a torch.nn.Module is needed, or a class or function that makes one, not {type(net).__name__}"
@@ -246,12 +297,26 @@ def from_file(named: Any, name: str, data: Records, options: dict[str, Any]) -> 
 def _built(make: Callable[[], nn.Module], seed: int) -> nn.Module:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        net = make()
+        try:
+            net = make()
+        except CrescendoError:
+            raise
+        except Exception as error:
+            name = getattr(make, "__name__", "the function")
+            raise ConfigError(f"{name} could not be made: {type(error).__name__}: {error}") from error
     if not isinstance(net, nn.Module):
         raise ConfigError(
             f"{getattr(make, '__name__', 'the function')} made a {type(net).__name__}, not a torch.nn.Module"
         )
     return net
+
+
+def _mean(loss: Any) -> torch.Tensor:
+    if not isinstance(loss, torch.Tensor):
+        raise ConfigError(
+            f"the loss returned a {type(loss).__name__}; a tensor is needed, the mean or one number a record"
+        )
+    return loss.mean()
 
 
 def _decided(outputs: torch.Tensor) -> torch.Tensor:

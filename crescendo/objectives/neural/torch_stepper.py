@@ -9,7 +9,7 @@ import torch
 import xxhash
 
 from crescendo.core.arrays import Floats, Ints, Vector
-from crescendo.errors import UsageError
+from crescendo.errors import ConfigError, CrescendoError, UsageError
 from crescendo.objectives.base import Slots
 from crescendo.objectives.neural.flat_parameters import private_copy
 
@@ -63,7 +63,13 @@ class TorchStepper:
         if slots.ends is not None or slots.clip is not None:
             raise UsageError('a neural model clips under privacy.mechanism = "minibatch" only')
         with self._model.alone():
-            self._advance(slots, h0, h1)
+            try:
+                self._advance(slots, h0, h1)
+            except CrescendoError:
+                raise
+            except Exception as error:
+                said = f"{type(error).__name__}: {error}"
+                raise ConfigError(f"a step of {self._model.name} failed with {said}") from error
 
     def _advance(self, slots: Slots, h0: int, h1: int) -> None:
         batch, low, high = self._model.batch, *(slots.block or (0, len(self._origin)))
