@@ -76,7 +76,7 @@ class HalfFloats(Planted):
         return total.astype(np.float64)
 
 
-def attacked(model: Any) -> Report:
+def attacked(model: Any, runs: int = 6, tries: int = 24) -> Report:
     goal = OwnModel(model, made_up_records(5, 3))
     terms = Terms(ConstantSizes(12), ConstantSteps(0.3), (0.5, 0.5), 6, ahead=1, whole_rounds=True)
     certificate = certify("minibatch", terms, goal, clip=0.5, sigma=1.5, records=(60, 60))
@@ -87,8 +87,8 @@ def attacked(model: Any) -> Report:
         delta=1e-5,
         features=5,
         labels=(0.0, 1.0, 2.0),
-        runs=10,
-        tries=40,
+        runs=runs,
+        tries=tries,
         seed=1,
         sources=SeededSource,
     )
@@ -102,5 +102,5 @@ def test_right_code_passes() -> None:
 
 @pytest.mark.parametrize("bug", [ClipOfTheMean, ClipOfOneLayer, HalfFloats])
 def test_planted_bugs_are_caught(bug: type[Planted]) -> None:
-    report = attacked(bug())
+    report = attacked(bug(), runs=3, tries=8)
     assert {"sensitivity", "certified formula"} & {finding.kind for finding in report.findings}

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 OWN_MODEL = f"{Path(__file__).resolve().parents[2] / 'examples' / 'own_model.py'}:Softmax"
-TORCH_MODEL = f"torch:{Path(__file__).resolve().with_name('small_net.py')}:SmallNet"
 BASE: dict[str, Any] = {
     "run": {"seed": 7, "wire": "float64"},
     "data": {"source": "synthetic:rows=500,features=4", "classes": None},
@@ -38,12 +36,6 @@ def own(**changes: dict[str, Any]) -> dict[str, Any]:
     return {**raw, "objective": {"kind": OWN_MODEL, "options": {"classes": 10}}}
 
 
-def torch_module(**changes: dict[str, Any]) -> dict[str, Any]:
-    """A small torch module on three classes."""
-    raw = case(serve={"features": 13}, data={"source": "wine", "classes": [0, 1, 2]}, **changes)
-    return {**raw, "objective": {"kind": TORCH_MODEL, "options": {"hidden": 5}}}
-
-
 CASES: dict[str, dict[str, Any]] = {
     "in step": case(schedule={"wait": {"rounds": 0}}),
     "one round ahead": case(run={"wire": "float32"}),
@@ -57,9 +49,6 @@ CASES: dict[str, dict[str, Any]] = {
     "mean": case(clients={"combine": "mean"}),
     "minibatch, mean": case(clients={"combine": "mean"}, privacy={"mechanism": "minibatch", **PRIVATE}),
 }
-if find_spec("torch") is not None:
-    CASES["torch model"] = torch_module(clients={"combine": "mean"})
-    CASES["torch model, minibatch"] = torch_module(privacy={"mechanism": "minibatch", **PRIVATE})
 IN_STEP: dict[str, dict[str, Any]] = {
     "plain": CASES["in step"],
     "masks": case(schedule={"wait": {"rounds": 0}, "blocks": 2}),

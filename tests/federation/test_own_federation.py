@@ -131,6 +131,37 @@ def test_a_client_with_its_own_copy_takes_part_to_the_end(tmp_path: Path) -> Non
     played(play)
 
 
+TORCH_MODEL = """
+from torch import nn
+
+class Net(nn.Sequential):
+    def __init__(self, features, hidden=4):
+        super().__init__(nn.Linear(features, hidden), nn.ReLU(), nn.Linear(hidden, 3))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("privacy", [{"mechanism": "none"}, {**MINIBATCH, "records": 200}], ids=["plain", "private"])
+def test_a_torch_module_is_served_like_any_other_model(tmp_path: Path, privacy: dict[str, Any]) -> None:
+    """The client names its copy with the word torch or without: the terms say what kind of model it is."""
+    pytest.importorskip("torch", reason="torch is not installed: the torch extra")
+    (tmp_path / "net.py").write_text(TORCH_MODEL)
+    copy = f"{tmp_path / 'net.py'}:Net"
+    raw = federation(f"torch:{copy}", privacy=privacy)
+    raw["objective"]["options"] = {"hidden": 5}
+    policy = OPEN if privacy["mechanism"] == "none" else {"epsilon": 50.0, "delta": 1e-5}
+
+    async def play() -> None:
+        async with live_server(tmp_path / "served", raw) as on:
+            start = on.service.durable.model.copy()
+            result = await joined(on, tmp_path, copy, policy, [])
+            assert result.last == 3 and on.service.durable.finished
+            np.testing.assert_allclose(result.model, on.service.durable.model)
+            assert len(start) == 4 * 5 + 5 + 5 * 3 + 3 and not np.array_equal(result.model, start)
+
+    played(play)
+
+
 @pytest.mark.slow
 def test_a_private_federation_of_an_own_model_runs_and_is_charged(tmp_path: Path) -> None:
     kind = written(tmp_path)
