@@ -53,7 +53,7 @@ $(STAMPS)/demo: $(PINS)
 	@$(call install,.[demo])
 
 $(STAMPS)/test: $(PINS)
-	@echo "Setting up .venv for the checks: about 67 packages, 400 MB to download (1.7 GB installed), once."
+	@echo "Setting up .venv for the checks: about 66 packages, 400 MB to download (1.7 GB installed), once."
 	@$(call install,.[demo$(comma)network$(comma)torch$(comma)test])
 	@touch $(STAMPS)/demo
 

@@ -12,7 +12,7 @@ import crescendo
 from crescendo.core.arrays import Floats, Ints
 from crescendo.data.from_arrays import dataset
 from crescendo.data.records import Dataset, Records
-from crescendo.errors import ConfigError, DataError, Refused
+from crescendo.errors import ConfigError, Refused
 from crescendo.objectives.base import LoopStepper, Slots, clipped
 from crescendo.objectives.own import OwnModel, load_objective
 from crescendo.privacy.mechanisms.frozen import FrozenStepper
@@ -527,38 +527,3 @@ def test_mistakes_in_such_a_file_are_named(tmp_path: Path) -> None:
         load_objective("torch:net.py:Nett", data, tmp_path)
     with pytest.raises(ConfigError, match="batch must be a whole number, 1 or more"):
         load_objective("torch:net.py:Net", data, tmp_path, batch=0)
-
-
-# -- data in memory --------------------------------------------------------------------------------------------------------
-
-
-def test_data_come_from_arrays_tensors_datasets_and_loaders() -> None:
-    x, y = torch.rand(20, 2, 3), torch.arange(20) % 4
-    pairs = torch.utils.data.TensorDataset(x, y)
-    given = [(x.numpy(), y.numpy()), (x, y), (pairs,), (torch.utils.data.DataLoader(pairs, batch_size=6),)]
-    made = [dataset(*each, test=0.0).train for each in given]
-    assert all(np.array_equal(one.x, made[0].x) and np.array_equal(one.y, made[0].y) for one in made)
-    assert all(one.shape == (2, 3) for one in made)
-
-
-@pytest.mark.parametrize(
-    ("given", "sentence"),
-    [
-        ((np.zeros((3, 2)), [1, 2]), "x has 3 records and its labels have shape"),
-        ((np.zeros(3), [1, 2, 1]), r"x has shape \(3,\)"),
-        (("file.csv", [1, 2]), "name it as data.source"),
-        ((np.array([["a", "b"], ["c", "d"]]), [1, 2]), "rows of numbers are needed"),
-        (([[1.0], [2.0]],), "pass x and y"),
-        ((3.0, [1]), "x is a single number"),
-        (([[1], [1, 2]], [0, 1]), "of several lengths"),
-    ],
-)
-def test_what_are_no_data_is_said_in_a_sentence(given: tuple[Any, ...], sentence: str) -> None:
-    with pytest.raises(DataError, match=sentence):
-        dataset(*given)
-
-
-@pytest.mark.parametrize("test", ["a", 1.5, -0.1, (1, 2, 3), (np.zeros((2, 3, 2)), [0, 1])])
-def test_a_test_part_that_is_none_is_said_in_a_sentence(test: Any) -> None:
-    with pytest.raises(DataError, match="test"):
-        dataset(np.zeros((4, 2, 3)), [0, 1, 0, 1], test=test)

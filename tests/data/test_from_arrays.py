@@ -1,0 +1,54 @@
+"""Data sets out of what a program has in memory, and what is no data."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from crescendo.data.from_arrays import dataset
+from crescendo.errors import DataError
+
+
+def test_data_frames_and_sparse_matrices_are_the_same_data() -> None:
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed: the demo extra")
+    x, y = np.random.default_rng(0).random((12, 3)), np.arange(12) % 3
+    plain = dataset(x, y, test=0.0).train
+    frame = dataset(pandas.DataFrame(x), pandas.Series(y), test=0.0).train
+    sparse = dataset(csr_array(x), y, test=0.0).train
+    assert np.array_equal(frame.x, plain.x) and np.array_equal(frame.y, plain.y)
+    filled: Any = sparse.x
+    assert sparse.sparse and np.array_equal(filled.toarray(), plain.x) and np.array_equal(sparse.y, plain.y)
+
+
+def test_data_come_from_arrays_tensors_datasets_and_loaders() -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed: the torch extra")
+    x, y = torch.rand(20, 2, 3), torch.arange(20) % 4
+    pairs = torch.utils.data.TensorDataset(x, y)
+    given = [(x.numpy(), y.numpy()), (x, y), (pairs,), (torch.utils.data.DataLoader(pairs, batch_size=6),)]
+    made = [dataset(*each, test=0.0).train for each in given]
+    assert all(np.array_equal(one.x, made[0].x) and np.array_equal(one.y, made[0].y) for one in made)
+    assert all(one.shape == (2, 3) for one in made)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ((np.zeros((3, 2)), [1, 2]), "x has 3 records and its labels have shape"),
+        ((np.zeros(3), [1, 2, 1]), r"x has shape \(3,\)"),
+        (("file.csv", [1, 2]), "name it as data.source"),
+        ((np.array([["a", "b"], ["c", "d"]]), [1, 2]), "rows of numbers are needed"),
+        (([[1.0], [2.0]],), "pass x and y"),
+        ((3.0, [1]), "x is a single number"),
+        (([[1], [1, 2]], [0, 1]), "of several lengths"),
+    ],
+)
+def test_what_are_no_data_is_said_in_a_sentence(given: tuple[Any, ...], sentence: str) -> None:
+    with pytest.raises(DataError, match=sentence):
+        dataset(*given)
+
+
+@pytest.mark.parametrize("test", ["a", 1.5, -0.1, (1, 2, 3), (np.zeros((2, 3, 2)), [0, 1])])
+def test_a_test_part_that_is_none_is_said_in_a_sentence(test: Any) -> None:
+    with pytest.raises(DataError, match="test"):
+        dataset(np.zeros((4, 2, 3)), [0, 1, 0, 1], test=test)
