@@ -182,9 +182,9 @@ class ModelFile:
 
     def made(self, data: Records, options: dict[str, Any]) -> OwnModel:
         """Run the file, make the model for the features of ``data``, and try it on the first of these records."""
-        made = self.named()
         if self.library:
-            return OwnModel(_neural(made, self.name, data, options), data)
+            return OwnModel(_neural(self, data, options), data)
+        made = self.named()
         return OwnModel(_made(made, self.name, data.features, options) if callable(made) else made, data)
 
 
@@ -204,18 +204,18 @@ def read_model(kind: str, folder: Path | None = None, asked: str = "objective.ki
         raise ConfigError(f"{asked} names the file {path}, which cannot be read: {reason}") from None
 
 
-def _neural(made: Any, name: str, data: Records, options: dict[str, Any]) -> Any:
-    """The torch module of a file as a model; `OwnModel` completes it."""
+def _neural(file: ModelFile, data: Records, options: dict[str, Any]) -> Any:
+    """The torch module of a file as a model; `OwnModel` completes it. Torch is looked for first: the file itself asks for it."""
     try:
         from crescendo.objectives.neural.torch_model import from_file
     except ImportError as error:
         raise ConfigError("a torch model needs torch; install it with pip install 'crescendo-fl[torch]'") from error
     try:
-        return from_file(made, name, data, options)
+        return from_file(file.named(), file.name, data, options)
     except CrescendoError:
         raise
     except Exception as error:
-        raise ConfigError(f"{name} could not be made: {type(error).__name__}: {error}") from error
+        raise ConfigError(f"{file.name} could not be made: {type(error).__name__}: {error}") from error
 
 
 def _module(path: Path, source: bytes) -> ModuleType:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -122,3 +123,10 @@ def test_what_runs_is_what_the_file_holds_now(tmp_path: Path, monkeypatch: pytes
 def test_an_option_the_class_does_not_know_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"objective\.l2 is given but Squares takes no l2"):
         load_objective(written(tmp_path), DATA, tmp_path, l2=0.1)
+
+
+def test_without_torch_a_torch_model_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "net.py").write_text("import torch")
+    monkeypatch.setitem(sys.modules, "crescendo.objectives.neural.torch_model", None)
+    with pytest.raises(ConfigError, match=r"pip install 'crescendo-fl\[torch\]'"):
+        load_objective("torch:net.py:Net", Records(np.zeros((2, 3)), np.array([-1.0, 1.0])), tmp_path)
