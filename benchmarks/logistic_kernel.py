@@ -5,6 +5,7 @@ Run: python -m benchmarks.logistic_kernel
 
 from __future__ import annotations
 
+import os
 import timeit
 from collections.abc import Callable
 from pathlib import Path
@@ -16,16 +17,16 @@ from crescendo.core.arrays import Floats
 from crescendo.data.records import Records, as_records
 from crescendo.objectives import Logistic, Slots
 
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 STEPS, MODELS, TRAIN, TEST, FEATURES, NONZERO = 20_000, 41, 32_561, 16_281, 123, 14
 
 
 def parts() -> tuple[str, Records, Records]:
     """a9a where it is at hand, else records of its shape."""
-    if (SHARED / "a9a.xz").exists() and (SHARED / "a9a.t.xz").exists():
+    folder = Path(os.environ.get("CRESCENDO_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
+    if (folder / "a9a.xz").exists() and (folder / "a9a.t.xz").exists():
         from crescendo.data import load
 
-        dataset = load("a9a", folder=SHARED, test=0.2, seed=0)
+        dataset = load("a9a", folder=folder, test=0.2, seed=0)
         assert dataset.test is not None
         return "a9a", dataset.train, dataset.test
     rng = np.random.default_rng(0)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -187,6 +188,21 @@ class PaperClient:
         self.sent.append((self.i, self.U))
         self.i, self.h, self.U = self.i + 1, 0, np.zeros_like(self.U)
         return message
+
+
+# -- step sizes --------------------------------------------------------------------------------------------------------
+
+
+def slot_label(shares: Shares, weights: Sequence[float], c: int, i: int, h: int) -> Fraction:
+    """The t of "diminishing_1" for slot h of client c in round i: its own slots so far, over its share of all slots.
+
+    The paper has n times the own slots, for equal shares; the division by p_c is not the paper's.
+
+    >>> [int(slot_label([[2, 2], [3, 3]], [0.5, 0.5], 0, 1, h)) for h in range(3)], 4 + 2 * 2
+    ([4, 6, 8], 8)
+    """
+    own = sum(shares[j][c] for j in range(i)) + h
+    return own / Fraction(weights[c])
 
 
 # -- Paper [thmalg] ----------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from crescendo.core.random import Purpose, aim, stream
 from crescendo.errors import UsageError
 
 CACHED_NUMBERS = 4_000_000  # shares are kept for as many rounds as fit into this many numbers
+MOST_SUMS = 1024  # rounds for which the clients' slots before them are kept
 
 
 class _SizeRule(Protocol):
@@ -27,10 +28,12 @@ class _SizeRule(Protocol):
 
 
 class _StepRule(Protocol):
-    """The step size at label t; ``per`` says whether a round looks it up once or at every slot."""
+    """The step size at label t; ``per`` says whether a round looks it up once or at every slot, ``falls`` that it never rises."""
 
     @property
     def per(self) -> Literal["slot", "round"]: ...
+    @property
+    def falls(self) -> bool: ...
     def at(self, t: Any) -> Any: ...
 
 
@@ -47,7 +50,7 @@ class Terms:
     ``sizes`` counts exactly the slots of the run (its last round is cut), over all clients. ``blocks`` is the D of
     masks, 1 for none. With ``whole_rounds`` a round uses one start model and the wait rule is tested once, before the
     round. ``combine`` says what the global model moves by: the sum of what the clients moved by, as in the paper's
-    Algorithm 3, or the mean.
+    Algorithm 3, or the mean. ``strides`` follow from the weights: 1 / p_c, the slots of all clients for one of client c.
     """
 
     sizes: _SizeRule
@@ -61,10 +64,12 @@ class Terms:
     blocks: int = 1
     whole_rounds: bool = False
     combine: Literal["sum", "mean"] = field(default="sum", repr=False)
+    strides: Floats = field(init=False, repr=False, compare=False)
     _cumulative: Floats = field(init=False, repr=False, compare=False)
     _cache: dict[int, Ints] = field(init=False, repr=False, compare=False, default_factory=dict)
     _listed: dict[int, list[int]] = field(init=False, repr=False, compare=False, default_factory=dict)
     _etas: dict[int, float] = field(init=False, repr=False, compare=False, default_factory=dict)
+    _earlier: dict[int, Ints] = field(init=False, repr=False, compare=False, default_factory=dict)
     _labels: dict[tuple[int, int], Ints] = field(init=False, repr=False, compare=False, default_factory=dict)
     _coins: dict[tuple[int, int], Ints] = field(init=False, repr=False, compare=False, default_factory=dict)
     _uniforms: dict[tuple[int, int], Floats] = field(init=False, repr=False, compare=False, default_factory=dict)
@@ -90,6 +95,7 @@ class Terms:
         cumulative = np.concatenate([[0.0], np.cumsum(self.weights)])
         cumulative[-1] = 1.0
         object.__setattr__(self, "_cumulative", cumulative)
+        object.__setattr__(self, "strides", _strides(self.weights))
 
     @property
     def clients(self) -> int:
@@ -210,11 +216,36 @@ class Terms:
     # -- steps and masks -----------------------------------------------------------------------------------------------
 
     def etas(self, i: int, c: int) -> Floats:
-        """The step size of each slot of client c in round i: once a round (t = s_0+..+s_{i-1}), or at every slot (+ n h)."""
+        """The step size of each slot of client c in round i, looked up at the slot's label t, h counting from 0.
+
+        Once a round, t = s_0 + .. + s_{i-1}. At every slot, t = (s_{0,c} + .. + s_{i-1,c} + h) / p_c: what all clients have
+        done when each is as far as this one, so that a client's steps never rise. With equal shares that is the paper's
+        s_0 + .. + s_{i-1} + n h, whose labels run past their round where a client has more than its n-th part.
+        """
         slots = self.share(i, c)
         if self.steps.per == "round":
             return np.full(slots, self._eta(i))
-        return np.asarray(self.steps.at(self.before(i) + self.clients * np.arange(slots)), dtype=np.float64)
+        labels = (self.slots_before(i)[c] + np.arange(slots)) * self.strides[c]
+        return np.asarray(self.steps.at(labels), dtype=np.float64)
+
+    def slots_before(self, i: int) -> Ints:
+        """s_{0,c} + .. + s_{i-1,c} for every client; kept for some rounds, as each client asks for one after the other."""
+        known = self._earlier.get(i)
+        if known is None:
+            start = max((j for j in [*self._earlier] if j < i), default=0)
+            known = self._earlier.get(start, np.zeros(self.clients, np.int64))
+            for lo in range(start, i, MOST_SUMS):
+                known = known + self._slots_between(lo, min(lo + MOST_SUMS, i))
+            if len(self._earlier) >= max(8, min(MOST_SUMS, CACHED_NUMBERS // self.clients)):
+                for j in sorted(self._earlier)[: len(self._earlier) // 2]:
+                    self._earlier.pop(j, None)
+            self._earlier[i] = known
+        return known
+
+    def _slots_between(self, first: int, stop: int) -> Ints:
+        many = stop - first == MOST_SUMS  # at far less cost than one by one, but what they are made from is kept
+        rows = self.shares_of_rounds(first, stop) if many else np.stack([self.shares(j) for j in range(first, stop)])
+        return np.asarray(rows.sum(axis=0), np.int64)
 
     def distinct_etas(self, i: int, c: int) -> Floats:
         """The same, but once where it is one for the whole round: of a hundred million slots there is one number to look at."""
@@ -291,3 +322,14 @@ class Terms:
             middle = (low + high + 1) // 2
             low, high = (middle, high) if self._may_run(middle, k, 1, 0) else (low, middle - 1)
         return low
+
+
+def _strides(weights: tuple[float, ...]) -> Floats:
+    """1 / p_c: whole where only the rounding of p_c keeps it from that, so that n equal clients have whole labels.
+
+    >>> 1 / (1 / 49), _strides((1 / 49, 0.8)).tolist()
+    (49.00000000000001, [49.0, 1.25])
+    """
+    exact: Floats = np.minimum(1 / np.maximum(weights, 2.0**-62), 2.0**62)
+    nearest = np.rint(exact)
+    return np.where(np.abs(exact - nearest) <= 1e-12 * exact, nearest, exact)

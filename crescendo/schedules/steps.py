@@ -1,7 +1,7 @@
 """Step sizes: eta at a label t. A schedule steps down at every slot or once a round, as its ``per`` says.
 
-Per round, t = s_0 + ... + s_{i-1} ("diminishing_2" in the experiments). Per slot, t grows by the number of clients with
-each slot of a client ("diminishing_1"). Whoever holds the terms of a run makes the labels; here they are given.
+Per round, t = s_0 + ... + s_{i-1} ("diminishing_2" in the experiments). Per slot, t is the client's own slots so far over
+its share of all slots ("diminishing_1"). `Terms.etas` makes the labels; here they are given.
 """
 
 import math
@@ -45,6 +45,11 @@ class Steps(Declared, ABC):
     def per(self) -> Per:
         return "round"
 
+    @property
+    def falls(self) -> bool:
+        """Is eta at least 0 and never larger at a later label? Then a round's first step is its largest."""
+        return False
+
     @overload
     def at(self, t: float) -> float: ...
     @overload
@@ -68,6 +73,7 @@ class ConstantSteps(Steps):
     """
 
     eta: Annotated[float, POSITIVE, "eta"]
+    falls = True
 
     def _eta(self, t: FloatArray) -> FloatArray:
         return np.full(t.shape, self.eta, np.float64)
@@ -122,6 +128,7 @@ class DiminishingSteps(Steps):
     beta: Annotated[float, NOT_NEGATIVE, "how fast it falls"]
     root: Annotated[bool, NUMBER, "with the square root of t in place of t"] = False
     per: PerKey = "round"
+    falls = True
 
     def _eta(self, t: FloatArray) -> FloatArray:
         return np.asarray(self.eta0 / (1 + self.beta * (np.sqrt(t) if self.root else t)))
@@ -140,6 +147,7 @@ class CurvatureSteps(Steps):
     eta0: Annotated[float, POSITIVE, "eta0 (t + 1)^(-1 / (2 - h))"]
     h: Annotated[float, UNIT, "curvature of the objective: 0 convex, 1 strongly convex"]
     per: PerKey = "round"
+    falls = True
 
     def _eta(self, t: FloatArray) -> FloatArray:
         return np.asarray(self.eta0 * (t + 1) ** (-1 / (2 - self.h)))
@@ -161,6 +169,7 @@ class TheoremSteps(Steps):
     m: Annotated[int, WHOLE, "left out, the m of theorem sizes"]
     m1: Annotated[float, NOT_NEGATIVE, "left out, the theorem's M1 for this objective and data"]
     per: Per = "round"
+    falls = True
 
     def check(self) -> None:
         StronglyConvexDelay(self.m, self.m1)  # refuses an m that is too small

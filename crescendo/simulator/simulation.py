@@ -140,7 +140,12 @@ class Simulation:
             runner.state = "done"
         else:
             runner.state, runner.since = "waiting", self.now
+
+    def _end_wait(self, runner: _Runner, c: int) -> None:
+        """A client that is let on in the instant in which it asked has not waited."""
+        if self.now > runner.since:
             self._waits += 1
+            self._record.add("waits", c, runner.since, self.now)
 
     def _plan(self, runner: _Runner, c: int, goal: int) -> None:
         runner.goal, runner.plan = goal, runner.plan + 1
@@ -242,7 +247,7 @@ class Simulation:
                 self._run_to(runner, c, runner.begun_before(self.now))
         self._hear(runner, index, broadcast)
         if runner.state == "waiting":
-            self._record.add("waits", c, runner.since, self.now)
+            self._end_wait(runner, c)
             self._on_begin(c)
         elif runner.state == "busy":
             todo = runner.worker.next()
@@ -267,7 +272,7 @@ class Simulation:
         if crashes is None or self.server.finished or runner.state == "done":
             return
         if runner.state == "waiting":
-            self._record.add("waits", c, runner.since, self.now)
+            self._end_wait(runner, c)
         runner.crashes += 1
         if runner.crashes > MOST_CRASHES:
             raise UsageError(

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from crescendo.core.random import Purpose
 from tests.core.play import plain_shares
 from tests.core.strategies import Coded, make_terms
-from tests.paper import Rule
+from tests.paper import Rule, slot_label
 
 SHARE_RULES = ("expected", "coin")
 
@@ -110,15 +110,28 @@ def finishes(rule: Rule, values: tuple[int, ...], i: int, k: int) -> bool:
 
 
 def steps_are_looked_up_at_their_labels(terms_class: Any, drawn: Any) -> None:
-    """Once a round at t = s_0+..+s_{i-1}, or at every slot h at t + n h."""
+    """Once a round at t = s_0+..+s_{i-1}, or at every slot h at (s_{0,c}+..+s_{i-1,c} + h) / p_c."""
     values, weights, seed = drawn
-    for per in ("round", "slot"):
-        steps = Coded(per)
-        terms = make_terms(values, weights, {"ahead": 1}, "expected", seed, terms=terms_class, steps=steps)
-        for i in range(len(values)):
+    kinds: Any = itertools.product(("round", "slot"), ("expected", "coin"))
+    for per, by in kinds:
+        terms = make_terms(values, weights, {"ahead": 1}, by, seed, terms=terms_class, steps=Coded(per))
+        shares = [[terms.share(i, c) for c in range(len(weights))] for i in range(len(values))]
+        for i in reversed(range(len(values))):
             for c in range(len(weights)):
-                labels = sum(values[:i]) + (len(weights) if per == "slot" else 0) * np.arange(terms.share(i, c))
-                assert np.array_equal(terms.etas(i, c), labels + 1.0), f"{per}: {terms.etas(i, c)}"
+                slots = range(shares[i][c])
+                labels = [sum(values[:i]) if per == "round" else slot_label(shares, weights, c, i, h) for h in slots]
+                expected = [float(t) + 1.0 for t in labels]
+                assert np.allclose(terms.etas(i, c), expected, rtol=1e-12, atol=0), f"{per}: {terms.etas(i, c)}"
+                assert terms.largest_step(i, c) == max(terms.etas(i, c), default=0.0)
+
+
+def equal_shares_have_the_paper_s_labels(terms_class: Any, clients: int) -> None:
+    """s_0+..+s_{i-1} + n h, to the last bit, where every client has the n-th part of every round."""
+    values, weights = tuple(clients * s for s in (3, 1, 4, 1, 5)), (1 / clients,) * clients
+    terms = make_terms(values, weights, {"ahead": 1}, terms=terms_class, steps=Coded("slot"))
+    for i, c in itertools.product(range(len(values)), (0, clients - 1)):
+        paper = sum(values[:i]) + clients * np.arange(values[i] // clients) + 1.0
+        assert terms.etas(i, c).tobytes() == paper.tobytes()
 
 
 def blocks_take_turns(terms_class: Any) -> None:

@@ -30,6 +30,7 @@ class Coded:
     """Step sizes that give their label away: eta at t is t + 1, so that who sees a step knows its round."""
 
     per: Literal["slot", "round"] = "round"
+    falls: bool = False
 
     def at(self, t: Any) -> Any:
         return t + 1.0

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from crescendo.core.terms import Terms
+from crescendo.core.terms import MOST_SUMS, Terms
 from crescendo.errors import CrescendoError
+from crescendo.schedules import DiminishingSteps
 from tests.core import setup_properties as properties
 from tests.core.properties import for_all
 from tests.core.strategies import Coded, Listed, Stairs, drawn, make_terms, rules, seeds, sizes, weights
@@ -50,6 +51,31 @@ def test_the_wait_rule_is_the_paper_s_slot_by_slot() -> None:
 
 def test_steps_are_looked_up_at_their_labels() -> None:
     for_all(drawn, partial(properties.steps_are_looked_up_at_their_labels, Terms), 30)
+
+
+@pytest.mark.parametrize("clients", [1, 2, 3, 49, 93])  # 1 / (1 / 49) is no 49, nor is 1 / (1 / 93) a 93
+def test_with_equal_shares_the_labels_of_slots_are_the_paper_s_bit_for_bit(clients: int) -> None:
+    properties.equal_shares_have_the_paper_s_labels(Terms, clients)
+
+
+@pytest.mark.parametrize("by", ["expected", "coin"])
+def test_a_client_s_steps_never_rise_whatever_its_weight(by: Any) -> None:
+    weights = (0.8, 0.1, 0.1)
+    made = make_terms((100,) * 20, weights, {"ahead": 1}, by, steps=DiminishingSteps(0.1, 0.001, per="slot"))
+    for c, p in enumerate(weights):
+        etas = np.concatenate([made.etas(i, c) for i in range(20)])
+        assert (np.diff(etas) < 0).all()
+        written = [0.1 / (1 + 0.001 * done / p) for done in range(len(etas))]
+        np.testing.assert_allclose(etas, written, rtol=1e-12)
+
+
+def test_the_slots_before_a_round_are_sums_of_shares_in_whatever_order_rounds_are_asked_for() -> None:
+    rounds = 3 * MOST_SUMS
+    made = make_terms((7,) * rounds, (0.6, 0.3, 0.1), {"ahead": 1}, steps=Coded("slot"))
+    shares = made.shares_of_rounds(0, rounds)
+    for i in (0, 5, 1, rounds - 1, 2 * MOST_SUMS + 1, MOST_SUMS, 3, *range(rounds - MOST_SUMS - 9, rounds)):
+        assert made.slots_before(i).tolist() == shares[:i].sum(axis=0).tolist()
+    assert len(made._earlier) <= MOST_SUMS, "what is kept does not grow with the run"
 
 
 def test_blocks_share_the_coordinates_out_and_take_turns() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks import logistic_kernel
 from crescendo.data import Records, catalogue, load
 from crescendo.data.formats.files import sha256
 from crescendo.data.registry import SOURCES
@@ -116,6 +117,18 @@ def test_the_folder_may_come_from_the_environment_and_an_argument_goes_first(
     assert {info.name for info in catalogue() if info.comes_from == "a data folder" and info.here} == {"tiny"}
     with pytest.raises(DataError, match="tiny is not in"):
         load("tiny", folder=tmp_path)
+
+
+def test_the_benchmark_of_steps_looks_where_the_environment_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a9a.xz", "a9a.t.xz"):
+        (tmp_path / name).write_bytes(lzma.compress(TRAIN))
+    monkeypatch.setenv("CRESCENDO_DATA", str(tmp_path))
+    with pytest.raises(DataError, match="a9a"):  # a file of that name, found, and of other bytes than a9a's
+        logistic_kernel.parts()
+    monkeypatch.setenv("CRESCENDO_DATA", str(tmp_path / "nowhere"))
+    assert logistic_kernel.parts()[0] == "generated"
 
 
 def test_a_known_file_given_by_path_is_read_unchecked_and_keeps_its_number_of_features(tmp_path: Path) -> None:

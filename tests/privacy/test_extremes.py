@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from hypothesis import given
@@ -13,13 +13,14 @@ from crescendo.core.terms import Terms
 from crescendo.privacy.mechanisms.extremes import Extremes
 from crescendo.schedules.sizes import PowerSizes
 from crescendo.schedules.steps import DiminishingSteps
+from tests.core.strategies import Coded
 
 
 @given(
     st.lists(st.floats(0.01, 1), min_size=1, max_size=5),
     st.integers(1, 12),
     st.floats(0.2, 9),
-    st.sampled_from(["round", "slot"]),
+    st.sampled_from([DiminishingSteps(0.3, 0.1), DiminishingSteps(0.3, 0.1, per="slot"), Coded("slot")]),
     st.sampled_from(["expected", "coin"]),
     st.data(),
 )
@@ -27,13 +28,12 @@ def test_the_extremes_are_those_of_all_pairs(
     parts: list[float],
     rounds: int,
     scale: float,
-    per: Literal["round", "slot"],
+    steps_at: Any,
     shares_by: Literal["expected", "coin"],
     data: st.DataObject,
 ) -> None:
     weights = tuple(np.array(parts) / sum(parts))
-    sizes, steps_at = PowerSizes(scale, 1.0), DiminishingSteps(0.3, 0.1, per=per)
-    terms = Terms(sizes, steps_at, weights, rounds, ahead=1, shares_by=shares_by, seed=3)
+    terms = Terms(PowerSizes(scale, 1.0), steps_at, weights, rounds, ahead=1, shares_by=shares_by, seed=3)
     records = tuple(data.draw(st.integers(1, 30)) for _ in weights)
     together = terms.shares_of_rounds(0, rounds)
     assert together.tolist() == [[terms.share(i, c) for c in range(len(weights))] for i in range(rounds)]
@@ -42,6 +42,7 @@ def test_the_extremes_are_those_of_all_pairs(
     assert found.rate == max((terms.share(i, c) / records[c] for i, c in pairs), default=0.0)
     assert found.rate == terms.share(found.round, found.client) / records[found.client]
     assert found.step == max(terms.largest_step(i, c) for i, c in pairs)
+    assert found.lowest == min(float(eta) for i, c in pairs for eta in terms.etas(i, c))
     for c in range(len(weights)):
         assert found.slots[c] == max(terms.share(i, c) for i in range(rounds))
         steps = [terms.largest_step(i, c) for i in range(rounds) if terms.share(i, c)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from dataclasses import replace
@@ -21,10 +22,12 @@ from crescendo.objectives.base import Slots, squared_lengths
 from crescendo.objectives.logistic.objective import Logistic
 from crescendo.privacy.mechanisms.admission import admitted
 from crescendo.privacy.mechanisms.certificate import Certificate
+from crescendo.privacy.mechanisms.extremes import Rounds
 from crescendo.privacy.mechanisms.frozen import FrozenStepper
 from crescendo.privacy.mechanisms.mechanism import Private
 from crescendo.privacy.mechanisms.mechanism_kinds import certify
 from crescendo.privacy.mechanisms.noise import SeededSource, SystemSource
+from crescendo.privacy.mechanisms.norm_limits import NormLimits
 from crescendo.schedules.sizes import ConstantSizes
 from crescendo.schedules.steps import ConstantSteps, DiminishingSteps
 from crescendo.worker import Worker
@@ -178,6 +181,22 @@ def test_minibatch_takes_one_step_size_a_round() -> None:
     with pytest.raises(Refused, match=re.escape('schedule.steps.per = "round" would pass')):
         certificate(made=made)
     assert certificate("local", made).sensitivity(2, 0) >= 0.5 * float(made.etas(2, 0).max())
+
+
+def test_local_is_certified_for_the_largest_step_of_each_client_s_round_as_it_is_taken() -> None:
+    """Weights .8/.1/.1: each client's labels are its own, so that one may begin a round with a larger step than others."""
+    steps, weights = DiminishingSteps(0.1, 0.05, per="slot"), (0.8, 0.1, 0.1)
+    made = Terms(ConstantSizes(20), steps, weights, 12, ahead=1, shares_by="coin", whole_rounds=True)
+    certified = certificate("local", made, records=(400, 400, 400))
+    limits = NormLimits(certified, FEATURES + 1)
+    for c, i in itertools.product(range(3), range(12)):
+        taken = Private(certified, c, np.arange(400), SeededSource(0, c)).draw(i, made.share(i, c)).etas
+        assert certified.sensitivity(i, c) >= certified.clip * max(taken, default=0.0)
+        assert certified.sensitivity(i, c) <= certified.clip * max(taken, default=0.0) * 1.001
+        assert limits.longest(i, c) >= certified.clip * sum(taken)
+    largest = [max(made.largest_step(i, c) for c in range(3)) for i in range(12)]
+    found = np.concatenate([part.steps.max(axis=1) for part in Rounds.all_of(made)])
+    assert found.tolist() == largest, "what the reach of models is computed from"
 
 
 def test_rates_and_events_come_from_the_declared_number_of_records() -> None:

@@ -172,6 +172,16 @@ def test_waiting_is_counted_and_a_patient_schedule_has_none() -> None:
     assert simulate(PARTS, Case(patient, uneven, 0)).trace.waits == 0
 
 
+def test_a_wait_of_no_time_is_none() -> None:
+    """In lock-step, with messages that take no time, the last update of a round lets everybody on in the same instant."""
+    lock_step = Timing((1.0, 1.0), (0.0, 0.0), Constant(0.0))
+    trace = simulate(PARTS, Case(make_terms((4, 4, 4), (0.5, 0.5), {"ahead": 0}), lock_step, 0)).trace
+    assert trace.waits == len(trace.tables["waits"]["client"]) == 0
+    late = Timing((1.0, 1.0), (0.0, 0.5), Constant(0.0))
+    trace = simulate(PARTS, Case(make_terms((4, 4, 4), (0.5, 0.5), {"ahead": 0}), late, 0)).trace
+    assert trace.waits == len(trace.tables["waits"]["client"]) == 1, "the other is half a second late, once"
+
+
 # -- trouble
 
 

@@ -33,7 +33,7 @@ class Rounds:
     @classmethod
     def all_of(cls, terms: Terms) -> Iterator[Rounds]:
         """All rounds, a part of them at a time."""
-        rows = max(1, _NUMBERS // terms.clients)
+        rows, before = max(1, _NUMBERS // terms.clients), np.zeros(terms.clients, np.int64)
         for first in range(0, terms.rounds, rows):
             stop = min(first + rows, terms.rounds)
             shares = terms.shares_of_rounds(first, stop)
@@ -41,25 +41,30 @@ class Rounds:
                 etas = np.asarray(terms.steps.at(terms.labels(first, stop)[:-1]), dtype=np.float64)
                 yield cls(first, shares, np.where(shares > 0, np.abs(etas)[:, None], 0.0), etas)
             else:
-                yield cls._slot_by_slot(terms, first, shares)
+                after = before + np.cumsum(shares, axis=0)
+                yield cls._slot_by_slot(terms, first, shares, after - shares)
+                before = after[-1]
 
     @classmethod
-    def _slot_by_slot(cls, terms: Terms, first: int, shares: Ints) -> Rounds:
-        """The slots of a round have the same step sizes for all clients, some run more: one running maximum serves all."""
-        steps, least = np.zeros(shares.shape), np.zeros(len(shares))
-        for row, mine in enumerate(shares):
-            slots = int(mine.max())
-            if slots > _MOST_SLOTS:
-                raise Refused(
-                    f"round {first + row} has {slots} slots of one client, and where steps change from slot to slot "
-                    f'{_MOST_SLOTS} are allowed; schedule.steps.per = "round" would pass'
-                )
-            if slots:
-                etas = np.asarray(terms.steps.at(terms.before(first + row) + terms.clients * np.arange(slots)))
-                reached = np.maximum.accumulate(np.abs(etas))
-                steps[row] = np.where(mine > 0, reached[np.maximum(mine, 1) - 1], 0.0)
-                least[row] = etas.min()
-        return cls(first, shares, steps, least)
+    def _slot_by_slot(cls, terms: Terms, first: int, shares: Ints, before: Ints) -> Rounds:
+        """Steps that change within a round: of a rule that only falls the first and the last slot say all, else each is seen."""
+        rounds, most = shares.max(axis=1), int(shares.max())
+        if most > _MOST_SLOTS:
+            raise Refused(
+                f"round {first + int(rounds.argmax())} has {most} slots of one client, and where steps change from slot to slot "
+                f'{_MOST_SLOTS} are allowed; schedule.steps.per = "round" would pass'
+            )
+        active, steps = shares > 0, np.zeros(shares.shape)
+        least = np.full(shares.shape, np.inf)
+        if terms.steps.falls:
+            last = before + np.maximum(shares, 1) - 1
+            steps = np.where(active, terms.steps.at(before * terms.strides), 0.0)
+            least = np.where(active, terms.steps.at(last * terms.strides), np.inf)
+        else:
+            for row, c in np.argwhere(active):
+                etas = terms.etas(first + int(row), int(c))
+                steps[row, c], least[row, c] = np.abs(etas).max(), etas.min()
+        return cls(first, shares, steps, np.where(rounds > 0, least.min(axis=1), 0.0))
 
 
 @dataclass(frozen=True, eq=False)
