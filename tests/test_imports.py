@@ -17,7 +17,7 @@ ROOT = Path(crescendo.__file__).parent
 MOST_MODULES = 15  # of a folder
 
 DOMAIN = ("errors", "core", "schedules", "data", "objectives", "privacy")
-DRIVEN = (*DOMAIN, "logs", "worker")
+DRIVEN = (*DOMAIN, "logs", "whole_files", "worker")
 SERVED = (*DRIVEN, "federation", "storage")
 BELOW = (*SERVED, "tables", "simulator", "algorithms", "network", "audit")
 
@@ -25,6 +25,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "errors": (),
     "logs": ("errors",),
     "tables": ("errors",),
+    "whole_files": (),
     "core": ("errors",),
     "schedules": ("errors",),
     "data": ("errors", "core"),
@@ -33,7 +34,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "worker": DOMAIN,
     "simulator": (*DOMAIN, "worker"),
     "algorithms": (*DOMAIN, "worker", "simulator"),
-    "storage": ("errors", "core", "privacy.accounting"),
+    "storage": ("errors", "core", "privacy.accounting", "whole_files"),
     "federation": (*DRIVEN, "tables"),
     "network": (*SERVED, "tables"),
     "audit": (*SERVED, "simulator"),

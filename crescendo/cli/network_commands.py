@@ -22,6 +22,9 @@ def _serve(
     certs: Certs = None,
     health: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Answer GET /healthz here.")] = None,
     linger: Annotated[float, typer.Option(help="Seconds to wait after the end for clients to hear of it.")] = 60.0,
+    keep: Annotated[
+        str, typer.Option(metavar="needed|all", help="The journal: what a restart needs, or all of it.")
+    ] = "needed",
     as_json: AsJson = False,
 ) -> None:
     """Serve a federation until its last round; stopped or killed, it goes on where it was."""
@@ -33,9 +36,11 @@ def _serve(
         from crescendo.cli.addresses import listening
         from crescendo.runs.serving import serve_file
 
+        if keep not in ("needed", "all"):
+            raise UsageError(f"--keep is needed or all, got {keep!r}")
         where = listening(listen, certs, health)
         with structured_log() as log:
-            served = serve_file(config, where, state, linger=linger, log=log)
+            served = serve_file(config, where, state, linger=linger, keep_all=keep == "all", log=log)
         facts: dict[str, object] = {"finished": served.finished, "k": served.k, "rounds": served.rounds, "model": None}
         if served.finished:
             facts["model"] = str(state / "model.npz")

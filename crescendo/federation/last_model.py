@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from crescendo.errors import UsageError
+from crescendo.whole_files import whole_file
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,12 +29,18 @@ class LastModel:
             return None
 
     def save(self, path: Path) -> None:
-        """Write the model as an npz, there whole or not at all."""
-        draft = path.with_suffix(".draft")
+        """Write the model as an npz, on disk whole or not at all; what is there already is not written again."""
+        if self._is_in(path):
+            return
         try:
-            with draft.open("wb") as out:
+            with whole_file(path) as out:
                 np.savez(out, model=np.asarray(self.model), federation=self.federation, terms=self.terms)
-            draft.replace(path)
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise UsageError(f"the model cannot be written to {path}: {reason}") from None
+
+    def _is_in(self, path: Path) -> bool:
+        kept, model = self.load(path), np.asarray(self.model)
+        if kept is None or (kept.federation, kept.terms) != (self.federation, self.terms):
+            return False
+        return bool(kept.model.dtype == model.dtype and kept.model.tobytes() == model.tobytes())

@@ -14,13 +14,31 @@ from crescendo.network.server.liveness import LivenessLimits
 from crescendo.network.server.serve import Listening, Served, serve
 
 
-def serve_file(config: Config, listening: Listening, state: Path, *, linger: float = 60.0, log: Log = quiet) -> Served:
+def serve_file(
+    config: Config,
+    listening: Listening,
+    state: Path,
+    *,
+    linger: float = 60.0,
+    keep_all: bool = False,
+    log: Log = quiet,
+) -> Served:
     """Serve the federation of a run file, from its start or from where its folder stands."""
     listening.check_start(state, linger)  # before the accounting, which may take a minute
     asked, text = _remembered_terms(config, state, log)
     agreed, rules = with_copy(build_terms(text), servers_copy(config.objective.kind)), config.serve
     limits = LivenessLimits(rules.absent_after, rules.gather, rules.hold_after)
-    return serve(agreed, listening, state, late=rules.late, limits=limits, asked=asked, linger=linger, log=log)
+    return serve(
+        agreed,
+        listening,
+        state,
+        late=rules.late,
+        limits=limits,
+        asked=asked,
+        linger=linger,
+        keep_all=keep_all,
+        log=log,
+    )
 
 
 def _remembered_terms(config: Config, state: Path, log: Log) -> tuple[str, str]:

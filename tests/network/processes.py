@@ -65,6 +65,7 @@ def run_server(run_file: str, port: int, state: str, log: str, linger: float) ->
                 Listening(f"127.0.0.1:{port}"),
                 Path(state),
                 linger=linger,
+                keep_all=True,  # the checks at the end replay it from its first entry
                 log=said,
             )
         except CrescendoError as error:

@@ -27,6 +27,7 @@ from crescendo.storage.journal.journal import Journal, JournalFailed
 from crescendo.storage.journal.journal_entries import Received
 from crescendo.storage.journal.replay import replay
 from crescendo.storage.journal.segments import Segments
+from crescendo.storage.journal.snapshots import Snapshot
 from tests.storage.durable_play import CLIENTS, ROUNDS, SIZE, START, TERMS, make, same
 
 WHOLE = np.arange(SIZE, dtype=float)  # a start of whole numbers, so that every order of the sums gives the same bits
@@ -40,8 +41,8 @@ def delta(round: int, client: int) -> np.ndarray[Any, Any]:
 EXPECTED = WHOLE - sum(delta(i, c) for i in range(ROUNDS) for c in range(CLIENTS))
 
 
-def opened(folder: Path) -> DurableServer:
-    return DurableServer(folder, TERMS, make, WHOLE, snapshot_bytes=700, segment_bytes=900)
+def opened(folder: Path, prune: bool = False) -> DurableServer:
+    return DurableServer(folder, TERMS, make, WHOLE, prune=prune, snapshot_bytes=700, segment_bytes=900)
 
 
 def train(
@@ -88,7 +89,9 @@ class Killer:
         return call
 
 
-def in_a_process_that_dies(folder: Path, at: int, half: bool, seed: int) -> tuple[list[dict[str, Any]], bool]:
+def in_a_process_that_dies(
+    folder: Path, at: int, half: bool, seed: int, prune: bool = False
+) -> tuple[list[dict[str, Any]], bool]:
     """What a server in a process of its own told of before it was killed, and whether it came to the end."""
     reader, writer = os.pipe()
     child = os.fork()
@@ -101,7 +104,7 @@ def in_a_process_that_dies(folder: Path, at: int, half: bool, seed: int) -> tupl
             def tell(told: dict[str, Any]) -> None:
                 write(pipe, json.dumps(told).encode() + b"\n")
 
-            with opened(folder) as server:
+            with opened(folder, prune) as server:
                 train(server, tell, random.Random(seed))
             os._exit(0)
         except BaseException:
@@ -117,7 +120,10 @@ def in_a_process_that_dies(folder: Path, at: int, half: bool, seed: int) -> tupl
 def check_after(folder: Path, told: list[dict[str, Any]]) -> None:
     """Everything that was told of is there, nothing twice, and the state is that of the journal, bit for bit."""
     with opened(folder) as server:
-        assert same(server.model, replay(folder))
+        if (
+            Segments.first_in(Segments(folder).paths()[0]) == 0
+        ):  # else it was pruned, and the powers of two tell as much
+            assert same(server.model, replay(folder))
         powers = (WHOLE - server.model)[0]
         applied = {(i, c) for i in range(ROUNDS) for c in range(CLIENTS) if int(powers) >> (i * CLIENTS + c) & 1}
         assert applied == {(i, c) for c in range(CLIENTS) for i in range(ROUNDS) if i in server.settled(c)}
@@ -131,17 +137,35 @@ def check_after(folder: Path, told: list[dict[str, Any]]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("half", [False, True], ids=["between", "in the middle"])
+@pytest.mark.parametrize(
+    ("half", "prune"),
+    [(False, False), (True, False), (False, True)],
+    ids=["between", "in the middle", "pruning"],
+)
 def test_killed_at_every_step_of_the_disk_work_nothing_told_is_lost_and_nothing_is_applied_twice(
-    tmp_path: Path, half: bool, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, half: bool, prune: bool
 ) -> None:
+    pruned = 0
     for at in range(400):
         folder = tmp_path / str(at)
-        told, ended = in_a_process_that_dies(folder, at, half, seed=at % 5)
+        told, ended = in_a_process_that_dies(folder, at, half, seed=at % 5, prune=prune)
         check_after(folder, told)
+        pruned += Segments.first_in(Segments(folder).paths()[0]) > 0
+        survives_a_damaged_snapshot(folder)
         if ended:
             break
     assert ended and at > 60, "the run was never long enough to be killed everywhere"
+    assert (pruned > 20) == prune
+
+
+def survives_a_damaged_snapshot(folder: Path) -> None:
+    """Whatever is left of the folder, it opens with the same state when its newest snapshot is damaged."""
+    with opened(folder) as server:
+        before = server.k, server.epoch, server.model.tobytes(), [server.settled(c) for c in range(CLIENTS)]
+    if newest := Snapshot.paths(folder)[:1]:
+        newest[0].write_bytes(newest[0].read_bytes()[:-1] + b"?")
+    with opened(folder) as again:
+        assert before == (again.k, again.epoch, again.model.tobytes(), [again.settled(c) for c in range(CLIENTS)])
 
 
 @pytest.mark.slow
@@ -252,6 +276,8 @@ def test_segments_are_removed_only_when_the_snapshot_that_replaces_them_is_on_di
 ) -> None:
     disk, folder = Disk(monkeypatch), tmp_path / "state"
     with DurableServer(folder, TERMS, make, WHOLE) as server:
+        train(server, lambda told: None, random.Random(0), rounds=2)
+        server.snapshot()
         train(server, lambda told: None, random.Random(0), rounds=3)
         with monkeypatch.context() as patch:
             patch.setattr(
@@ -259,6 +285,7 @@ def test_segments_are_removed_only_when_the_snapshot_that_replaces_them_is_on_di
             )
             server.snapshot(prune=True)
         before = server.k, server.model
+    assert len(Snapshot.paths(tmp_path / "left")) == 2
     for segment in Segments(tmp_path / "left").paths()[:-1]:
         segment.unlink()
     with DurableServer(tmp_path / "left", TERMS, make) as left:

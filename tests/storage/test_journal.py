@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from crescendo import whole_files
 from crescendo.errors import UsageError
 from crescendo.storage.journal import journal as journal_module
 from crescendo.storage.journal.journal import Journal, JournalFailed, lock_folder
@@ -306,6 +307,6 @@ def test_reading_holds_one_record_at_a_time_and_opening_none(tmp_path: Path) -> 
 
 def test_new_folders_are_on_disk_before_anything_is_in_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced = list[Path]()
-    monkeypatch.setattr(journal_module, "sync_folder", synced.append)
+    monkeypatch.setattr(whole_files, "sync_folder", synced.append)
     os.close(lock_folder(tmp_path / "state" / "journal"))
     assert set(synced) == {tmp_path, tmp_path / "state"}

@@ -32,6 +32,7 @@ from crescendo.privacy.mechanisms.noise import Source as Randomness
 from crescendo.privacy.mechanisms.noise import SystemSource
 from crescendo.storage.ledger.ledger_store import Ledger
 from crescendo.storage.ledger.open_ledger import open_ledger
+from crescendo.whole_files import make_folder
 from crescendo.worker import Worker
 
 # What a server is told. Why a ledger does not allow terms (too little left, another federation is open, too many offers) stays
@@ -70,7 +71,7 @@ def join(
     """
     check_name(name)
     source.check()
-    state.mkdir(parents=True, exist_ok=True)
+    make_folder(state)
     path = Path(policy.ledger) if policy.ledger is not None else state / "ledger.sqlite"
     with ShutdownRequest.on_signals() as shutdown, open_ledger(path, policy.budget(), dataset=policy.dataset) as ledger:
         client = _Joining(endpoint, name, source, state, policy, ledger, log, backoff or Backoff(), randomness, model)

@@ -5,7 +5,7 @@ import json
 import math
 import socket
 from collections.abc import Container
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from crescendo.network.transport.background import background
 from crescendo.network.transport.security import Address, Admit, everybody
 from crescendo.network.transport.shutdown import ShutdownRequest
 from crescendo.storage.journal.durable_server import DurableServer
+from crescendo.whole_files import make_folder, whole_file
 
 # Who has heard the end is not kept on disk: a client that was told and killed before it could note it must find a server again.
 NOT_CONFIRMED = "these clients have not said that they know it is over"
@@ -69,24 +70,28 @@ def serve(
     limits: LivenessLimits | None = None,
     asked: str = "",
     linger: float = 60.0,
+    keep_all: bool = False,
     log: Log = quiet,
 ) -> Served:
     """Serve until every client that takes part has heard of the end, ``linger`` seconds after it, or until a signal.
 
     Rounds do not wait for the clients in ``late`` until they come. ``asked`` is kept beside the terms: what they were made from.
+    ``keep_all`` keeps the whole journal, which is pruned behind the snapshots otherwise.
     """
-    state.mkdir(parents=True, exist_ok=True)
+    make_folder(state)
     present = [c for c, name in enumerate(agreed.names) if name not in late]
     journal = state / "journal"
     with (
         ShutdownRequest.on_signals() as shutdown,
-        DurableServer(journal, agreed.text, lambda text: agreed.terms, agreed.initial(), present) as durable,
+        DurableServer(
+            journal, agreed.text, lambda text: agreed.terms, agreed.initial(), present, prune=not keep_all
+        ) as durable,
     ):
-        (state / "terms.json").write_text(json.dumps({"asked": asked, "terms": agreed.text}))
+        _keep_terms(state / "terms.json", json.dumps({"asked": asked, "terms": agreed.text}).encode())
         service = Service(durable, agreed, log)
         try:
             asyncio.run(_serve(service, listening, limits or LivenessLimits(), state, linger, log, shutdown))
-            durable.snapshot()
+            durable.snapshot_if_possible()
         finally:  # after the last word of any stream
             log("stopped", k=durable.k, finished=durable.finished)
         return Served(durable.finished, durable.k, agreed.terms.rounds, durable.model)
@@ -140,6 +145,15 @@ async def _until_over(server: NetworkServer, stop: asyncio.Event, log: Log, ling
                 log("end_not_confirmed", clients=waiting, why=why, what_to_do=WHO_WAITS)
         if server.failed.done():
             server.failed.result()
+
+
+def _keep_terms(path: Path, content: bytes) -> None:
+    """Written once: a start that finds them writes nothing, so that no kill or full disk can take them away."""
+    with suppress(OSError):
+        if path.read_bytes() == content:
+            return
+    with whole_file(path) as out:
+        out.write(content)
 
 
 def _save_model(service: Service, state: Path) -> None:

@@ -44,8 +44,10 @@ from crescendo.storage.journal.journal_entries import (
     from_bytes,
     to_bytes,
 )
+from crescendo.storage.journal.segments import JournalDamaged
 from crescendo.storage.journal.server_state import ServerState
-from crescendo.storage.journal.snapshots import Snapshot
+from crescendo.storage.journal.snapshots import KEPT, Snapshot
+from crescendo.whole_files import sync_folder
 
 SNAPSHOT_BYTES = 64 << 20  # of journal between snapshots, or 16 times the model's if that is more
 SNAPSHOT_ENTRIES = 50_000
@@ -62,7 +64,8 @@ class DurableServer:
     """The federation in ``folder``: begun there with ``model`` if it is empty, else resumed.
 
     ``terms`` is the canonical text that was agreed on, ``make`` builds `Terms` from it; a folder of other terms is refused.
-    ``present`` are the clients that rounds wait for from the start (all, if not given).
+    ``present`` are the clients that rounds wait for from the start (all, if not given). With ``prune`` each snapshot removes the
+    journal before the last but one: the folder stays small, and cannot be replayed from its first entry.
     """
 
     def __init__(
@@ -73,10 +76,12 @@ class DurableServer:
         model: Vector | None = None,
         present: Iterable[int] | None = None,
         *,
+        prune: bool = False,
         snapshot_bytes: int | None = None,
         segment_bytes: int = SEGMENT_BYTES,
     ) -> None:
         self.folder, self.notes = Path(folder), list[str]()
+        self._terms, self._prune = terms, prune
         self.digest = hashlib.sha256(terms.encode()).hexdigest()  # of the canonical text
         # Taken in this order: one commit at a time; the state and the records; what is published.
         self._commits, self._guard, self._publishing = threading.RLock(), threading.RLock(), threading.Lock()
@@ -217,19 +222,26 @@ class DurableServer:
 
     # -- snapshots -----------------------------------------------------------------------------------------------------
 
-    def snapshot(self, prune: bool = False) -> None:
-        """Commit, and make a snapshot, so that the next start is quick. ``prune`` removes what no kept snapshot needs.
+    def snapshot(self, prune: bool | None = None) -> None:
+        """Commit, and make a snapshot, so that the next start is quick; OSError if the disk does not take it.
 
-        A pruned journal can no longer be replayed from its beginning.
+        ``prune``, else what the server was opened with, removes the journal before the last but one sound snapshot.
         """
         with self._commits, self._guard:
             journal = self._open()
             self._write_records()
             journal.roll()
-            Snapshot(journal.end, journal.check, self._state.export()).write(self.folder)
+            Snapshot(journal.end, journal.check, {**self._state.export(), "terms": self._terms}).write(self.folder)
             self._count_from_here()
-            if prune:
-                journal.prune(min(map(Snapshot.number_in, Snapshot.paths(self.folder))))
+            self._remove_old(journal, self._prune if prune is None else prune)
+
+    def snapshot_if_possible(self) -> None:
+        """`snapshot`; a disk that does not take it is noted, as it would only have been a shortcut."""
+        try:
+            self.snapshot()
+        except OSError as error:  # try again after as much more
+            self.notes.append(f"a snapshot could not be written ({error.strerror}); see to the disk")
+            self._count_from_here()
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
@@ -281,15 +293,44 @@ class DurableServer:
 
     def _newest_snapshot(self) -> tuple[Snapshot | None, bool]:
         """The newest one that is sound and of this journal, and whether there was one of entries that are gone."""
-        journal, ahead = self._open(), False
+        journal, ahead, useless = self._open(), False, list[Path]()
         for path in Snapshot.paths(self.folder):
             snapshot = Snapshot.read(path)
             if snapshot is not None and snapshot.check == journal.check_before(snapshot.number):
-                return snapshot, ahead
+                break
             ahead = ahead or (snapshot is not None and snapshot.number > journal.end)
+            useless.append(path)
+        else:
+            snapshot = None
+            journal.check_whole()
+        for path in useless:  # only now: if the server could not do without them, all stays as it was found
             self.notes.append(f"{path.name} is damaged or not of this journal; removed, the journal is read instead")
             path.unlink()
-        return None, ahead
+        return snapshot, ahead
+
+    def _remove_old(self, journal: Journal, prune: bool) -> None:
+        """Remove what the newest sound snapshots make superfluous. While there are fewer than two, nothing goes."""
+        paths, sound = Snapshot.paths(self.folder), list[Path]()
+        for path in paths:
+            if len(sound) < KEPT and self._is_sound(path, journal):
+                sound.append(path)
+        if len(sound) < KEPT:
+            return
+        for old in [path for path in paths if path < sound[-1]] + list(self.folder.glob("snapshot-*.new")):
+            old.unlink()  # the latter a crash left behind
+        sync_folder(self.folder)
+        if prune:
+            journal.prune(Snapshot.number_in(sound[-1]))
+
+    def _is_sound(self, path: Path, journal: Journal) -> bool:
+        try:
+            snapshot = Snapshot.read(path)
+            sound = snapshot is not None and snapshot.check == journal.check_before(snapshot.number)
+        except JournalDamaged:
+            sound = False
+        if not sound:
+            self.notes.append(f"{path.name} is damaged or not of this journal; what it would replace is kept")
+        return sound
 
     def _check_digest(self, digest: str) -> None:
         if digest != self.digest:
@@ -324,11 +365,7 @@ class DurableServer:
         journal = self._open()
         written = self._since + journal.written - self._snapshot_written
         if written >= self._snapshot_bytes or journal.end - self._snapshot_at >= SNAPSHOT_ENTRIES:
-            try:
-                self.snapshot()
-            except OSError as error:  # it would only have been a shortcut; try again after as much more
-                self.notes.append(f"a snapshot could not be written ({error.strerror}); see to the disk")
-                self._count_from_here()
+            self.snapshot_if_possible()
 
     def _count_from_here(self) -> None:
         journal = self._open()

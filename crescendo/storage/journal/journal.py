@@ -24,12 +24,14 @@ from crescendo.storage.journal.segments import (
     LONGEST,
     MAGIC,
     OPENING,
+    JournalDamaged,
     Record,
     Scan,
     Segments,
     check_of,
     sealed,
 )
+from crescendo.whole_files import forget_cached, make_folder, sync_folder
 
 SEGMENT_BYTES = 256 << 20
 
@@ -83,6 +85,15 @@ class Journal:
         with path.open("rb") as file:
             return Scan(path, file).check
 
+    def check_whole(self) -> None:
+        """Refuse a journal whose beginning was pruned: without a snapshot it says nothing."""
+        first = Segments.first_in(self._segments.paths()[0])
+        if first > 0:
+            raise JournalDamaged(
+                f"the journal in {self.folder} was pruned before record {first} and no snapshot in it is sound; put a backup "
+                f"back, nothing of this one is used"
+            )
+
     # -- growing -------------------------------------------------------------------------------------------------------
 
     def write(self, batch: Batch) -> None:
@@ -112,11 +123,14 @@ class Journal:
             self._next_segment()
 
     def prune(self, number: int) -> None:
-        """Remove the segments that only have records before ``number``. What they had cannot be replayed any more."""
+        """Remove the segments that only have records before ``number``. What they had cannot be replayed any more.
+
+        Oldest first, and each is gone from the disk before the next one goes: whenever this is cut short, no gap is left.
+        """
         for segment, following in itertools.pairwise(self._segments.paths()):
             if Segments.first_in(following) <= number:
                 segment.unlink()
-        sync_folder(self.folder)
+                sync_folder(self.folder)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -167,7 +181,7 @@ class Journal:
             self._begin(0, 0)
             return
         last = segments[-1]
-        _forget_cached(last)
+        forget_cached(last)
         with last.open("rb") as file:
             scan = Scan(last, file)
             for _ in scan.records(keep_bodies=False):
@@ -190,10 +204,7 @@ def _failed(folder: Path, error: OSError) -> JournalFailed:
 def lock_folder(folder: Path) -> int:
     """Lock a folder for this process, and make it if it is missing. Closing what is returned, or the end, unlocks it."""
     try:
-        missing = [place for place in (folder, *folder.parents) if not place.exists()]
-        folder.mkdir(parents=True, exist_ok=True)
-        for place in missing:
-            sync_folder(place.parent)
+        make_folder(folder)
         lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise UsageError(f"the folder {folder} cannot be written ({error.strerror}); choose another") from error
@@ -203,18 +214,3 @@ def lock_folder(folder: Path) -> int:
         os.close(lock)
         raise UsageError(f"the folder {folder} is in use by another process; stop that one first") from error
     return lock
-
-
-def sync_folder(folder: Path) -> None:
-    """Be sure that the names in ``folder`` are on disk."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _forget_cached(path: Path) -> None:
-    """Read from the disk: after a failed sync memory may hold pages that never reached it."""
-    with path.open("rb") as file:
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)

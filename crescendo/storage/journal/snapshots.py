@@ -1,22 +1,23 @@
 """Snapshots of a server's state: shortcuts through its journal, which decides. Losing one costs time, nothing else.
 
-A snapshot is a file of plain data and raw arrays with its checksum in front. It is written beside, synced and renamed, so it is
-there whole or not at all; the newest ``KEPT`` stay. It names the record of the journal that comes next and the checksum of the
-one before, so that it is never taken for a state of another history.
+A snapshot is a file of plain data and raw arrays with its checksum in front. It is written beside, synced, read back from the
+disk and compared with the state, and only then takes its name: whatever has the name of a snapshot was sound once. It names the
+record of the journal that comes next and the checksum of the one before, so that it is never taken for another history's.
 """
 
+import errno
 import hashlib
 import json
-import os
 from collections.abc import Iterator
+from io import BufferedReader
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from crescendo.storage.journal.journal import sync_folder
+from crescendo.whole_files import forget_cached, whole_file
 
-KEPT = 2
+KEPT = 2  # sound ones, the newest: one may be damaged on its disk
 _MAGIC = b"CRSSNAP2"
 
 
@@ -41,35 +42,42 @@ class Snapshot(NamedTuple):
     def read(cls, path: Path) -> Self | None:
         """The snapshot in a file; None if it is damaged."""
         with path.open("rb") as file:
-            front = file.read(len(_MAGIC) + 32)
-            if front[: len(_MAGIC)] != _MAGIC or hashlib.file_digest(file, "sha256").digest() != front[len(_MAGIC) :]:
-                return None
-            file.seek(len(front))
-            fields = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-            state = fields["state"]
-            for name, dtype, shape in fields["arrays"]:
-                count = int(np.prod(shape))
-                state[name] = np.frombuffer(file.read(count * np.dtype(dtype).itemsize), dtype=dtype).reshape(shape)
-        return cls(fields["number"], fields["check"], state) if fields["number"] == cls.number_in(path) else None
+            found = cls._read(file)
+        return found if found is not None and found.number == cls.number_in(path) else None
+
+    @classmethod
+    def _read(cls, file: BufferedReader) -> Self | None:
+        front = file.read(len(_MAGIC) + 32)
+        if front[: len(_MAGIC)] != _MAGIC or hashlib.file_digest(file, "sha256").digest() != front[len(_MAGIC) :]:
+            return None
+        file.seek(len(front))
+        fields = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        state = fields["state"]
+        for name, dtype, shape in fields["arrays"]:
+            count = int(np.prod(shape))
+            state[name] = np.frombuffer(file.read(count * np.dtype(dtype).itemsize), dtype=dtype).reshape(shape)
+        return cls(fields["number"], fields["check"], state)
 
     def write(self, folder: Path) -> None:
-        """Put it on disk and remove those that are no longer needed."""
-        path = folder / f"snapshot-{self.number:020d}"
-        beside = path.with_suffix(".new")
+        """Put it on disk, where it was read back and found to be this state bit for bit; else OSError, and it is not there."""
         pieces, hashed = list(self._pieces()), hashlib.sha256()
         for piece in pieces:
             hashed.update(piece)
-        private = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(private, "wb") as file:
+        with whole_file(folder / f"snapshot-{self.number:020d}", ".new", self._check_written) as file:
             file.write(_MAGIC + hashed.digest())
             for piece in pieces:
                 file.write(piece)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-        sync_folder(folder)
-        for old in [*self.paths(folder)[KEPT:], *folder.glob("snapshot-*.new")]:  # the latter a crash left behind
-            old.unlink()
+
+    def _check_written(self, draft: Path) -> None:
+        forget_cached(draft)
+        with draft.open("rb") as file:
+            found = self._read(file)
+        if found is None or found[:2] != self[:2] or self.differences(found.state):
+            raise OSError(errno.EIO, "it was read back otherwise than it was written")
+
+    def differences(self, state: dict[str, Any]) -> list[str]:
+        """The fields in which an exported state is not this one, bit for bit."""
+        return [name for name, value in state.items() if not _same(value, self.state.get(name))]
 
     def _pieces(self) -> Iterator[bytes | memoryview]:
         arrays = {name: np.ascontiguousarray(v) for name, v in self.state.items() if isinstance(v, np.ndarray)}
@@ -84,3 +92,9 @@ class Snapshot(NamedTuple):
         yield text
         for array in arrays.values():
             yield array.reshape(-1).view(np.uint8).data
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return (a.dtype, a.shape) == (b.dtype, b.shape) and a.tobytes() == b.tobytes()
+    return type(a) is type(b) and bool(a == b)

@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from crescendo.errors import DataError, UsageError
-from crescendo.storage.journal.journal import sync_folder
 from crescendo.storage.ledger.ledger_faults import LedgerDamaged, explained
+from crescendo.whole_files import sync_folder
 
 APPLICATION = 0x43524C47  # "CRLG", in the header of the file
 VERSION = 1

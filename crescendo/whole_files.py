@@ -1,0 +1,52 @@
+"""Whole files: a file is there under its name with all of its bytes on disk, or not at all; only its owner may read it."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700  # modes
+
+
+@contextmanager
+def whole_file(
+    path: Path, suffix: str = ".draft", check: Callable[[Path], None] = lambda draft: None
+) -> Iterator[BinaryIO]:
+    """Write a file beside ``path``, sync it, and only then give it its name.
+
+    ``check`` looks at the synced draft; if it raises, or the writing does, whatever stood at ``path`` stays.
+    """
+    draft = path.with_suffix(suffix)
+    handle = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, PRIVATE_FILE)
+    with os.fdopen(handle, "wb") as file:
+        os.fchmod(handle, PRIVATE_FILE)  # a draft that a kill left may have another mode
+        yield file
+        file.flush()
+        os.fsync(handle)
+    check(draft)
+    draft.replace(path)
+    sync_folder(path.parent)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder that only its owner may enter, with the folders above it, and be sure that they are on disk."""
+    missing = [place for place in (folder, *folder.parents) if not place.exists()]
+    folder.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+    for place in missing:
+        sync_folder(place.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Be sure that the names in ``folder`` are on disk."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def forget_cached(path: Path) -> None:
+    """Let the next reader read from the disk: after a failed sync memory may hold pages that never reached it."""
+    with path.open("rb") as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
