@@ -116,7 +116,14 @@ class Word:
 
 
 class DuplicateUpdate(PeerError):
-    """The pair (round, client) is settled already; the network repeated a message. Drop it."""
+    """The pair (round, client) is settled already. Drop the message.
+
+    ``void`` are those of its pairs that were declared void and never applied: that is no repetition, and both sides log it.
+    """
+
+    def __init__(self, why: str, void: tuple[Pair, ...] = ()) -> None:
+        super().__init__(why)
+        self.void = void
 
 
 class ConflictingUpdate(PeerError):
@@ -126,10 +133,11 @@ class ConflictingUpdate(PeerError):
 class SumOverlaps(DuplicateUpdate):
     """Some pairs of a sum are settled already; nothing was applied. ``settled`` has them: send the rest as a new sum."""
 
-    def __init__(self, settled: tuple[Pair, ...], of: int) -> None:
+    def __init__(self, settled: tuple[Pair, ...], of: int, void: tuple[Pair, ...] = ()) -> None:
         super().__init__(
             f"{len(settled)} of the {of} updates in this sum are here already, the first is round {settled[0][0]} of client "
-            f"{settled[0][1]}; nothing was applied, send the others as a new sum"
+            f"{settled[0][1]}; nothing was applied, send the others as a new sum",
+            void,
         )
         self.settled = settled
 

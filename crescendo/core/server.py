@@ -47,6 +47,7 @@ from crescendo.core.messages import (
 )
 from crescendo.core.settled import SettledRounds
 from crescendo.core.terms import Terms
+from crescendo.core.void_rounds import VoidRounds
 from crescendo.errors import PeerError, UsageError
 
 
@@ -72,7 +73,7 @@ class Server:
         self._present = np.zeros(terms.clients, dtype=np.bool_)
         self._present[list(range(terms.clients) if present is None else present)] = True
         self._gone = np.zeros(terms.clients, dtype=np.bool_)
-        self._rounds, self._duplicates = SettledRounds(terms), Duplicates()
+        self._rounds, self._duplicates, self._void = SettledRounds(terms), Duplicates(), VoidRounds()
         self._last = np.full(terms.clients, -1, dtype=np.int64)  # the last round each client is known to have sent
         self._open = self._count_open()
         self._advance()  # whoever is here may have no share in the first rounds
@@ -121,8 +122,8 @@ class Server:
         [(i, c)] = total.pairs
         try:
             return self.receive(Update(i, c, total.delta))
-        except DuplicateUpdate:
-            raise SumOverlaps(total.pairs, 1) from None
+        except DuplicateUpdate as error:
+            raise SumOverlaps(total.pairs, 1, error.void) from None
         except ConflictingUpdate:
             raise
         except PeerError as error:
@@ -131,7 +132,10 @@ class Server:
     def void(self, i: int, c: int) -> bool:
         """The pair (i, c) will never come: count it as arrived. True if k rose. Saying it again changes nothing."""
         self._check_pair(i, c)
-        return not self._settled(i, c) and self._settle(i, c)
+        if self._settled(i, c):
+            return False
+        self._void.add(c, i, i + 1)
+        return self._settle(i, c)
 
     # -- who is there --------------------------------------------------------------------------------------------------
 
@@ -157,6 +161,7 @@ class Server:
             for i in range(max(last + 1, int(self._rounds.below[c])), start):
                 if not self._settled(i, c):
                     self._rounds.mark(i, c)
+            self._void.add(c, last + 1, start)  # it has sent none of them
             self._present[c] = True
             self._open = self._count_open()
             self._advance()
@@ -204,6 +209,10 @@ class Server:
         self._check_client(c)
         return self._rounds.of(c)
 
+    def is_void(self, i: int, c: int) -> bool:
+        """Is round i of client c settled because it was declared void, or passed while c was absent?"""
+        return self._void.has(i, c)
+
     def last(self, c: int) -> int:
         """The last round that client c is known to have sent, -1 for none."""
         return int(self._last[c])
@@ -231,6 +240,7 @@ class Server:
             "last": self._last.copy(),
             **self._rounds.export(),
             "fingerprints": self._duplicates.export(),
+            "void": self._void.export(),
         }
 
     @classmethod
@@ -248,6 +258,7 @@ class Server:
         server._last = np.array(state["last"], dtype=np.int64)
         server._rounds.restore(state)
         server._duplicates.restore(state["fingerprints"])
+        server._void.restore(state.get("void", []))  # a state of an earlier version does not say
         server._open = server._count_open()
         return server
 
@@ -286,7 +297,7 @@ class Server:
         if faults:
             raise RefusedSum(next(iter(faults.values())), tuple(faults))
         if settled := tuple(pair for pair in total.pairs if self._settled(*pair)):
-            raise SumOverlaps(settled, len(total.pairs))
+            raise SumOverlaps(settled, len(total.pairs), tuple(pair for pair in settled if self._void.has(*pair)))
         if len({self.terms.block(i, len(self.model)) for i, _ in total.pairs}) > 1:
             raise RefusedSum("a sum mixes rounds that move different blocks; nothing was applied, check the aggregator")
 
@@ -325,9 +336,12 @@ class Server:
             return ConflictingUpdate(
                 f"client {c} sent round {i} before with other bytes; refused, as two instances use this name or somebody forges"
             )
-        return DuplicateUpdate(
-            f"client {c} already sent round {i}, or it was declared void (k={self.k}); dropped, not applied twice"
-        )
+        if self._void.has(i, c):
+            return DuplicateUpdate(
+                f"round {i} of client {c} was declared void before its update came (k={self.k}); dropped, and never applied",
+                ((i, c),),
+            )
+        return DuplicateUpdate(f"client {c} already sent round {i} (k={self.k}); dropped, not applied twice")
 
     # -- settling ------------------------------------------------------------------------------------------------------
 

@@ -116,6 +116,24 @@ def test_a_client_that_returns_goes_on_at_max_of_k_and_its_next_round() -> None:
     assert server.receive(Update(2, 1, np.ones(1))) and server.finished
 
 
+def test_an_update_of_a_void_round_is_told_from_a_repetition_even_after_a_restart() -> None:
+    server = Server(TWO, np.zeros(1))
+    server.absent(1)
+    for i in range(2):
+        server.receive(Update(i, 0, np.ones(1)))
+    server.back(1, last=-1)
+    server.void(2, 1)
+    for again in (server, Server.restore(TWO, through_disk(server.export()))):
+        for i, c, void in [(0, 0, ()), (0, 1, ((0, 1),)), (1, 1, ((1, 1),)), (2, 1, ((2, 1),))]:
+            with pytest.raises(DuplicateUpdate) as answer:
+                again.receive(Update(i, c, np.ones(1)))
+            assert answer.value.void == void
+    older = {name: value for name, value in server.export().items() if name != "void"}  # of an earlier version
+    with pytest.raises(DuplicateUpdate) as answer:
+        Server.restore(TWO, older).receive(Update(0, 1, np.ones(1)))
+    assert answer.value.void == ()
+
+
 def test_a_client_ahead_of_k_returns_to_its_own_next_round_and_its_sent_rounds_stay_open() -> None:
     server = Server(TWO, np.zeros(1))
     server.absent(1)

@@ -28,6 +28,7 @@ def test_a_sum_with_a_settled_pair_is_answered_with_what_the_server_has() -> Non
     with pytest.raises(SumOverlaps, match="2 of the 3 updates in this sum are here already") as answer:
         server.receive_sum(some_sum((0, 0), (0, 1), (1, 2)))
     assert answer.value.settled == ((0, 1), (1, 2)) and p.same(server.export(), before)
+    assert answer.value.void == ((1, 2),), "the server never applied it"
 
 
 BAD_SUMS: list[Any] = [

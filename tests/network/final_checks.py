@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 import numpy as np
 
@@ -25,9 +26,21 @@ from tests.network.processes import Federation
 Pair = tuple[int, int]  # (round, client)
 
 
+def entries_in(journal: Path) -> list[Entry]:
+    """A journal; it may be read while the server writes it."""
+    return [from_bytes(record.kind, record.body) for record in Segments(journal).records()]
+
+
 def entries_of(made: Federation) -> list[Entry]:
-    """The journal; it may be read while the server writes it."""
-    return [from_bytes(record.kind, record.body) for record in Segments(made.journal).records()]
+    return entries_in(made.journal)
+
+
+def applied_of(entries: Iterable[Entry], client: int) -> dict[int, str]:
+    """By round, the fingerprint of what was applied of a client by itself; each round once."""
+    applied = [entry for entry in entries if isinstance(entry, Received) and entry.client == client]
+    found = {entry.round: hashlib.sha256(entry.data).hexdigest() for entry in applied}
+    assert len(found) == len(applied), f"client {client} was applied twice in a round"
+    return found
 
 
 def pairs_in(entry: Entry) -> tuple[Pair, ...]:
@@ -95,14 +108,18 @@ def check_sum(entry: Summed, sent: list[bytes], wire: str) -> None:
 
 
 def charges_of(made: Federation, c: int) -> dict[int, str]:
+    return charges_in(made.folder / f"client{c}" / "ledger.sqlite")
+
+
+def charges_in(ledger: Path) -> dict[int, str]:
     """By round, the fingerprint of the bytes that a client charged; each round once."""
-    file = LedgerFile(made.folder / f"client{c}" / "ledger.sqlite", read_only=True)
+    file = LedgerFile(ledger, read_only=True)
     try:
         charged = [entry.body for entry in file.entries if entry.kind == "charge"]
     finally:
         file.close()
     found = {body["round"]: body["sha256"] for body in charged}
-    assert len(found) == len(charged), f"{made.names[c]} charged a round twice"
+    assert len(found) == len(charged), f"a round was charged twice in {ledger}"
     return found
 
 

@@ -104,12 +104,13 @@ class _Connection:
     async def one_stream(self) -> None:
         """One stream, until it breaks (`StreamBroken`) or the run is over."""
         agreed, seen, self.was_welcome = self._participant.agreement, self._participant.seen, False
+        last = await asyncio.to_thread(self._participant.introduce)  # nothing is charged from here to the welcome
         hello = Hello(
             self._participant.name,
             self._instance,
             agreed.federation,
             agreed.digest,
-            self._participant.last,
+            last,
             seen.epoch,
             seen.k,
             seen.settled,

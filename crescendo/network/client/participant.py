@@ -13,6 +13,13 @@ A client that starts again goes on after the last round in *its own ledger*, wha
 byte, what the server lacks. It computes nothing before it has heard the newest model, since what was acknowledged is no longer
 in its outbox.
 
+No round is released between a hello and its welcome. The hello says which round was the last, and a server that did not wait
+for this client makes void what lies between that round and the one that it names in the welcome. `introduce` therefore takes the
+last round and holds releases, in one step; `welcomed` says where to go on and lets them go, in one step. The worker may compute
+meanwhile, and a round that is full waits: it is released after the welcome, or was never charged and is void. Streams that break
+before their welcome change nothing: their hello may have been read, so releases stay held until one is welcome. (A round that
+failed is charged at once all the same: it has no bytes to lose, and is void whatever the welcome says.)
+
 Without privacy it is the same ledger: a round then costs an infinite epsilon, which only an infinite budget allows.
 """
 
@@ -92,10 +99,11 @@ class Participant:
         self.seen = Seen(None) if seen is None else seen
         self._worker, self._ledger, self._log = worker, ledger, log
         self._wake = threading.Condition()
+        self._releasing = threading.Lock()  # held while a round is charged, and while a hello takes the last round
         self._news: Broadcast | None = None
         self._acked: Settled | None = None
         self._start = 0
-        self._heard = self._stopped = self._noted = False
+        self._heard = self._stopped = self._noted = self._held = False
         self._slots, self._failed = 64, 0
         self._open = {release.round for release in ledger.unacknowledged(agreement.federation)}
         self.final: Vector | None = None  # of the finished run, once everything of this client has arrived
@@ -139,10 +147,19 @@ class Participant:
         lost = self._ledger.void(federation, received)
         return [one for one in self._ledger.unacknowledged(federation) if one.round not in received], lost
 
+    def introduce(self) -> int:
+        """The last round, for a hello. From now on nothing is released until a server has `welcomed` this client.
+
+        It waits for a release that is being written.
+        """
+        with self._releasing:
+            self._held = True
+            return self.last
+
     def welcomed(self, start: int) -> None:
         """The server waits for nothing of this client before round ``start``: rounds between are void, not computed."""
         with self._noting():
-            self._start = max(self._start, start)
+            self._start, self._held = max(self._start, start), False
 
     def hear(self, broadcast: Broadcast) -> None:
         """Store a broadcast; the newest one is taken in between two pieces of work."""
@@ -193,12 +210,24 @@ class Participant:
             self._take_up_notes()
             if self._stopped or self.final is not None:
                 return None
-            todo = self._worker.next() if self._heard else None
-            if isinstance(todo, Work):
+            todo = self._todo() if self._heard else None
+            if todo is not None:
                 return todo
             with self._wake:
                 while not self._noted:
                     self._wake.wait()
+
+    def _todo(self) -> Work | None:
+        """Slots to run, or none of a round that is full and may be released now."""
+        if self._worker.round_is_full:
+            return Work(self.round, self._client.h, 0) if self._may_release() else None
+        todo = self._worker.next()
+        return todo if isinstance(todo, Work) else None
+
+    def _may_release(self) -> bool:
+        """Whether the round in hand may be charged: no hello waits for its welcome, and the newest has not passed it by."""
+        with self._wake:
+            return not self._held and self._start <= self.round
 
     def _take_up_notes(self) -> None:
         """What the loop has left. It is only fetched under the lock: the loop never waits for work on a large model."""
@@ -230,7 +259,8 @@ class Participant:
         Under privacy nothing that is raised here ends the client: it may have been raised because of a record.
         """
         try:
-            self._run(todo)
+            if todo.slots:
+                self._run(todo)
             return self._release() if self._worker.round_is_full else None
         except BaseException as error:  # a user's own model may even call sys.exit
             event = self._plan[todo.round]
@@ -240,10 +270,11 @@ class Participant:
 
     def _give_up(self, round: int, event: Event, error: BaseException) -> Release:
         """Charge the round as void and go on with the next. The log does not say what was raised: that may be about a record."""
-        self._ledger.charge_void(self.agreement.federation, round, event)
+        with self._releasing:
+            self._ledger.charge_void(self.agreement.federation, round, event)
+            self.last = round
         self._client.give_up(round)
         self._worker.restart_round()
-        self.last = round
         self._failed += 1
         name, place = type(error).__name__, _place_of(error)
         self._log("round_failed", round=round, error=name, at=place, says=FAILED)
@@ -264,14 +295,17 @@ class Participant:
         elif took < PIECE / 2 and slots == self._slots:
             self._slots *= 2
 
-    def _release(self) -> Release:
-        """The round's bytes, charged and on disk; only then may they be sent."""
-        agreement, update = self.agreement, self._worker.finish()
-        event = self._plan[update.round]
-        assert event is not None, "a round without a share has no update"
-        data = self._ledger.release(agreement.federation, update.round, event, encode(update.delta, agreement.wire))
-        self._open.add(update.round)
-        self.last, self._failed = update.round, 0
+    def _release(self) -> Release | None:
+        """The round's bytes, charged and on disk; only then may they be sent. None if they may not be charged now."""
+        with self._releasing:
+            if not self._may_release():
+                return None
+            agreement, update = self.agreement, self._worker.finish()
+            event = self._plan[update.round]
+            assert event is not None, "a round without a share has no update"
+            data = self._ledger.release(agreement.federation, update.round, event, encode(update.delta, agreement.wire))
+            self._open.add(update.round)
+            self.last, self._failed = update.round, 0
         return Release(update.round, data)
 
 

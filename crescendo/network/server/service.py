@@ -6,7 +6,8 @@ batch before, and only `process` touches the durable server.
 
 A message that the core refuses changes nothing. If it was an update, its pair becomes void, for good, and both sides log it: a
 round never waits for an update that will not be taken. The same pair with other bytes is an alarm: two instances use one name,
-or a peer forges.
+or a peer forges. An update of a round that was declared void before it came is dropped, and both sides log that too: only a
+message that repeats what was applied is dropped without a word.
 """
 
 import asyncio
@@ -199,7 +200,9 @@ class Service:
 
     def _welcome(self, c: int) -> Welcome:
         durable, agreement = self.durable, self.agreement
-        start = durable.start_of(c)
+        start, first = durable.start_of(c), durable.last(c) + 1
+        if durable.is_void(first, c):  # it was absent
+            self._log("rounds_void", client=self._names[c], first=first, next=start)
         self._log("joined", client=self._names[c], start=start, epoch=durable.epoch, k=durable.k)
         return Welcome(agreement.text, agreement.federation, durable.epoch, c, start, durable.settled(c))
 
@@ -209,6 +212,7 @@ class Service:
         c, message = submission.client, submission.message
         if isinstance(error, DuplicateUpdate):
             submission.useless = True
+            self._answer_void(submission, error)
             return
         if isinstance(message, Summed):
             self._refuse_sum(submission, message, error)
@@ -222,6 +226,16 @@ class Service:
         if not isinstance(message, Absent):
             final = alarm or isinstance(message, Hello)
             submission.answers.append(Refusal(reason, final, None if final else round))
+
+    def _answer_void(self, submission: Submission, error: DuplicateUpdate) -> None:
+        """Log updates of rounds that were void before they came, and tell whoever sent them: it may have charged them."""
+        reason = "the round was declared void before its update came; dropped, and never applied"
+        for i, c in error.void:
+            self._log("void_update", client=self._names[c], round=i, reason=reason)
+        if error.void and isinstance(submission.message, Summed):
+            submission.answers.append(SumRefusal(submission.sum_id, error.void, reason))
+        elif error.void:
+            submission.answers.append(Refusal(reason, False, error.void[0][0]))
 
     def _refuse_sum(self, submission: Submission, total: Summed, error: PeerError) -> None:
         """Pairs at fault are final, as for an update; if none is known to be at fault, the aggregator finds out."""

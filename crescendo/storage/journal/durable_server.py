@@ -206,9 +206,18 @@ class DurableServer:
         """The rounds of a client of which nothing more will come: the acknowledgement."""
         return self._settled[client]
 
+    def is_void(self, round: int, client: int) -> bool:
+        """Is this round settled, and was it never applied?"""
+        with self._guard:
+            return self._state.server.is_void(round, client)
+
     def start_of(self, client: int) -> int:
         """The round that a client has to go on with, once its `Back` is committed."""
-        return max(self.k, self._state.server.last(client) + 1)
+        return max(self.k, self.last(client) + 1)
+
+    def last(self, client: int) -> int:
+        """The last round that a client is known to have sent, -1 for none."""
+        return self._state.server.last(client)
 
     @property
     def finished(self) -> bool:

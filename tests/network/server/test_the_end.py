@@ -72,7 +72,13 @@ def nothing_to_do(made: LiveServer) -> Any:
     agreed, ignore = made.agreed, lambda *said: None
     said = dict.fromkeys(("check_alone", "welcomed", "acknowledged", "hear"), ignore)
     return SimpleNamespace(
-        agreement=agreed, me=0, name="client 0", seen=Seen(None), last=0, to_send=lambda received: ([], []), **said
+        agreement=agreed,
+        me=0,
+        name="client 0",
+        seen=Seen(None),
+        introduce=lambda: 0,
+        to_send=lambda received: ([], []),
+        **said,
     )
 
 
