@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "crescendo"
-LEFT_OUT = {"errors", "logs", "tables", "whole_files"}  # small modules that everybody may import
+LEFT_OUT = {"errors", "logs", "tables", "whole_files"}  # small rooms that everybody may import
 WIDTH, HEIGHT, GAP, MARGIN, LETTERS = 300, 108, 16, 20, 44
 
 
@@ -23,7 +23,7 @@ def rooms() -> dict[str, str]:
     found = {}
     for path in [*PACKAGE.glob("*/__init__.py"), *PACKAGE.glob("*.py")]:
         name = path.parent.name if path.name == "__init__.py" else path.stem
-        if path.parent == PACKAGE and (path.stem.startswith("__") or name in LEFT_OUT):
+        if name in LEFT_OUT or (path.parent == PACKAGE and path.stem.startswith("__")):
             continue
         says = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
         found[name] = " ".join(says.split("\n\n")[0].split()).split(". ")[0].rstrip(".")

@@ -9,18 +9,20 @@ import os
 import select
 import sys
 from collections.abc import Iterator
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
 from crescendo.errors import CrescendoError
-from crescendo.federation.peer_text import cleaned
+from crescendo.logs.peer_text import cleaned
 
 if TYPE_CHECKING:
     from crescendo.logs import Log
 
 PATIENCE = 2.0  # seconds that a last sentence waits for a reader to take what came before it
+LONGEST_SENTENCE = 4000  # of an error
 RunFile = Annotated[Path, typer.Argument(metavar="FILE.toml", help="The run file.")]
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="a.b=c", help="Set a key of the run file; repeat at will.")
@@ -29,6 +31,19 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and 
 Certs = Annotated[
     Path | None,
     typer.Option(metavar="DIR", help="Your folder from `crescendo certs`; needed unless the address is loopback."),
+]
+
+
+class LogForm(StrEnum):
+    """How a command logs."""
+
+    words = "words"
+    json = "json"
+
+
+Logs = Annotated[
+    LogForm | None,
+    typer.Option("--log", help="Log in words, or as JSON lines; else words on a terminal and JSON lines elsewhere."),
 ]
 
 EXTRAS = {
@@ -68,7 +83,7 @@ def one_sentence() -> Iterator[None]:
 
 def _fail(sentence: str, code: int = 1) -> typer.Exit:
     if _takes_a_line(sys.stderr):
-        typer.echo(f"crescendo: {cleaned(sentence)}", err=True)  # a server's words may be among them
+        typer.echo(f"crescendo: {cleaned(sentence, LONGEST_SENTENCE)}", err=True)  # a server's words may be among them
     return typer.Exit(code)
 
 
@@ -89,11 +104,14 @@ def on_the_network() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def structured_log() -> Iterator[Log]:
-    """JSON lines on stderr, Python's own warnings among them."""
+def event_log(form: LogForm | None) -> Iterator[Log]:
+    """Events on stderr, Python's own warnings among them."""
     from crescendo.logs import JsonLog, hear_libraries
+    from crescendo.logs.words import WordsLog
 
-    with JsonLog() as log, hear_libraries(log):
+    on_terminal = sys.stderr is not None and sys.stderr.isatty()
+    in_words = on_terminal if form is None else form is LogForm.words
+    with (WordsLog if in_words else JsonLog)() as log, hear_libraries(log):
         yield log
 
 

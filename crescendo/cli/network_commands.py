@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from crescendo.cli.common import AsJson, Certs, Overrides, on_the_network, one_sentence, print_json, structured_log
+from crescendo.cli.common import AsJson, Certs, Logs, Overrides, event_log, on_the_network, one_sentence, print_json
 from crescendo.errors import UsageError
 
 commands = typer.Typer(rich_markup_mode=None)
@@ -25,6 +25,7 @@ def _serve(
     keep: Annotated[
         str, typer.Option(metavar="needed|all", help="The journal: what a restart needs, or all of it.")
     ] = "needed",
+    logs: Logs = None,
     as_json: AsJson = False,
 ) -> None:
     """Serve a federation until its last round; stopped or killed, it goes on where it was."""
@@ -39,7 +40,7 @@ def _serve(
         if keep not in ("needed", "all"):
             raise UsageError(f"--keep is needed or all, got {keep!r}")
         where = listening(listen, certs, health)
-        with structured_log() as log:
+        with event_log(logs) as log:
             served = serve_file(config, where, state, linger=linger, keep_all=keep == "all", log=log)
         facts: dict[str, object] = {"finished": served.finished, "k": served.k, "rounds": served.rounds, "model": None}
         if served.finished:
@@ -89,6 +90,7 @@ def _join(
         float | None,
         typer.Option(metavar="SECONDS", help="End with 1 after so long without the server; else it is waited for."),
     ] = None,
+    logs: Logs = None,
     as_json: AsJson = False,
 ) -> None:
     """Take part in a federation with your own records; stopped or killed, it goes on where it was."""
@@ -112,7 +114,7 @@ def _join(
         backoff = Backoff() if give_up_after is None else Backoff(give_up=give_up_after)
         copy = read_model(model, asked="--model") if model is not None else None
         there = place(address, certs, allowed)
-        with structured_log() as log:
+        with event_log(logs) as log:
             joined = run(there, name, source, state, allowed, model=copy, log=log, backoff=backoff)
         finished = joined.model is not None
         model = str(state / "model.npz") if finished else None
@@ -135,11 +137,12 @@ def _aggregate(
     listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where clients join; port 0 takes a free one.")],
     name: Annotated[str, typer.Option("--as", metavar="NAME", help="Its name in its certificate.")] = "aggregator",
     certs: Certs = None,
+    logs: Logs = None,
     as_json: AsJson = False,
 ) -> None:
     """Stand between some clients and the server, and add up what they send; it may die at any time."""
     with on_the_network():
-        with structured_log() as log:
+        with event_log(logs) as log:
             from crescendo.cli.addresses import listening, place
             from crescendo.network.aggregator.node import aggregate as run
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from crescendo.audit import Report, Row
 from crescendo.cli.terminal import Printer, new_table, progress_bar
-from crescendo.federation.peer_text import cleaned
+from crescendo.logs.peer_text import cleaned
 from crescendo.privacy.accounting import accountant
 from crescendo.runs.events_file import SAYS, EventsStatement
 from crescendo.runs.statements import ClientAccount, Statement

@@ -15,22 +15,32 @@ from rich.text import Text
 
 from crescendo.cli.terminal import Printer, new_table
 from crescendo.errors import UsageError
-from crescendo.federation.peer_text import all_cleaned
+from crescendo.logs.peer_text import all_cleaned
 from crescendo.network.transport.channels import Endpoint
 from crescendo.network.transport.error_translation import is_unrecoverable, reason_of
 from crescendo.report.numbers import size
 
 COLUMNS = ("here", "round", "lag", "waiting", "silent", "up", "down", "eps spent")  # beside the client's name
 
+_UNSOUND = (
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+)  # of JSON that is no status
+
 
 def ask_status(endpoint: Endpoint, timeout: float = 15.0) -> dict[str, Any]:
     """What the server says about itself, or UsageError in one sentence."""
     try:
         found: dict[str, Any] = all_cleaned(json.loads(asyncio.run(endpoint.status(timeout))))
+        _picture(found)  # whatever a server sends, it can be shown or is refused here
         return found
     except grpc.aio.AioRpcError as error:
         raise _trouble(endpoint.address, error) from None
-    except ValueError:
+    except _UNSOUND:
         raise UsageError(f"what answers at {endpoint.address} is not a Crescendo server of this version") from None
 
 

@@ -19,10 +19,10 @@ from crescendo.data.records import Records
 from crescendo.errors import ConfigError, CrescendoError, Refused, UsageError
 from crescendo.federation.kind_tables import at
 from crescendo.federation.objective_terms import first_model
-from crescendo.federation.peer_text import cleaned
 from crescendo.federation.schedule_terms import RunSchedule
 from crescendo.federation.terms_limits import check_extent
 from crescendo.federation.terms_tables import Run, TermsTable
+from crescendo.logs.peer_text import cleaned
 from crescendo.objectives.base import Objective, squared_lengths
 from crescendo.privacy.accounting.events import Event, PoissonGaussian
 from crescendo.privacy.mechanisms.certificate import Certificate

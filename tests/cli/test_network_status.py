@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import datetime
 import io
+import json
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from crescendo.cli.addresses import listening
+from crescendo.cli.main import app
 from crescendo.cli.show_status import StatusPrinter
 from crescendo.config.loading import read
 from crescendo.config.to_terms import terms_text
@@ -252,3 +255,48 @@ def test_a_connection_that_fails_is_explained(served: str | None, shown: str | N
                 await server.stop()
 
     played(play)
+
+
+SOUND = federation()
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        "no JSON \x1b]0;owned\x07",
+        "[" * 100_000,
+        "[]",
+        '"text"',
+        "{}",
+        "1" * 10_000,
+        json.dumps({**SOUND, "clients": 3}),
+        json.dumps({**SOUND, "clients": [{}]}),
+        json.dumps({**SOUND, "delta": "\x1b]0;owned\x07"}),
+        json.dumps({**SOUND, "k": "\x1b]0;owned\x07"}),
+        json.dumps({**SOUND, "clients": [{**SOUND["clients"][0], "name": {"\x1b": 1}}]}),
+        json.dumps({**SOUND, "clients": [{**SOUND["clients"][0], "epsilon": "\n"}]}),
+    ],
+    ids=lambda sent: sent[:20] + sent[-20:],
+)
+def test_a_status_that_is_none_is_called_so_in_one_sentence(sent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def answer(self: Endpoint, timeout: float) -> str:
+        return sent
+
+    monkeypatch.setattr(Endpoint, "status", answer)
+    result = CliRunner().invoke(app, ["status", "127.0.0.1:7077"])
+    assert result.exit_code == 1 and result.stdout == ""
+    assert result.stderr == "crescendo: what answers at 127.0.0.1:7077 is not a Crescendo server of this version\n"
+
+
+def test_texts_of_a_status_steer_no_terminal_and_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    evil = "\x1b]0;owned\x07\r\n\x9b2J\u202e\u2066\u2028" + "x" * 100_000
+
+    async def answer(self: Endpoint, timeout: float) -> str:
+        client = {**SOUND["clients"][0], "name": evil}
+        return json.dumps({**SOUND, "federation": evil, "mechanism": evil, "delta": 1e-6, "clients": [client]})
+
+    monkeypatch.setattr(Endpoint, "status", answer)
+    for words in (["status", "127.0.0.1:7077"], ["status", "127.0.0.1:7077", "--json"]):
+        shown = CliRunner().invoke(app, words)
+        assert shown.exit_code == 0 and len(shown.stdout) < 40_000
+        assert all(line.isprintable() for line in shown.stdout.split("\n"))

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self, get_args, get_type_hints
 
 from crescendo.core.messages import Settled
 from crescendo.errors import PeerError, UsageError
-from crescendo.federation.peer_text import cleaned
+from crescendo.logs.peer_text import cleaned
 
 LARGEST = 2**53  # rounds, k, epochs, lengths: exact in every language's numbers
 LONGEST_NAME = 128  # characters of a name, federation or token

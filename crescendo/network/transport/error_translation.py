@@ -5,7 +5,7 @@ import asyncio
 import grpc
 import grpc.aio
 
-from crescendo.federation.peer_text import cleaned
+from crescendo.logs.peer_text import cleaned
 
 LONGEST = 300  # of what the other side wrote
 

@@ -1,4 +1,4 @@
-"""Structured logs: one JSON object per line. What a caller puts in is printed, so no caller puts in a secret or a record.
+"""Event log: one line per event, in JSON or in words. What a caller puts in is printed, so that is never a secret or a record.
 
 Whoever reads the log may stop reading without going away: a pipe that nobody drains is full after 64 kB, and a write to it waits
 for ever. So a thread of its own writes, and callers only put lines in a queue. When the queue is full, newer lines are
@@ -15,9 +15,10 @@ import select
 import sys
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator
-from typing import Any, Protocol, TextIO
+from typing import Any, Protocol, Self, TextIO
 
 MOST_LINES = 10_000  # that wait to be written
 LAST_WORDS = 2.0  # seconds that a process which ends waits for some of its last lines to be read
@@ -30,8 +31,8 @@ class Log(Protocol):
     def __call__(self, event: str, **facts: Any) -> None: ...
 
 
-class JsonLog:
-    """Writes each event as a line ``{"at": .., "event": .., ..}``, in order; a call never waits, whatever thread it comes from.
+class EventLog(ABC):
+    """Writes each event as one line, in order; a call never waits, whatever thread it comes from.
 
     Use it in ``with``: at the end, what is in the queue is written as long as somebody reads it.
     """
@@ -50,10 +51,14 @@ class JsonLog:
                 self._dropped += 1
                 return
             self._count_dropped()
-            self._lines.append(_line(event, facts))
+            self._lines.append(self._line(time.time(), event, facts))
             self._change.notify()
 
-    def __enter__(self) -> JsonLog:
+    @abstractmethod
+    def _line(self, at: float, event: str, facts: dict[str, Any]) -> str:
+        """How an event that happened ``at`` this time is written."""
+
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -73,7 +78,7 @@ class JsonLog:
     def _count_dropped(self) -> None:
         """Say, at their place in the order, how many lines are missing."""
         if self._dropped:
-            self._lines.append(_line("lines_dropped", {"lines": self._dropped}))
+            self._lines.append(self._line(time.time(), "lines_dropped", {"lines": self._dropped}))
             self._dropped = 0
 
     def _write_all(self, sink: _Sink) -> None:
@@ -93,15 +98,18 @@ class JsonLog:
             return self._lines.popleft()
 
 
-def _line(event: str, facts: dict[str, Any]) -> str:
-    return json.dumps({"at": round(time.time(), 3), "event": event, **facts}, default=str)
+class JsonLog(EventLog):
+    """Writes each event as ``{"at": .., "event": .., ..}``. JSON escapes whatever could steer a terminal."""
+
+    def _line(self, at: float, event: str, facts: dict[str, Any]) -> str:
+        return json.dumps({"at": round(at, 3), "event": event, **facts}, default=str)
 
 
 class _Sink:
     """Where lines go: past Python's buffer, whose lock a thread that waits for a reader would take into the process's end."""
 
     def __init__(self, out: TextIO | None) -> None:
-        self._out, self._descriptor = out, -1
+        self._out, self._descriptor, self._encoding = out, -1, getattr(out, "encoding", None) or "utf-8"
         with contextlib.suppress(OSError, ValueError, AttributeError):  # a stream in memory, or none at all
             self._descriptor = os.dup(out.fileno())  # type: ignore[union-attr]
 
@@ -115,7 +123,7 @@ class _Sink:
     def write(self, line: str) -> None:
         try:
             if self._descriptor >= 0:
-                self._write_bytes(line.encode())
+                self._write_bytes(line.encode(self._encoding, "replace"))
             elif self._out is not None:
                 self._out.write(line)
                 self._out.flush()

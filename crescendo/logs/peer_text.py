@@ -2,9 +2,14 @@
 
 from typing import Any
 
+LONGEST_TEXT_SHOWN = 1000  # characters of one text, as of a reason on the wire
+
 
 def cleaned(text: str, longest: int | None = None) -> str:
     """The text on one line, without characters that would steer a terminal or turn what is read around.
+
+    Python calls control characters (C0, C1), line and paragraph separators, bidirectional controls, lone surrogates and
+    characters of no agreed meaning not printable.
 
     >>> print(cleaned("refused\\n\\x1b[2J\\u202eevil \\x07 caf\\u00e9"), cleaned("x" * 20, longest=5))
     refused ?[2J?evil ? café xx...
@@ -24,4 +29,4 @@ def all_cleaned(value: Any) -> Any:
         return {all_cleaned(name): all_cleaned(inner) for name, inner in value.items()}
     if isinstance(value, list):
         return [all_cleaned(inner) for inner in value]
-    return cleaned(value) if isinstance(value, str) else value
+    return cleaned(value, LONGEST_TEXT_SHOWN) if isinstance(value, str) else value

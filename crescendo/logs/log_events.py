@@ -1,0 +1,267 @@
+"""Log events: every event is declared here, once, with its level, its sentences and what to do about it.
+
+A terminal shows the sentence (`words`), the table in docs/deploy.md is made of the same declarations, and a test holds every call
+of a log to them. From the root of the project, ``python -m crescendo.logs.log_events`` writes the table into the page.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+Level = Literal["info", "warn", "error"]
+NOTHING = "nothing: the life of a federation"
+NOT_AT_ONCE = (
+    "nothing at once: it is tried again after `again_in` seconds; if it goes on, read `reason` and `without_it`"
+)
+
+
+@dataclass(frozen=True)
+class LogEvent:
+    """One event. Of its ``sentences`` the first is used whose facts are all there: the parties know different facts about it."""
+
+    name: str
+    level: Level
+    sentences: tuple[str, ...]
+    what_to_do: str = NOTHING
+
+    def sentence(self, facts: Mapping[str, Any]) -> str | None:
+        """The template that fits these facts, None if none does; a fact that is None or empty is not there.
+
+        >>> left = LogEvent("left", "info", ("{client} has left: {reason}", "{client} has left"))
+        >>> left.sentence({"client": "bob", "reason": ""}), left.sentence({"reason": "tired"})
+        ('{client} has left', None)
+        """
+        known = {name for name, value in facts.items() if value is not None and value != ""}
+        return next((one for one in self.sentences if fields_of(one) <= known), None)
+
+    @property
+    def row(self) -> str:
+        """Its row of the table in the documentation."""
+        says = "; or: ".join(re.sub(r"\{(\w+)\}", r"*\1*", one) for one in self.sentences)
+        return f"| `{self.name}` | {self.level} | {says} | {self.what_to_do} |"
+
+
+def fields_of(template: str) -> set[str]:
+    """The facts that a sentence names.
+
+    >>> sorted(fields_of("{client} has joined at round {start}"))
+    ['client', 'start']
+    """
+    return {name for _, name, _, _ in string.Formatter().parse(template) if name}
+
+
+_DECLARED = (
+    # -- the life of a federation
+    LogEvent("accounting", "info", ("computing {says}",)),
+    LogEvent(
+        "serving", "info", ("serving {federation} to {clients} clients on port {port}, at round {k} of {rounds}",)
+    ),
+    LogEvent("aggregating", "info", ("adding up for {parent} what clients send to port {port}",)),
+    LogEvent(
+        "joined",
+        "info",
+        (
+            "{client} has joined and goes on at round {start}",
+            "joined {federation} at {parent}",
+            "joined {federation}, going on at round {start}",
+        ),
+    ),
+    LogEvent(
+        "signed",
+        "info",
+        (
+            "signed the terms of {federation}: they cost epsilon {epsilon} at delta {delta} at most",
+            "signed the terms of {federation}, which hide nothing: no epsilon holds",
+        ),
+    ),
+    LogEvent("left", "info", ("{client} has left for good: {reason}", "{client} has left for good")),
+    LogEvent("aggregator_joined", "info", ("the aggregator {aggregator} has joined",)),
+    LogEvent("aggregator_left", "info", ("the aggregator {aggregator} has left",)),
+    LogEvent(
+        "finished",
+        "info",
+        (
+            "all {rounds} rounds of {federation} are done: {why}",
+            "all {rounds} rounds of {federation} are done",
+            "all {rounds} rounds are done",
+        ),
+    ),
+    LogEvent("stopped", "info", ("stopped at round {k}", "stopped; the last round of this client is {last}")),
+    # -- a client's records
+    LogEvent(
+        "records",
+        "info",
+        ("{used} records are used, {left_out} are left out",),
+        "compare with what you meant: so many of your records are `used`, and of those `left_out` so many lines are no record "
+        "(`unreadable`: a cell too few, a text where a number belongs), have a label that is none of the agreed classes "
+        "(`other_label`) or a feature that is no finite number (`not_finite`). Counted in your own log only",
+    ),
+    LogEvent(
+        "most_left_out",
+        "warn",
+        ("{says}",),
+        "stop, and look at `--data` and `--label`: more records are left out than used",
+    ),
+    # -- connections
+    LogEvent("unreachable", "warn", ("no answer from {server}, next attempt in {again_in} s: {reason}",), NOT_AT_ONCE),
+    LogEvent(
+        "disconnected",
+        "warn",
+        (
+            "lost {server}, next attempt in {again_in} s: {reason}",
+            "lost {parent}, next attempt in {again_in} s: {reason}",
+            "{client} has lost its connection",
+        ),
+        NOT_AT_ONCE,
+    ),
+    LogEvent(
+        "sent_away",
+        "warn",
+        ("sent away by {server}, next attempt in {again_in} s: {reason}",),
+        "nothing at once, as above: whoever answers closes the stream and says why, such as a server that stops; if the `reason` "
+        "blames this client, look into it",
+    ),
+    LogEvent(
+        "lingering",
+        "info",
+        ("waiting for {clients}, at most {at_most} s: {why}",),
+        "nothing: the run is over, and these clients have not said to this process that they know; they are waited for, "
+        "`at_most` so many seconds",
+    ),
+    LogEvent(
+        "end_not_confirmed",
+        "warn",
+        ("{clients}: {why}; {what_to_do}",),
+        "the server ends, and these clients have still not said so. If one of them waits for the server, start it again. After a "
+        "restart this names clients that had heard the end before: one that has its last model needs nothing",
+    ),
+    # -- what is not allowed
+    LogEvent(
+        "refused",
+        "warn",
+        (
+            "{client} is refused: {reason}",
+            "the aggregator {aggregator} is refused: {reason}",
+            "a stream from {peer} is refused: {reason}",
+            "a sum is refused: {reason}",
+            "refused by the server: {reason}",
+        ),
+        "read `reason`: somebody sent, or was offered, what is not allowed",
+    ),
+    LogEvent(
+        "declined",
+        "warn",
+        ("{client} declines the terms: {reason}", "declined the terms: {reason}"),
+        "read `reason`: it says what of the terms is not allowed",
+    ),
+    LogEvent(
+        "refused_broadcast",
+        "warn",
+        ("the model at round {k} is not taken: {reason}",),
+        "read `reason`: the server sent what it should not",
+    ),
+    LogEvent(
+        "alarm",
+        "error",
+        ("{client} may run twice, or be forged: {reason}", "a sum may be forged: {reason}"),
+        "look into it: two different updates came for one round of one client, so it runs twice, or somebody forges",
+    ),
+    # -- clients that hold rounds up, and rounds that are lost
+    LogEvent(
+        "absent",
+        "warn",
+        ("{client} is absent; the others go on without it",),
+        "find out why that client is silent; the others go on without it",
+    ),
+    LogEvent(
+        "held_up",
+        "warn",
+        ("{client} has held up round {round} for {seconds} s",),
+        "that client answered for `hold_after` seconds and did not send: it is too slow for its share, or holds the others up",
+    ),
+    LogEvent(
+        "rounds_void",
+        "info",
+        (
+            "{client} was absent and goes on at round {next}; its rounds from {first} on are void",
+            "going on at round {next}; rounds from {first} on were not computed and cost nothing",
+        ),
+        "nothing: this client was absent, and its next round is `next`; those between were not computed and cost nothing",
+    ),
+    LogEvent(
+        "void_update",
+        "warn",
+        ("round {round} of {client} came after it was void: {reason}",),
+        "a client sent a round that was declared void while it was away: it may have charged it, and nothing of it is in the "
+        "model; clients of this version cannot do that, so ask for that client's version and its own log",
+    ),
+    LogEvent(
+        "void",
+        "warn",
+        ("rounds {rounds} of {client} are void: {reason}", "rounds {rounds} are void: {reason}"),
+        "the bytes of these rounds were lost at this client before they arrived; they stay spent, and nobody waits for them",
+    ),
+    LogEvent(
+        "round_failed",
+        "error",
+        ("round {round} failed with {error} at {at}: {says}",),
+        "read `error` and `at`: a private round raised before it was charged. It is charged, void and never computed again, and "
+        "the client goes on; after three in a row it ends, so that a fault of the machine does not use the budget up",
+    ),
+    # -- the server's state and model
+    LogEvent(
+        "new_epoch",
+        "warn",
+        ("a new epoch begins: {client} has seen round {k} of epoch {epoch}, and this server had not",),
+        "the server's state was older than what a client has seen: see *Backups*",
+    ),
+    LogEvent(
+        "journal",
+        "warn",
+        ("{note}",),
+        "the end of the server's journal was damaged, or something else about its files: see *Backups*",
+    ),
+    LogEvent(
+        "long_model",
+        "warn",
+        ("{reason}",),
+        "the model is longer than the terms expect, so clients shorten what they start from; look at step sizes and at who sends "
+        "long updates",
+    ),
+    LogEvent("model_in_bounds", "info", ("{reason}",), "nothing: `long_model` is over"),
+    LogEvent(
+        "model_failed", "error", ("the model's own code failed: {reason}",), "your own model's code; `reason` has where"
+    ),
+    LogEvent(
+        "simulated_noise",
+        "error",
+        ("{says}",),
+        "never in a real federation: this client's noise can be computed again",
+    ),
+    # -- the log itself
+    LogEvent("library", "warn", ("{name} says: {says}",), "a warning of a library that is used, in `says`"),
+    LogEvent(
+        "lines_dropped",
+        "warn",
+        ("{lines} lines are missing here: they were not read in time",),
+        "whatever reads the log was asleep: so many `lines` are missing here",
+    ),
+)
+EVENTS: dict[str, LogEvent] = {event.name: event for event in _DECLARED}
+
+
+def table() -> str:
+    """The table of events in the documentation."""
+    head = "| event | level | on a terminal | what to do |\n|---|---|---|---|\n"
+    return head + "\n".join(event.row for event in EVENTS.values())
+
+
+if __name__ == "__main__":
+    page = Path("docs/deploy.md")
+    before, _, after = page.read_text(encoding="utf-8").partition("| event |")
+    page.write_text(before + table() + "\n\n" + after.partition("\n\n")[2], encoding="utf-8")

@@ -1,0 +1,124 @@
+"""Words log: events as lines for people, with the time, the level, the event and a sentence that says what it means.
+
+Everything in a line but our own sentences is taken for a peer's text (`peer_text`): names and reasons come from elsewhere.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import textwrap
+import time
+from collections.abc import Mapping
+from typing import Any, TextIO
+
+from crescendo.logs.event_log import LAST_WORDS, MOST_LINES, EventLog
+from crescendo.logs.log_events import EVENTS, fields_of
+from crescendo.logs.peer_text import LONGEST_TEXT_SHOWN, cleaned
+
+INDENT = 31  # columns before the sentence
+NARROWEST = 60  # a terminal that is no wider than this wraps lines by itself
+COLOURS = {"info": "32", "warn": "33", "error": "1;31"}  # of ANSI: green, yellow, bold red
+DIM, BOLD = "2", "1"
+MOST_ITEMS = 20  # of a list
+
+
+class WordsLog(EventLog):
+    """Writes each event as a line of words; of an event that comes again and again, the 1st, 2nd, 4th, 8th and so on.
+
+    On a terminal lines are wrapped under their sentence, and coloured unless NO_COLOR is set.
+    """
+
+    def __init__(self, out: TextIO | None = None, most: int = MOST_LINES, last_words: float = LAST_WORDS) -> None:
+        self._to, self._day, self._last, self._times = out or sys.stderr, "", "", 0
+        self._coloured = _is_terminal(self._to) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        super().__init__(out, most, last_words)
+
+    def __call__(self, event: str, **facts: Any) -> None:
+        steady = {
+            name: fact for name, fact in facts.items() if not isinstance(fact, float)
+        }  # how long a wait was differs
+        self._times = self._times + 1 if repr((event, steady)) == self._last else 1
+        self._last = repr((event, steady))
+        if self._times & (self._times - 1) == 0:
+            super().__call__(event, **(facts if self._times == 1 else {**facts, "times": self._times}))
+
+    def _line(self, at: float, event: str, facts: dict[str, Any]) -> str:
+        moment = time.localtime(at)
+        level = EVENTS[event].level if event in EVENTS else "info"
+        head = f"{self._in(DIM, time.strftime('%H:%M:%S', moment))}  {self._in(COLOURS[level], f'{level:5}')}  "
+        wrapped = self._wrapped(sentence_of(event, facts), beside=len(cleaned(event)))
+        line = f"{head}{self._in(BOLD, f'{cleaned(event):12}')}  {wrapped}"
+        day, before = time.strftime("%Y-%m-%d", moment), self._day
+        self._day = day
+        return line if day == before else f"{self._in(DIM, day)}\n{line}"
+
+    def _in(self, colour: str, words: str) -> str:
+        return f"\x1b[{colour}m{words}\x1b[0m" if self._coloured else words
+
+    def _wrapped(self, sentence: str, beside: int) -> str:
+        """The sentence on lines that fit, each below the other; ``beside`` is how long the event's name in front of it is."""
+        width = _width(self._to)
+        if width is None or width <= NARROWEST:
+            return sentence
+        first = " " * (INDENT + max(0, beside - 12))
+        wrapper = textwrap.TextWrapper(width, first, " " * INDENT, break_on_hyphens=False)
+        return wrapper.fill(sentence)[len(first) :]
+
+
+def sentence_of(event: str, facts: Mapping[str, Any]) -> str:
+    """What happened, in words, and in brackets what else is known about it; of numbers, those that are not zero.
+
+    >>> sentence_of("joined", {"client": "al\\x1b[2Jice", "start": 3, "epoch": 0, "k": 2})
+    'al?[2Jice has joined and goes on at round 3 (k 2)'
+    >>> sentence_of("of another version", {"reason": "none", "final": True})
+    '(reason none, final yes)'
+    """
+    template = EVENTS[event].sentence(facts) if event in EVENTS else None
+    words = {name: _shown(fact) for name, fact in facts.items() if fact is not None and fact != ""}
+    said = template.format_map(words) if template is not None else ""
+    named = fields_of(template) if template is not None else set()
+    rest = {name: word for name, word in words.items() if name not in named and not _is_zero(facts[name])}
+    more = ", ".join(f"{cleaned(name)} {word}" for name, word in rest.items())
+    return f"{said} ({more})".strip() if more else said
+
+
+def _is_zero(fact: Any) -> bool:
+    return isinstance(fact, int | float) and not isinstance(fact, bool) and fact == 0
+
+
+def _shown(fact: Any) -> str:
+    """One fact, whatever it is, as harmless text.
+
+    >>> _shown(0.1234567), _shown(["a", "b\\n"]), _shown("0f" * 32), _shown([[3, "bob"], [4, "bob"]])
+    ('0.1235', 'a, b ', '0f0f0f0f0f0f..', '3 bob, 4 bob')
+    """
+    match fact:
+        case bool():
+            return "yes" if fact else "no"
+        case float():
+            return f"{fact:.4g}"
+        case list() | tuple():
+            some = [
+                " ".join(map(_shown, one)) if isinstance(one, list | tuple) else _shown(one)
+                for one in fact[:MOST_ITEMS]
+            ]
+            return ", ".join([*some, f"and {len(fact) - MOST_ITEMS} others"] if len(fact) > MOST_ITEMS else some)
+    text = cleaned(str(fact), LONGEST_TEXT_SHOWN)
+    is_digest = len(text) == 64 and set(text) <= set("0123456789abcdef")
+    return f"{text[:12]}.." if is_digest else text
+
+
+def _is_terminal(out: TextIO | None) -> bool:
+    try:
+        return out is not None and out.isatty()
+    except ValueError:  # it is closed
+        return False
+
+
+def _width(out: TextIO | None) -> int | None:
+    """The columns of a terminal, which its owner may change at any time; None for anything else."""
+    try:
+        return os.get_terminal_size(out.fileno()).columns if out is not None and out.isatty() else None
+    except (OSError, ValueError, AttributeError):
+        return None
