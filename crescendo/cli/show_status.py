@@ -105,7 +105,31 @@ def _picture(found: dict[str, Any]) -> RenderableType:
         )
         if any(client["epsilon_is"] != "tight" for client in found["clients"]):
             note += " With <= it is a quick bound: ask again for the tight one."
-    return Group(_table(found), Text(note))
+    return Group(_table(found), Text(note), Text(_versions(found)))
+
+
+def _versions(found: dict[str, Any]) -> str:
+    """Which party runs which version; many clients of one version are counted. A server from before versions says none.
+
+    >>> clients = [{"name": name, "version": version} for name, version in (("a", "0.2.0"), ("b", "unknown"), ("c", None))]
+    >>> nodes = [{"name": "north", "version": "0.1.0"}]
+    >>> print(_versions({"version": "0.2.0", "aggregators": nodes, "clients": clients}))
+    Versions: 0.1.0 (aggregator north), 0.2.0 (server, a), unknown (b).
+    >>> print(_versions({"clients": [{"name": "a"}]}))
+    Versions: unknown; the server is of a version that does not say.
+    """
+    if "version" not in found:
+        return "Versions: unknown; the server is of a version that does not say."
+    parties, clients = {str(found["version"]): ["server"]}, dict[str, list[str]]()
+    for node in found["aggregators"]:
+        parties.setdefault(str(node["version"]), []).append(f"aggregator {node['name']}")
+    for client in found["clients"]:
+        if client["version"] is not None:  # it has come since the server was started
+            clients.setdefault(str(client["version"]), []).append(client["name"])
+    for version, names in clients.items():
+        parties.setdefault(version, []).extend(names if len(names) <= 3 else [f"{len(names):,} clients"])
+    words = [f"{version} ({', '.join(parties[version])})" for version in sorted(parties)]
+    return f"Versions: {', '.join(words)}."
 
 
 def _table(found: dict[str, Any]) -> Table:

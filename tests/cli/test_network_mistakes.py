@@ -196,8 +196,8 @@ def test_a_client_whose_ledger_is_behind_the_server_refuses_to_go_on(tmp_path: P
             on.service._join = lambda c, hello: False  # type: ignore[method-assign]
             real = on.service._welcome
 
-            def welcome(c: int) -> Any:
-                object.__setattr__(found := real(c), "received", Settled(0, frozenset({2})))
+            def welcome(c: int, hello: Any) -> Any:
+                object.__setattr__(found := real(c, hello), "received", Settled(0, frozenset({2})))
                 return found
 
             on.service._welcome = welcome  # type: ignore[method-assign]

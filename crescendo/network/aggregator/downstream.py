@@ -19,7 +19,8 @@ from crescendo.errors import PeerError
 from crescendo.federation.agreement import Agreement
 from crescendo.network.aggregator.downstream_session import DownstreamSession
 from crescendo.network.protocol.encoded_broadcasts import EncodedBroadcast
-from crescendo.network.protocol.tree_messages import Below, NodeHello, SumRefusal
+from crescendo.network.protocol.tree_messages import Below, NodeHello, NodeVersion, SumRefusal
+from crescendo.network.protocol.versions import PeerVersion
 from crescendo.network.protocol.wire_messages import FromServer, Goodbye, Hello, Ping, Refusal, VoidRound, Welcome
 from crescendo.network.server.aggregator_streams import AggregatorSession, AggregatorStreams
 from crescendo.network.server.client_streams import ClientStreams
@@ -49,6 +50,7 @@ class Downstream:
     """Everything below a node: the host of its clients' and of its aggregators' streams."""
 
     epoch = 0  # of a welcome that only shows the terms
+    role = "aggregator"
 
     def __init__(self, node: Node, admit: Admit) -> None:
         self._node, self._upstream, self.admit, self.log = node, node.upstream, admit, node.log
@@ -69,6 +71,14 @@ class Downstream:
     @property
     def agreement(self) -> Agreement:
         return self._node.known[0]
+
+    @property
+    def version(self) -> PeerVersion:
+        return self._node.version
+
+    def nodes(self) -> tuple[NodeVersion, ...]:
+        """All aggregators below."""
+        return self._aggregators.versions()
 
     def close(self, why: str, over: bool) -> None:
         """End every stream, for good if the run is ``over``."""
@@ -119,6 +129,8 @@ class Downstream:
     def answered(self, name: str, message: Welcome | Refusal) -> None:
         """The server has answered a client's hello, or refuses something else of it."""
         agreement, core = self._node.known
+        if isinstance(message, Welcome):
+            message = replace(message, version=self.version)  # this side has its say in what is spoken
         pending, c = self._hellos.pop(name, None), agreement.indices.get(name, -1)
         waiting = None if pending is None else pending.waiting
         link = waiting if isinstance(waiting, AggregatorSession) else self.behind.get(c)
@@ -172,7 +184,8 @@ class Downstream:
             return False
         self._vacate(hello.name, agreement.indices.get(hello.name, -1))
         self._hellos[hello.name] = _PendingHello(hello, waiting)
-        self._upstream.send(Below(hello.name, hello))
+        passed = None if hello.version is None else hello.version.narrowed(self.version)
+        self._upstream.send(Below(hello.name, replace(hello, version=passed)))
         return True
 
     def _vacate(self, name: str, c: int) -> None:
@@ -236,11 +249,16 @@ class Downstream:
     # -- aggregators below ---------------------------------------------------------------------------------------------
 
     def new_link(self, hello: NodeHello, most: int) -> AggregatorSession:
-        link, (_, core) = AggregatorSession(hello.name, most), self._node.known
+        link, (_, core) = AggregatorSession(hello, most), self._node.known
         core.join(link, (), hello.carries)
         return link
 
     async def on_hello(self, link: AggregatorSession, hello: Hello) -> None:
+        try:
+            hello.check_version(self.version, self.role)
+        except PeerError as error:
+            link.send_to(hello.name, Refusal(str(error), final=True))
+            return
         if not self._ask(hello, link):
             link.send_to(hello.name, BUSY)
 

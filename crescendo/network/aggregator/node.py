@@ -13,13 +13,14 @@ from typing import Any
 
 from crescendo.core.aggregator import Aggregator
 from crescendo.core.messages import Word
-from crescendo.errors import Refused
+from crescendo.errors import PeerError, Refused
 from crescendo.federation.agreement import Agreement, build_terms
 from crescendo.logs import Log, quiet
 from crescendo.network.aggregator.downstream import Downstream
 from crescendo.network.aggregator.upstream import Upstream
 from crescendo.network.protocol.encoded_broadcasts import EncodedBroadcast
 from crescendo.network.protocol.tree_messages import Above, Acks, Alive, NodeWelcome, Over, SumRefusal
+from crescendo.network.protocol.versions import OLD, OURS, PeerVersion
 from crescendo.network.protocol.wire_messages import Ping, Refusal, Welcome
 from crescendo.network.server.serve import Listening
 from crescendo.network.transport.background import background
@@ -48,6 +49,9 @@ class Node:
         self._parent = parent
         self.agreement: Agreement | None = None
         self.core: Aggregator | None = None
+        self.version = (
+            OURS  # once the parent has answered: what is spoken on the whole way to the server, which is named
+        )
         self.upstream = Upstream(self, parent, backoff or Backoff())
         self.downstream = Downstream(self, admit)
         self.k, self.port = 0, 0
@@ -75,6 +79,7 @@ class Node:
         return self.agreement is not None and self.k == self.agreement.terms.rounds
 
     def agree(self, welcome: NodeWelcome) -> Aggregator:
+        self._agree_on_version(welcome.version)
         digest = hashlib.sha256(welcome.terms.encode()).hexdigest()
         if self.agreement is None or self.core is None:
             self.agreement = build_terms(welcome.terms)
@@ -83,6 +88,13 @@ class Node:
         elif digest != self.agreement.digest:
             raise Refused("the parent has other terms than before; nothing more is sent, ask its operator")
         return self.core
+
+    def _agree_on_version(self, version: PeerVersion | None) -> None:
+        try:
+            OURS.speak_with(version, "this aggregator", "the parent")
+        except PeerError as error:
+            raise Refused(str(error)) from None
+        self.version = (version or OLD).narrowed(OURS)
 
     @property
     def known(self) -> tuple[Agreement, Aggregator]:
@@ -119,7 +131,7 @@ class Node:
                 for child, content in core.refused(id, pairs):
                     self.downstream.refuse(child, content, pairs, reason)
             case Ping(number):
-                self.upstream.send(Alive(number, self.downstream.ping(number)))
+                self.upstream.send(Alive(number, self.downstream.ping(number), self.downstream.nodes()))
             case Over():
                 self.over.set()
             case _:

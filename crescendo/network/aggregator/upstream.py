@@ -21,6 +21,7 @@ from crescendo.network.protocol.tree_messages import (
     WordPart,
 )
 from crescendo.network.protocol.vector_parts import Assembly
+from crescendo.network.protocol.versions import OURS, program_of
 from crescendo.network.protocol.wire_messages import Refusal
 from crescendo.network.transport.background import background
 from crescendo.network.transport.channels import Endpoint, OutgoingStream, StreamBroken
@@ -104,7 +105,7 @@ class Upstream:
         agreement, core = node.agreement, node.core
         about = ("", "") if agreement is None else (agreement.federation, agreement.digest)
         carries = () if core is None else tuple(sorted(core.carries))
-        async with self._parent.stream(NodeHello(node.name, *about, carries, self._parent.token)) as stream:
+        async with self._parent.stream(NodeHello(node.name, *about, carries, self._parent.token, OURS)) as stream:
             welcome = await self._read(stream)
             if not isinstance(welcome, NodeWelcome):
                 raise StreamBroken("the parent spoke out of turn")
@@ -113,7 +114,8 @@ class Upstream:
             self._set_queue(queue)
             for total in core.unanswered():
                 self.send(total)
-            node.log("joined", parent=self._parent.address, federation=welcome.federation)
+            version = program_of(welcome.version)
+            node.log("joined", parent=self._parent.address, federation=welcome.federation, version=version)
             async with background(stream.write_all(lambda: self._next(queue), self._parts)):
                 await self._read_all(stream)
 

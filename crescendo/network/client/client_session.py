@@ -18,8 +18,9 @@ from crescendo.core.vectors import decode
 from crescendo.errors import Refused
 from crescendo.logs import Log, quiet
 from crescendo.network.client.participant import Participant
-from crescendo.network.client.terms_request import check_refusal
+from crescendo.network.client.terms_request import check_refusal, check_version
 from crescendo.network.protocol.vector_parts import Assembly
+from crescendo.network.protocol.versions import OURS, program_of
 from crescendo.network.protocol.wire_messages import (
     TO_SERVER,
     Ack,
@@ -115,6 +116,7 @@ class _Connection:
             seen.k,
             seen.settled,
             self.endpoint.token,
+            OURS,
         )
         async with self.endpoint.stream(hello) as stream:
             try:
@@ -163,6 +165,7 @@ class _Connection:
 
     async def _on_welcome(self, welcome: Welcome, stream: OutgoingStream) -> asyncio.Task[None]:
         agreed, participant = self._participant.agreement, self._participant
+        check_version(welcome)
         if hashlib.sha256(welcome.terms.encode()).hexdigest() != agreed.digest:
             raise Refused(
                 f"the server has other terms for federation {agreed.federation!r} than those that were signed off; nothing "
@@ -183,7 +186,14 @@ class _Connection:
             self.released(release)
         participant.acknowledged(welcome.received, welcome.epoch)
         participant.welcomed(welcome.start)
-        self._log("joined", federation=agreed.federation, start=welcome.start, resent=len(releases), void=len(lost))
+        self._log(
+            "joined",
+            federation=agreed.federation,
+            start=welcome.start,
+            resent=len(releases),
+            void=len(lost),
+            version=program_of(welcome.version),
+        )
         if self.over.is_set():  # it came to be over while this stream was being made
             self._put(Goodbye(finished=True))
         return asyncio.create_task(stream.write_all(self._outgoing.get, self._parts))

@@ -21,7 +21,7 @@ from crescendo.federation.policy import Policy
 from crescendo.logs import Log, quiet
 from crescendo.network.client.client_session import take_part
 from crescendo.network.client.participant import Participant, Seen
-from crescendo.network.client.terms_request import ask
+from crescendo.network.client.terms_request import ask, check_version
 from crescendo.network.transport.channels import Endpoint
 from crescendo.network.transport.retry import Backoff, Unreachable
 from crescendo.network.transport.shutdown import ShutdownRequest
@@ -145,6 +145,8 @@ class _Joining:
             if question is None:
                 return None
             try:
+                with _told():
+                    check_version(question.welcome)
                 return await asyncio.to_thread(self._accepted, question.welcome.terms, question.welcome.client)
             except Exception as error:
                 self.log("declined", reason=str(error) or type(error).__name__)

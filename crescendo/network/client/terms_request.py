@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
-from crescendo.errors import Refused
+from crescendo.errors import PeerError, Refused
 from crescendo.logs import Log, quiet
+from crescendo.network.protocol.versions import OURS
 from crescendo.network.protocol.wire_messages import Goodbye, Hello, Refusal, Welcome
 from crescendo.network.transport.background import background
 from crescendo.network.transport.channels import Endpoint, OutgoingStream, StreamBroken
@@ -40,7 +41,8 @@ async def ask(
     retries = Retries(backoff, endpoint.address, log)
     while True:
         try:
-            async with endpoint.stream(Hello(name, secrets.token_hex(16), token=endpoint.token)) as stream:
+            hello = Hello(name, secrets.token_hex(16), token=endpoint.token, version=OURS)
+            async with endpoint.stream(hello) as stream:
                 answer = await _until(stream.read(), stop)
                 if answer is None or isinstance(answer, Welcome):
                     yield None if answer is None else _TermsOffer(stream, answer)
@@ -53,6 +55,14 @@ async def ask(
             if await retries.wait(error, lambda **facts: log("unreachable", **facts), stop):
                 yield None
                 return
+
+
+def check_version(welcome: Welcome) -> None:
+    """Refused if the server speaks no protocol that this client does."""
+    try:
+        OURS.speak_with(welcome.version, "this client", "the server")
+    except PeerError as error:
+        raise Refused(str(error)) from None
 
 
 def check_refusal(answer: Any, log: Log) -> None:

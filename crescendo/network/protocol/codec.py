@@ -74,8 +74,8 @@ class MessageType:
         kind = FieldKind()
         if hasattr(hint, "__metadata__"):
             hint, kind = get_args(hint)
-        elif is_dataclass(hint):
-            inner = MessageType(hint, self._proto.DESCRIPTOR.fields_by_name[name].message_type)  # type: ignore[arg-type]
+        elif (made := next(filter(is_dataclass, (hint, *get_args(hint))), None)) is not None:
+            inner = MessageType(made, self._proto.DESCRIPTOR.fields_by_name[name].message_type)  # type: ignore[arg-type]
             kind = FieldKind(lambda _, message: inner.read(message), inner.write)
         return _Field.of(name, kind, NoneType in get_args(hint))
 

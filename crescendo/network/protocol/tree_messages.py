@@ -20,6 +20,7 @@ from crescendo.network.protocol.codec import (
     MessageType,
 )
 from crescendo.network.protocol.vector_parts import Part
+from crescendo.network.protocol.versions import PROGRAM_IF_ANY, PeerVersion
 from crescendo.network.protocol.wire_messages import (
     NOTHING,
     TO_CLIENT,
@@ -36,6 +37,7 @@ from crescendo.network.protocol.wire_messages import (
 RELAY = "/crescendo.v1.Tree/Relay"
 SERVICE = "crescendo.v1.Tree"
 MANY = 1 << 17  # pairs, or clients, in one message
+MANY_NODES = 1 << 10  # aggregators in one message
 
 
 # -- kinds of fields ---------------------------------------------------------------------------------------------------
@@ -68,8 +70,25 @@ def _read_yours(what: str, yours: Iterable[pb.Yours]) -> dict[int, Ack]:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class NodeVersion:
+    """An aggregator, and the version of its program."""
+
+    name: Annotated[str, REQUIRED_NAME]
+    program: Annotated[str, PROGRAM_IF_ANY]
+
+
+def _read_nodes(what: str, nodes: Iterable[pb.NodeVersion]) -> tuple[NodeVersion, ...]:
+    found = tuple(nodes)
+    if len(found) > MANY_NODES:
+        raise PeerError(f"a list of {len(found)} aggregators came, at most {MANY_NODES} can be; dropped")
+    return tuple(map(_NODE.read, found))
+
+
+_NODE = MessageType(NodeVersion, pb.NodeVersion.DESCRIPTOR)
 _ACK = MessageType(Ack, pb.Yours.DESCRIPTOR.fields_by_name["ack"].message_type)
 _ID, _CLIENTS = FieldKind(_read_id), FieldKind(_read_clients)
+_NODES = FieldKind(_read_nodes, lambda nodes: [_NODE.write(node) for node in nodes[:MANY_NODES]])
 _PAIRS = FieldKind(_read_pairs, lambda pairs: [pb.Pair(round=i, client=c) for i, c in pairs])
 _YOURS = FieldKind(_read_yours, lambda yours: [pb.Yours(client=c, ack=_ACK.write(ack)) for c, ack in yours.items()])
 
@@ -86,6 +105,7 @@ class NodeHello:
     digest: Annotated[str, DIGEST_IF_ANY] = ""
     carries: Annotated[tuple[int, ...], _CLIENTS] = ()
     token: str = field(default="", repr=False)  # a secret: never in a log
+    version: PeerVersion | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +140,11 @@ class SumPart:
 
 @dataclass(frozen=True, slots=True)
 class Alive:
-    """The answer to a ping, and which clients were heard of since the last."""
+    """The answer to a ping: which clients were heard of since the last, and name and version of every aggregator below."""
 
     number: int
     heard: Annotated[tuple[int, ...], _CLIENTS] = ()
+    nodes: Annotated[tuple[NodeVersion, ...], _NODES] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +153,7 @@ class NodeWelcome:
 
     terms: Annotated[str, AGREED_TERMS]
     federation: Annotated[str, REQUIRED_NAME]
+    version: PeerVersion | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,18 +23,20 @@ class Up(_message.Message):
     def __init__(self, hello: _Optional[_Union[NodeHello, _Mapping]] = ..., below: _Optional[_Union[Below, _Mapping]] = ..., sum: _Optional[_Union[SumPart, _Mapping]] = ..., alive: _Optional[_Union[Alive, _Mapping]] = ...) -> None: ...
 
 class NodeHello(_message.Message):
-    __slots__ = ("name", "federation", "digest", "token", "carries")
+    __slots__ = ("name", "federation", "digest", "token", "carries", "version")
     NAME_FIELD_NUMBER: _ClassVar[int]
     FEDERATION_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     CARRIES_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
     name: str
     federation: str
     digest: str
     token: str
     carries: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, name: _Optional[str] = ..., federation: _Optional[str] = ..., digest: _Optional[str] = ..., token: _Optional[str] = ..., carries: _Optional[_Iterable[int]] = ...) -> None: ...
+    version: _wire_pb2.Version
+    def __init__(self, name: _Optional[str] = ..., federation: _Optional[str] = ..., digest: _Optional[str] = ..., token: _Optional[str] = ..., carries: _Optional[_Iterable[int]] = ..., version: _Optional[_Union[_wire_pb2.Version, _Mapping]] = ...) -> None: ...
 
 class Below(_message.Message):
     __slots__ = ("name", "message")
@@ -63,12 +65,22 @@ class SumPart(_message.Message):
     def __init__(self, id: _Optional[str] = ..., pairs: _Optional[_Iterable[_Union[Pair, _Mapping]]] = ..., part: _Optional[_Union[_wire_pb2.UpdatePart, _Mapping]] = ...) -> None: ...
 
 class Alive(_message.Message):
-    __slots__ = ("number", "heard")
+    __slots__ = ("number", "heard", "nodes")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     HEARD_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
     number: int
     heard: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, number: _Optional[int] = ..., heard: _Optional[_Iterable[int]] = ...) -> None: ...
+    nodes: _containers.RepeatedCompositeFieldContainer[NodeVersion]
+    def __init__(self, number: _Optional[int] = ..., heard: _Optional[_Iterable[int]] = ..., nodes: _Optional[_Iterable[_Union[NodeVersion, _Mapping]]] = ...) -> None: ...
+
+class NodeVersion(_message.Message):
+    __slots__ = ("name", "program")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PROGRAM_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    program: str
+    def __init__(self, name: _Optional[str] = ..., program: _Optional[str] = ...) -> None: ...
 
 class Down(_message.Message):
     __slots__ = ("welcome", "above", "word", "acks", "refused", "refusal", "ping", "over")
@@ -95,12 +107,14 @@ class Over(_message.Message):
     def __init__(self) -> None: ...
 
 class NodeWelcome(_message.Message):
-    __slots__ = ("terms", "federation")
+    __slots__ = ("terms", "federation", "version")
     TERMS_FIELD_NUMBER: _ClassVar[int]
     FEDERATION_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
     terms: str
     federation: str
-    def __init__(self, terms: _Optional[str] = ..., federation: _Optional[str] = ...) -> None: ...
+    version: _wire_pb2.Version
+    def __init__(self, terms: _Optional[str] = ..., federation: _Optional[str] = ..., version: _Optional[_Union[_wire_pb2.Version, _Mapping]] = ...) -> None: ...
 
 class Above(_message.Message):
     __slots__ = ("name", "message")

@@ -27,6 +27,7 @@ from crescendo.network.protocol.codec import (
 )
 from crescendo.network.protocol.framing import Framed
 from crescendo.network.protocol.vector_parts import Part
+from crescendo.network.protocol.versions import PeerVersion
 
 SERVICE = "crescendo.v1.Federation"
 NOTHING = Settled(0)
@@ -63,6 +64,7 @@ class Hello:
     k: Annotated[int, NUMBER] = 0
     acknowledged: Annotated[Settled, SETTLED] = NOTHING
     token: Annotated[str, NAME] = field(default="", repr=False)  # a secret: never in a log
+    version: PeerVersion | None = None  # none: of a client from before there were any
 
     def check(self) -> None:
         """`PeerError` for what no sound client sends."""
@@ -74,6 +76,10 @@ class Hello:
             )
         if not -1 <= self.last < LARGEST:
             raise PeerError(f"a client says that its last round is {self.last}; refused, check its state folder")
+
+    def check_version(self, here: PeerVersion, role: str) -> None:
+        """`PeerError` if this client and the side that it joins, a ``role``, speak no common protocol."""
+        here.speak_with(self.version, f"the {role}", f'"{self.name}"')
 
     def client_in(self, agreement: Agreement) -> int:
         """The number of this client, or `PeerError` for one that is not part of the federation."""
@@ -141,6 +147,7 @@ class Welcome:
     client: int
     start: Annotated[int, NUMBER]
     received: Annotated[Settled, SETTLED]
+    version: PeerVersion | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

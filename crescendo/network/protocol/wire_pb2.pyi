@@ -47,6 +47,16 @@ class Part(_message.Message):
     data: bytes
     def __init__(self, about: _Optional[int] = ..., part: _Optional[int] = ..., parts: _Optional[int] = ..., floats: _Optional[_Union[Floats, str]] = ..., numbers: _Optional[int] = ..., data: _Optional[bytes] = ...) -> None: ...
 
+class Version(_message.Message):
+    __slots__ = ("program", "lowest", "highest")
+    PROGRAM_FIELD_NUMBER: _ClassVar[int]
+    LOWEST_FIELD_NUMBER: _ClassVar[int]
+    HIGHEST_FIELD_NUMBER: _ClassVar[int]
+    program: str
+    lowest: int
+    highest: int
+    def __init__(self, program: _Optional[str] = ..., lowest: _Optional[int] = ..., highest: _Optional[int] = ...) -> None: ...
+
 class ToServer(_message.Message):
     __slots__ = ("hello", "update", "void", "leave", "pong")
     HELLO_FIELD_NUMBER: _ClassVar[int]
@@ -62,7 +72,7 @@ class ToServer(_message.Message):
     def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., update: _Optional[_Union[UpdatePart, _Mapping]] = ..., void: _Optional[_Union[Void, _Mapping]] = ..., leave: _Optional[_Union[Leave, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("name", "instance", "federation", "digest", "last", "epoch", "k", "acknowledged", "token")
+    __slots__ = ("name", "instance", "federation", "digest", "last", "epoch", "k", "acknowledged", "token", "version")
     NAME_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
     FEDERATION_FIELD_NUMBER: _ClassVar[int]
@@ -72,6 +82,7 @@ class Hello(_message.Message):
     K_FIELD_NUMBER: _ClassVar[int]
     ACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
     name: str
     instance: str
     federation: str
@@ -81,7 +92,8 @@ class Hello(_message.Message):
     k: int
     acknowledged: Settled
     token: str
-    def __init__(self, name: _Optional[str] = ..., instance: _Optional[str] = ..., federation: _Optional[str] = ..., digest: _Optional[str] = ..., last: _Optional[int] = ..., epoch: _Optional[int] = ..., k: _Optional[int] = ..., acknowledged: _Optional[_Union[Settled, _Mapping]] = ..., token: _Optional[str] = ...) -> None: ...
+    version: Version
+    def __init__(self, name: _Optional[str] = ..., instance: _Optional[str] = ..., federation: _Optional[str] = ..., digest: _Optional[str] = ..., last: _Optional[int] = ..., epoch: _Optional[int] = ..., k: _Optional[int] = ..., acknowledged: _Optional[_Union[Settled, _Mapping]] = ..., token: _Optional[str] = ..., version: _Optional[_Union[Version, _Mapping]] = ...) -> None: ...
 
 class UpdatePart(_message.Message):
     __slots__ = ("federation", "digest", "vector")
@@ -132,20 +144,22 @@ class ToClient(_message.Message):
     def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., broadcast: _Optional[_Union[BroadcastPart, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ...) -> None: ...
 
 class Welcome(_message.Message):
-    __slots__ = ("terms", "federation", "epoch", "client", "start", "received")
+    __slots__ = ("terms", "federation", "epoch", "client", "start", "received", "version")
     TERMS_FIELD_NUMBER: _ClassVar[int]
     FEDERATION_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     CLIENT_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     RECEIVED_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
     terms: str
     federation: str
     epoch: int
     client: int
     start: int
     received: Settled
-    def __init__(self, terms: _Optional[str] = ..., federation: _Optional[str] = ..., epoch: _Optional[int] = ..., client: _Optional[int] = ..., start: _Optional[int] = ..., received: _Optional[_Union[Settled, _Mapping]] = ...) -> None: ...
+    version: Version
+    def __init__(self, terms: _Optional[str] = ..., federation: _Optional[str] = ..., epoch: _Optional[int] = ..., client: _Optional[int] = ..., start: _Optional[int] = ..., received: _Optional[_Union[Settled, _Mapping]] = ..., version: _Optional[_Union[Version, _Mapping]] = ...) -> None: ...
 
 class BroadcastPart(_message.Message):
     __slots__ = ("epoch", "yours", "vector")

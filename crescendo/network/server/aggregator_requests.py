@@ -55,6 +55,7 @@ class AggregatorRequests:
 
     def __init__(self, server: NetworkServer) -> None:
         self._server, self.admit, self.log = server, server.admit, server.log
+        self.role, self.version = server.role, server.version
 
     @property
     def agreement(self) -> Agreement:
@@ -62,10 +63,11 @@ class AggregatorRequests:
 
     def new_link(self, hello: NodeHello, most: int) -> AggregatorSession:
         """What an aggregator carries is judged when it sends it."""
-        return AggregatorSession(hello.name, most)
+        return AggregatorSession(hello, most)
 
     async def on_hello(self, link: AggregatorSession, hello: Hello) -> None:
         try:
+            hello.check_version(self.version, self.role)
             c = hello.client_in(self.agreement)
         except PeerError as error:
             link.send_to(hello.name, Refusal(str(error), final=True))

@@ -25,12 +25,14 @@ from crescendo.network.protocol.tree_messages import (
     Alive,
     Below,
     NodeHello,
+    NodeVersion,
     NodeWelcome,
     Over,
     SumPart,
     WordPart,
 )
 from crescendo.network.protocol.vector_parts import Assembly, Part
+from crescendo.network.protocol.versions import PeerVersion, program_of
 from crescendo.network.protocol.wire_messages import Ack, FromServer, Goodbye, Hello, Ping, Refusal, VoidRound
 from crescendo.network.server.session import Session
 from crescendo.network.transport.channels import parsed
@@ -46,9 +48,11 @@ SPARE_AGGREGATORS = 64  # streams of aggregators beyond one for each client
 class AggregatorSession(StreamWriter):
     """One aggregator below, as its parent's loop sees it."""
 
-    def __init__(self, name: str, most: int = MAX_QUEUED) -> None:
+    def __init__(self, hello: NodeHello, most: int = MAX_QUEUED) -> None:
         super().__init__(TO_NODE.encode, most)
-        self.name, self.rate_limits = name, RateLimits()
+        self.name, self.rate_limits = hello.name, RateLimits()
+        self.version = NodeVersion(hello.name, program_of(hello.version))
+        self.below: tuple[NodeVersion, ...] = ()  # the aggregators behind it, as it says
         self._acks: dict[int, Ack] = {}
         self._broadcasts: dict[int, tuple[EncodedBroadcast, Settled]] = {}
         self._pinged = -1
@@ -99,6 +103,11 @@ class _AggregatorHost(Protocol):
 
     admit: Admit
     log: Log
+    role: str  # what it is, for sentences
+
+    @property
+    def version(self) -> PeerVersion:
+        """What is spoken on the whole way to the server."""
 
     @property
     def agreement(self) -> Agreement:
@@ -120,6 +129,10 @@ class AggregatorStreams:
         self._host, self._pending = host, pending
         self.links: set[AggregatorSession] = set()
         self._streams: set[asyncio.Task[Any]] = set()
+
+    def versions(self) -> tuple[NodeVersion, ...]:
+        """All aggregators below, at whatever depth."""
+        return tuple(node for link in self.links for node in (link.version, *link.below))
 
     def send_away(self, why: str, over: bool = False) -> None:
         """Close every stream, for good if the run is ``over``."""
@@ -153,6 +166,7 @@ class AggregatorStreams:
         """An aggregator has to prove that it is one, wherever clients have to prove who they are."""
         admit = self._host.admit
         (admit.aggregator if isinstance(admit, Authenticator) else admit)(hello.name, hello.token, context)
+        self._host.version.speak_with(hello.version, f"the {self._host.role}", f'aggregator "{hello.name}"')
         agreement = self._host.agreement
         if hello.federation not in ("", agreement.federation) or hello.digest not in ("", agreement.digest):
             raise PeerError(
@@ -168,7 +182,7 @@ class AggregatorStreams:
             return []
         agreement = self._admitted(hello, context)
         link = host.new_link(hello, MAX_QUEUED + 4 * self._pending.names)  # all clients may come by it at once
-        link.send(NodeWelcome(agreement.text, agreement.federation))
+        link.send(NodeWelcome(agreement.text, agreement.federation, host.version))
         self.links.add(link)
         host.log("aggregator_joined", aggregator=link.name)
 
@@ -199,7 +213,8 @@ class AggregatorStreams:
                     await self._host.on_below(link, name, message)
                 case Below(name, None):
                     await self._host.on_gone(link, name)
-                case Alive(_, heard):
+                case Alive(_, heard, nodes):
+                    link.below = nodes
                     self._host.on_alive(link, heard)
                 case _:
                     raise PeerError("an aggregator spoke out of turn; refused, check its version")

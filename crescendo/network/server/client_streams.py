@@ -18,6 +18,7 @@ from crescendo.federation.agreement import Agreement
 from crescendo.logs import Log
 from crescendo.network.protocol.framing import Framed
 from crescendo.network.protocol.vector_parts import Assembly, Part
+from crescendo.network.protocol.versions import PeerVersion
 from crescendo.network.protocol.wire_messages import (
     SERVICE,
     TO_CLIENT,
@@ -41,6 +42,11 @@ class _ClientHost(Protocol):
 
     admit: Admit
     log: Log
+    role: str  # what it is, for sentences
+
+    @property
+    def version(self) -> PeerVersion:
+        """What is spoken on the whole way to the server."""
 
     @property
     def agreement(self) -> Agreement:
@@ -95,6 +101,7 @@ class ClientStreams:
         if not isinstance(hello, Hello):
             raise PeerError("a stream begins with a hello; refused, check the client's version")
         self._host.admit(hello.name, hello.token, context)
+        hello.check_version(self._host.version, self._host.role)  # strangers are not told what runs here
         return hello
 
     async def _serve(self, raw: Any, context: Any) -> list[FromServer]:
@@ -103,7 +110,7 @@ class ClientStreams:
         agreement = host.agreement
         c = hello.client_in(agreement)
         if not hello.digest:
-            terms = Welcome(agreement.text, agreement.federation, host.epoch, c, 0, Settled(0))
+            terms = Welcome(agreement.text, agreement.federation, host.epoch, c, 0, Settled(0), host.version)
             declined = await self._terms_requests.answer(hello.name, terms, context)
             if declined is not None:
                 host.log("declined", client=hello.name, reason=declined.reason)

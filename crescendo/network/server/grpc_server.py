@@ -20,6 +20,7 @@ from crescendo.errors import PeerError
 from crescendo.federation.agreement import Agreement
 from crescendo.logs import Log, quiet
 from crescendo.network.protocol import wire_pb2 as pb
+from crescendo.network.protocol.versions import PeerVersion
 from crescendo.network.protocol.wire_messages import Goodbye, Hello, Refusal, VoidRound
 from crescendo.network.server.aggregator_requests import AggregatorRequests
 from crescendo.network.server.aggregator_streams import AggregatorStreams
@@ -29,7 +30,7 @@ from crescendo.network.server.health import health_handlers
 from crescendo.network.server.liveness import Liveness, LivenessLimits
 from crescendo.network.server.service import Committed, Message, Service, Submission
 from crescendo.network.server.session import LARGE, Session, Traffic
-from crescendo.network.server.status import StatusReporter
+from crescendo.network.server.status import Parties, StatusReporter
 from crescendo.network.transport.channels import listen, parsed
 from crescendo.network.transport.pending_streams import BUSY, PendingStreams
 from crescendo.network.transport.rate_limits import RateLimits
@@ -44,6 +45,8 @@ MakeSession = Callable[[RateLimits], Session]
 class NetworkServer:
     """Serves one service. `start`, then `finished` or `failed` come to pass; `stop` finishes the write in hand."""
 
+    role = "server"
+
     def __init__(
         self, service: Service, limits: LivenessLimits | None = None, admit: Admit = everybody, log: Log = quiet
     ) -> None:
@@ -52,11 +55,15 @@ class NetworkServer:
         self.sessions: dict[int, Session] = {}
         self.last_heard: dict[int, float] = {}
         self._traffic: dict[int, Traffic] = {}
-        self._status_reporter = StatusReporter(service, self.sessions, self.last_heard, self._traffic)
+        self._versions: dict[
+            int, PeerVersion | None
+        ] = {}  # of the clients that have joined since the server was started
         self.rate_limits: defaultdict[int, RateLimits] = defaultdict(RateLimits)
         self._pending = PendingStreams(len(service.agreement.names))
         self._clients = ClientStreams(self, self._pending)
         self._aggregators = AggregatorStreams(AggregatorRequests(self), self._pending)
+        parties = Parties(self.version, self._versions, self._aggregators.versions)
+        self._status_reporter = StatusReporter(service, self.sessions, self.last_heard, self._traffic, parties)
         self._arriving: set[int] = set()  # clients whose hello is in the queue
         self._told: set[int] = set()  # clients that have heard the end
         self.commit_queue = CommitQueue(service, lambda: list(self.sessions), self._on_committed, self._fail)
@@ -68,6 +75,10 @@ class NetworkServer:
     @property
     def agreement(self) -> Agreement:
         return self.service.agreement
+
+    @property
+    def version(self) -> PeerVersion:
+        return self.service.version
 
     @property
     def epoch(self) -> int:
@@ -173,6 +184,8 @@ class NetworkServer:
             older.close(Refusal("this client has joined again from elsewhere; if these are two copies, stop one", True))
         session = submission.session = self.sessions[c] = submission.make(self.rate_limits[c])
         session.traffic = self._traffic.setdefault(c, session.traffic)
+        assert isinstance(submission.message, Hello)
+        self._versions[c] = submission.message.version
         self._told.discard(c)  # it was ended before it could note the end, and has to hear it again
         self.on_heard(session)
         for answer in submission.answers:

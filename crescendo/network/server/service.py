@@ -27,6 +27,7 @@ from crescendo.federation.agreement import Agreement
 from crescendo.logs import Log, quiet
 from crescendo.network.protocol.encoded_broadcasts import EncodedBroadcast
 from crescendo.network.protocol.tree_messages import SumRefusal
+from crescendo.network.protocol.versions import OURS, program_of
 from crescendo.network.protocol.wire_messages import FromServer, Goodbye, Hello, Refusal, VoidRound, Welcome
 from crescendo.network.transport.wording import named, ranges
 from crescendo.privacy.mechanisms.norm_limits import length_of
@@ -70,6 +71,8 @@ class Committed(NamedTuple):
 class Service:
     """The durable server and the rules for what peers may ask of it."""
 
+    version = OURS  # what it tells its peers
+
     def __init__(self, durable: DurableServer, agreement: Agreement, log: Log = quiet) -> None:
         self.durable, self.agreement, self._log = durable, agreement, log
         self._names = dict(enumerate(agreement.names))
@@ -91,10 +94,10 @@ class Service:
         published = self.durable.commit()
         self._log_notes()
         self.log_void(but={one.client for one in batch if isinstance(one.message, VoidRound)})
-        joined = [one for one in batch if one.taken and isinstance(one.message, Hello)]
-        for submission in joined:
-            submission.answers.append(self._welcome(submission.client))
-        receivers = {*(one.client for one in joined), *(connected if published.due else ())}
+        joined = [(one, one.message) for one in batch if one.taken and isinstance(one.message, Hello)]
+        for submission, hello in joined:
+            submission.answers.append(self._welcome(submission.client, hello))
+        receivers = {*(one.client for one, _ in joined), *(connected if published.due else ())}
         word = self.durable.word(receivers)
         return Committed(published.acks, word.epoch, self._encoded(word) if receivers else None, word.yours)
 
@@ -198,13 +201,14 @@ class Service:
         self.durable.submit(Back(c, hello.last))
         return begun
 
-    def _welcome(self, c: int) -> Welcome:
+    def _welcome(self, c: int, hello: Hello) -> Welcome:
         durable, agreement = self.durable, self.agreement
         start, first = durable.start_of(c), durable.last(c) + 1
         if durable.is_void(first, c):  # it was absent
             self._log("rounds_void", client=self._names[c], first=first, next=start)
-        self._log("joined", client=self._names[c], start=start, epoch=durable.epoch, k=durable.k)
-        return Welcome(agreement.text, agreement.federation, durable.epoch, c, start, durable.settled(c))
+        version = program_of(hello.version)
+        self._log("joined", client=self._names[c], start=start, epoch=durable.epoch, k=durable.k, version=version)
+        return Welcome(agreement.text, agreement.federation, durable.epoch, c, start, durable.settled(c), self.version)
 
     # -- refusals ------------------------------------------------------------------------------------------------------
 

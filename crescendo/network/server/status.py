@@ -4,26 +4,52 @@ import asyncio
 import json
 import math
 import time
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
+from crescendo.network.protocol.tree_messages import NodeVersion
+from crescendo.network.protocol.versions import PeerVersion, program_of
 from crescendo.network.server.service import Service
 from crescendo.network.server.session import Traffic
 from crescendo.network.server.spending import Price, SpendingTracker
+
+
+class Parties(NamedTuple):
+    """The versions of all parties, by what they said: the server, clients by number, and aggregators, at whatever depth."""
+
+    server: PeerVersion
+    clients: Mapping[int, PeerVersion | None]  # of those that have joined since the server was started
+    aggregators: Callable[[], Iterable[NodeVersion]]
+
+    def of_client(self, c: int) -> dict[str, Any]:
+        """None before the client has joined."""
+        if c not in self.clients:
+            return {"version": None, "protocol": None}
+        return {"version": program_of(self.clients[c]), "protocol": self.server.common(self.clients[c])}
+
+    def of_others(self) -> dict[str, Any]:
+        """The server and the aggregators."""
+        found = [{"name": node.name, "version": node.program} for node in self.aggregators()]
+        return {"version": self.server.program, "aggregators": sorted(found, key=lambda node: node["name"])}
 
 
 class StatusReporter:
     """Answers status requests. A request that comes while an answer is being made gets that one."""
 
     def __init__(
-        self, service: Service, connected: Container[int], heard: Mapping[int, float], traffic: Mapping[int, Traffic]
+        self,
+        service: Service,
+        connected: Container[int],
+        heard: Mapping[int, float],
+        traffic: Mapping[int, Traffic],
+        parties: Parties,
     ) -> None:
         certificate, delta = service.agreement.certificate, service.agreement.delta
         spending = None
         if certificate is not None and delta is not None:
             spending = SpendingTracker(certificate, certificate.usual_delta(delta))
-        self._make = partial(_status, service, connected, heard, traffic, spending)
+        self._make = partial(_status, service, connected, heard, traffic, parties, spending)
         self._being_made: asyncio.Task[dict[str, Any]] | None = None
 
     async def answer(self) -> str:
@@ -38,6 +64,7 @@ async def _status(
     connected: Container[int],
     heard: Mapping[int, float],
     traffic: Mapping[int, Traffic],
+    parties: Parties,
     spending: SpendingTracker | None,
 ) -> dict[str, Any]:
     """The federation and its clients, all as of one instant; accounting for what was spent may take seconds after it.
@@ -46,7 +73,7 @@ async def _status(
     """
     durable, names, now = service.durable, service.agreement.names, time.monotonic()
     reached = [durable.settled(c) for c in range(len(names))]
-    found, present, known = service.status(), durable.present, durable.instances
+    found, present, known = {**service.status(), **parties.of_others()}, durable.present, durable.instances
     clients = []
     for c, (name, settled) in enumerate(zip(names, reached, strict=True)):
         moved = traffic.get(c, Traffic())
@@ -62,6 +89,7 @@ async def _status(
                 "silent_seconds": round(now - heard[c], 1) if c in heard else None,
                 "bytes_up": moved.up,
                 "bytes_down": moved.down,
+                **parties.of_client(c),
             }
         )
     prices = await spending.of(reached) if spending is not None else [None] * len(clients)

@@ -16,7 +16,7 @@ from crescendo.core.messages import Settled
 from crescendo.network.aggregator import upstream
 from crescendo.network.aggregator.node import Node
 from crescendo.network.protocol import wire_pb2 as pb
-from crescendo.network.protocol.tree_messages import Alive
+from crescendo.network.protocol.tree_messages import Alive, NodeHello
 from crescendo.network.protocol.wire_messages import TO_SERVER, Hello, Ping, VoidRound
 from crescendo.network.server.aggregator_requests import AggregatorRequests
 from crescendo.network.server.aggregator_streams import AggregatorSession
@@ -227,7 +227,7 @@ def test_what_waits_for_a_parent_that_does_not_read_is_bounded() -> None:
 
 def test_an_aggregator_that_does_not_read_is_hung_up_on() -> None:
     async def fill() -> None:
-        link = AggregatorSession("node", most=5)
+        link = AggregatorSession(NodeHello("node"), most=5)
         for n in range(5):
             link.send(Ping(n))
             assert not link.closed.is_set()

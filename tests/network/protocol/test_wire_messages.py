@@ -18,6 +18,7 @@ from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.network.protocol.codec import BEYOND, LARGEST, TERMS, TEXT
 from crescendo.network.protocol.encoded_broadcasts import EncodedBroadcast
 from crescendo.network.protocol.vector_parts import PART, Assembly, Part
+from crescendo.network.protocol.versions import PeerVersion
 from crescendo.network.protocol.wire_messages import (
     TO_CLIENT,
     TO_SERVER,
@@ -56,6 +57,7 @@ def parts(draw: st.DrawFn) -> Part:
     return Part(draw(small), place, of, draw(st.sampled_from(WIRES)), draw(small), data)
 
 
+versions = st.none() | st.builds(PeerVersion, st.just("1.2.3"), st.integers(1, 9), st.integers(9, 2**32 - 1))
 hellos = st.builds(
     Hello,
     names,
@@ -67,6 +69,7 @@ hellos = st.builds(
     small,
     settled(),
     names,
+    versions,
 )
 client_messages = st.one_of(
     hellos,
@@ -76,7 +79,7 @@ client_messages = st.one_of(
     st.builds(Pong, small),
 )
 server_messages = st.one_of(
-    st.builds(Welcome, names, names, small, st.integers(0, 99), small, settled()),
+    st.builds(Welcome, names, names, small, st.integers(0, 99), small, settled(), versions),
     st.builds(
         lambda epoch, yours, part: BroadcastPart(epoch, None if part.part else yours, part), small, settled(), parts()
     ),
