@@ -166,6 +166,19 @@ _DECLARED = (
         "read `reason`: the server sent what it should not",
     ),
     LogEvent(
+        "connections_closed",
+        "warn",
+        ("{count} connections from {address} were closed: {reason}",),
+        "if it goes on, block that address in the packet filter",
+    ),
+    LogEvent(
+        "repeated",
+        "warn",
+        ("{kind}: {count} more of them from {among} within {within_seconds} s",),
+        "as for the event that `kind` names: what a peer can cause again and again has ten lines a minute for each address or "
+        "name, and then this one; the newest of them is `last`",
+    ),
+    LogEvent(
         "alarm",
         "error",
         ("{client} may run twice, or be forged: {reason}", "a sum may be forged: {reason}"),
@@ -225,6 +238,19 @@ _DECLARED = (
         "warn",
         ("{note}",),
         "the end of the server's journal was damaged, or something else about its files: see *Backups*",
+    ),
+    LogEvent(
+        "few_descriptors",
+        "warn",
+        ("{reason}",),
+        "raise the limit of open files to the number in `reason`, or let clients come by way of aggregators; those for whom "
+        "there is no place are told to come back",
+    ),
+    LogEvent(
+        "stream_failed",
+        "error",
+        ("a peer was turned away for a fault on this side: {reason}",),
+        "see to what `reason` names, such as a `tokens.json` that cannot be read; peers are only told to come back",
     ),
     LogEvent(
         "long_model",

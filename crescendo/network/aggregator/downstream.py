@@ -26,6 +26,7 @@ from crescendo.network.server.aggregator_streams import AggregatorSession, Aggre
 from crescendo.network.server.client_streams import ClientStreams
 from crescendo.network.server.health import health_handlers
 from crescendo.network.server.session import Session
+from crescendo.network.transport.connections import Connections
 from crescendo.network.transport.pending_streams import BUSY, PendingStreams
 from crescendo.network.transport.rate_limits import RateLimits
 from crescendo.network.transport.security import Admit
@@ -59,8 +60,10 @@ class Downstream:
         self.rate_limits: defaultdict[int, RateLimits] = defaultdict(RateLimits)
         self._hellos: dict[str, _PendingHello] = {}  # one of a name: however often it comes, one hello is on its way
         self._heard: set[int] = set()  # clients that were heard since the last ping
-        self.pending = PendingStreams(0)  # the terms will say of how many names
-        self._clients, self._aggregators = ClientStreams(self, self.pending), AggregatorStreams(self, self.pending)
+        self.pending = PendingStreams(0, node.log)  # the terms will say of how many names
+        self.connections = Connections(self.pending)
+        self._clients = ClientStreams(self, self.pending, self.connections)
+        self._aggregators = AggregatorStreams(self, self.pending, self.connections)
 
     @property
     def handlers(self) -> tuple[Any, ...]:

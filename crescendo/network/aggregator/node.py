@@ -25,6 +25,7 @@ from crescendo.network.protocol.wire_messages import Ping, Refusal, Welcome
 from crescendo.network.server.serve import Listening
 from crescendo.network.transport.background import background
 from crescendo.network.transport.channels import Endpoint, StreamBroken, listen
+from crescendo.network.transport.descriptors import raise_limit
 from crescendo.network.transport.pending_streams import TryLater
 from crescendo.network.transport.retry import Backoff
 from crescendo.network.transport.security import Admit, everybody
@@ -59,10 +60,12 @@ class Node:
 
     async def run(self, address: str, stop: asyncio.Event, credentials: Any = None) -> bool:
         """True if the run is over. The server says when: it knows which clients have heard of the end, here and elsewhere."""
-        server, self.port = await listen(self.downstream.handlers, address, credentials)
+        connections = self.downstream.connections
+        server, self.port = await listen(self.downstream.handlers, address, credentials, connections.most)
+        watch = connections.watch(self.port)
         self.log("aggregating", port=self.port, parent=self._parent.address)
         try:
-            async with background(self.upstream.keep(), stop.wait(), self.over.wait()) as tasks:
+            async with background(self.upstream.keep(), stop.wait(), self.over.wait(), watch) as tasks:
                 try:
                     await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
                     if tasks[0].done():
@@ -148,5 +151,6 @@ def aggregate(
         node = Node(name, parent, listening.admit, backoff, log)
         return await node.run(listening.address, shutdown.event(), listening.credentials)
 
+    raise_limit()
     with ShutdownRequest.on_signals() as shutdown:
         return asyncio.run(run(shutdown))

@@ -36,6 +36,7 @@ from crescendo.network.protocol.versions import PeerVersion, program_of
 from crescendo.network.protocol.wire_messages import Ack, FromServer, Goodbye, Hello, Ping, Refusal, VoidRound
 from crescendo.network.server.session import Session
 from crescendo.network.transport.channels import parsed
+from crescendo.network.transport.connections import Connections
 from crescendo.network.transport.pending_streams import PendingStreams, TryLater
 from crescendo.network.transport.rate_limits import RateLimits
 from crescendo.network.transport.security import Admit, Authenticator
@@ -125,8 +126,8 @@ class _AggregatorHost(Protocol):
 class AggregatorStreams:
     """Serves the streams of the aggregators of one host."""
 
-    def __init__(self, host: _AggregatorHost, pending: PendingStreams) -> None:
-        self._host, self._pending = host, pending
+    def __init__(self, host: _AggregatorHost, pending: PendingStreams, connections: Connections) -> None:
+        self._host, self._pending, self._connections = host, pending, connections
         self.links: set[AggregatorSession] = set()
         self._streams: set[asyncio.Task[Any]] = set()
 
@@ -160,7 +161,7 @@ class AggregatorStreams:
         assert stream is not None
         self._streams.add(stream)
         stream.add_done_callback(self._streams.discard)
-        await self._pending.serve(context, self._serve, TO_NODE.encode, self._host.log)
+        await self._pending.serve(context, self._serve, TO_NODE.encode)
 
     def _admitted(self, hello: NodeHello, context: Any) -> Agreement:
         """An aggregator has to prove that it is one, wherever clients have to prove who they are."""
@@ -177,17 +178,23 @@ class AggregatorStreams:
         return agreement
 
     async def _serve(self, raw: Any, context: Any) -> list[Refusal]:
-        host, hello = self._host, TO_PARENT.decode(raw)
+        hello = TO_PARENT.decode(raw)
         if not isinstance(hello, NodeHello):
             return []
         agreement = self._admitted(hello, context)
+        with self._connections.known(context):
+            await self._serve_known(hello, agreement, context)
+        return []
+
+    async def _serve_known(self, hello: NodeHello, agreement: Agreement, context: Any) -> None:
+        host, log = self._host, self._pending.log
         link = host.new_link(hello, MAX_QUEUED + 4 * self._pending.names)  # all clients may come by it at once
         link.send(NodeWelcome(agreement.text, agreement.federation, host.version))
         self.links.add(link)
-        host.log("aggregator_joined", aggregator=link.name)
+        log("aggregator_joined", link.name, aggregator=link.name)
 
         def broken(error: PeerError) -> Refusal:
-            host.log("refused", aggregator=link.name, reason=str(error))
+            log("refused", link.name, aggregator=link.name, reason=str(error))
             return Refusal(str(error))
 
         try:
@@ -195,8 +202,7 @@ class AggregatorStreams:
         finally:
             self.links.discard(link)
             host.on_link_end(link)
-            host.log("aggregator_left", aggregator=link.name)
-        return []
+            log("aggregator_left", link.name, aggregator=link.name)
 
     async def _read_all(self, link: AggregatorSession, agreement: Agreement, context: Any) -> None:
         wires = {agreement.wire if agreement.wire != "bfloat16" else "float32", "float64"}

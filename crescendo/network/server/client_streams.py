@@ -33,6 +33,7 @@ from crescendo.network.protocol.wire_messages import (
     Welcome,
 )
 from crescendo.network.server.session import Session
+from crescendo.network.transport.connections import Connections
 from crescendo.network.transport.pending_streams import PendingStreams, TermsRequests
 from crescendo.network.transport.security import Admit
 
@@ -77,8 +78,9 @@ def _serialize(message: Any) -> bytes:
 class ClientStreams:
     """Serves the streams of the clients of one host."""
 
-    def __init__(self, host: _ClientHost, pending: PendingStreams) -> None:
-        self._host, self._pending, self._terms_requests = host, pending, TermsRequests()
+    def __init__(self, host: _ClientHost, pending: PendingStreams, connections: Connections) -> None:
+        self._host, self._pending, self._connections = host, pending, connections
+        self._terms_requests = TermsRequests()
         self._buffers = BufferPool(4)  # one for all streams: what each of many kept for itself would add up
 
     def close(self) -> None:
@@ -94,7 +96,7 @@ class ClientStreams:
         return grpc.method_handlers_generic_handler(SERVICE, {"Join": join, **others})
 
     async def _join(self, requests: Any, context: Any) -> None:
-        await self._pending.serve(context, self._serve, TO_CLIENT.encode, self._host.log)
+        await self._pending.serve(context, self._serve, TO_CLIENT.encode)
 
     def _admitted(self, raw: Any, context: Any) -> Hello:
         hello = TO_SERVER.decode(raw)
@@ -106,14 +108,18 @@ class ClientStreams:
 
     async def _serve(self, raw: Any, context: Any) -> list[FromServer]:
         """Until the stream ends. The answers that are returned are for a client that was not let in."""
-        hello, host = self._admitted(raw, context), self._host
-        agreement = host.agreement
+        hello = self._admitted(raw, context)
+        with self._connections.known(context):
+            return await self._serve_known(hello, context)
+
+    async def _serve_known(self, hello: Hello, context: Any) -> list[FromServer]:
+        host, agreement = self._host, self._host.agreement
         c = hello.client_in(agreement)
         if not hello.digest:
             terms = Welcome(agreement.text, agreement.federation, host.epoch, c, 0, Settled(0), host.version)
             declined = await self._terms_requests.answer(hello.name, terms, context)
             if declined is not None:
-                host.log("declined", client=hello.name, reason=declined.reason)
+                self._pending.log("declined", hello.name, client=hello.name, reason=declined.reason)
                 await host.on_declined(c, declined)
             return []
         session = await host.join(c, hello)

@@ -16,7 +16,7 @@ import grpc
 import grpc.aio
 
 from crescendo.core.vectors import Raw
-from crescendo.errors import PeerError
+from crescendo.errors import CrescendoError, PeerError
 from crescendo.federation.agreement import Agreement
 from crescendo.logs import Log, quiet
 from crescendo.network.protocol import wire_pb2 as pb
@@ -32,8 +32,9 @@ from crescendo.network.server.service import Committed, Message, Service, Submis
 from crescendo.network.server.session import LARGE, Session, Traffic
 from crescendo.network.server.status import Parties, StatusReporter
 from crescendo.network.transport.channels import listen, parsed
-from crescendo.network.transport.pending_streams import BUSY, PendingStreams
-from crescendo.network.transport.rate_limits import RateLimits
+from crescendo.network.transport.connections import Connections
+from crescendo.network.transport.pending_streams import BUSY, PendingStreams, source_of
+from crescendo.network.transport.rate_limits import TOO_MUCH_STATUS, RateLimits, StatusLimits
 from crescendo.network.transport.security import Admit, everybody
 from crescendo.network.transport.stream_writer import CLOSE_TIMEOUT
 from crescendo.storage.journal.journal_entries import Received
@@ -58,16 +59,18 @@ class NetworkServer:
         self._versions: dict[
             int, PeerVersion | None
         ] = {}  # of the clients that have joined since the server was started
+        self._status_limits = StatusLimits()
         self.rate_limits: defaultdict[int, RateLimits] = defaultdict(RateLimits)
-        self._pending = PendingStreams(len(service.agreement.names))
-        self._clients = ClientStreams(self, self._pending)
-        self._aggregators = AggregatorStreams(AggregatorRequests(self), self._pending)
+        self._pending = PendingStreams(len(service.agreement.names), log)
+        self._connections = Connections(self._pending)
+        self._clients = ClientStreams(self, self._pending, self._connections)
+        self._aggregators = AggregatorStreams(AggregatorRequests(self), self._pending, self._connections)
         parties = Parties(self.version, self._versions, self._aggregators.versions)
         self._status_reporter = StatusReporter(service, self.sessions, self.last_heard, self._traffic, parties)
         self._arriving: set[int] = set()  # clients whose hello is in the queue
         self._told: set[int] = set()  # clients that have heard the end
         self.commit_queue = CommitQueue(service, lambda: list(self.sessions), self._on_committed, self._fail)
-        self._checking: asyncio.Task[None] | None = None
+        self._checking: list[asyncio.Task[None]] = []
         self._server: grpc.aio.Server | None = None
         self.finished, self.all_told = asyncio.Event(), asyncio.Event()
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -93,9 +96,10 @@ class NetworkServer:
         )
         health = health_handlers(self._pending, lambda: not self.failed.done())
         handlers = self._clients.handlers(Status=status), self._aggregators.handlers, health
-        self._server, port = await listen(handlers, address, credentials)
-        self._checking = asyncio.create_task(self.liveness.run())
-        self._checking.add_done_callback(self._on_checking_end)
+        self._server, port = await listen(handlers, address, credentials, self._connections.most)
+        self._checking = [asyncio.create_task(one) for one in (self.liveness.run(), self._connections.watch(port))]
+        for task in self._checking:
+            task.add_done_callback(self._on_checking_end)
         if self.service.durable.finished:
             self.finished.set()
         return port
@@ -107,9 +111,9 @@ class NetworkServer:
             session.close(Refusal(STOPS))
         await self._aggregators.close(STOPS, over=self.all_told.is_set())
         await self.commit_queue.close()
-        if self._checking is not None:
-            self._checking.cancel()
-            await asyncio.gather(self._checking, return_exceptions=True)
+        for task in self._checking:
+            task.cancel()
+        await asyncio.gather(*self._checking, return_exceptions=True)
         self.service.log_void()
         if self._server is not None:
             await self._server.stop(CLOSE_TIMEOUT)
@@ -255,5 +259,16 @@ class NetworkServer:
         try:
             self.admit("", request.token, context)
         except PeerError as error:
+            await self._pending.hold_refused(context, error)
             await context.abort(grpc.StatusCode.UNAUTHENTICATED, str(error))
+        except CrescendoError as error:
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, self._pending.our_fault(error))
+        wait = self._status_limits.wait(f"address {source_of(context)}", f"party {_party(request.token, context)}")
+        if wait is None or not await self._pending.hold(context, wait):
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, TOO_MUCH_STATUS)
         await self._pending.send_last(context, [pb.StatusReply(json=await self._status_reporter.answer())])
+
+
+def _party(token: str, context: Any) -> str:
+    """What a peer has shown to be let in, by its token or else by its certificate; where nothing is asked for, its address."""
+    return token or " ".join(map(str, context.peer_identities() or ())) or source_of(context)

@@ -17,6 +17,7 @@ from crescendo.network.transport.security import Address
 
 LONGEST = 8192
 PATIENCE = 5.0
+MOST_OPEN = 16  # connections; a newer one takes the place of the oldest
 NOTHING_HERE = "there is nothing here; this port answers GET /healthz and nothing else"
 
 
@@ -57,7 +58,12 @@ class HealthPage:
     async def serve(self, facts: Callable[[], dict[str, Any]]) -> asyncio.Server:
         """Answer until the server is closed."""
 
+        there: dict[asyncio.StreamWriter, None] = {}  # oldest first
+
         async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            there[writer] = None
+            if len(there) > MOST_OPEN:
+                next(iter(there)).transport.abort()
             try:
                 # to the end of the headers: closing on what was not read would make the kernel take the answer back
                 head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), PATIENCE)
@@ -70,6 +76,7 @@ class HealthPage:
             except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
                 pass  # the monitor is gone, or never asked
             finally:
+                there.pop(writer, None)
                 writer.close()
 
         try:

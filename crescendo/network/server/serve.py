@@ -20,6 +20,7 @@ from crescendo.network.server.health import HealthPage
 from crescendo.network.server.liveness import LivenessLimits
 from crescendo.network.server.service import Service
 from crescendo.network.transport.background import background
+from crescendo.network.transport.descriptors import raise_limit
 from crescendo.network.transport.security import Address, Admit, everybody
 from crescendo.network.transport.shutdown import ShutdownRequest
 from crescendo.storage.journal.durable_server import DurableServer
@@ -78,6 +79,8 @@ def serve(
     Rounds do not wait for the clients in ``late`` until they come. ``asked`` is kept beside the terms: what they were made from.
     ``keep_all`` keeps the whole journal, which is pruned behind the snapshots otherwise.
     """
+    if (few := raise_limit(len(agreed.names))) is not None:
+        log("few_descriptors", reason=few)
     make_folder(state)
     present = [c for c, name in enumerate(agreed.names) if name not in late]
     journal = state / "journal"

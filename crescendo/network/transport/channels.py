@@ -34,7 +34,13 @@ OPTIONS: list[tuple[str, Any]] = [
     ("grpc.max_send_message_length", -1),
     ("grpc.max_receive_message_length", LARGEST_MESSAGE),
 ]
-SERVER_OPTIONS = [*OPTIONS, ("grpc.so_reuseport", 0), ("grpc.max_concurrent_streams", MAX_STREAMS)]
+SERVER_OPTIONS = [
+    *OPTIONS,
+    ("grpc.so_reuseport", 0),
+    ("grpc.max_concurrent_streams", MAX_STREAMS),
+    ("grpc.server_handshake_timeout_ms", 10_000),  # until it speaks HTTP/2, and TLS before that
+    ("grpc.max_connection_idle_ms", 30_000),  # without a stream; clients and aggregators have one all the time
+]
 
 
 def parsed(kind: Any) -> Callable[[bytes], Any]:
@@ -153,9 +159,11 @@ class Endpoint:
             return str(reply.json)
 
 
-async def listen(handlers: Iterable[Any], address: str, credentials: Any = None) -> tuple[grpc.aio.Server, int]:
-    """A server that has begun to listen, and its port."""
-    server = grpc.aio.server(options=SERVER_OPTIONS)
+async def listen(
+    handlers: Iterable[Any], address: str, credentials: Any = None, connections: int = 1024
+) -> tuple[grpc.aio.Server, int]:
+    """A server that has begun to listen, and its port. It closes what comes beyond so many ``connections`` at once."""
+    server = grpc.aio.server(options=[*SERVER_OPTIONS, ("grpc.max_allowed_incoming_connections", connections)])
     server.add_generic_rpc_handlers(tuple(handlers))
     secure = credentials is not None
     try:

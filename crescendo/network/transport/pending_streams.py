@@ -16,9 +16,11 @@ from urllib.parse import unquote
 import grpc
 import grpc.aio
 
-from crescendo.errors import PeerError
-from crescendo.logs import Log
+from crescendo.errors import CrescendoError, PeerError
+from crescendo.logs import Log, quiet
 from crescendo.network.protocol.wire_messages import TO_CLIENT, TO_SERVER, Goodbye, Refusal, Welcome
+from crescendo.network.transport.log_summaries import SummarisedLog
+from crescendo.network.transport.rate_limits import REFUSAL_RATE, REFUSALS, TokenBuckets
 
 HELLO_TIMEOUT = (
     10.0  # seconds in which a stream has to send its hello, and in which one that is refused has to read why
@@ -26,6 +28,8 @@ HELLO_TIMEOUT = (
 DECISION_TIMEOUT = 600.0  # seconds in which a client that was shown the terms has to decide
 SPARE = 256  # pending streams beyond two of each name, which may all come at once
 BUSY = Refusal("another stream of this client is just being let in; come back")
+LONGEST_HOLD = 5.0  # seconds that a stream is made to wait for asking too often
+OUR_FAULT = "the server cannot tell now whether you may come in; come back later, and tell its operator if this goes on"
 SILENT = "a stream has to say who it is at once, or makes room for others; come back"
 
 
@@ -40,9 +44,10 @@ class PendingStreams:
     ever evicts its own streams.
     """
 
-    def __init__(self, names: int) -> None:
-        self.names = names
+    def __init__(self, names: int, log: Log = quiet) -> None:
+        self.names, self.log = names, SummarisedLog(log)
         self._by_address: dict[str, dict[asyncio.Timeout, None]] = {}  # by address, each oldest first
+        self._refusals = TokenBuckets(REFUSALS, REFUSAL_RATE)
 
     @property
     def room(self) -> int:
@@ -54,7 +59,7 @@ class PendingStreams:
     @asynccontextmanager
     async def counted(self, context: Any) -> AsyncIterator[None]:
         """Count a stream as pending; TimeoutError if it stays so for too long, or is evicted."""
-        address = _address_of(context.peer())
+        address = source_of(context)
         if len(self) >= self.room:
             self._evict()
         async with asyncio.timeout(HELLO_TIMEOUT) as until:
@@ -83,7 +88,7 @@ class PendingStreams:
             return None
 
     async def serve(
-        self, context: Any, serve: Callable[[Any, Any], Awaitable[list[Any]]], encode: Callable[[Any], Any], log: Log
+        self, context: Any, serve: Callable[[Any, Any], Awaitable[list[Any]]], encode: Callable[[Any], Any]
     ) -> None:
         """Read a new stream's first message and ``serve`` the stream; send the answers to one that is not let in."""
         answers: list[Any] = []
@@ -92,10 +97,35 @@ class PendingStreams:
             if first is not None:
                 answers = await serve(first, context)
         except PeerError as error:
-            log("refused", peer=context.peer(), reason=str(error))
+            await self.hold_refused(context, error)
             answers = [Refusal(str(error), final=not isinstance(error, TryLater))]
+        except CrescendoError as error:
+            answers = [Refusal(self.our_fault(error))]
         if answers:
             await self.send_last(context, map(encode, answers))
+
+    async def hold_refused(self, context: Any, error: PeerError) -> None:
+        """Log a refusal, and wait before it is sent to an address that was refused too often: it makes a loop a slow one."""
+        address = source_of(context)
+        self.log("refused", address, peer=context.peer(), reason=str(error))
+        if not isinstance(error, TryLater):
+            await self.hold(context, self._refusals.take(address))
+
+    def our_fault(self, error: CrescendoError) -> str:
+        """What a peer hears when the fault is on this side, in its files perhaps; the log has what it is."""
+        self.log("stream_failed", "", reason=str(error))
+        return OUR_FAULT
+
+    async def hold(self, context: Any, seconds: float) -> bool:
+        """Let a stream wait, among the pending ones; False if it was evicted meanwhile."""
+        if seconds <= 0:
+            return True
+        try:
+            async with self.counted(context):
+                await asyncio.sleep(min(seconds, LONGEST_HOLD))
+                return True
+        except TimeoutError:
+            return False
 
     async def send_last(self, context: Any, messages: Iterable[Any]) -> None:
         """Send a stream the last messages. One that does not read is not waited for."""
@@ -105,7 +135,8 @@ class PendingStreams:
                     await context.write(message)
 
     def close(self) -> None:
-        """End every pending stream."""
+        """End every pending stream, and log what was only counted."""
+        self.log.close()
         for until in [until for streams in self._by_address.values() for until in streams]:
             _expire(until)
 
@@ -157,19 +188,34 @@ def _expire(until: asyncio.Timeout) -> None:
         until.reschedule(asyncio.get_running_loop().time())
 
 
-def _address_of(peer: str) -> str:
-    """Where a stream comes from, without the port. A machine has a whole /64 of IPv6 addresses, so that counts as one.
+def source_of(context: Any) -> str:
+    """The address that a stream comes from."""
+    return address_of(host_and_port(context.peer())[0])
 
-    >>> _address_of("ipv4:10.0.0.7:4711"), _address_of("ipv6:%5B::ffff:10.0.0.7%5D:4711"), _address_of("unix:")
-    ('10.0.0.7', '10.0.0.7', 'unix:')
-    >>> _address_of("ipv6:%5B2001:db8::1:2%25eth0%5D:4711")
-    '2001:db8::/64'
+
+def host_and_port(peer: str) -> tuple[str, int]:
+    """Where a stream comes from, as gRPC says it.
+
+    >>> host_and_port("ipv4:10.0.0.7:4711"), host_and_port("ipv6:%5B::ffff:10.0.0.7%5D:4711"), host_and_port("unix:")
+    (('10.0.0.7', 4711), ('10.0.0.7', 4711), ('unix:', 0))
     """
-    host = unquote(peer).partition(":")[2].rpartition(":")[0].strip("[]").partition("%")[0]
+    host, _, port = unquote(peer).partition(":")[2].rpartition(":")
+    return plain(host.strip("[]"), int(port)) if port.isdecimal() else (peer, 0)
+
+
+def plain(host: str, port: int) -> tuple[str, int]:
+    """An IPv4 address as such, if it came by a socket that takes both."""
+    return host.partition("%")[0].removeprefix("::ffff:"), port
+
+
+def address_of(host: str) -> str:
+    """What counts as one address. A machine has a whole /64 of IPv6 addresses, so that counts as one.
+
+    >>> address_of("10.0.0.7"), address_of("2001:db8::1:2"), address_of("unix:")
+    ('10.0.0.7', '2001:db8::/64', 'unix:')
+    """
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
-        return peer
-    if isinstance(address, ipaddress.IPv4Address):
-        return str(address)
-    return str(address.ipv4_mapped or ipaddress.ip_network((address, 64), strict=False))
+        return host
+    return str(address if address.version == 4 else ipaddress.ip_network((address, 64), strict=False))

@@ -43,7 +43,7 @@ def test_a_stream_ends_whose_first_message_was_cancelled_as_it_left() -> None:
         return []
 
     async def serve(requests: Any, context: Any) -> None:
-        await PendingStreams(1).serve(context, cancel_a_write, bytes, lambda *event, **facts: None)
+        await PendingStreams(1).serve(context, cancel_a_write, bytes)
 
     async def run() -> None:
         server = grpc.aio.server()

@@ -1,0 +1,118 @@
+"""Connections: how many a port takes, in all and from one address, and which are closed to make room.
+
+gRPC accepts connections in threads of its own and shows a connection to nobody before it has opened a stream. It can be told how
+many to take (`most`; a further one is closed at once, whoever comes), and how long one may take to speak HTTP/2 or may stay
+without a stream. That alone would let one machine keep all others out, so the process looks at its own sockets: those that carry
+no stream of a peer that has proved who it is are pending, and of the address that has the most the oldest are shut down, which
+gRPC takes for the other side's end. A look costs some microseconds for each connection, and is taken only if there are many.
+"""
+
+import asyncio
+import os
+import socket
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from heapq import heapify, heappop, heappush
+from typing import Any, NamedTuple
+
+from crescendo.network.transport import descriptors
+from crescendo.network.transport.pending_streams import PendingStreams, TryLater, address_of, host_and_port, plain
+
+LOOK_EVERY, UNDER_FLOOD = 1.0, 0.1  # seconds between two looks; the second after one that closed something
+TOO_MANY = "too many connections that do not say who they are; the oldest of the address that has the most are closed"
+
+
+class _Socket(NamedTuple):
+    """A connection to the port: its descriptor here, and where it comes from."""
+
+    descriptor: int
+    host: str
+    port: int
+
+
+class Connections:
+    """The connections to one port, on which streams are ``pending`` before their peers have proved who they are."""
+
+    def __init__(self, pending: PendingStreams) -> None:
+        self._pending, self.most = pending, descriptors.connections(pending.names)
+        self._known: Counter[tuple[str, int]] = (
+            Counter()
+        )  # streams of peers that have proved who they are, by connection
+        self._order: dict[_Socket, None] = {}  # the pending ones, oldest first
+
+    @property
+    def room(self) -> int:
+        """How many may be pending: two for each name and some, or what all names leave free, or a few."""
+        names = self._pending.names
+        return min(2 * names + descriptors.SPARE, max(self.most - 2 * names, self.most // 16, 1))
+
+    @contextmanager
+    def known(self, context: Any) -> Iterator[None]:
+        """The peer of this stream has proved who it is; `TryLater` if so many are connected that there is no place for it."""
+        peer = host_and_port(context.peer())
+        if peer not in self._known and len(self._known) >= self.most - self.room:
+            reason = f"the server can hold no more than {self.most} connections; come back later, and tell its operator"
+            raise TryLater(reason)
+        self._known[peer] += 1
+        try:
+            yield
+        finally:
+            self._known[peer] -= 1
+            if not self._known[peer]:
+                del self._known[peer]
+
+    async def watch(self, port: int) -> None:
+        """Close what is too much, for as long as this runs."""
+        while True:
+            closed = self.close_excess(port)
+            await asyncio.sleep(UNDER_FLOOD if closed else LOOK_EVERY)
+
+    def close_excess(self, port: int) -> int:
+        """Close pending connections to the port beyond what there is room for; how many."""
+        if len(descriptors.open_now()) - len(self._known) <= self.room // 2:
+            self._order.clear()
+            return 0
+        pending = [one for one in _sockets(port) if (one.host, one.port) not in self._known]
+        there = set(pending)
+        self._order = dict.fromkeys((*(one for one in self._order if one in there), *pending))
+        excess = self._excess()
+        for one in excess:
+            _shut_down(one)
+            del self._order[one]
+        for address, count in Counter(address_of(one.host) for one in excess).items():
+            self._pending.log("connections_closed", address, count=count, address=address, reason=TOO_MANY)
+        return len(excess)
+
+    def _excess(self) -> list[_Socket]:
+        """What to close: no address has more than half of the room, and all together no more than the room."""
+        by_address: defaultdict[str, deque[_Socket]] = defaultdict(deque)
+        for one in self._order:
+            by_address[address_of(one.host)].append(one)
+        heap = [(-len(those), place, those) for place, those in enumerate(by_address.values())]
+        heapify(heap)
+        excess: list[_Socket] = []
+        while heap and (-heap[0][0] > self.room // 2 or len(self._order) - len(excess) > self.room):
+            count, place, those = heappop(heap)
+            excess.append(those.popleft())
+            heappush(heap, (count + 1, place, those))
+        return excess
+
+
+def _sockets(port: int) -> Iterator[_Socket]:
+    """The connections to the port that this process has."""
+    for descriptor in descriptors.open_now():
+        with suppress(OSError):  # no socket, closed since, or the one that listens
+            found = socket.socket(fileno=descriptor)
+            try:
+                if found.family in (socket.AF_INET, socket.AF_INET6) and found.getsockname()[1] == port:
+                    yield _Socket(descriptor, *plain(*found.getpeername()[:2]))
+            finally:
+                found.detach()
+
+
+def _shut_down(one: _Socket) -> None:
+    """End a connection under gRPC's hands. A copy is held meanwhile: gRPC may close it, and another take its number."""
+    with suppress(OSError), socket.socket(fileno=os.dup(one.descriptor)) as held:
+        if plain(*held.getpeername()[:2]) == (one.host, one.port):
+            held.shutdown(socket.SHUT_RDWR)
