@@ -30,8 +30,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from crescendo.audit.driving.subject import Draw, Script, Subject, build, releases
-from crescendo.audit.lower_bounds import best_bound
+from crescendo.audit.driving.subject import Draw, Script, Subject, build
+from crescendo.audit.lower_bounds import Scores
 from crescendo.core.arrays import Ints, Vector
 from crescendo.core.messages import Broadcast, Settled
 from crescendo.core.random import Purpose, stream
@@ -126,7 +126,7 @@ def attack_literal(rounds: int, runs: int, seed: int) -> Attacked:
     for i in range(rounds):
         u = literal_round(terms.share(i, 0), present, rng) + rng.normal(0, CLIP * SIGMA, (2 * runs, 2))
         scores = np.maximum(scores, -u[:, 0])
-    measured = best_bound(scores[:runs], scores[runs:], 1 - CONFIDENCE, DELTA)
+    measured = Scores(scores[:runs], scores[runs:], ()).epsilon(1 - CONFIDENCE, DELTA)
     tight = account(_events(rounds), DELTA).epsilon
     return Attacked("paper, as printed", moved_literally(rounds), measured, CLAIMED, tight, runs)
 
@@ -156,7 +156,7 @@ def attack_ours(mechanism: str, rounds: int, runs: int, seed: int) -> Attacked:
     subject = Subject(certified, objective, 0, data.features, tuple(np.unique(data.y).tolist()), "float32", build)
     moved, along = _moved(subject, data, start, rounds // 2)
     scores = np.array([[_score(subject, data, start, along, n, seed + run) for run in range(runs)] for n in (1, 0)])
-    measured = best_bound(scores[0], scores[1], 1 - CONFIDENCE, DELTA)
+    measured = Scores(scores[0], scores[1], ()).epsilon(1 - CONFIDENCE, DELTA)
     tight = account(certified.events(0), DELTA).epsilon
     return Attacked(mechanism, moved, measured, tight, tight, runs)
 
@@ -181,7 +181,7 @@ def _moved(subject: Subject, data: Records, start: Floats, i: int) -> tuple[floa
     for first in (1, 0):
         members = np.arange(first, slots)
         draw = Draw(members, members / RECORDS)
-        sent.append(releases(subject.without_noise(), data, np.arange(RECORDS), Script({i: draw}), (i,), (start,))[0])
+        sent.append(subject.without_noise().releases(data, np.arange(RECORDS), Script({i: draw}), (i,), (start,))[0])
     apart = sent[1] - sent[0]
     length = float(np.linalg.norm(apart))
     return length / subject.certificate.sensitivity(i, 0), apart / length

@@ -8,7 +8,7 @@ audit drives real workers on synthetic records, with the seeded source and the o
 
 1. *Is what is sent what is certified?* (`lead`, `literal`, `edges`, `claims`) Whole runs, led as a server would: each
    release is compared, number by number, with the mechanism's definition computed literally beside it.
-2. *Is what is random as random as it should be?* (`collect`, `checks`) What was sent less what the definition says, over the
+2. *Is what is random as random as it should be?* (`evidence`, `checks`) What was sent less what the definition says, over the
    certified scale, must be independent standard normal numbers, whatever was drawn; draws must be Poisson. The
    p-value of a check is exact, over statistics that `renewal` makes independent of each other, or conservative; together the
    checks raise a false alarm in fewer than one audit in ten thousand.

@@ -11,15 +11,13 @@ import numpy as np
 from crescendo.audit.check import Check
 from crescendo.audit.checks import CHECKS
 from crescendo.audit.claims import denied, true_event
-from crescendo.audit.driving.collect import collect_draws, collect_noise, collect_words
-from crescendo.audit.driving.evidence import Draws, Noise
+from crescendo.audit.driving.evidence import Draws, Noise, Words
 from crescendo.audit.driving.lead import Faults
 from crescendo.audit.driving.subject import Sources, Subject
 from crescendo.audit.findings import DETERMINISTIC, Finding, Report, Row
-from crescendo.audit.lower_bounds import Cost, Scores, Shift, parametric_epsilon, shift_test, threshold_scores
+from crescendo.audit.lower_bounds import Cost, Scores, Shift, clopper_pearson, parametric_epsilon, scale_bounds
 from crescendo.audit.scores import Tested, combined
-from crescendo.audit.statistics import clopper_pearson, scale_bounds
-from crescendo.audit.worst_cases.edges import AS_THEY_ARE, moves_as_sent, probe, same_on_every_wire, variants
+from crescendo.audit.worst_cases.edges import probe_edges
 from crescendo.audit.worst_cases.fuzz import Fuzz, search
 from crescendo.audit.worst_cases.sent_again import Opener, outbox_test
 from crescendo.audit.worst_cases.variants import widened
@@ -28,7 +26,6 @@ _FALSE_ALARMS = 1e-4  # of the whole audit; a little less is given out, for Šid
 NARROW, WIDE = 64, 128  # a model of fewer coordinates has its noise measured on one of so many features
 _MOST_ROUNDS = 100  # of which noise and draws are looked at, one by one
 _MOST_RECORDS = 30_000  # in a draw
-_LEAST_FOR_EDGES = 100  # tries: a search this short does not look for the edges of what is certified
 _WORST_RATIO = 1 + 1e-5  # what rounding can add to a ratio of 1
 _MOST_CARRIED = 1e-4  # of the sensitivity, between rounds whose releases were made equal
 _SHIFT = ("shift of the mean", "a record that moves it too far")
@@ -88,13 +85,13 @@ class Attack:
     ) -> tuple[Noise, Draws, list[Row]]:
         """Evidence of one source, and a row for every statistical check."""
         wide = widened(subject, WIDE) if subject.objective.size < NARROW else None
-        noise, faults = collect_noise(wide or subject, rng, 6 * runs, _MOST_ROUNDS)
+        noise, faults = Noise.collected(wide or subject, rng, 6 * runs, _MOST_ROUNDS)
         self._take(faults)
         if wide is not None:
-            self._take(collect_noise(subject, rng, runs, _MOST_ROUNDS)[1])
+            self._take(Noise.collected(subject, rng, runs, _MOST_ROUNDS)[1])
         seeds = max(4, 6 * runs // min(_MOST_ROUNDS, len(subject.rounds())))
-        draws = collect_draws(subject, rng, seeds, _MOST_ROUNDS, _MOST_RECORDS)
-        words = collect_words(wide or subject, rng, seeds, _MOST_ROUNDS)
+        draws = Draws.collected(subject, rng, seeds, _MOST_ROUNDS, _MOST_RECORDS)
+        words = Words.collected(wide or subject, rng, seeds, _MOST_ROUNDS)
         evidence: dict[str, Any] = {"noise": noise, "draws": draws, "words": words}
         # how many numbers the checks draw depends on what they see: of their own, so that the attacks after them repeat
         own = np.random.Generator(np.random.Philox(int(rng.integers(2**62))))
@@ -112,13 +109,7 @@ class Attack:
     # -- what is not ---------------------------------------------------------------------------------------------------
 
     def _edges(self, rng: np.random.Generator, tries: int) -> None:
-        found = variants(self.subject) if tries >= _LEAST_FOR_EDGES else [(AS_THEY_ARE, self.subject)]
-        for name, variant in found:
-            probe(name, variant, rng, self.faults, far=variant is self.subject)
-            for _ in range(tries // 400):
-                probe(name, variant, rng, self.faults, far=False)
-            same_on_every_wire(name, variant, rng, self.faults)
-        moves_as_sent(self.subject, rng, self.faults)
+        probe_edges(self.subject, rng, tries, self.faults)
         shared = self.subject.rounds()
         if said := denied(self.subject, shared[:: max(1, len(shared) // 2000)]):
             self.faults.note("certificate", said)
@@ -154,8 +145,8 @@ class Attack:
         if fuzz.usual is None:
             return Shift(), None
         scene, subject = fuzz.usual[1], replace(self.subject, sources=next(iter(self.sources.values())))
-        shift = shift_test(subject, scene, rng, runs, self.faults)
-        return shift, threshold_scores(subject, scene, rng, threshold_runs) if threshold_runs else None
+        shift = Shift.measured(subject, scene, rng, runs, self.faults)
+        return shift, Scores.measured(subject, scene, rng, threshold_runs) if threshold_runs else None
 
     def _epsilon(
         self, noise: Mapping[str, Noise], draws: Mapping[str, Draws], shift: Shift, scores: Scores | None, alpha: float

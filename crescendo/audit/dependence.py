@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from crescendo.audit import renewal
-from crescendo.audit.scores import Group, normal_p, squares_p
+from crescendo.audit.scores import Group, normal_p, squared
 from crescendo.core.arrays import Bools, Floats, Ints
 
 _MOST_ROWS = 400  # that are compared
@@ -21,12 +21,31 @@ _FEW = 16  # earlier rows that a row is compared with where rows are too short f
 
 
 def dependent(
-    rows: Floats, labels: Ints, what: str, noun: str, rng: np.random.Generator, nearest: int | None = None
+    numbers: Floats,
+    axis: int,
+    labels: Ints,
+    what: str,
+    noun: str,
+    rng: np.random.Generator,
+    chosen: Ints | None = None,
+    nearest: int | None = None,
 ) -> tuple[list[Group], Floats]:
-    """p-values of lags between labels and of every pair, all independent of each other; and the rows, renewed.
+    """Dependence along one axis, of the ``chosen`` places of it; and the numbers, renewed.
 
-    ``what`` says what is compared, ``noun`` what a row is. With ``nearest`` a row is compared with so many before it alone.
+    ``what`` says what is compared, ``noun`` what a place is. With ``nearest`` one is compared with so many before it alone.
     """
+    chosen = np.arange(numbers.shape[axis]) if chosen is None else chosen
+    renewed = np.moveaxis(numbers, axis, 0).copy()
+    rows = renewed[chosen].reshape(len(chosen), -1)
+    groups, fresh = _of_rows(rows, labels[chosen], what, noun, rng, nearest)
+    renewed[chosen] = fresh.reshape(len(chosen), *renewed.shape[1:])
+    return groups, np.moveaxis(renewed, 0, axis)
+
+
+def _of_rows(
+    rows: Floats, labels: Ints, what: str, noun: str, rng: np.random.Generator, nearest: int | None
+) -> tuple[list[Group], Floats]:
+    """p-values of lags between labels and of every pair, all independent of each other; and the rows, renewed."""
     each, (early, late), renewed = _compared(rows, rng, nearest)
     lags, sums, squares, counts, single = by_lag(each, labels[late] - labels[early], rng, _LEAST_PAIRS)
 
@@ -40,7 +59,7 @@ def dependent(
     def uneven(place: int) -> str:
         return f"{what} of {noun}s {lags[place]} apart go together, now one way, now the other"
 
-    groups = [Group(normal_p(sums), lag), Group(squares_p(squares, counts), uneven), Group(normal_p(single), pair)]
+    groups = [Group(normal_p(sums), lag), Group(squared(squares, counts).p, uneven), Group(normal_p(single), pair)]
     return groups, renewed
 
 

@@ -13,11 +13,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from crescendo.audit.driving.lead import Faults
-from crescendo.audit.driving.subject import Draw, Script, Subject, releases
-from crescendo.audit.statistics import clopper_pearson, epsilon_of_rates, normal_quantile, normal_tail
+from crescendo.audit.driving.subject import Draw, Script, Subject
 from crescendo.audit.worst_cases.fuzz import difference
 from crescendo.audit.worst_cases.scenes import Scene
-from crescendo.core.arrays import Floats
+from crescendo.core.arrays import Array, Floats
 from crescendo.privacy.accounting.events import Event, PoissonGaussian
 
 Cost = Callable[[Sequence[Event]], float]
@@ -34,27 +33,31 @@ class Shift:
 
     def low(self, alpha: float) -> float:
         """A bound from below, wrong with probability ``alpha``."""
-        return self.ratio - normal_quantile(alpha) * self.error
+        from scipy.special import ndtri
+
+        return self.ratio + float(ndtri(alpha)) * self.error
 
     @property
     def p(self) -> float:
         """The chance of as much or more if the record moves the mean by the sensitivity, and no further."""
-        return normal_tail((self.ratio - 1 - _NEAR) / self.error) if self.error > 0 else 1.0
+        from scipy.special import ndtr
 
+        return float(ndtr(-(self.ratio - 1 - _NEAR) / self.error)) if self.error > 0 else 1.0
 
-def shift_test(subject: Subject, scene: Scene, rng: np.random.Generator, runs: int, faults: Faults) -> Shift:
-    """Real noise, with the record in the draw and without it, along the direction of the noise-free difference."""
-    n, rounds = len(scene.y) - 1, scene.rounds(subject)
-    data, starts = scene.data(subject.features), tuple(scene.start for _ in rounds)
-    with faults.noting("ordinary records"):
-        moved = [d for _, d in difference(subject, scene)]
-        sent = []
-        for count in (n, n + 1):
-            script = dict.fromkeys(rounds, scene.draw(count))
-            sources = (Script(script, behind=subject.source(rng)) for _ in range(runs))
-            sent.append([releases(subject, data, np.arange(count), source, rounds, starts) for source in sources])
-        return _moved(subject, sent, moved, rounds)
-    return Shift()
+    @classmethod
+    def measured(cls, subject: Subject, scene: Scene, rng: np.random.Generator, runs: int, faults: Faults) -> Shift:
+        """Real noise, with the record in the draw and without it, along the direction of the noise-free difference."""
+        n, rounds = len(scene.y) - 1, scene.rounds(subject)
+        data, starts = scene.data(subject.features), tuple(scene.start for _ in rounds)
+        with faults.noting("ordinary records"):
+            moved = [d for _, d in difference(subject, scene)]
+            sent = []
+            for count in (n, n + 1):
+                script = dict.fromkeys(rounds, scene.draw(count))
+                sources = (Script(script, behind=subject.source(rng)) for _ in range(runs))
+                sent.append([subject.releases(data, np.arange(count), source, rounds, starts) for source in sources])
+            return _moved(subject, sent, moved, rounds)
+        return cls()
 
 
 def _moved(subject: Subject, sent: list[list[list[Floats]]], moved: list[Floats], rounds: tuple[int, ...]) -> Shift:
@@ -81,6 +84,31 @@ def parametric_epsilon(subject: Subject, cost: Cost, shift_low: float, noise_hig
     return cost([PoissonGaussian(min(1.0, e.rate * rate_low), e.sigma * noise_high / shift_low) for e in events])
 
 
+# -- confidence bounds: exact for counts, chi-squared for a scale --------------------------------------------------------
+
+
+def clopper_pearson(hits: int, runs: int, alpha: float) -> tuple[float, float]:
+    """A lower and an upper bound on a probability, each wrong with probability at most ``alpha``.
+
+    >>> low, high = clopper_pearson(0, 100, 0.05)
+    >>> low, round(high, 4)                                # 1 - 0.05 ** (1 / 100)
+    (0.0, 0.0295)
+    """
+    from scipy.stats import beta
+
+    low = 0.0 if hits == 0 else float(beta.ppf(alpha, hits, runs - hits + 1))
+    high = 1.0 if hits == runs else float(beta.ppf(1 - alpha, hits + 1, runs - hits))
+    return low, high
+
+
+def scale_bounds(values: Array, alpha: float) -> tuple[float, float]:
+    """Bounds on the standard deviation of a Gaussian with mean 0, each wrong with probability at most ``alpha``."""
+    from scipy.stats import chi2
+
+    total, n = float(np.sum(np.square(values))), values.size
+    return math.sqrt(total / chi2.ppf(1 - alpha, n)), math.sqrt(total / chi2.ppf(alpha, n))
+
+
 # -- by thresholds -----------------------------------------------------------------------------------------------------
 
 
@@ -94,30 +122,28 @@ class Scores:
 
     def epsilon(self, alpha: float, delta: float) -> float:
         """A lower bound on what the rounds cost, wrong with probability ``alpha``."""
-        return best_bound(self.without, self.with_it, alpha, delta)
+        bounds = []
+        # the better of the two directions, each at half of alpha, which a rate's two bounds share again
+        for a, b in ((self.without, self.with_it), (-self.with_it, -self.without)):
+            half_a, half_b = len(a) // 2, len(b) // 2
+            cuts = np.unique(np.quantile(np.concatenate([a[:half_a], b[:half_b]]), np.linspace(0.5, 1.0, 200)))
+            chosen = max(cuts, key=lambda cut: _bound(a[:half_a], b[:half_b], cut, alpha / 4, delta))
+            bounds.append(_bound(a[half_a:], b[half_b:], chosen, alpha / 4, delta))
+        return max(bounds)
 
-
-def threshold_scores(subject: Subject, scene: Scene, rng: np.random.Generator, runs: int) -> Scores:
-    """Real draws and real noise in every run; thresholds are chosen on one half and tested on the other."""
-    rounds = scene.rounds(subject)
-    without, with_it = (_scores(subject, scene, rng, rounds, records, runs) for records in (1, 2))
-    return Scores(without, with_it, rounds)
-
-
-def best_bound(without: Floats, with_it: Floats, alpha: float, delta: float) -> float:
-    """The better of the two directions, each at half of ``alpha``, which a rate's two bounds share again."""
-    bounds = []
-    for a, b in ((without, with_it), (-with_it, -without)):
-        half_a, half_b = len(a) // 2, len(b) // 2
-        cuts = np.unique(np.quantile(np.concatenate([a[:half_a], b[:half_b]]), np.linspace(0.5, 1.0, 200)))
-        chosen = max(cuts, key=lambda cut: _bound(a[:half_a], b[:half_b], cut, alpha / 4, delta))
-        bounds.append(_bound(a[half_a:], b[half_b:], chosen, alpha / 4, delta))
-    return max(bounds)
+    @classmethod
+    def measured(cls, subject: Subject, scene: Scene, rng: np.random.Generator, runs: int) -> Scores:
+        """Real draws and real noise in every run; thresholds are chosen on one half and tested on the other."""
+        rounds = scene.rounds(subject)
+        without, with_it = (_scores(subject, scene, rng, rounds, records, runs) for records in (1, 2))
+        return cls(without, with_it, rounds)
 
 
 def _bound(without: Floats, with_it: Floats, cut: float, alpha: float, delta: float) -> float:
+    """The least epsilon that allows such a test: P(hit | with) <= e^eps P(hit | without) + delta."""
     hits = clopper_pearson(int((with_it > cut).sum()), len(with_it), alpha)[0]
-    return epsilon_of_rates(hits, clopper_pearson(int((without > cut).sum()), len(without), alpha)[1], delta)
+    false_alarms = clopper_pearson(int((without > cut).sum()), len(without), alpha)[1]
+    return math.log((hits - delta) / false_alarms) if hits - delta > false_alarms > 0 else 0.0
 
 
 def _scores(
@@ -130,12 +156,12 @@ def _scores(
     pair = np.array([0, len(scene.y) - 1])[:records]
     data, starts = scene.data(subject.features), tuple(scene.start for _ in rounds)
     script = dict.fromkeys(rounds, Draw.none())
-    means = releases(subject.without_noise(), data, pair, Script(script), rounds, starts)
+    means = subject.without_noise().releases(data, pair, Script(script), rounds, starts)
     moved = [d for _, d in difference(subject, _two(scene))]
     scores = np.zeros(runs)
     for run in range(runs):
         source = subject.source(rng)
-        for r, sent in enumerate(releases(subject, data, pair, source, rounds, starts)):
+        for r, sent in enumerate(subject.releases(data, pair, source, rounds, starts)):
             scores[run] += _score(subject, rounds[r], sent - means[r], moved[r])
     return scores
 

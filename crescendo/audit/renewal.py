@@ -65,7 +65,7 @@ def coefficients(directions: Floats, numbers: Floats, rng: _Rng) -> tuple[Floats
     >>> found.ravel(), float(renewed[2, 0])
     (array([ 1., -2.]), 7.0)
     """
-    basis, _ = orthonormal(directions)
+    basis, _ = _orthonormal(directions)
     found = basis.T @ numbers
     renewed = numbers + basis @ (rng.standard_normal(found.shape) - found)
     found[~directions[:, : len(found)].any(axis=0)] = np.nan
@@ -79,13 +79,13 @@ def pairs(rows: Floats, rng: _Rng) -> tuple[Floats, Floats]:
     earlier rows set the orthonormal directions that row b goes along. Renewal adds multiples of rows to rows, so that columns
     that go together still do.
     """
-    basis, corner = orthonormal(rows.T)
+    basis, corner = _orthonormal(rows.T)
     found = np.triu(corner, 1)
     fresh = np.triu(rng.standard_normal(corner.shape), 1)
     return found, rows + (fresh - found).T @ basis.T
 
 
-def orthonormal(columns: Floats) -> tuple[Floats, Floats]:
+def _orthonormal(columns: Floats) -> tuple[Floats, Floats]:
     """Each column less its part along those before it, of length 1, for as many as there are rows; and their coefficients."""
     basis, corner = np.linalg.qr(columns[:, : len(columns)])
     sign = np.where(np.diagonal(corner) < 0, -1.0, 1.0)

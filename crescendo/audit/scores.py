@@ -7,9 +7,8 @@ count is made continuous by a uniform number of the auditor's own, so that its p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,15 +30,35 @@ class Tested:
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """p-values of one statistic at many places, and the words for each place."""
+    """p-values of one statistic at many places, and the words for each place, or for all of them."""
 
     ps: Floats
-    says: Callable[[int], str]
+    says: Callable[[int], str] | str
+
+    def loudest(self) -> str:
+        """The words for the place with the smallest p-value."""
+        return self.says if isinstance(self.says, str) else self.says(int(np.nanargmin(self.ps)))
 
 
-def always(text: str) -> Callable[[int], str]:
-    """The same words for every place."""
-    return lambda place: text
+@dataclass(frozen=True, eq=False)
+class Sides:
+    """The chances of a smaller and of a larger value than a statistic has, at many places."""
+
+    below: Floats
+    above: Floats
+
+    @property
+    def p(self) -> Floats:
+        """Two-sided p-values."""
+        return np.asarray(np.minimum(1.0, 2 * np.minimum(self.below, self.above)))
+
+    @property
+    def score(self) -> Floats:
+        """The standard normal numbers with these chances; the smaller of the two is the exact one."""
+        from scipy.special import ndtri
+
+        low, high = np.clip(self.below, 1e-300, 1.0), np.clip(self.above, 1e-300, 1.0)
+        return np.asarray(np.where(low < high, ndtri(low), -ndtri(high)))
 
 
 def combined(*groups: Group) -> Tested:
@@ -54,13 +73,13 @@ def combined(*groups: Group) -> Tested:
     if not found:
         return Tested(1.0, NOTHING)
     least, group = min(found, key=lambda pair: pair[0])
-    return Tested(sidak(least, count), group.says(int(np.nanargmin(group.ps))))
+    return Tested(_sidak(least, count), group.loudest())
 
 
-def sidak(least: float, count: int) -> float:
+def _sidak(least: float, count: int) -> float:
     """The p-value of the smallest of ``count`` p-values.
 
-    >>> sidak(0.5, 1), round(sidak(0.01, 100), 4), sidak(0.0, 7)
+    >>> _sidak(0.5, 1), round(_sidak(0.01, 100), 4), _sidak(0.0, 7)
     (0.5, 0.634, 0.0)
     """
     return 1.0 if least >= 1 else float(-np.expm1(count * np.log1p(-least)))
@@ -73,65 +92,40 @@ def normal_p(scores: npt.ArrayLike) -> Floats:
     return np.asarray(2 * ndtr(-np.abs(np.asarray(scores, dtype=np.float64))))
 
 
-def _two_sided(below: Floats, above: Floats) -> Floats:
-    """From the chances of a smaller and of a larger value."""
-    return np.asarray(np.minimum(1.0, 2 * np.minimum(below, above)))
+def squared(total: npt.ArrayLike, count: npt.ArrayLike) -> Sides:
+    """Sums of squares of ``count`` standard normal numbers; NaN for none.
 
-
-def squares_p(total: npt.ArrayLike, count: npt.ArrayLike) -> Floats:
-    """Two-sided p-values of sums of squares of ``count`` standard normal numbers; NaN for none.
-
-    >>> squares_p([0.0, 10.0], [10, 10]).round(3)
+    >>> squared([0.0, 10.0], [10, 10]).p.round(3)
     array([0.  , 0.881])
     """
     from scipy.special import chdtr, chdtrc
 
     counts = np.asarray(count, dtype=np.float64)
     counts = np.where(counts > 0, counts, np.nan)
-    return _two_sided(chdtr(counts, total), chdtrc(counts, total))
+    return Sides(chdtr(counts, total), chdtrc(counts, total))
 
 
-def squares_score(total: npt.ArrayLike, count: npt.ArrayLike) -> Floats:
-    """The same sums as standard normal scores."""
-    from scipy.special import chdtr, chdtrc
+def counted(hits: npt.ArrayLike, trials: npt.ArrayLike, chance: npt.ArrayLike, rng: _Rng) -> Sides:
+    """Counts of independent events, ties broken by ``rng``: uniform, exactly.
 
-    return normal_score(chdtr(count, total), chdtrc(count, total))
-
-
-def normal_score(below: Any, above: Any) -> Floats:
-    """The standard normal number with these chances of a smaller and of a larger one; the smaller of the two is the exact one."""
-    from scipy.special import ndtri
-
-    low, high = np.clip(below, 1e-300, 1.0), np.clip(above, 1e-300, 1.0)
-    return np.asarray(np.where(low < high, ndtri(low), -ndtri(high)))
-
-
-def _sides(hits: npt.ArrayLike, trials: npt.ArrayLike, chance: npt.ArrayLike, rng: _Rng) -> tuple[Floats, Floats]:
-    """The chances of a smaller and of a larger count of independent events, ties broken by ``rng``: uniform, exactly."""
+    >>> rng = np.random.default_rng(1)
+    >>> counted([0, 500], 1000, 0.5, rng).p < 1e-9
+    array([ True, False])
+    """
     from scipy.stats import binom
 
     shape = np.broadcast_shapes(np.shape(hits), np.shape(trials), np.shape(chance))
     tie, equal = rng.random(shape), np.asarray(binom.pmf(hits, trials, chance))
     below = np.asarray(binom.cdf(np.asarray(hits) - 1, trials, chance)) + tie * equal
     above = np.asarray(binom.sf(hits, trials, chance)) + (1 - tie) * equal
-    return below, above
-
-
-def count_p(hits: npt.ArrayLike, trials: npt.ArrayLike, chance: npt.ArrayLike, rng: _Rng) -> Floats:
-    """Two-sided p-values of counts.
-
-    >>> rng = np.random.default_rng(1)
-    >>> count_p([0, 500], 1000, 0.5, rng) < 1e-9
-    array([ True, False])
-    """
-    return _two_sided(*_sides(hits, trials, chance, rng))
+    return Sides(below, above)
 
 
 def count_of_score(scores: Floats, trials: npt.ArrayLike, chance: npt.ArrayLike) -> Ints:
-    """The counts that have these scores: the inverse of `count_score`.
+    """The counts that have these scores: the inverse of `counted`.
 
     >>> rng = np.random.default_rng(1)
-    >>> count_of_score(count_score([0, 3, 9], 9, 0.5, rng), 9, 0.5)
+    >>> count_of_score(counted([0, 3, 9], 9, 0.5, rng).score, 9, 0.5)
     array([0, 3, 9])
     """
     from scipy.special import ndtr
@@ -139,27 +133,6 @@ def count_of_score(scores: Floats, trials: npt.ArrayLike, chance: npt.ArrayLike)
 
     low, high = binom.ppf(ndtr(scores), trials, chance), binom.isf(ndtr(-scores), trials, chance)
     return np.asarray(np.where(scores < 0, low, high).clip(0, trials), dtype=np.int64)
-
-
-def count_score(hits: npt.ArrayLike, trials: npt.ArrayLike, chance: npt.ArrayLike, rng: _Rng) -> Floats:
-    """Counts as standard normal scores."""
-    return normal_score(*_sides(hits, trials, chance, rng))
-
-
-def sum_p(hits: int, chances: Sequence[float], trials: int, rng: _Rng) -> float:
-    """The two-sided p-value of a count of events of different chances, each tried ``trials`` times: by convolution.
-
-    >>> sum_p(0, [0.2, 0.4], 20, np.random.default_rng(1)) < 1e-4
-    True
-    """
-    from scipy.stats import binom
-
-    law = np.ones(1)
-    for chance in chances:
-        law = np.convolve(law, binom.pmf(np.arange(trials + 1), trials, min(1.0, chance)))
-    tie = rng.random()
-    below, above = law[:hits].sum() + tie * law[hits], law[hits + 1 :].sum() + (1 - tie) * law[hits]
-    return float(min(1.0, 2 * min(below, above)))
 
 
 def uniform_p(values: Floats) -> float:
@@ -198,23 +171,14 @@ def steps_p(points: Floats, ranks: Ints, n: int) -> Floats:
     with np.errstate(invalid="ignore", divide="ignore"):
         share = np.clip((points - before) / (1 - before), 0.0, 1.0)
     law = ranks - below, n - ranks + 1
-    return _two_sided(betainc(*law, share), betaincc(*law, share))
+    return Sides(betainc(*law, share), betaincc(*law, share)).p
 
 
-def bins_p(counts: Ints, rng: _Rng) -> Floats:
-    """Two-sided p-values of counts in equally likely bins, each given those before it: independent of each other."""
-    return _two_sided(*_bins(counts, rng))
-
-
-def bins_score(counts: Ints, rng: _Rng) -> Floats:
-    """The same as standard normal scores."""
-    return normal_score(*_bins(counts, rng))
-
-
-def _bins(counts: Ints, rng: _Rng) -> tuple[Floats, Floats]:
+def binned(counts: Ints, rng: _Rng) -> Sides:
+    """Counts in equally likely bins, each given those before it: independent of each other."""
     left = np.concatenate([[counts.sum()], counts.sum() - np.cumsum(counts)[:-1]])
     bins = len(counts) - np.arange(len(counts))
-    return _sides(counts[:-1], left[:-1], 1.0 / bins[:-1], rng)
+    return counted(counts[:-1], left[:-1], 1.0 / bins[:-1], rng)
 
 
 def mean_and_spread(sums: Floats, squares: Floats, count: npt.ArrayLike) -> tuple[Floats, Floats]:
@@ -222,4 +186,4 @@ def mean_and_spread(sums: Floats, squares: Floats, count: npt.ArrayLike) -> tupl
     counts = np.asarray(count, dtype=np.float64)
     counts = np.where(counts > 0, counts, np.nan)
     about = np.maximum(squares - np.square(sums) / counts, 0.0)
-    return normal_p(sums / np.sqrt(counts)), squares_p(about, counts - 1)
+    return normal_p(sums / np.sqrt(counts)), squared(about, counts - 1).p

@@ -12,8 +12,7 @@ import pytest
 from crescendo.audit import Report, audit
 from crescendo.audit.checks import CHECKS
 from crescendo.audit.findings import DETERMINISTIC
-from crescendo.audit.lower_bounds import best_bound
-from crescendo.audit.statistics import clopper_pearson, scale_bounds
+from crescendo.audit.lower_bounds import Scores, clopper_pearson, scale_bounds
 from crescendo.core.arrays import Ints, Vector
 from crescendo.core.terms import Terms
 from crescendo.data.records import Records
@@ -153,5 +152,5 @@ def test_a_threshold_bound_is_below_the_truth_of_randomized_response() -> None:
     for epsilon in (0.5, 2.0):
         p = np.exp(epsilon) / (1 + np.exp(epsilon))
         without, with_it = (rng.random(20_000) < q for q in (1 - p, p))
-        found = best_bound(without + 0.0, with_it + 0.0, alpha=0.01, delta=0.0)
+        found = Scores(without + 0.0, with_it + 0.0, rounds=(0,)).epsilon(alpha=0.01, delta=0.0)
         assert 0.8 * epsilon < found <= epsilon

@@ -12,7 +12,7 @@ import pytest
 from crescendo.audit.check import Check
 from crescendo.audit.checks import CHECKS
 from crescendo.audit.driving.evidence import TAGS, TRACKED, Draws, Noise, Words
-from crescendo.audit.scores import bins_p, combined, count_p, ends_p, normal_p, sidak, squares_p, uniform_p
+from crescendo.audit.scores import Group, binned, combined, counted, ends_p, normal_p, squared, uniform_p
 
 RUNS, ROUNDS, SIZE = 8, 9, 11
 BY_NAME = {check.name: check for check in CHECKS}
@@ -133,11 +133,11 @@ def test_p_values_have_the_laws_that_they_are_named_after() -> None:
     rng = np.random.default_rng(15)
     draws = 4000
     assert uniform_p(normal_p(rng.normal(size=draws))) > 1e-3
-    assert uniform_p(squares_p((rng.normal(size=(draws, 5)) ** 2).sum(axis=1), 5)) > 1e-3
-    assert uniform_p(count_p(rng.binomial(7, 0.1, draws), 7, 0.1, rng)) > 1e-3
-    least = [sidak(float(ps.min()), 9) for ps in rng.random((draws, 9))]
+    assert uniform_p(squared((rng.normal(size=(draws, 5)) ** 2).sum(axis=1), 5).p) > 1e-3
+    assert uniform_p(counted(rng.binomial(7, 0.1, draws), 7, 0.1, rng).p) > 1e-3
+    least = [combined(Group(ps, "nine places")).p for ps in rng.random((draws, 9))]
     assert uniform_p(np.array(least)) > 1e-3
     assert uniform_p(np.concatenate([ends_p(rng.random(80))[0][:2] for _ in range(300)])) > 1e-3
-    assert uniform_p(np.concatenate([bins_p(rng.multinomial(30, [1 / 8] * 8), rng) for _ in range(300)])) > 1e-3
+    assert uniform_p(np.concatenate([binned(rng.multinomial(30, [1 / 8] * 8), rng).p for _ in range(300)])) > 1e-3
     assert uniform_p(np.linspace(0, 0.8, 200)) < 1e-4
     assert ends_p(rng.uniform(0.02, 1, 1000))[0].min() < 1e-7

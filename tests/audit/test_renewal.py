@@ -52,7 +52,7 @@ def _rows_along_rows(rng: np.random.Generator) -> Renewed:
 
 
 def _rows_along_near_rows(rng: np.random.Generator) -> Renewed:
-    groups, renewed = dependent(rng.normal(size=(4, 2)), np.arange(4), "", "", rng)
+    groups, renewed = dependent(rng.normal(size=(4, 2)), 0, np.arange(4), "", "", rng)
     return np.asarray(ndtri(np.clip(groups[2].ps, 1e-12, 1 - 1e-12))), renewed.ravel()
 
 
@@ -127,7 +127,7 @@ def test_columns_that_go_together_still_do_after_rows_were_renewed() -> None:
     rng = np.random.default_rng(23)
     rows = rng.normal(size=(30, 80))
     rows[:, 7] = rows[:, 3]
-    groups, renewed = dependent(rows, np.arange(30), "the numbers", "row", rng)
+    groups, renewed = dependent(rows, 0, np.arange(30), "the numbers", "row", rng)
     assert combined(*groups).p > 1e-3
     np.testing.assert_allclose(renewed[:, 7], renewed[:, 3])
 
@@ -144,11 +144,11 @@ def test_rows_are_compared_with_those_that_have_the_same_columns() -> None:
     rows[::2, :20] = np.nan
     rows[1::2, 20:] = np.nan
     rows[4, 33] = np.nan  # one stray number
-    groups, renewed = dependent(rows, np.arange(6), "the numbers", "row", rng)
+    groups, renewed = dependent(rows, 0, np.arange(6), "the numbers", "row", rng)
     assert len(groups[2].ps) == 6
     np.testing.assert_array_equal(np.isnan(renewed), np.isnan(rows))
     rows[5, :20] = -rows[1, :20]
-    found = combined(*dependent(rows, np.arange(6), "the numbers", "row", rng)[0])
+    found = combined(*dependent(rows, 0, np.arange(6), "the numbers", "row", rng)[0])
     assert found.p < 1e-3 and "rows 1 and 5" in found.says
 
 
@@ -156,7 +156,7 @@ def test_a_copy_far_back_is_seen_among_more_rows_than_are_long_enough_for_all_pa
     rng = np.random.default_rng(26)
     rows = rng.normal(size=(200, 40))
     rows[50:] = rows[:-50]
-    assert combined(*dependent(rows, np.arange(200), "the numbers", "row", rng)[0]).p < 1e-9
+    assert combined(*dependent(rows, 0, np.arange(200), "the numbers", "row", rng)[0]).p < 1e-9
     chosen = earlier(150, 8, rng)
     assert (np.diff(chosen) < 0).all() and set(chosen[:4]) == {149, 148, 147, 146} and len(chosen) == 8
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crescendo.audit.driving.subject import Draw, Script, Subject, build, releases
+from crescendo.audit.driving.subject import Draw, Script, Subject, build
 from crescendo.core.messages import Broadcast, Settled
 from crescendo.core.terms import Terms
 from crescendo.data.records import Records, as_records
@@ -72,8 +72,7 @@ def test_adding_one_record_moves_a_noise_free_release_by_no_more_than_the_sensit
     subject = Subject(certified, objective, 0, FEATURES, (-1.0, 1.0), "float64", build).without_noise()
     records = as_records(np.array(x), y)
     sent = [
-        releases(
-            subject,
+        subject.releases(
             records,
             np.arange(count),
             Script({i: Draw(np.arange(count), tags[:count]) for i in (1, 2)}),
@@ -214,7 +213,7 @@ def test_a_release_is_as_long_whatever_was_drawn() -> None:
     subject = Subject(certified, Logistic(FEATURES, l2=0.1), 0, FEATURES, (-1.0, 1.0), "float32", build)
     for count in (0, 1, 30):
         draw = Draw(np.arange(count), np.linspace(0, 0.9, count))
-        sent = releases(subject, records, np.arange(30), Script({1: draw}), (1,), (np.zeros(4),))
+        sent = subject.releases(records, np.arange(30), Script({1: draw}), (1,), (np.zeros(4),))
         lengths.add(len(sent[0]))
     assert len(lengths) == 1
 

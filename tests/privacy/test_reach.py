@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from crescendo.audit.driving.subject import Draw, Script, Subject, build, releases
+from crescendo.audit.driving.subject import Draw, Script, Subject, build
 from crescendo.config.loading import read
 from crescendo.config.to_terms import terms_text
 from crescendo.core.messages import Broadcast, Settled
@@ -88,7 +88,7 @@ def test_a_round_begins_at_the_model_shortened_to_the_bound_and_is_measured_from
     made = certificate(mechanism, ConstantSteps(0.1))
     subject = Subject(made, made.objective, 0, 3, (-1.0, 1.0), "float64", build).without_noise()
     model = np.array([0.0, length * made.model_bound, 0.0, 0.0])
-    [sent] = releases(subject, as_records(np.ones((5, 3)), np.ones(5)), np.arange(5), Script({}), (1,), (model,))
+    [sent] = subject.releases(as_records(np.ones((5, 3)), np.ones(5)), np.arange(5), Script({}), (1,), (model,))
     np.testing.assert_allclose(sent, [0.0, made.model_bound * (1 - (1 - 0.01) ** 4), 0.0, 0.0], rtol=1e-9)
 
 
@@ -105,7 +105,7 @@ def test_one_record_moves_a_release_by_no_more_than_the_sensitivity_wherever_a_r
         model *= length * made.model_bound / np.linalg.norm(model)
         tags = rng.random(8)
         both = [
-            releases(subject, data, np.arange(n), Script({1: Draw(np.arange(n), tags[:n])}), (1,), (model,))[0]
+            subject.releases(data, np.arange(n), Script({1: Draw(np.arange(n), tags[:n])}), (1,), (model,))[0]
             for n in (7, 8)
         ]
         assert np.linalg.norm(both[1] - both[0]) <= made.sensitivity(1, 0)

@@ -28,7 +28,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from crescendo.audit.black_box.distinguishers import RANKED, Rule, best_rule, central_rule, last_bits, learn, nearby
+from crescendo.audit.black_box.distinguishers import RANKED, Rule, best_rule, last_bits, learn
 from crescendo.audit.black_box.epsilon_bounds import epsilon_bound, gaussian_bound
 from crescendo.audit.black_box.neighbours import Neighbours, Pair
 from crescendo.core.arrays import Array, Bools, Floats
@@ -127,7 +127,7 @@ class _Attack:
             return self.reported(self.pairs[bare], [], math.inf, None, (says,))
         best = self.chosen() if bare is None else bare
         rules = self.rules(best)
-        finalists = [*rules[:_FINALISTS], *(nearby(rules[0], *self.seen[best]) if rules else ())]
+        finalists = [*rules[:_FINALISTS], *(rules[0].nearby(self.seen[best][0]) if rules else ())]
         found = self.tested(self.pairs[best], finalists, self.central(best, rules))
         return replace(found, notes=tuple(self.notes(found, best)))
 
@@ -212,8 +212,8 @@ class _Attack:
         """The rule that measures a shift, if releases are Gaussian."""
         if not self.claim.gaussian or not rules:
             return []
-        statistic = max(rules, key=lambda rule: rule.gap).statistic
-        return [central_rule(statistic, self.seen[i][0][1::2], self.seen[i][1][1::2])]
+        widest = max(rules, key=lambda rule: rule.gap)
+        return [widest.centred(self.seen[i][0][1::2], self.seen[i][1][1::2])]
 
     def tested(self, pair: Pair, rules: list[Rule], central: list[Rule]) -> BlackBoxReport:
         """Counts of fresh runs. A bound above the claim ends the test: more runs could only raise it."""

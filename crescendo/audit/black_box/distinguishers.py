@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from crescendo.audit.black_box.epsilon_bounds import spared
-from crescendo.audit.statistics import normal_quantile
 from crescendo.core.arrays import Bools, Floats, Uints
 
 _Score: TypeAlias = Callable[[Floats], Floats]
@@ -59,6 +58,23 @@ class Rule:
         right = int(np.count_nonzero(inside & (present == self.there)))
         return right, int(np.count_nonzero(inside)) - right
 
+    def nearby(self, releases: Floats) -> list[Rule]:
+        """The same with a third and with three times of the releases in the set: the best threshold is a guess."""
+        scores = np.sort(self.sign * self.statistic.of(releases))[::-1]
+        inside = int(np.count_nonzero(scores >= self.cut))
+        places = {max(inside // 3, 1), min(inside * 3, len(scores) - 1)}
+        return [replace(self, cut=float(scores[place])) for place in sorted(places)]
+
+    def centred(self, releases: Floats, present: Bools) -> Rule:
+        """The threshold at which the two distributions of the score differ most: that of Gaussians lies between their means."""
+        scores = self.statistic.of(releases)
+        sign = 1 if scores[present].mean() >= scores[~present].mean() else -1
+        order = np.argsort(-sign * scores, kind="stable")
+        ranked, there = sign * scores[order], np.cumsum(present[order])
+        gaps = there / there[-1] - (np.arange(len(there)) + 1 - there) / max(len(there) - there[-1], 1)
+        at = int(np.argmax(gaps))
+        return Rule(self.statistic, sign, float(ranked[at]), True, 0.0, 0.0, float(gaps[at]))
+
 
 def learn(releases: Floats, present: Bools, level: float, delta: float, runs: int, floats: bool) -> list[Rule]:
     """Rules, the most promising first: statistics from one half of the releases, thresholds from the other.
@@ -80,8 +96,10 @@ def best_rule(statistic: _Statistic, releases: Floats, present: Bools, level: fl
 
     Counts are taken one deviation worse than they are, or the luckiest threshold of the far tail would win.
     """
+    from scipy.special import ndtri
+
     scores, best = statistic.of(releases), Rule(statistic, 1, np.inf, True, -1.0, 0.0, 0.0)
-    factor, less, deviations = runs / len(scores), spared(runs, level, delta), normal_quantile(level)
+    factor, less, deviations = runs / len(scores), spared(runs, level, delta), -float(ndtri(level))
     for sign in (1, -1):
         order = np.argsort(-sign * scores, kind="stable")
         ranked, there = sign * scores[order], np.cumsum(present[order])
@@ -100,25 +118,6 @@ def best_rule(statistic: _Statistic, releases: Floats, present: Bools, level: fl
                 below = ranked[end + 1] if end + 1 < len(ranked) else ranked[end]
                 best = Rule(statistic, sign, float(ranked[end] / 2 + below / 2), toward, float(bounds[at]), sure, gap)
     return best
-
-
-def nearby(rule: Rule, releases: Floats, present: Bools) -> list[Rule]:
-    """The same with a third and with three times of the releases in the set: the best threshold is a guess."""
-    scores = np.sort(rule.sign * rule.statistic.of(releases))[::-1]
-    inside = int(np.count_nonzero(scores >= rule.cut))
-    places = {max(inside // 3, 1), min(inside * 3, len(scores) - 1)}
-    return [replace(rule, cut=float(scores[place])) for place in sorted(places)]
-
-
-def central_rule(statistic: _Statistic, releases: Floats, present: Bools) -> Rule:
-    """The threshold at which the two distributions of the score differ most: that of Gaussians lies between their means."""
-    scores = statistic.of(releases)
-    sign = 1 if scores[present].mean() >= scores[~present].mean() else -1
-    order = np.argsort(-sign * scores, kind="stable")
-    ranked, there = sign * scores[order], np.cumsum(present[order])
-    gaps = there / there[-1] - (np.arange(len(there)) + 1 - there) / max(len(there) - there[-1], 1)
-    at = int(np.argmax(gaps))
-    return Rule(statistic, sign, float(ranked[at]), True, 0.0, 0.0, float(gaps[at]))
 
 
 def _roughly(hits: Floats, others: Floats, deviations: float) -> Floats:

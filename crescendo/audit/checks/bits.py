@@ -7,7 +7,7 @@ import numpy as np
 from crescendo.audit import renewal
 from crescendo.audit.check import Check
 from crescendo.audit.driving.evidence import Noise, Words
-from crescendo.audit.scores import Group, Tested, bins_score, combined, count_p, normal_p
+from crescendo.audit.scores import Group, Tested, binned, combined, counted, normal_p
 from crescendo.core.arrays import Floats, Ints
 
 _BITS = 8  # a parity is as likely even as odd for each of the 255 subsets of this many bits
@@ -21,7 +21,7 @@ def _last_bits(noise: Noise, rng: np.random.Generator) -> Tested:
         return combined()
     n = len(units)
     counts = np.bincount(np.mod(units, 2**_BITS).astype(np.int64), minlength=2**_BITS)
-    parities, odd = _parities(bins_score(counts, rng)), (n - _walsh(counts.astype(np.float64))) / 2
+    parities, odd = _parities(binned(counts, rng).score), (n - _walsh(counts.astype(np.float64))) / 2
     groups = [Group(normal_p(parities), lambda m: f"{odd[m + 1]:,.0f} of {n:,} parities of bits {m + 1:08b} are odd")]
     for modulus in _MODULI:
         rest = np.bincount(np.mod(units, modulus).astype(np.int64), minlength=modulus)
@@ -29,7 +29,7 @@ def _last_bits(noise: Noise, rng: np.random.Generator) -> Tested:
         def says(place: int, modulus: int = modulus, rest: Ints = rest) -> str:
             return f"{rest[place]:,} of {n:,} multiples of the grid leave {place} by {modulus}"
 
-        groups.append(Group(normal_p(bins_score(rest, rng)), says))
+        groups.append(Group(normal_p(binned(rest, rng).score), says))
     return combined(*groups)
 
 
@@ -64,7 +64,7 @@ def _fair_coins(words: Words, rng: np.random.Generator) -> Tested:
 
     def tested(ones: Ints, n: int, name: str) -> None:
         says = [f"bit {bit} of the random words{name}: {ones[bit]:,} of {n:,} are 1" for bit in range(64)]
-        groups.append(Group(count_p(ones, n, 0.5, rng), says.__getitem__))
+        groups.append(Group(counted(ones, n, 0.5, rng).p, says.__getitem__))
 
     ones, turned = renewal.ones(first, rng)
     tested(ones, first.size, "")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from crescendo.audit import renewal
@@ -10,15 +12,14 @@ from crescendo.audit.dependence import dependent
 from crescendo.audit.driving.evidence import Draws
 from crescendo.audit.scores import (
     Group,
+    Sides,
     Tested,
-    always,
     combined,
     count_of_score,
-    count_score,
+    counted,
     ends_p,
     normal_p,
-    squares_p,
-    sum_p,
+    squared,
 )
 from crescendo.core.arrays import Ints
 
@@ -28,7 +29,7 @@ _PARTS = 16
 def _rates(draws: Draws, rng: np.random.Generator) -> Tested:
     """How many records are drawn over all rounds and in every round, against the certified rates."""
     hits, trials = draws.counts.sum(axis=0), draws.records * len(draws.members)
-    scores = count_score(hits, trials, draws.rates, rng)
+    scores = counted(hits, trials, draws.rates, rng).score
     total, scores = renewal.sums(scores, np.zeros(len(scores), dtype=np.int64), rng)
     expected = float(draws.rates.sum() * trials)
 
@@ -37,27 +38,27 @@ def _rates(draws: Draws, rng: np.random.Generator) -> Tested:
         return f"{hits[place]:,} of {trials:,} records were drawn {where}"
 
     return combined(
-        Group(normal_p(total), always(f"{hits.sum():,} records were drawn over all rounds, {expected:,.0f} should be")),
+        Group(normal_p(total), f"{hits.sum():,} records were drawn over all rounds, {expected:,.0f} should be"),
         Group(normal_p(scores), says),
     )
 
 
 def _sizes(draws: Draws, rng: np.random.Generator) -> Tested:
     """As normal scores, the counts of a Poisson draw are independent and normal: no fixed sizes, no cuts, no second draws."""
-    scores = count_score(draws.counts, draws.records, draws.rates, rng)
+    scores = counted(draws.counts, draws.records, draws.rates, rng).score
     says = f"the sizes of {scores.size:,} draws vary by {np.sqrt(np.mean(scores**2)):.3f} of what they should"
     spread, scores = renewal.spread(scores, rng)
     what = "the sizes of the draws"
-    by_round, renewed = dependent(scores.T, draws.rounds, what, "round", rng)
-    by_seed, _ = dependent(renewed.T, np.arange(len(scores)), what, "seed", rng, nearest=4)
-    return combined(Group(squares_p([spread], scores.size - 1), always(says)), *by_round, *by_seed)
+    by_round, renewed = dependent(scores, 1, draws.rounds, what, "round", rng)
+    by_seed, _ = dependent(renewed, 0, np.arange(len(scores)), what, "seed", rng, nearest=4)
+    return combined(Group(squared([spread], scores.size - 1).p, says), *by_round, *by_seed)
 
 
 def _ends(draws: Draws, rng: np.random.Generator) -> Tested:
     """The smallest and the largest draws, as uniform numbers: none left out, none cut."""
     from scipy.special import ndtr
 
-    u = ndtr(count_score(draws.counts, draws.records, draws.rates, rng)).ravel()
+    u = ndtr(counted(draws.counts, draws.records, draws.rates, rng).score).ravel()
     ps, ranks = ends_p(u)
 
     def says(place: int) -> str:
@@ -78,13 +79,30 @@ def _which_records(draws: Draws, rng: np.random.Generator) -> Tested:
         groups.append(group)
     chosen = np.unique(np.concatenate([[0, 1, n - 2, n - 1], rng.choice(n, min(4, n), replace=False)]).clip(0, n - 1))
     each = [sum(int((cells % n == k).sum()) for cells in drawn) for k in chosen]
-    ps = np.array([sum_p(hits, draws.rates.tolist(), len(draws.members), rng) for hits in each])
+    ps = _of_sums(np.array(each), draws.rates.tolist(), len(draws.members), rng).p
     groups.append(
         Group(
             ps, lambda place: f"record {chosen[place]} of {n} was drawn {each[place]} times, {_due(draws):.1f} were due"
         )
     )
     return combined(*groups)
+
+
+def _of_sums(hits: Ints, chances: Sequence[float], trials: int, rng: np.random.Generator) -> Sides:
+    """Counts of events of different chances, each tried ``trials`` times: by convolution.
+
+    >>> _of_sums(np.array([0]), [0.2, 0.4], 20, np.random.default_rng(1)).p < 1e-4
+    array([ True])
+    """
+    from scipy.stats import binom
+
+    law = np.ones(1)
+    for chance in chances:
+        law = np.convolve(law, binom.pmf(np.arange(trials + 1), trials, min(1.0, chance)))
+    tie = rng.random(len(hits))
+    below = np.array([law[:hit].sum() for hit in hits]) + tie * law[hits]
+    above = np.array([law[hit + 1 :].sum() for hit in hits]) + (1 - tie) * law[hits]
+    return Sides(below, above)
 
 
 def _joined(draws: Draws) -> list[Ints]:
@@ -101,7 +119,7 @@ def _by_part(
     there = np.flatnonzero(sizes)
     trials, rates = seeds * sizes[there], draws.rates[:, None]
     hits = np.array([np.bincount(part[cells % n], minlength=_PARTS) for cells in drawn])[:, there]
-    scores = count_score(hits, trials, rates, rng)
+    scores = counted(hits, trials, rates, rng).score
     place = np.broadcast_to(np.arange(len(there)), scores.shape)
     totals, renewed = renewal.sums(scores.ravel(), place.ravel(), rng)
     fresh = count_of_score(renewed.reshape(scores.shape), trials, rates)

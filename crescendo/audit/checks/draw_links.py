@@ -10,13 +10,12 @@ from crescendo.audit.dependence import by_lag, dependent, earlier
 from crescendo.audit.driving.evidence import Draws
 from crescendo.audit.scores import (
     Group,
+    Sides,
     Tested,
-    always,
     combined,
-    count_score,
+    counted,
     normal_p,
-    normal_score,
-    squares_p,
+    squared,
     steps_p,
 )
 from crescendo.core.arrays import Floats, Ints
@@ -33,7 +32,7 @@ def _overlaps(draws: Draws, rng: np.random.Generator) -> Tested:
     rounds, those of any other earlier round. Every record counts once, so that the counts are independent.
     """
     seed, at, apart, size, hits = _divided(draws, rng)
-    scores = count_score(hits, size, draws.rates[at], rng)
+    scores = counted(hits, size, draws.rates[at], rng).score
     other = apart == _OTHER_SEED
     between, _ = renewal.sums(scores[other], _places(seed[other]), rng)
     pairs = np.unique(seed[other])
@@ -52,7 +51,7 @@ def _overlaps(draws: Draws, rng: np.random.Generator) -> Tested:
         Group(normal_p(total), lambda _: f"{again}, by {total[0]:.1f} standard deviations"),
         Group(normal_p(by_round), lambda r: f"{again} in round {rounds[r]}, by {by_round[r]:.1f} deviations"),
         Group(normal_p(sums), linked),
-        Group(squares_p(squares, counts), linked),
+        Group(squared(squares, counts).p, linked),
         Group(
             normal_p(between),
             lambda s: f"seeds {pairs[s] - 1} and {pairs[s]} draw the same records too often or too rarely",
@@ -100,20 +99,20 @@ def _tags(draws: Draws, rng: np.random.Generator) -> Tested:
         return combined()
     ranks = _ranks(n)
     points, renewed = renewal.order(tags, ranks, rng)
-    scores = normal_score(renewed, 1 - renewed)
+    scores = Sides(renewed, 1 - renewed).score
     going, scores = renewal.coefficients(_numbers(draws)[:, None], scores[:, None], rng)
     table = _table(draws, scores[:, 0])
     seeds, _, width = table.shape
-    by_round, table = _linked(table, 1, draws.rounds, "round", rng)
-    by_seed, table = _linked(table, 0, np.arange(seeds), "seed", rng, nearest=4)
-    by_place, _ = _linked(table, 2, np.arange(width), "place", rng)
+    by_round, table = dependent(table, 1, draws.rounds, "the tags", "round", rng)
+    by_seed, table = dependent(table, 0, np.arange(seeds), "the tags", "seed", rng, nearest=4)
+    by_place, _ = dependent(table, 2, np.arange(width), "the tags", "place", rng)
 
     def at(place: int) -> str:
         return f"too many or too few of {n:,} tags lie below {points[place]:.4g}, which is number {ranks[place]:,}"
 
     return combined(
         Group(steps_p(points, ranks, n), at),
-        Group(normal_p(going[0]), always("tags go with the numbers of the records")),
+        Group(normal_p(going[0]), "tags go with the numbers of the records"),
         *by_round,
         *by_seed,
         *by_place,
@@ -125,15 +124,6 @@ def _ranks(n: int) -> Ints:
     ends = 16 ** np.arange(3)
     ranks = np.concatenate([ends, n + 1 - ends, np.arange(1, _BINS) * n // _BINS])
     return np.unique(ranks[(ranks >= 1) & (ranks <= n)])
-
-
-def _linked(
-    table: Floats, axis: int, labels: Ints, noun: str, rng: np.random.Generator, nearest: int | None = None
-) -> tuple[list[Group], Floats]:
-    """Dependence of the tags along one axis; and the table, renewed."""
-    moved = np.moveaxis(table, axis, 0)
-    groups, renewed = dependent(moved.reshape(len(moved), -1), labels, "the tags", noun, rng, nearest)
-    return groups, np.moveaxis(renewed.reshape(moved.shape), 0, axis)
 
 
 def _repeated_tags(draws: Draws, rng: np.random.Generator) -> Tested:

@@ -13,12 +13,10 @@ from crescendo.audit.driving.evidence import TRACKED, Noise, magnitudes
 from crescendo.audit.scores import (
     Group,
     Tested,
-    always,
     combined,
     mean_and_spread,
     normal_p,
-    squares_p,
-    squares_score,
+    squared,
 )
 from crescendo.core.arrays import Floats
 
@@ -35,7 +33,7 @@ def _by_size(noise: Noise, rng: np.random.Generator) -> Tested:
         sums, squares = values.sum(keepdims=True), np.square(values).sum(keepdims=True)
         mean, spread = mean_and_spread(sums, squares, len(values))
         says = f"{what} has {np.sqrt(squares[0] / len(values)):.4f} of the certified scale in {len(values):,} numbers"
-        groups += [Group(spread, always(says)), Group(mean, always(says + " and is off centre"))]
+        groups += [Group(spread, says), Group(mean, says + " and is off centre")]
     return combined(*groups)
 
 
@@ -76,7 +74,7 @@ def _with_counts(noise: Noise, rng: np.random.Generator) -> Tested:
     drawn = np.stack([_later(noise.expected, lag) for lag in lags if abs(lag) < len(noise.rounds)], axis=-1)
     total, count = noise.squares((2,))
     mean = noise.means((2,))
-    kinds = {"mean": mean, "length": squares_score(total - mean**2, np.where(count > 1, count - 1, np.nan))}
+    kinds = {"mean": mean, "length": squared(total - mean**2, count - 1).score}
     groups = []
     for kind, scores in kinds.items():
         there = np.isfinite(scores)
@@ -183,7 +181,7 @@ def _parts(rows: Floats, noises: Floats, what: str, rng: np.random.Generator) ->
         ratio = np.sqrt(total[place] / count[place])
         return f"the noise has {ratio:.4f} of its scale in part {place + 1} of {_PARTS} by the size of {what}"
 
-    return Group(squares_p(total, count), says), renewed
+    return Group(squared(total, count).p, says), renewed
 
 
 CHECKS = (

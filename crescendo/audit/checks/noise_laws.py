@@ -10,14 +10,12 @@ from crescendo.audit.driving.evidence import Noise
 from crescendo.audit.scores import (
     Group,
     Tested,
-    always,
-    bins_p,
+    binned,
     combined,
     ends_p,
     mean_and_spread,
     normal_p,
-    squares_p,
-    squares_score,
+    squared,
     uniform_p,
 )
 from crescendo.core.arrays import Floats, Ints
@@ -31,10 +29,8 @@ def _scale(noise: Noise, rng: np.random.Generator) -> Tested:
     total, squares, n = values.sum(keepdims=True), np.square(values).sum(keepdims=True), len(values)
     mean, spread = mean_and_spread(total, squares, n)
     return combined(
-        Group(spread, always(f"{n:,} noise numbers have {np.sqrt(squares[0] / n):.4f} of the certified scale")),
-        Group(
-            mean, always(f"the mean of {n:,} noise numbers is {total[0] / np.sqrt(n):.1f} standard deviations from 0")
-        ),
+        Group(spread, f"{n:,} noise numbers have {np.sqrt(squares[0] / n):.4f} of the certified scale"),
+        Group(mean, f"the mean of {n:,} noise numbers is {total[0] / np.sqrt(n):.1f} standard deviations from 0"),
     )
 
 
@@ -74,7 +70,7 @@ def _by_cell(noise: Noise, rng: np.random.Generator) -> Tested:
         where = f"coordinate {noise.coordinates[place % size]} in round {noise.rounds[place // size]}"
         return f"the noise of {where} has {ratio:.4g} of its certified scale"
 
-    return combined(Group(squares_p(total, count), says))
+    return combined(Group(squared(total, count).p, says))
 
 
 def _lengths(noise: Noise, rng: np.random.Generator) -> Tested:
@@ -83,13 +79,13 @@ def _lengths(noise: Noise, rng: np.random.Generator) -> Tested:
     there = count > 0
     total, count = total[there], count[there]
     run, at = np.nonzero(there)
-    scores = squares_score(total, count)
+    scores = squared(total, count).score
     ratio = np.mean(np.square(scores))
     groups = []
     if len(scores) > 1:
         spread, scores = renewal.spread(scores, rng)
         says = f"the lengths of {len(scores):,} releases' noise vary by {ratio:.4f} of what a Gaussian's do"
-        groups.append(Group(squares_p([spread], len(scores) - 1), always(says)))
+        groups.append(Group(squared([spread], len(scores) - 1).p, says))
 
     def one(place: int) -> str:
         length = np.sqrt(total[place] / count[place])
@@ -104,7 +100,7 @@ def _curve(noise: Noise, rng: np.random.Generator) -> Tested:
 
     values = noise.values
     says = f"{len(values):,} noise numbers do not follow the Gaussian curve"
-    return combined(Group(np.array([uniform_p(ndtr(values))]), always(says)))
+    return combined(Group(np.array([uniform_p(ndtr(values))]), says))
 
 
 def _shape(noise: Noise, rng: np.random.Generator) -> Tested:
@@ -118,7 +114,7 @@ def _shape(noise: Noise, rng: np.random.Generator) -> Tested:
         low, high = ndtri(place / _BINS), ndtri((place + 1) / _BINS)
         return f"{counts[place]:,} of {len(u):,} noise numbers lie between {low:.2f} and {high:.2f} sigma, 1 in {_BINS} should"
 
-    return combined(Group(bins_p(counts, rng), says))
+    return combined(Group(binned(counts, rng).p, says))
 
 
 def _tails(noise: Noise, rng: np.random.Generator) -> Tested:

@@ -7,8 +7,7 @@ import numpy as np
 from crescendo.audit.check import Check
 from crescendo.audit.dependence import dependent, earlier, some
 from crescendo.audit.driving.evidence import Noise
-from crescendo.audit.scores import Group, Tested, combined, count_p, normal_p
-from crescendo.core.arrays import Floats, Ints
+from crescendo.audit.scores import Group, Tested, combined, counted, normal_p
 
 _MOST_LAGS, _MOST_WIDTH, _MOST_RUNS = 16, 512, 64
 _NEAR = 2.0**-19  # in sigmas: more than rounding to the grid and the auditor's own dither can part two equal numbers by
@@ -17,19 +16,19 @@ _MOST = 400_000
 
 def _between_rounds(noise: Noise, rng: np.random.Generator) -> Tested:
     """Correlations between rounds, at every lag: noise that is used again."""
-    return combined(*_along(noise.z, 1, np.arange(len(noise.rounds)), noise.rounds, "the noise", "round", rng)[0])
+    return combined(*dependent(noise.z, 1, noise.rounds, "the noise", "round", rng)[0])
 
 
 def _between_coordinates(noise: Noise, rng: np.random.Generator) -> Tested:
     """Correlations between coordinates, at every lag."""
     chosen = some(noise.z.shape[2], rng)
-    return combined(*_along(noise.z, 2, chosen, noise.coordinates, "the noise", "coordinate", rng)[0])
+    return combined(*dependent(noise.z, 2, noise.coordinates, "the noise", "coordinate", rng, chosen)[0])
 
 
 def _between_runs(noise: Noise, rng: np.random.Generator) -> Tested:
     """Correlations between runs: other seeds, other clients, other starts of the same source."""
     chosen = some(len(noise.z), rng)
-    return combined(*_along(noise.z, 0, chosen, np.arange(len(noise.z)), "the noise", "run", rng)[0])
+    return combined(*dependent(noise.z, 0, np.arange(len(noise.z)), "the noise", "run", rng, chosen)[0])
 
 
 def _magnitudes(noise: Noise, rng: np.random.Generator) -> Tested:
@@ -38,20 +37,9 @@ def _magnitudes(noise: Noise, rng: np.random.Generator) -> Tested:
     labels = {"round": (1, noise.rounds), "coordinate": (2, noise.coordinates), "run": (0, np.arange(len(noise.z)))}
     for noun, (axis, names) in labels.items():
         chosen = some(sizes.shape[axis], rng)
-        found, sizes = _along(sizes, axis, chosen, names, "the magnitudes of the noise", noun, rng)
+        found, sizes = dependent(sizes, axis, names, "the magnitudes of the noise", noun, rng, chosen)
         groups += found
     return combined(*groups)
-
-
-def _along(
-    numbers: Floats, axis: int, chosen: Ints, labels: Ints, what: str, noun: str, rng: np.random.Generator
-) -> tuple[list[Group], Floats]:
-    """Dependence along one axis, of the ``chosen`` places of it; and the numbers, renewed."""
-    renewed = np.moveaxis(numbers, axis, 0).copy()
-    rows = renewed[chosen].reshape(len(chosen), -1)
-    groups, fresh = dependent(rows, labels[chosen], what, noun, rng)
-    renewed[chosen] = fresh.reshape(len(chosen), *renewed.shape[1:])
-    return groups, np.moveaxis(renewed, 0, axis)
 
 
 def _shifts(noise: Noise, rng: np.random.Generator) -> Tested:
@@ -109,7 +97,7 @@ def _repeats(noise: Noise, rng: np.random.Generator) -> Tested:
         due = f"{chance * len(others):,.0f} should"
         return f"{hits:,} of {len(others):,} noise numbers repeat one of {len(known):,} others, {due}"
 
-    return combined(Group(count_p([hits], len(others), chance, rng), says))
+    return combined(Group(counted([hits], len(others), chance, rng).p, says))
 
 
 CHECKS = (

@@ -86,6 +86,23 @@ class Subject:
         middle = len(shared) // 2
         return list(dict.fromkeys([shared[:2], shared[middle : middle + 2], shared[-2:]]))
 
+    def releases(
+        self,
+        data: Records,
+        rows: Ints,
+        source: Source,
+        rounds: tuple[int, ...],
+        starts: tuple[Floats, ...],
+        disturb: Floats | None = None,
+    ) -> list[Floats]:
+        """What is sent in each of ``rounds``, begun at the given models."""
+        driver = Driver(self, data, rows, source, starts[0])
+        sent = []
+        for i, start in zip(rounds, starts, strict=True):
+            driver.begin(i, start)
+            sent.append(driver.run(i, disturb))
+        return sent
+
 
 @dataclass(frozen=True, eq=False)
 class Draw:
@@ -207,21 +224,3 @@ class Driver:
         """Whether round i may begin on what the client has heard so far."""
         work = self.worker.next()
         return isinstance(work, Work) and work.round == i
-
-
-def releases(
-    subject: Subject,
-    data: Records,
-    rows: Ints,
-    source: Source,
-    rounds: tuple[int, ...],
-    starts: tuple[Floats, ...],
-    disturb: Floats | None = None,
-) -> list[Floats]:
-    """What is sent in each of ``rounds``, begun at the given models."""
-    driver = Driver(subject, data, rows, source, starts[0])
-    sent = []
-    for i, start in zip(rounds, starts, strict=True):
-        driver.begin(i, start)
-        sent.append(driver.run(i, disturb))
-    return sent

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from crescendo.audit.driving.lead import Faults, led
-from crescendo.audit.driving.subject import Draw, Script, Subject, releases
+from crescendo.audit.driving.subject import Draw, Script, Subject
 from crescendo.audit.driving.tap import Tap
 from crescendo.audit.worst_cases.scenes import plain_records
 from crescendo.audit.worst_cases.variants import changed
@@ -23,8 +23,9 @@ from crescendo.core.vectors import WIRES, rounded
 
 _Change = Callable[[float], "Subject | None"]
 
-AS_THEY_ARE = "the terms as they are"
+_AS_THEY_ARE = "the terms as they are"
 _RECORDS = 24
+_LEAST_FOR_EDGES = 100  # tries: a search this short does not look for the edges of what is certified
 _ROUNDS = 8  # in a row, on each wire
 STEP, MOST_STEPS, HALVINGS = 64.0, 80, 8  # the search for an edge: by factors of 64 out, then by halving in logarithms
 _OTHERS: dict[str, dict[str, Any]] = {
@@ -45,9 +46,20 @@ _NEAR_CELLS = (2**52 - 1, 2**51, 2**40, 2**33, 2**27)
 _FAR_CELLS = (0, 1, 3, 100)
 
 
-def variants(subject: Subject) -> Iterator[tuple[str, Subject]]:
+def probe_edges(subject: Subject, rng: np.random.Generator, tries: int, faults: Faults) -> None:
+    """Every variant, each wire and the moves of the client; a short search looks at the terms as they are alone."""
+    found = _variants(subject) if tries >= _LEAST_FOR_EDGES else [(_AS_THEY_ARE, subject)]
+    for name, variant in found:
+        _probe(name, variant, rng, faults, far=variant is subject)
+        for _ in range(tries // 400):
+            _probe(name, variant, rng, faults, far=False)
+        _same_on_every_wire(name, variant, rng, faults)
+    _moves_as_sent(subject, rng, faults)
+
+
+def _variants(subject: Subject) -> Iterator[tuple[str, Subject]]:
     """The subject itself, its terms with one number at the edge of what is certified, and with schedules of other kinds."""
-    yield AS_THEY_ARE, subject
+    yield _AS_THEY_ARE, subject
     numbers = {
         "step": (float(subject.certificate.terms.steps.at(0)), "eta"),
         "clip": (subject.certificate.clip, "clip"),
@@ -85,7 +97,7 @@ def _edge(change: _Change, value: float, factor: float) -> tuple[float, Subject]
     return inside, found
 
 
-def probe(name: str, subject: Subject, rng: np.random.Generator, faults: Faults, far: bool) -> None:
+def _probe(name: str, subject: Subject, rng: np.random.Generator, faults: Faults, far: bool) -> None:
     """Some rounds of these terms, with draws of any size and with words of the tails among the others."""
     shared = subject.rounds()
     rounds = np.unique([*shared[:2], shared[len(shared) // 2], *shared[-2:]])
@@ -123,7 +135,7 @@ def _tail_words(rng: np.random.Generator, size: int, far: bool = False) -> Uints
 # -- wires: the same release, rounded once to the wire's floats, and cut to the largest of them ---------------------------
 
 
-def same_on_every_wire(name: str, subject: Subject, rng: np.random.Generator, faults: Faults) -> None:
+def _same_on_every_wire(name: str, subject: Subject, rng: np.random.Generator, faults: Faults) -> None:
     """The same draw and the same words: each wire must carry what float64 does, but for its own rounding."""
     rounds = subject.pairs()[0]
     data, rows = plain_records(subject, rng, _RECORDS), np.arange(_RECORDS)
@@ -134,7 +146,7 @@ def same_on_every_wire(name: str, subject: Subject, rng: np.random.Generator, fa
     for wire in WIRES:
         tap = Tap(Script(draws), draws, words)
         with faults.noting(f"{name} on {wire}"):
-            sent[wire] = releases(replace(subject, wire=wire), data, rows, tap, rounds, starts)
+            sent[wire] = replace(subject, wire=wire).releases(data, rows, tap, rounds, starts)
     for wire, got in sent.items():
         for i, one, exact in zip(rounds, got, sent.get("float64", got), strict=True):
             due = np.asarray(rounded(exact * part, wire, saturate=True), dtype=np.float64)
@@ -142,7 +154,7 @@ def same_on_every_wire(name: str, subject: Subject, rng: np.random.Generator, fa
                 faults.note("wires", f"with {name}: round {i} on {wire} is not the release on float64, rounded")
 
 
-def moves_as_sent(subject: Subject, rng: np.random.Generator, faults: Faults) -> None:
+def _moves_as_sent(subject: Subject, rng: np.random.Generator, faults: Faults) -> None:
     """On every wire a client goes on from what it sent as the other side decodes it."""
     shared = subject.rounds()
     rounds = np.array(shared[: min(len(shared), _ROUNDS)])

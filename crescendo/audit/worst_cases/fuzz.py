@@ -8,8 +8,8 @@ import numpy as np
 
 from crescendo.audit.driving.lead import Faults
 from crescendo.audit.driving.literal import displacement, public_grid, shortened
-from crescendo.audit.driving.subject import Draw, Driver, Script, Subject, releases
-from crescendo.audit.worst_cases.scenes import Scene, hard_scenes, mutated, random_scene, spread_scene
+from crescendo.audit.driving.subject import Draw, Driver, Script, Subject
+from crescendo.audit.worst_cases.scenes import Scene, hard_scenes, random_scene, spread_scene
 from crescendo.core.arrays import Floats
 from crescendo.core.client import Client
 from crescendo.data.records import Records
@@ -60,7 +60,7 @@ def difference(subject: Subject, scene: Scene) -> list[tuple[float, Floats]]:
     starts = tuple(scene.start for _ in rounds)
     for count in (n, n + 1):
         source = Script(dict.fromkeys(rounds, scene.draw(count)))
-        both.append(releases(subject, data, everyone[:count], source, rounds, starts, scene.disturb))
+        both.append(subject.releases(data, everyone[:count], source, rounds, starts, scene.disturb))
     certified = [subject.certificate.sensitivity(i, subject.me) for i in rounds]
     with np.errstate(invalid="ignore"):
         apart = [b - a for a, b in zip(*both, strict=True)]
@@ -78,7 +78,7 @@ def search(subject: Subject, rng: np.random.Generator, tries: int) -> Fuzz:
         best += sorted(pool, key=lambda pair: -pair[0])[: _CLIMBS // 2]
     for ratio, scene in best:
         for _ in range(tries // 2 // _CLIMBS):
-            other = mutated(scene, rng)
+            other = scene.mutated(rng)
             if _allowed(subject, other) and (better := _try(subject, other, result)) > ratio:
                 ratio, scene = better, other
     _carry(subject, rng, result, tries // 8 + 1)
@@ -115,7 +115,7 @@ def _empty(subject: Subject, result: Fuzz) -> None:
     scene = random_scene(subject, np.random.Generator(np.random.Philox(1)), others=1)
     starts = tuple(np.zeros(size) for _ in rounds)
     with result.noting("an empty draw"):
-        releases(subject, scene.data(subject.features), np.arange(2), Script({}), rounds, starts)
+        subject.releases(scene.data(subject.features), np.arange(2), Script({}), rounds, starts)
 
 
 def _carry(subject: Subject, rng: np.random.Generator, result: Fuzz, tries: int) -> None:
@@ -138,7 +138,7 @@ def _carried(subject: Subject, scene: Scene, rng: np.random.Generator, result: F
     n, data = len(scene.y) - 1, scene.data(subject.features)
     draws = [scene.draw(count) for count in (n, n + 1)]
     quiet = [
-        releases(subject.without_noise(), data, np.arange(len(d.tags)), Script({first: d}), rounds[:1], (scene.start,))[
+        subject.without_noise().releases(data, np.arange(len(d.tags)), Script({first: d}), rounds[:1], (scene.start,))[
             0
         ]
         for d in draws

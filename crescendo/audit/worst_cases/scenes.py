@@ -59,6 +59,34 @@ class Scene:
 
         return as_records(csr_array(wide), self.y)
 
+    def mutated(self, rng: np.random.Generator) -> Scene:
+        """A scene a little off."""
+        kind = rng.integers(6)
+        if kind == 0:
+            return replace(self, start=self.start + rng.normal(size=len(self.start)) * 10 ** rng.uniform(-3, 0))
+        if kind == 1:
+            return replace(self, start=self.start * (1 + rng.normal() * 10 ** rng.uniform(-3, 0)))
+        if kind == 2 and len(self.y) < 60:
+            k = int(rng.integers(len(self.y)))
+            return replace(
+                self,
+                x=np.insert(self.x, 0, self.x[k], axis=0),
+                y=np.insert(self.y, 0, self.y[k]),
+                tags=np.insert(self.tags, 0, rng.random()),
+            )
+        if kind == 3:
+            tags = self.tags.copy()
+            tags[int(rng.integers(len(tags)))] = rng.random()
+            return replace(self, tags=tags)
+        if kind == 4:
+            y, k = self.y.copy(), int(rng.integers(len(self.y)))
+            y[k] = rng.choice(self.y)
+            return replace(self, y=y)
+        x, k = self.x.copy(), int(rng.integers(len(self.x)))
+        turned = x[k] + rng.normal(size=x.shape[1]) * np.linalg.norm(x[k]) * 10 ** rng.uniform(-2, 0)
+        x[k] = turned * np.linalg.norm(x[k]) / max(float(np.linalg.norm(turned)), 1e-300)
+        return replace(self, x=x)
+
 
 def _length(subject: Subject, rng: np.random.Generator) -> float:
     """Of x: mostly the longest allowed; anything where nothing is promised."""
@@ -171,35 +199,6 @@ def _margin(subject: Subject, rng: np.random.Generator, length: float) -> float:
 def _kink(subject: Subject, length: float) -> float:
     p = subject.certificate.clip / math.hypot(length, _ones(subject))
     return math.log((1 - p) / p) if 0 < p < 0.5 else 0.0
-
-
-def mutated(scene: Scene, rng: np.random.Generator) -> Scene:
-    """A scene a little off."""
-    kind = rng.integers(6)
-    if kind == 0:
-        return replace(scene, start=scene.start + rng.normal(size=len(scene.start)) * 10 ** rng.uniform(-3, 0))
-    if kind == 1:
-        return replace(scene, start=scene.start * (1 + rng.normal() * 10 ** rng.uniform(-3, 0)))
-    if kind == 2 and len(scene.y) < 60:
-        k = int(rng.integers(len(scene.y)))
-        return replace(
-            scene,
-            x=np.insert(scene.x, 0, scene.x[k], axis=0),
-            y=np.insert(scene.y, 0, scene.y[k]),
-            tags=np.insert(scene.tags, 0, rng.random()),
-        )
-    if kind == 3:
-        tags = scene.tags.copy()
-        tags[int(rng.integers(len(tags)))] = rng.random()
-        return replace(scene, tags=tags)
-    if kind == 4:
-        y, k = scene.y.copy(), int(rng.integers(len(scene.y)))
-        y[k] = rng.choice(scene.y)
-        return replace(scene, y=y)
-    x, k = scene.x.copy(), int(rng.integers(len(scene.x)))
-    turned = x[k] + rng.normal(size=x.shape[1]) * np.linalg.norm(x[k]) * 10 ** rng.uniform(-2, 0)
-    x[k] = turned * np.linalg.norm(x[k]) / max(float(np.linalg.norm(turned)), 1e-300)
-    return replace(scene, x=x)
 
 
 def hard_scenes(subject: Subject, rng: np.random.Generator) -> list[Scene]:
