@@ -24,7 +24,7 @@ from crescendo.objectives import Objective, read_model
 from crescendo.objectives.objective_kinds import OBJECTIVES
 from crescendo.privacy.accounting.accountant import Progress
 from crescendo.privacy.mechanisms.mechanism_kinds import NONE
-from crescendo.privacy.planning.guarantee import Guarantee, guarantee
+from crescendo.privacy.planning.guarantee import Guarantee
 
 Raw = dict[str, Any]
 
@@ -77,7 +77,7 @@ def guarantee_of(config: Config, terms: Terms, objective: Objective, progress: P
     asked = config.privacy
     records = config.declared(terms.clients)
     assert asked.delta is not None and asked.clip is not None and records is not None
-    return guarantee(
+    return Guarantee.settled(
         terms,
         objective,
         mechanism=asked.mechanism,

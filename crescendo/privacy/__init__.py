@@ -1,6 +1,6 @@
 """Privacy that is true and tight: what was released (`events`), what it costs (`accountant`), what to release (`planner`).
 
-The paper's theorems stand beside them by name (`theorems`); `as_printed` keeps its errors for the reproduction of its examples.
+The paper's theorems stand beside them by name (`theorems`); `tests/privacy/as_printed.py` keeps its errors for the reproduction of its examples.
 """
 
 from crescendo.privacy.accounting.accountant import Spent, account

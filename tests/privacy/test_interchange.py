@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from crescendo.errors import UsageError
 from crescendo.privacy.accounting.accountant import account
 from crescendo.privacy.accounting.events import Counted, PoissonGaussian, tally, to_json
-from crescendo.privacy.accounting.interchange import FIELDS, MOST_RELEASES, Foreign, to_dp_accounting, to_opacus
+from crescendo.privacy.accounting.interchange import FIELDS, MOST_RELEASES, WRITERS, Foreign
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "privacy.md"
 GAUSSIAN = {"class_name": "GaussianDpEvent", "noise_multiplier": 2.0}
@@ -41,7 +41,7 @@ def sampled(rate: float, event: Any) -> dict[str, Any]:
 @pytest.mark.slow
 @given(releases)
 def test_what_is_written_is_read_as_the_same_rounds(events: list[tuple[PoissonGaussian, int]]) -> None:
-    for written in (to_dp_accounting(events), to_opacus(events), to_opacus(events)["history"]):
+    for written in (WRITERS["dp-accounting"](events), WRITERS["opacus"](events), WRITERS["opacus"](events)["history"]):
         assert Foreign.read(json.loads(json.dumps(written))).events == tally(events)
     if tally(events):
         assert Foreign.read(to_json(events)).format == "crescendo"
@@ -52,10 +52,10 @@ def test_what_is_written_is_read_as_the_same_rounds(events: list[tuple[PoissonGa
 def test_what_is_written_is_the_event_of_dp_accounting_in_each_way_that_json_can_hold_it(
     events: list[tuple[PoissonGaussian, int]],
 ) -> None:
-    event = dp_event(to_dp_accounting(events))
+    event = dp_event(WRITERS["dp-accounting"](events))
     assert isinstance(event, dp_accounting.ComposedDpEvent)
     named = event.to_named_tuple()
-    assert {**named._asdict(), "events": []} == {**to_dp_accounting(events), "events": []}
+    assert {**named._asdict(), "events": []} == {**WRITERS["dp-accounting"](events), "events": []}
     assert Foreign.read(json.loads(json.dumps(named))).events == tally(events)
     assert dp_accounting.DpEvent.from_named_tuple(named) == event
 
@@ -65,7 +65,7 @@ def test_their_accountants_find_the_epsilon_that_ours_finds() -> None:
     events = tally(
         [(PoissonGaussian(0.01, 1.1), 300), (PoissonGaussian(0.03, 1.4), 20), (PoissonGaussian(1.0, 9.0), 3)]
     )
-    event, ours = dp_event(to_dp_accounting(events)), account(events, 1e-5)
+    event, ours = dp_event(WRITERS["dp-accounting"](events)), account(events, 1e-5)
     by_pld = dp_accounting.pld.PLDAccountant().compose(event).get_epsilon(1e-5)
     by_rdp = dp_accounting.rdp.RdpAccountant().compose(event).get_epsilon(1e-5)
     assert by_pld == pytest.approx(ours.epsilon, rel=0.01)
@@ -75,7 +75,7 @@ def test_their_accountants_find_the_epsilon_that_ours_finds() -> None:
 
 def test_an_opacus_history_is_written_as_its_accountants_keep_it() -> None:
     """`IAccountant.state_dict`: a list of (noise_multiplier, sample_rate, num_steps), and the accountant's name."""
-    assert to_opacus([(PoissonGaussian(0.01, 1.1), 300), (PoissonGaussian(0.02, 1.2), 1)]) == {
+    assert WRITERS["opacus"]([(PoissonGaussian(0.01, 1.1), 300), (PoissonGaussian(0.02, 1.2), 1)]) == {
         "history": [[1.1, 0.01, 300], [1.2, 0.02, 1]],
         "mechanism": "prv",
     }

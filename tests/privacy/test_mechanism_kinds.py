@@ -23,7 +23,7 @@ from crescendo.privacy.accounting.accountant import account
 from crescendo.privacy.accounting.book import Book
 from crescendo.privacy.accounting.budget import Budget
 from crescendo.privacy.accounting.events import Event, PoissonGaussian, fewer, from_json, tally, to_json
-from crescendo.privacy.accounting.interchange import to_opacus
+from crescendo.privacy.accounting.interchange import WRITERS
 from crescendo.privacy.mechanisms.certificate import Certificate
 from crescendo.privacy.mechanisms.frozen import FrozenStepper
 from crescendo.privacy.mechanisms.mechanism import Mechanism, Private
@@ -167,7 +167,7 @@ def test_what_nobody_knows_is_refused_in_words() -> None:
     with pytest.raises(UsageError, match="no event called 'Cauchy'"):
         from_json([{"rate": 0.1, "sigma": 1.0, "event": "Cauchy"}])
     with pytest.raises(UsageError, match="only Gaussians can be written"):
-        to_opacus([EVENT])
+        WRITERS["opacus"]([EVENT])
     with pytest.raises(UsageError, match="already"):
         register(Laplace)
     with pytest.raises(UsageError, match="choose minibatch or local or laplace"):

@@ -15,10 +15,10 @@ from typing import NamedTuple
 import pytest
 
 from crescendo.privacy import PoissonGaussian, account
-from crescendo.privacy.paper import as_printed, constants
 from crescendo.privacy.paper import theorems as of
 from crescendo.privacy.paper.constants import Constants
 from crescendo.privacy.planning.calibration import least_sigma
+from tests.privacy import as_printed
 
 DOCS = Path(__file__).parents[2] / "docs" / "privacy_examples.md"
 R0 = 1 / math.e
@@ -95,15 +95,15 @@ EXAMPLE_1_BUDGET = as_printed.budget(3, 0.0110 / 3, 0.08727185455418175)
 EXAMPLE_1_SECOND_BUDGET = as_printed.budget(3, 0.0110 / 3, 4026.8070594438323 / 50168)
 
 FORMULAS = [
-    Row("r0(3)", "0.010990", lambda: constants.fixed_point(3)),
-    Row("r0(5) (the paper prints .0202)", "0.020335", lambda: constants.fixed_point(5)),
+    Row("r0(3)", "0.010990", lambda: Constants.fixed_point(3)),
+    Row("r0(5) (the paper prints .0202)", "0.020335", lambda: Constants.fixed_point(5)),
     Row("B at p = 1", "0.5321797270231777", lambda: Constants.main(1)[1]),
     Row(
         "K- / (q^(-1/3) N) at epsilon = 2",
         "0.8447826585127415",
         lambda: Constants.main(1)[1] * 2 ** (2 / 3),
     ),
-    Row("smallest sigma of r0(sigma)", "1.13654", constants.smallest_sigma),
+    Row("smallest sigma of r0(sigma)", "1.13654", Constants.smallest_sigma),
     Row("Example 1: q from K <= K-", "6.028856829700258e-7", lambda: (0.8447826585127415 / 100) ** 3),
     Row("Example 1: q from K <= K*", "6.72222222222222e-8", lambda: Constants(1, 0.0110, 3).D / 100),
     Row("Example 1: largest budget", "1.97075599058834", lambda: EXAMPLE_1_BUDGET),

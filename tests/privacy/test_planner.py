@@ -116,9 +116,9 @@ def test_example_three_takes_a_sixth_of_the_noise_of_the_paper(linear: Plan) -> 
 
 @pytest.mark.slow
 def test_a_comparison_by_itself_is_the_one_in_the_plan(linear: Plan) -> None:
-    assert compared(**EXAMPLE_3, first_size=16) == linear.compared_to
+    assert compared(Target.checked(**EXAMPLE_3, first_size=16), 16) == linear.compared_to
     with pytest.raises(UsageError, match="sampling rate is at most 1"):
-        compared(**EXAMPLE_3, first_size=20_000)
+        compared(Target.checked(**EXAMPLE_3, first_size=20_000), 20_000)
 
 
 @pytest.mark.slow

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from crescendo.errors import UsageError
 from crescendo.privacy import PoissonGaussian, account
 from crescendo.privacy.accounting import renyi
-from crescendo.privacy.paper import as_printed
 from crescendo.privacy.paper import theorems as of
-from crescendo.privacy.paper.constants import Constants, fixed_point
+from crescendo.privacy.paper.constants import Constants
 from crescendo.privacy.paper.paper_recipe import paper_recipe, true_rounds
+from tests.privacy import as_printed
 
 R0 = 1 / math.e
 
@@ -96,7 +96,7 @@ def test_no_rounds_cost_nothing_by_theorem_one() -> None:
 @settings(deadline=None, max_examples=50)
 @given(st.floats(1.14, 200), st.floats(0, 4))
 def test_r0_of_sigma_makes_the_two_cases_meet(sigma: float, p: float) -> None:
-    share = fixed_point(sigma, p)
+    share = Constants.fixed_point(sigma, p)
     at = Constants(p, share, sigma)
     assert at.u0 < 1 and at.u1 < 1 and 0 < share < R0
     assert pytest.approx(Constants.main(p), rel=1e-9) == (at.A, at.B)
@@ -105,9 +105,9 @@ def test_r0_of_sigma_makes_the_two_cases_meet(sigma: float, p: float) -> None:
 
 def test_below_its_smallest_sigma_r0_is_refused() -> None:
     with pytest.raises(UsageError, match=r"from sigma = 1\.13654 on"):
-        fixed_point(1.1365)
+        Constants.fixed_point(1.1365)
     with pytest.raises(UsageError, match="power"):
-        fixed_point(3, -1)
+        Constants.fixed_point(3, -1)
     assert of.main_theorem(1, 1e-5, 1.1, records=100, gradients=10, q=1e-3, m=1, p=1, rounds=5).why.endswith(
         "needs sigma >= 1.13654, has 1.1"
     )

@@ -118,10 +118,6 @@ class Total:
     delta_left: float  # for further sums
 
 
-class Overdrawn(Refused):
-    """A promise that the budget does not cover. What is left stands in the message, for the data's owner alone."""
-
-
 class Book:
     """The ledger as arithmetic: promises, charges, and what they come to.
 
@@ -211,7 +207,7 @@ class Book:
         orders = promise.orders if self.blank else self.orders
         before, after = self.promised(), self._promised([*self.accounts.values(), Account(promise)], orders)
         if after.epsilon > self.budget.epsilon:
-            raise Overdrawn(
+            raise Refused(  # what is left stands in the message, for the data's owner alone
                 f"federation {promise.federation!r} asks epsilon {promise.epsilon:.4g} at delta {promise.delta:.3g}, but of the "
                 f"data set's epsilon {self.budget.epsilon:g} at delta {self.budget.delta:g} there are {before.epsilon:.4g} "
                 f"spent or promised and {before.left:.4g} left (delta left {before.delta_left:.3g}); agree on fewer rounds or "

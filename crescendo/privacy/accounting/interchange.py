@@ -103,10 +103,10 @@ def _step(item: Any) -> tuple[Event, int]:
     return PoissonGaussian(rate, noise), _count("num_steps", steps)
 
 
-def to_opacus(events: Iterable[Event | tuple[Event, int]]) -> dict[str, Any]:
+def _to_opacus(events: Iterable[Event | tuple[Event, int]]) -> dict[str, Any]:
     """The state of an Opacus accountant: for ``PRVAccountant().load_state_dict``.
 
-    >>> to_opacus([PoissonGaussian(0.01, 1.1)] * 3)
+    >>> _to_opacus([PoissonGaussian(0.01, 1.1)] * 3)
     {'history': [[1.1, 0.01, 3]], 'mechanism': 'prv'}
     """
     history = [[event.sigma, event.rate, count] for event, count in _gaussians(events)]
@@ -181,10 +181,10 @@ def _fields(event: Any) -> tuple[str, dict[str, Any]]:
     return name, given
 
 
-def to_dp_accounting(events: Iterable[Event | tuple[Event, int]]) -> dict[str, Any]:
+def _to_dp_accounting(events: Iterable[Event | tuple[Event, int]]) -> dict[str, Any]:
     """A ComposedDpEvent as JSON: objects with ``class_name``, as ``to_named_tuple()._asdict()`` has them.
 
-    >>> found = to_dp_accounting([PoissonGaussian(0.01, 1.1)] * 3)
+    >>> found = _to_dp_accounting([PoissonGaussian(0.01, 1.1)] * 3)
     >>> found["class_name"], found["events"][0]["count"], found["events"][0]["event"]["sampling_probability"]
     ('ComposedDpEvent', 3, 0.01)
     """
@@ -210,7 +210,7 @@ def _event(name: str, **fields: Any) -> dict[str, Any]:
     return {"module_name": _MODULE, "class_name": name, **fields}
 
 
-WRITERS: dict[str, Callable[[Counted], dict[str, Any]]] = {"dp-accounting": to_dp_accounting, "opacus": to_opacus}
+WRITERS: dict[str, Callable[[Counted], dict[str, Any]]] = {"dp-accounting": _to_dp_accounting, "opacus": _to_opacus}
 
 
 def _count(name: str, value: Any) -> int:

@@ -134,37 +134,37 @@ class Constants:
         least = _ROOT * (3 * p + 1) / ((p + 1) * (2 * p + 1)) * (1 - self.alpha) ** 2 / (1 + self.gamma) ** (2 * p)
         return float(least * (1 - 1e-9))
 
+    @staticmethod
+    def smallest_sigma() -> float:
+        """The sigma from which the fixed point r0(sigma) is proved to exist: u1 < 1 at r0 = (sqrt(3)-1)/16.
 
-def smallest_sigma() -> float:
-    """The sigma from which the fixed point r0(sigma) is proved to exist: u1 < 1 at r0 = (sqrt(3)-1)/16.
+        >>> round(Constants.smallest_sigma(), 5)
+        1.13654
+        """
+        top = _ROOT / 8
+        low, high = 1.0, 2.0
+        while high - low > 1e-15:
+            middle = (low + high) / 2
+            low, high = (low, middle) if Constants(1, top, middle).u1 < 1 else (middle, high)
+        return high
 
-    >>> round(smallest_sigma(), 5)
-    1.13654
-    """
-    top = _ROOT / 8
-    low, high = 1.0, 2.0
-    while high - low > 1e-15:
-        middle = (low + high) / 2
-        low, high = (low, middle) if Constants(1, top, middle).u1 < 1 else (middle, high)
-    return high
+    @staticmethod
+    def fixed_point(sigma: float, p: float = 1.0) -> float:
+        """r0(sigma), the fixed point that makes K- and K+ meet: r(r0) = .366 (3p+1)/((p+1)(2p+1)) (1 - r0/sigma)^2.
 
-
-def fixed_point(sigma: float, p: float = 1.0) -> float:
-    """r0(sigma), the fixed point that makes K- and K+ meet: r(r0) = .366 (3p+1)/((p+1)(2p+1)) (1 - r0/sigma)^2.
-
-    >>> round(fixed_point(3), 6), round(fixed_point(5), 6)
-    (0.01099, 0.020335)
-    """
-    if sigma < smallest_sigma():
-        raise UsageError(f"r0(sigma) exists from sigma = {smallest_sigma():.5f} on, got {sigma}")
-    if p < 0:
-        raise UsageError(f"the power p of the sizes must be 0 or more, got {p}")
-    share, before = 0.0, -1.0
-    for _ in range(10_000):
-        if abs(share - before) <= 1e-17:
-            break
-        at = Constants(p, share, sigma)
-        tail = 1 / (1 - at.u0) + 1 / (1 - at.u1) * E**3 / sigma**3
-        top = _ROOT * (3 * p + 1) / ((p + 1) * (2 * p + 1)) * (1 - share / sigma) ** 2
-        share, before = top / (8 * tail * math.exp(3 / sigma**2)), share
-    return share
+        >>> round(Constants.fixed_point(3), 6), round(Constants.fixed_point(5), 6)
+        (0.01099, 0.020335)
+        """
+        if sigma < Constants.smallest_sigma():
+            raise UsageError(f"r0(sigma) exists from sigma = {Constants.smallest_sigma():.5f} on, got {sigma}")
+        if p < 0:
+            raise UsageError(f"the power p of the sizes must be 0 or more, got {p}")
+        share, before = 0.0, -1.0
+        for _ in range(10_000):
+            if abs(share - before) <= 1e-17:
+                break
+            at = Constants(p, share, sigma)
+            tail = 1 / (1 - at.u0) + 1 / (1 - at.u1) * E**3 / sigma**3
+            top = _ROOT * (3 * p + 1) / ((p + 1) * (2 * p + 1)) * (1 - share / sigma) ** 2
+            share, before = top / (8 * tail * math.exp(3 / sigma**2)), share
+        return share

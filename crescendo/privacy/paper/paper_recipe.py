@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 
 from crescendo.errors import UsageError
-from crescendo.privacy.paper.constants import Constants, fixed_point, smallest_sigma
+from crescendo.privacy.paper.constants import Constants
 from crescendo.privacy.paper.theorems import Verdict, main_theorem, whole_lambda
 
 _GROWTH = 1.02
@@ -76,7 +76,7 @@ def paper_recipe(
 
 def _least(request: _Request, r0: float | None, factor: float | None) -> Recipe | None:
     """The least sigma, to a thousandth, at which the procedure allows that sigma."""
-    sigma = smallest_sigma() * 1.0001
+    sigma = Constants.smallest_sigma() * 1.0001
     while sigma < _MOST_SIGMA and not _allowed(request, r0, factor, sigma):
         sigma *= _GROWTH
     if sigma >= _MOST_SIGMA:
@@ -90,7 +90,7 @@ def _least(request: _Request, r0: float | None, factor: float | None) -> Recipe 
 
 
 def _allowed(request: _Request, r0: float | None, factor: float | None, sigma: float) -> Recipe | None:
-    share = fixed_point(sigma, request.power) if r0 is None else r0
+    share = Constants.fixed_point(sigma, request.power) if r0 is None else r0
     if math.sqrt(whole_lambda(request.epsilon, request.delta)) > sigma or Constants(1, share, sigma).r == math.inf:
         return None  # no case allows less than the budget itself
     shape = _iterated(request, share, factor, sigma)

@@ -1,7 +1,7 @@
 """The paper's privacy theorems as functions of plain numbers, corrected; offered by name, beside the tight accountant.
 
 Letters: q_i = q (i+m)^p the rates, sigma the noise, K gradients of a client with N records, T rounds, gamma >= m/T,
-alpha = r0/sigma >= the largest rate. What is corrected, here and only here (`as_printed` has the uncorrected forms):
+alpha = r0/sigma >= the largest rate. What is corrected, here and only here (`tests/privacy/as_printed.py` has the uncorrected forms):
 
 - Paper [lemthree] fails for sigma < 1, so sigma >= 1 is required.
 - Paper [thm1] uses a real lambda where its proof needs a positive integer. Here lambda is a whole number, and the theorem gives
@@ -18,11 +18,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from crescendo.privacy.accounting.accountant import check_delta
-from crescendo.privacy.paper.constants import Constants, E, fixed_point, smallest_sigma
+from crescendo.privacy.paper.constants import Constants, E
 
 
 @dataclass(frozen=True)
-class Condition:
+class _Condition:
     """``left relation right``: what the left side is called, and the right side where it is more than a number."""
 
     name: str
@@ -49,7 +49,7 @@ class Verdict:
     theorem: str
     epsilon: float | None
     delta: float
-    conditions: tuple[Condition, ...]
+    conditions: tuple[_Condition, ...]
     why: str
 
     @property
@@ -67,12 +67,12 @@ def moment(rate: float, sigma: float, order: int) -> Verdict:
     reach = sigma**2 * math.log(1 / share) if share > 0 else math.inf
     at, scale = Constants(1, share, sigma), math.sqrt(order) / sigma  # U(lambda) = u sqrt(lambda) / sigma
     conditions = (
-        Condition("sigma", sigma, ">=", 1),
-        Condition("lambda", float(order), ">=", 1),
-        Condition("r0 = q sigma", share, "<", 1),
-        Condition("lambda", order, "<=", reach, "sigma^2 ln(1/(q sigma))"),
-        Condition("U0(lambda)", at.u0 * scale, "<", 1),
-        Condition("U1(lambda)", at.u1 * scale, "<", 1),
+        _Condition("sigma", sigma, ">=", 1),
+        _Condition("lambda", float(order), ">=", 1),
+        _Condition("r0 = q sigma", share, "<", 1),
+        _Condition("lambda", order, "<=", reach, "sigma^2 ln(1/(q sigma))"),
+        _Condition("U0(lambda)", at.u0 * scale, "<", 1),
+        _Condition("U1(lambda)", at.u1 * scale, "<", 1),
     )
     bound = None
     if all(condition.holds for condition in conditions):
@@ -99,11 +99,11 @@ def theorem_one(rates: Iterable[tuple[float, int]], sigma: float, delta: float, 
     share = top * sigma if r0 is None else r0
     at = Constants(1, share, sigma)
     conditions = [
-        Condition("sigma", sigma, ">=", 1),
-        Condition("the largest rate", top, "<=", share / sigma * (1 + 1e-12) if sigma else 0.0, "r0/sigma"),
-        Condition("r0", share, "<=", 1 / E),
-        Condition("u0", at.u0, "<", 1),
-        Condition("u1", at.u1, "<", 1),
+        _Condition("sigma", sigma, ">=", 1),
+        _Condition("the largest rate", top, "<=", share / sigma * (1 + 1e-12) if sigma else 0.0, "r0/sigma"),
+        _Condition("r0", share, "<=", 1 / E),
+        _Condition("u0", at.u0, "<", 1),
+        _Condition("u1", at.u1, "<", 1),
     ]
     best = None
     if all(condition.holds for condition in conditions):
@@ -112,7 +112,7 @@ def theorem_one(rates: Iterable[tuple[float, int]], sigma: float, delta: float, 
         best = 2 * -math.log(delta) / meets[-1] if meets else None
         if best is None:
             needed = needed_sigma(pairs, sigma, delta, 1.0, share)
-            conditions.append(Condition("sigma", sigma, ">=", needed, "the bound at lambda 1"))
+            conditions.append(_Condition("sigma", sigma, ">=", needed, "the bound at lambda 1"))
     return _verdict("thm1", best, delta, tuple(conditions))
 
 
@@ -164,37 +164,37 @@ def main_theorem(
     """
     check_delta(delta)
     name = "thmmain" if r0 is None else "thm-mainp"
-    conditions = [Condition("sigma", sigma, ">=", smallest_sigma() if r0 is None else 1.0)]
+    conditions = [_Condition("sigma", sigma, ">=", Constants.smallest_sigma() if r0 is None else 1.0)]
     if not conditions[0].holds:
         return _verdict(name, None, delta, tuple(conditions))
-    share = fixed_point(sigma, p) if r0 is None else r0
+    share = Constants.fixed_point(sigma, p) if r0 is None else r0
     at = Constants(p, share, sigma, m / rounds)
     conditions += [
-        Condition("r0", share, "<=", 1 / E),
-        Condition("u0", at.u0, "<", 1),
-        Condition("u1", at.u1, "<", 1),
+        _Condition("r0", share, "<=", 1 / E),
+        _Condition("u0", at.u0, "<", 1),
+        _Condition("u1", at.u1, "<", 1),
     ]
     if not all(condition.holds for condition in conditions):
         return _verdict(name, None, delta, tuple(conditions))
     if p > 0:
-        conditions.append(Condition("K", gradients, "<=", at.K_star(q, records), "K*"))
+        conditions.append(_Condition("K", gradients, "<=", at.K_star(q, records), "K*"))
     else:
-        conditions.append(Condition("the rate", q, "<=", at.alpha, "r0/sigma"))
+        conditions.append(_Condition("the rate", q, "<=", at.alpha, "r0/sigma"))
     budget = math.sqrt(whole_lambda(epsilon, delta))
     low = at.K_minus(epsilon, q, records)
     high = at.K_plus(epsilon, q, records)
     if gradients < high:
-        conditions.append(Condition("K", gradients, "<=", low, "K-"))
-        conditions.append(Condition("sigma", sigma, ">=", budget * at.case_one, "the bound of case 1"))
+        conditions.append(_Condition("K", gradients, "<=", low, "K-"))
+        conditions.append(_Condition("sigma", sigma, ">=", budget * at.case_one, "the bound of case 1"))
     else:
-        conditions.append(Condition("r", at.r, ">=", at.least_r, "the bound of case 2"))
+        conditions.append(_Condition("r", at.r, ">=", at.least_r, "the bound of case 2"))
         factor = at.case_two(gradients / high)
-        conditions.append(Condition("sigma", sigma, ">=", budget * factor, "the bound of case 2"))
+        conditions.append(_Condition("sigma", sigma, ">=", budget * factor, "the bound of case 2"))
     met = all(condition.holds for condition in conditions)
     return _verdict(name, epsilon if met else None, delta, tuple(conditions))
 
 
-def _verdict(theorem: str, value: float | None, delta: float, conditions: tuple[Condition, ...]) -> Verdict:
+def _verdict(theorem: str, value: float | None, delta: float, conditions: tuple[_Condition, ...]) -> Verdict:
     failed = next((condition for condition in conditions if not condition.holds), None)
     why = "applies" if value is not None else f"does not apply: {failed}"
     return Verdict(theorem, value, delta, conditions, why)

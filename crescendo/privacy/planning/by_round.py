@@ -13,11 +13,11 @@ sigmas by one factor, so that only their shape rests on Renyi divergence.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
 from crescendo.core.arrays import Vector
+from crescendo.privacy.mechanisms.sigmas import Sigmas
 from crescendo.privacy.planning.staircase import Staircase
 from crescendo.privacy.planning.target import Target
 
@@ -29,30 +29,28 @@ _STEPS = 8
 _WORTH = 0.998  # of the noise: what gains less is not worth a second sigma
 
 
-def spread(target: Target, stairs: Staircase, sigma: float) -> tuple[float, ...]:
+def spread(target: Target, stairs: Staircase, sigma: float) -> Sigmas:
     """A sigma for each step with the least sum of squares over all rounds; ``sigma`` for all where nothing is gained.
 
     >>> target, stairs = Target(1.0, 1e-5, 10_000, 10_016), Staircase(((16, 1), (5000, 2)))
     >>> sigma = target.sigma(stairs)
-    >>> small, large = spread(target, stairs, sigma)
+    >>> small, large = spread(target, stairs, sigma).values()
     >>> small < sigma / 2, 0.99 * sigma < large < 1.01 * sigma
     (True, True)
     """
-    same, few = (sigma,) * len(stairs), _few(stairs)
+    same, few = Sigmas.constant(sigma), _few(stairs)
     if len(few) < 2:
         return same
     order, less = _order(target, few, sigma)
     shape = None if order is None else _Table(target, stairs, sigma).shape(order)
     if shape is None:
         return same
-    expected = less * aggregated(stairs, same) / aggregated(stairs, shape)
+    before = stairs.aggregated((sigma,) * len(stairs))
+    expected = less * before / stairs.aggregated(shape)
     found = target.scaled(stairs, [expected * one for one in shape])
-    return found if aggregated(stairs, found) < _WORTH * aggregated(stairs, same) else same
-
-
-def aggregated(stairs: Staircase, sigmas: Sequence[float]) -> float:
-    """The root of the sum of the squares over all rounds."""
-    return math.sqrt(sum(rounds * one * one for (_, rounds), one in zip(stairs, sigmas, strict=True)))
+    if stairs.aggregated(found) >= _WORTH * before:
+        return same
+    return Sigmas(tuple((rounds, one) for (_, rounds), one in zip(stairs, found, strict=True)))
 
 
 def _few(stairs: Staircase) -> Staircase:
@@ -79,7 +77,7 @@ def _order(target: Target, stairs: Staircase, sigma: float) -> tuple[float | Non
     orders = [z for z in start * _STRIDE ** np.arange(-1, 12) if table.shape(z) is not None]
     best, less = None, 1.0
     for _ in range(3):
-        order, spent = _least(target, stairs, table, orders, less * aggregated(stairs, same))
+        order, spent = _least(target, stairs, table, orders, less * stairs.aggregated(same))
         if order == best:
             break
         best, less = order, less * min(1.0, spent / plain) ** (1 / slope)
@@ -94,7 +92,7 @@ def _least(
     for z in orders:
         shape = table.shape(z)
         assert shape is not None
-        spent = target.spent(stairs, tuple(one * noise / aggregated(stairs, shape) for one in shape))
+        spent = target.spent(stairs, tuple(one * noise / stairs.aggregated(shape) for one in shape))
         if spent > least:
             break
         best, least = z, spent

@@ -63,14 +63,7 @@ def alternatives(target: Target, limits: Limits, by_round: bool, ratio: float) -
             sigma = _priced(target, one.stairs)
         else:
             sigma = target.sigma(one.stairs, _RTOL, ratio * target.quick_sigma(one.stairs))
-        yield Alternative.of(one, spread_over(target, one.stairs, sigma) if by_round else Sigmas.constant(sigma))
-
-
-def spread_over(target: Target, stairs: Staircase, sigma: float) -> Sigmas:
-    """The best noise by round, as the run file has it."""
-    found = spread(target, stairs, sigma)
-    steps = tuple((rounds, one) for (_, rounds), one in zip(stairs, found, strict=True))
-    return Sigmas.constant(sigma) if set(found) == {sigma} else Sigmas(steps)
+        yield Alternative.of(one, spread(target, one.stairs, sigma) if by_round else Sigmas.constant(sigma))
 
 
 def curve(target: Target, first: int, cap: int) -> Iterator[Point]:
@@ -94,14 +87,8 @@ def _priced(target: Target, stairs: Staircase) -> float:
     return target.sigma(stairs, _RTOL)
 
 
-def compared(epsilon: float, delta: float, records: int, gradients: int, first_size: int) -> dict[str, dict[str, Any]]:
-    """What a budget takes with constant rounds of ``first_size``, and by the paper's recipe from it."""
-    target = Target.checked(epsilon, delta, records, gradients, first_size)
-    return rows(target, first_size, 1.0, None)
-
-
-def rows(target: Target, first: int, power: float, r0: float | None) -> dict[str, dict[str, Any]]:
-    """The same as rows for a target."""
+def compared(target: Target, first: int, power: float = 1.0, r0: float | None = None) -> dict[str, dict[str, Any]]:
+    """What a budget takes with constant rounds of size ``first``, and by the paper's recipe from it."""
     constant = {key: value for key, value in asdict(_point(target, first)).items() if key != "share"}
     return {"constant": constant, "paper": _paper_row(target, first, power, r0)}
 

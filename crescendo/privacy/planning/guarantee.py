@@ -4,6 +4,8 @@ Everything here is decided from what was typed in; no record is looked at. A run
 not confirm for every client is refused.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import math
 from collections.abc import Callable
@@ -26,6 +28,7 @@ from crescendo.privacy.mechanisms.noise import SeededSource
 from crescendo.privacy.mechanisms.sigmas import Sigmas
 from crescendo.privacy.planning.calibration import least_sigma
 from crescendo.privacy.planning.comparison import compared
+from crescendo.privacy.planning.target import Target
 
 _MOST_TIGHT = 8  # clients with a plan of their own that all get the tight accountant; of more, those that need it
 
@@ -44,6 +47,41 @@ class Guarantee:
     delta: float
     stated: float | None
     spent: tuple[Spent, ...]
+
+    @classmethod
+    def settled(
+        cls,
+        terms: Terms,
+        objective: Objective,
+        *,
+        mechanism: str,
+        delta: float,
+        epsilon: float | None,
+        sigma: Any,
+        clip: float,
+        records: tuple[int, ...],
+        norm_bound: float | None,
+        progress: Progress | None = None,
+    ) -> Guarantee:
+        """Certify the mechanism, settle the noise (the least that keeps ``epsilon`` where ``sigma`` is None) and confirm ``epsilon``,
+        or refuse.
+        """
+        usual = delta * (1 - RARE)  # what rare events leave of it, at least
+        plans = sorted({_plan(MECHANISMS[mechanism].event, terms, records, c) for c in range(terms.clients)})
+        noise = Sigmas.of(sigma if sigma is not None else _planned(plans, epsilon, usual))
+        certificate = certify(
+            mechanism, terms, objective, clip=clip, sigma=noise, records=records, norm_bound=norm_bound
+        )
+        left = certificate.usual_delta(delta)
+        spent = _spent([tally(certificate.events(c)) for c in range(terms.clients)], left, epsilon, progress)
+        found = cls(certificate, delta, epsilon, spent)
+        if epsilon is not None and found.epsilon > epsilon:
+            enough = _planned(plans, epsilon, usual)
+            raise ConfigError(
+                f"privacy.epsilon = {epsilon:g} is not what this run costs: with sigma = {noise:g} it is {found.epsilon:.4g} "
+                f"at delta {delta:g}; sigma = {math.ceil(enough * 1000) / 1000:g} would pass"
+            )
+        return found
 
     @property
     def epsilon(self) -> float:
@@ -70,8 +108,8 @@ class Guarantee:
         made = self.certificate
         c = max(range(len(self.spent)), key=lambda c: self.spent[c].epsilon)
         sizes = [size for i in range(made.terms.rounds) if (size := made.terms.share(i, c))]
-        found = compared(self.epsilon, self.delta, made.records[c], sum(sizes), sizes[0])
-        return {"client": c, **found}
+        target = Target.checked(self.epsilon, self.delta, made.records[c], sum(sizes), sizes[0])
+        return {"client": c, **compared(target, sizes[0])}
 
     def course(self, c: int, points: int = 200) -> tuple[list[int], list[float]]:
         """Epsilon of client c after round i, for about ``points`` rounds: by Renyi divergence, and never above the whole run's.
@@ -120,38 +158,6 @@ class Guarantee:
             "clients": clients,
             "notes": list(REMINDER),
         }
-
-
-def guarantee(
-    terms: Terms,
-    objective: Objective,
-    *,
-    mechanism: str,
-    delta: float,
-    epsilon: float | None,
-    sigma: Any,
-    clip: float,
-    records: tuple[int, ...],
-    norm_bound: float | None,
-    progress: Progress | None = None,
-) -> Guarantee:
-    """Certify the mechanism, settle the noise (the least that keeps ``epsilon`` where ``sigma`` is None) and confirm ``epsilon``,
-    or refuse.
-    """
-    usual = delta * (1 - RARE)  # what rare events leave of it, at least
-    plans = sorted({_plan(MECHANISMS[mechanism].event, terms, records, c) for c in range(terms.clients)})
-    noise = Sigmas.of(sigma if sigma is not None else _planned(plans, epsilon, usual))
-    certificate = certify(mechanism, terms, objective, clip=clip, sigma=noise, records=records, norm_bound=norm_bound)
-    left = certificate.usual_delta(delta)
-    spent = _spent([tally(certificate.events(c)) for c in range(terms.clients)], left, epsilon, progress)
-    found = Guarantee(certificate, delta, epsilon, spent)
-    if epsilon is not None and found.epsilon > epsilon:
-        enough = _planned(plans, epsilon, usual)
-        raise ConfigError(
-            f"privacy.epsilon = {epsilon:g} is not what this run costs: with sigma = {noise:g} it is {found.epsilon:.4g} "
-            f"at delta {delta:g}; sigma = {math.ceil(enough * 1000) / 1000:g} would pass"
-        )
-    return found
 
 
 def _plan(event: type[Event], terms: Terms, records: tuple[int, ...], c: int) -> Counted:

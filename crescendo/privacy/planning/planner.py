@@ -13,16 +13,10 @@ from crescendo.errors import UsageError
 from crescendo.privacy.accounting.accountant import Progress, account
 from crescendo.privacy.accounting.directed_rounding import noise_up
 from crescendo.privacy.mechanisms.sigmas import Sigmas
-from crescendo.privacy.planning.comparison import (
-    CURVE_POINTS,
-    Alternative,
-    alternatives,
-    curve,
-    rows,
-    spread_over,
-)
+from crescendo.privacy.planning.by_round import spread
+from crescendo.privacy.planning.comparison import CURVE_POINTS, Alternative, alternatives, compared, curve
 from crescendo.privacy.planning.family import POWERS, Delay, Limits, Member
-from crescendo.privacy.planning.plans import Plan, PlannedSizes, notes
+from crescendo.privacy.planning.plans import Plan, PlannedSizes
 from crescendo.privacy.planning.search import choose
 from crescendo.privacy.planning.staircase import Curve, Staircase
 from crescendo.privacy.planning.target import Target
@@ -72,7 +66,7 @@ def plan(
     member, sigma = (
         _by_paper(target, first_size, power, r0) if method == "paper" else choose(target, limits, sigma_by_round)
     )
-    noise = spread_over(target, member.stairs, sigma) if sigma_by_round else Sigmas.constant(sigma)
+    noise = spread(target, member.stairs, sigma) if sigma_by_round else Sigmas.constant(sigma)
     made = _made(target, member, noise, method)
     steps.step()
     if not compare:
@@ -82,16 +76,16 @@ def plan(
         rest.append(one)
         steps.step()
     own = Alternative.of(member, noise, "the paper's procedure" if method == "paper" else "", chosen=True)
-    better = None if sigma_by_round or method == "paper" else spread_over(target, member.stairs, sigma)
+    better = None if sigma_by_round or method == "paper" else spread(target, member.stairs, sigma)
     steps.step()
     points = []
     for point in curve(target, made.sizes.first, limits.cap):
         points.append(point)
         steps.step()
-    compared_to = rows(target, made.sizes.first, made.sizes.p or 1.0, r0)
+    compared_to = compared(target, made.sizes.first, made.sizes.p or 1.0, r0)
     steps.end()
     found = replace(made, family=_family(own, rest), compared_to=compared_to, curve=tuple(points))
-    return replace(found, notes=tuple(notes(found, limits, better)))
+    return found.with_notes(limits, better)
 
 
 def _made(target: Target, member: Member, sigma: Sigmas, method: str) -> Plan:

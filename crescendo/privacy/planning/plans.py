@@ -1,8 +1,10 @@
 """A plan as data: a schedule for one client, its noise, what it costs, and what it was compared to."""
 
+from __future__ import annotations
+
 import itertools
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from crescendo.privacy.accounting.events import Counted, to_json
@@ -82,6 +84,10 @@ class Plan:
         }
         return {**plain, "family": [one.to_json() for one in self.family], "curve": [asdict(one) for one in self.curve]}
 
+    def with_notes(self, limits: Limits, by_round: Sigmas | None) -> Plan:
+        """The same with what to know of the choice; ``by_round`` is the noise by round that the plan does not have."""
+        return replace(self, notes=tuple(_notes(self, limits, by_round)))
+
     def __str__(self) -> str:
         head = (
             f"{self.rounds:,} rounds of {self.sizes.first:,} to {self.sizes.last:,} out of {self.records:,} records, "
@@ -96,8 +102,8 @@ class Plan:
         return "\n".join([head, *(["the family:", *table] if table else []), *self.notes])
 
 
-def notes(made: Plan, limits: Limits, by_round: Sigmas | None) -> Iterator[str]:
-    """What to know of the choice, with its numbers; ``by_round`` is the noise by round that the plan does not have."""
+def _notes(made: Plan, limits: Limits, by_round: Sigmas | None) -> Iterator[str]:
+    """What to know of the choice, with its numbers."""
     yield from _choice(made, limits)
     if by_round is not None and made.aggregated_noise > _WORTH * (less := by_round.aggregated(made.rounds)):
         yield (

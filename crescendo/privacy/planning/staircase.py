@@ -7,7 +7,7 @@ the round, `Staircase.even` one that does not grow.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -74,6 +74,10 @@ class Staircase(tuple[tuple[int, int], ...]):
         (2, 2, 2, 5)
         """
         return tuple(size for size, rounds in self for _ in range(rounds))
+
+    def aggregated(self, sigmas: Sequence[float]) -> float:
+        """The root of the sum of the squares over all rounds, of one sigma for each step."""
+        return math.sqrt(sum(rounds * one * one for (_, rounds), one in zip(self, sigmas, strict=True)))
 
     def events(self, records: int, sigma: Noise) -> Counted:
         """What a client with ``records`` records releases, with one sigma or one for each step."""
