@@ -210,7 +210,10 @@ def _event(name: str, **fields: Any) -> dict[str, Any]:
     return {"module_name": _MODULE, "class_name": name, **fields}
 
 
-WRITERS: dict[str, Callable[[Counted], dict[str, Any]]] = {"dp-accounting": _to_dp_accounting, "opacus": _to_opacus}
+WRITERS: dict[str, Callable[[Iterable[Event | tuple[Event, int]]], dict[str, Any]]] = {
+    "dp-accounting": _to_dp_accounting,
+    "opacus": _to_opacus,
+}
 
 
 def _count(name: str, value: Any) -> int:

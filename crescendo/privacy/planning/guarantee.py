@@ -63,8 +63,9 @@ class Guarantee:
         norm_bound: float | None,
         progress: Progress | None = None,
     ) -> Guarantee:
-        """Certify the mechanism, settle the noise (the least that keeps ``epsilon`` where ``sigma`` is None) and confirm ``epsilon``,
-        or refuse.
+        """Certify the mechanism, settle the noise and confirm ``epsilon``, or refuse.
+
+        The noise is the least that keeps ``epsilon`` where ``sigma`` is None.
         """
         usual = delta * (1 - RARE)  # what rare events leave of it, at least
         plans = sorted({_plan(MECHANISMS[mechanism].event, terms, records, c) for c in range(terms.clients)})
