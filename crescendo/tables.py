@@ -41,8 +41,8 @@ def one_of(*words: str) -> str:
     return " or ".join([", ".join(quoted[:-1]), quoted[-1]]) if len(quoted) > 1 else quoted[0]
 
 
-def as_tuple(value: object) -> object:
-    return tuple(value) if isinstance(value, list) else value
+AS_TUPLE = BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)
+"""TOML and JSON have lists for tuples."""
 
 
 def number_as(name: str) -> BeforeValidator:

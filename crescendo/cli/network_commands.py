@@ -105,14 +105,14 @@ def _join(
         from crescendo.network.client.join import join as run
         from crescendo.network.transport.retry import Backoff
         from crescendo.network.transport.security import Address
-        from crescendo.objectives import read_model
+        from crescendo.objectives import ModelFile
 
         Address(address).check(certs)
         source = RecordSource(data, folder, label, part, test)
         check_name(name)
         source.check()
         backoff = Backoff() if give_up_after is None else Backoff(give_up=give_up_after)
-        copy = read_model(model, asked="--model") if model is not None else None
+        copy = ModelFile.read(model, asked="--model") if model is not None else None
         there = place(address, certs, allowed)
         with event_log(logs) as log:
             joined = run(there, name, source, state, allowed, model=copy, log=log, backoff=backoff)

@@ -256,7 +256,7 @@ def _close(path: Path | None, federation: str, more: bool, as_json: bool) -> Non
 def _export(what: Path | None, ledger: Path | None, overrides: list[str], format: str, client: str | None) -> None:
     from crescendo.cli.show_privacy import progress
     from crescendo.privacy.accounting.interchange import WRITERS
-    from crescendo.runs.events_file import events_of_file
+    from crescendo.runs.statements import events_of_file
     from crescendo.storage.ledger.open_ledger import open_ledger
 
     if ledger is not None:
@@ -278,7 +278,7 @@ def _statement(what: Path, overrides: list[str], delta: float | None, progress: 
         return Statement.of_run(what, delta, progress)
 
     if _holds_events(what):
-        from crescendo.runs.events_file import EventsStatement
+        from crescendo.runs.statements import EventsStatement
 
         return EventsStatement.of_file(what, delta, progress)
 

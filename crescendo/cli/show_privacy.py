@@ -12,8 +12,7 @@ from crescendo.audit import Report, Row
 from crescendo.cli.terminal import Printer, new_table, progress_bar
 from crescendo.logs.peer_text import cleaned
 from crescendo.privacy.accounting import accountant
-from crescendo.runs.events_file import SAYS, EventsStatement
-from crescendo.runs.statements import ClientAccount, Statement
+from crescendo.runs.statements import SAYS_OF_EVENTS, ClientAccount, EventsStatement, Statement
 
 MOST_CLIENTS = 20
 TITLES = {
@@ -128,7 +127,7 @@ class PrivacyPrinter(Printer):
         table.add_row(*counts, number(spent.epsilon), spent.method.upper(), number(spent.rdp_epsilon))
         self.print(table)
         self.say(f"epsilon is {spent.why}")
-        self.say(SAYS)
+        self.say(SAYS_OF_EVENTS)
 
     def ledger(self, summary: dict[str, Any]) -> None:
         """What a data set's budget has, and each federation."""

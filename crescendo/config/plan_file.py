@@ -9,7 +9,7 @@ STEP = 0.2
 """The step sizes of a round add up to this at most, which suits about five clients with records of length about 1."""
 
 
-def plan_text(plan: Plan, stated: float) -> str:
+def _plan_text(plan: Plan, stated: float) -> str:
     """The part of a run file that follows ``plan`` and states ``stated`` as its epsilon.
 
     Every size is per client and every number is written in full, so that the run's events are the plan's, bit for bit: Python
@@ -61,7 +61,7 @@ class PlanFile:
 
     def write(self, plan: Plan, stated: float) -> None:
         """Write ``plan`` there; a file that came meanwhile stays as it is."""
-        text = plan_text(plan, stated)
+        text = _plan_text(plan, stated)
         try:
             with self._path.open("x", encoding="utf-8") as file:
                 file.write(text)

@@ -9,7 +9,7 @@ import math
 import re
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from crescendo.errors import ConfigError
 from crescendo.federation.kind_tables import tables
@@ -18,9 +18,9 @@ from crescendo.federation.terms_tables import Counts, Privacy, Run
 from crescendo.objectives.objective_kinds import OBJECTIVES
 from crescendo.privacy.mechanisms.mechanism_kinds import NONE
 from crescendo.simulator.timing import TIMES
-from crescendo.tables import COUNT, FLAG, POSITIVE, KnownWord, Section, as_tuple, key, number_as, one_of
+from crescendo.tables import AS_TUPLE, COUNT, FLAG, POSITIVE, KnownWord, Section, key, number_as, one_of
 
-Numbers = Annotated[tuple[Annotated[float, Field(gt=0)], ...], BeforeValidator(as_tuple)]
+Numbers = Annotated[tuple[Annotated[float, Field(gt=0)], ...], AS_TUPLE]
 
 
 class _Data(Section):
@@ -47,7 +47,7 @@ class _Data(Section):
         "features of a LIBSVM file given by its path; left out, the largest met, but a private run must state them",
         ge=1,
     )
-    classes: Annotated[tuple[int | float | str, ...] | None, BeforeValidator(as_tuple)] = key(
+    classes: Annotated[tuple[int | float | str, ...] | None, AS_TUPLE] = key(
         None,
         "a list of at least two labels",
         "keep only the records with these labels; a private run must state them unless its source has a name",
@@ -144,7 +144,7 @@ class _Evaluate(Section):
     without_noise: bool = key(False, FLAG, "also run a private run without its noise, to say what the noise costs")
 
 
-Names = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=100)], ...], BeforeValidator(as_tuple)]
+Names = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=100)], ...], AS_TUPLE]
 
 
 class _Serve(Section):

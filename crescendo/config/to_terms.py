@@ -20,7 +20,7 @@ from crescendo.data.registry import stated_classes
 from crescendo.errors import ConfigError
 from crescendo.federation.agreement import build_terms, canonical
 from crescendo.federation.objective_terms import KIND, MOST_OWN_FEATURES, first_model, model_on_trial
-from crescendo.objectives import Objective, read_model
+from crescendo.objectives import ModelFile, Objective
 from crescendo.objectives.objective_kinds import OBJECTIVES
 from crescendo.privacy.accounting.accountant import Progress
 from crescendo.privacy.mechanisms.mechanism_kinds import NONE
@@ -161,7 +161,7 @@ def _own_model(config: Config, features: int) -> Raw:
             f"not {len(classes)} and {features}"
         )
     _check_options(asked.options)
-    copy = read_model(asked.kind)
+    copy = ModelFile.read(asked.kind)
     if not KIND.fullmatch(copy.kind):
         raise ConfigError(f'"{copy.kind}" cannot be a name in terms; give the file a short and simple name')
     made = model_on_trial(copy, features, len(classes), asked.options)

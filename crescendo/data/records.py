@@ -66,6 +66,15 @@ class Records:
         """The records of ``rows`` (numbers or a mask), in that order, as a copy."""
         return replace(as_records(self.x[rows], self.y[rows]), shape=self.shape)
 
+    def squared_lengths(self, intercept: bool) -> Floats:
+        """|(x, 1)|^2 of every record; |x|^2 without an intercept."""
+        x: Any = self.x
+        if isinstance(x, np.ndarray):
+            return np.asarray(np.einsum("ij,ij->i", x, x, dtype=np.float64)) + float(intercept)
+        squares = np.zeros(x.shape[0])
+        np.add.at(squares, np.repeat(np.arange(x.shape[0]), np.diff(x.indptr)), x.data.astype(np.float64) ** 2)
+        return squares + float(intercept)
+
 
 def as_records(x: Any, y: npt.ArrayLike) -> Records:
     """Records from any dense or sparse matrix: float32 stays, every other number becomes float64.

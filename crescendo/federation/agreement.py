@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from crescendo.core.terms import Terms
-from crescendo.data.records import Records
 from crescendo.errors import ConfigError, CrescendoError, Refused, UsageError
 from crescendo.federation.kind_tables import at
 from crescendo.federation.objective_terms import first_model
@@ -23,7 +22,7 @@ from crescendo.federation.schedule_terms import RunSchedule
 from crescendo.federation.terms_limits import check_extent
 from crescendo.federation.terms_tables import Run, TermsTable
 from crescendo.logs.peer_text import cleaned
-from crescendo.objectives.base import Objective, squared_lengths
+from crescendo.objectives.base import Objective
 from crescendo.privacy.accounting.events import Event, PoissonGaussian
 from crescendo.privacy.mechanisms.certificate import Certificate
 from crescendo.privacy.mechanisms.mechanism_kinds import NONE, certify
@@ -97,7 +96,7 @@ class Agreement:
 def build_terms(text: str) -> Agreement:
     """Everything that follows from a text of terms; Refused, in one sentence, if it is not one or does not hold."""
     try:
-        return built(text)
+        return _built(text)
     except CrescendoError as error:
         error.args = (cleaned(str(error), LONGEST),)
         raise
@@ -107,8 +106,7 @@ def build_terms(text: str) -> Agreement:
         ) from error
 
 
-def built(text: str) -> Agreement:
-    """The same, but an exception that was not foreseen gets out: a fuzz looks for those."""
+def _built(text: str) -> Agreement:
     if len(text) > MOST_TEXT:
         raise Refused(f"the terms have {len(text)} characters, and {MOST_TEXT} are allowed; name fewer clients")
     try:
@@ -156,18 +154,6 @@ def agree(
     return Agreement(names, run.seed, run.wire, terms, objective, features, classes, certificate)
 
 
-def curvature(
-    objective: Objective, data: Records | None, norm_bound: float | None
-) -> tuple[float | None, float | None]:
-    """L and mu where the objective knows them; mu = 0 is none. Without data to look at, L follows from the norm bound."""
-    traits, smooth = objective.traits, None
-    if traits.smoothness is not None and data is not None:
-        smooth = traits.smoothness(float(squared_lengths(data, traits.intercept).max(initial=0.0)))
-    elif traits.smoothness is not None and norm_bound is not None:
-        smooth = traits.smoothness(norm_bound * norm_bound)
-    return smooth, traits.convexity or None
-
-
 def canonical(raw: Any) -> str:
     """The text of terms: one for what they say."""
     try:
@@ -179,11 +165,8 @@ def canonical(raw: Any) -> str:
 def _build(text: str, asked: TermsTable) -> Agreement:
     private, clients, goal = asked.privacy, asked.clients, asked.objective
     objective = goal.objective()
-    schedule = RunSchedule(
-        asked.schedule,
-        len(clients.names),
-        *curvature(objective, None, private.norm_bound if private is not None else None),
-    )
+    bound = private.norm_bound if private is not None else None
+    schedule = RunSchedule.of(asked.schedule, len(clients.names), objective, norm_bound=bound)
     check_extent(schedule, clients.weights, clients.shares)
     made = agree(
         schedule,

@@ -14,7 +14,7 @@ from crescendo.schedules.gamma import Gamma
 from crescendo.schedules.kinds import GAMMAS
 from crescendo.schedules.parameters import Parameter, Range
 from crescendo.schedules.rules import Kind, Registry
-from crescendo.tables import KindOf, Section, as_tuple, key, number_as
+from crescendo.tables import AS_TUPLE, KindOf, Section, key, number_as
 
 
 def tables(registry: Registry[Any], *more: type[Section], **common: Any) -> KindOf:
@@ -45,14 +45,10 @@ def _limited(hint: Any, limits: Range) -> Any:
     """The type with its limits on every number in it; TOML has lists for tuples."""
     if get_origin(hint) is tuple:
         parts = tuple(part if part is ... else _limited(part, limits) for part in get_args(hint))
-        return Annotated[tuple[parts], BeforeValidator(as_tuple), Field(min_length=1)]  # type: ignore[valid-type]
+        return Annotated[tuple[parts], AS_TUPLE, Field(min_length=1)]  # type: ignore[valid-type]
     if get_origin(hint) in (Union, UnionType):
         return Union[tuple(_limited(part, limits) for part in get_args(hint))]  # noqa: UP007
     return Annotated[hint, Field(ge=limits.least, gt=limits.above, le=limits.most)] if hint in (int, float) else hint
-
-
-def word_as_kind(value: object) -> object:
-    return {"kind": value} if isinstance(value, str) else value
 
 
 @contextlib.contextmanager
@@ -77,4 +73,5 @@ def made(registry: Registry[Any], table: Any, where: str, given_by_run: Callable
         return kind.make(values, given_by_run)
 
 
-_GAMMA = Annotated[Section, tables(GAMMAS), number_as("value"), BeforeValidator(word_as_kind)]
+WORD_AS_KIND = BeforeValidator(lambda value: {"kind": value} if isinstance(value, str) else value)
+_GAMMA = Annotated[Section, tables(GAMMAS), number_as("value"), WORD_AS_KIND]

@@ -7,22 +7,19 @@ import math
 
 import numpy as np
 
-from crescendo.core.arrays import Floats
-from crescendo.data.records import Records
 from crescendo.errors import CrescendoError, Refused
 from crescendo.federation.agreement import Agreement
 from crescendo.federation.objective_terms import Described, first_model, made_up_records, model_on_trial
 from crescendo.logs import Log
-from crescendo.objectives import ModelFile, OwnModel, read_model
+from crescendo.objectives import ModelFile, OwnModel
 from crescendo.objectives.objective_kinds import OBJECTIVES
-from crescendo.privacy.mechanisms.frozen import first
 
 VERSIONS = "install the same versions of what it imports"
 
 
 def servers_copy(kind: str) -> ModelFile | None:
     """The file of an objective of one's own; None where it is one of ours."""
-    return None if kind in OBJECTIVES else read_model(kind)
+    return None if kind in OBJECTIVES else ModelFile.read(kind)
 
 
 def clients_copy(agreed: Agreement, copy: ModelFile | None, log: Log) -> Agreement:
@@ -53,7 +50,7 @@ def with_copy(agreed: Agreement, copy: ModelFile | None) -> Agreement:
     if certificate is not None:
         if made.traits.unfit is not None:
             raise Refused(f"no privacy can be certified for {goal.kind}: {made.traits.unfit}")
-        check_forgetful(made, start, made_up_records(goal.features, len(agreed.classes or ())), goal.kind)
+        made.check_forgetful(start, made_up_records(goal.features, len(agreed.classes or ())), goal.kind)
         certificate = dataclasses.replace(certificate, objective=made)  # of the same numbers, all that it rests on
     return dataclasses.replace(agreed, objective=made, certificate=certificate)
 
@@ -87,19 +84,4 @@ def _check_start(length: float, goal: Described) -> None:
         raise Refused(
             f"{goal.kind} begins with a model of length {length:.9g} where this copy was run, and the terms say "
             f"{goal.start:.9g}; {VERSIONS}"
-        )
-
-
-def check_forgetful(model: OwnModel, start: Floats, records: Records, kind: str) -> None:
-    """What a certificate needs of any model's code: the gradient of a record depends on the model and that record alone.
-
-    Each record is shown to it alone, so only what it keeps between calls could break this. That cannot be proved of code from
-    outside; what shows on made-up records is refused.
-    """
-    found = [model.gradient(start.copy(), records.take(np.array([r])), first()) for r in (0, 1, 2, 0)]
-    scale = float(np.abs(found[0]).max(initial=0.0))
-    if not np.allclose(found[0], found[3], rtol=1e-9, atol=1e-12 * scale, equal_nan=True):
-        raise Refused(
-            f"{kind} says something else of a record once it has seen others, so no privacy can be certified for it; "
-            f"its gradient must keep nothing between calls and draw no random numbers"
         )

@@ -9,18 +9,18 @@ import math
 from pathlib import Path
 from typing import Annotated, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from crescendo.errors import ConfigError, Refused
 from crescendo.federation.agreement import Agreement
 from crescendo.privacy.accounting.budget import Budget
 from crescendo.privacy.mechanisms.mechanism_kinds import MECHANISMS, NONE, is_mechanism
-from crescendo.tables import COUNT, POSITIVE, KnownWord, Section, as_tuple, key, one_of, read_toml
+from crescendo.tables import AS_TUPLE, COUNT, POSITIVE, KnownWord, Section, key, one_of, read_toml
 
-Words = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(as_tuple)]
+Words = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], AS_TUPLE]
 Kinds = Annotated[
     tuple[str, ...],
-    BeforeValidator(as_tuple),
+    AS_TUPLE,
     KnownWord(is_mechanism, lambda: f"a list of {' and '.join(one_of(NONE, *MECHANISMS).rsplit(' or ', 1))}"),
 ]
 

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, model_validator
+from pydantic import model_validator
 
+from crescendo.data.records import Records
 from crescendo.errors import ConfigError, UsageError
-from crescendo.federation.kind_tables import at, made, tables, word_as_kind
+from crescendo.federation.kind_tables import WORD_AS_KIND, at, made, tables
+from crescendo.objectives.base import Objective
 from crescendo.schedules import (
     CutSizes,
     Delay,
@@ -29,7 +31,7 @@ _SIZES = tables(SIZES, per_client=(bool, key(False, FLAG, "the sizes are for eac
 
 class _WaitRule(Section):
     rounds: int | None = key(None, WHOLE, "a client may work on round i while i <= k + rounds; 0 is synchronous", ge=0)
-    tau: Annotated[Annotated[Section, tables(DELAYS)] | None, number_as("tau"), BeforeValidator(word_as_kind)] = key(
+    tau: Annotated[Annotated[Section, tables(DELAYS)] | None, number_as("tau"), WORD_AS_KIND] = key(
         None, 'a number, "theorem" or a table with a kind', "the delay bound tau(t), in place of `rounds`"
     )
     d: int | None = key(None, WHOLE, "rounds ahead that tau must leave room for, checked", ge=0)
@@ -88,6 +90,23 @@ class RunSchedule:
     clients: int
     smooth: float | None = None
     convex: float | None = None
+
+    @classmethod
+    def of(
+        cls,
+        asked: Schedule,
+        clients: int,
+        objective: Objective,
+        data: Records | None = None,
+        norm_bound: float | None = None,
+    ) -> Self:
+        """L and mu where the objective knows them; mu = 0 is none. Without data to look at, L follows from the norm bound."""
+        traits, smooth = objective.traits, None
+        if traits.smoothness is not None and data is not None:
+            smooth = traits.smoothness(float(data.squared_lengths(traits.intercept).max(initial=0.0)))
+        elif traits.smoothness is not None and norm_bound is not None:
+            smooth = traits.smoothness(norm_bound * norm_bound)
+        return cls(asked, clients, smooth, traits.convexity or None)
 
     @cached_property
     def rule(self) -> Sizes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from crescendo.data.labels import Classes
 from crescendo.data.records import Label
@@ -16,7 +16,7 @@ from crescendo.federation.terms_limits import check_values
 from crescendo.objectives.base import Objective
 from crescendo.objectives.objective_kinds import OBJECTIVES
 from crescendo.privacy.mechanisms.mechanism_kinds import MECHANISMS, NONE, is_mechanism
-from crescendo.tables import FLAG, NOT_NEGATIVE, NUMBER, POSITIVE, KnownWord, Section, as_tuple, key, one_of
+from crescendo.tables import AS_TUPLE, FLAG, NOT_NEGATIVE, NUMBER, POSITIVE, KnownWord, Section, key, one_of
 
 LONGEST_NAME = 128  # letters
 MOST_FEATURES = 50_000_000
@@ -31,11 +31,11 @@ class Run(Section):
 
 
 SigmaSteps = Annotated[
-    tuple[Annotated[tuple[Annotated[int, Field(ge=1)], Annotated[float, Field(gt=0)]], BeforeValidator(as_tuple)], ...],
-    BeforeValidator(as_tuple),
+    tuple[Annotated[tuple[Annotated[int, Field(ge=1)], Annotated[float, Field(gt=0)]], AS_TUPLE], ...],
+    AS_TUPLE,
     Field(min_length=1),
 ]
-Counts = Annotated[tuple[Annotated[int, Field(ge=1)], ...], BeforeValidator(as_tuple)]
+Counts = Annotated[tuple[Annotated[int, Field(ge=1)], ...], AS_TUPLE]
 
 
 class Privacy(Section):
@@ -96,10 +96,8 @@ _LABELS = "a list of labels in rising order"
 
 
 class _ClientsTable(Section):
-    names: Annotated[tuple[Name, ...], BeforeValidator(as_tuple)] = key(
-        ..., f"a list of names, each {_NAME}", "", min_length=1
-    )
-    weights: Annotated[tuple[float, ...], BeforeValidator(as_tuple)] = key(..., "a list of numbers, one per client", "")
+    names: Annotated[tuple[Name, ...], AS_TUPLE] = key(..., f"a list of names, each {_NAME}", "", min_length=1)
+    weights: Annotated[tuple[float, ...], AS_TUPLE] = key(..., "a list of numbers, one per client", "")
     shares: Literal["expected", "coin"] = key(..., one_of("expected", "coin"), "")
     combine: Literal["sum", "mean"] = key("sum", one_of("sum", "mean"), "")
 

@@ -8,8 +8,8 @@ optimum.py  w*, F* and G to full precision, cached
 
 from crescendo.objectives.base import LoopStepper, Objective, Slots, Stepper, Traits, clipped, weights_of_rows
 from crescendo.objectives.logistic.objective import Logistic
-from crescendo.objectives.optimum import Optimum, optimum
-from crescendo.objectives.own import ModelFile, OwnModel, load_objective, read_model
+from crescendo.objectives.optimum import Optimum
+from crescendo.objectives.own import ModelFile, OwnModel
 
 __all__ = [
     "Logistic",
@@ -22,8 +22,5 @@ __all__ = [
     "Stepper",
     "Traits",
     "clipped",
-    "load_objective",
-    "optimum",
-    "read_model",
     "weights_of_rows",
 ]

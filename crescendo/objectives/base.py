@@ -218,16 +218,6 @@ class LoopStepper:
         return gradient if clip is None else clipped(gradient, clip)
 
 
-def squared_lengths(data: Records, intercept: bool) -> Floats:
-    """|(x, 1)|^2 of every record; |x|^2 without an intercept."""
-    x: Any = data.x
-    if isinstance(x, np.ndarray):
-        return np.asarray(np.einsum("ij,ij->i", x, x, dtype=np.float64)) + float(intercept)
-    squares = np.zeros(x.shape[0])
-    np.add.at(squares, np.repeat(np.arange(x.shape[0]), np.diff(x.indptr)), x.data.astype(np.float64) ** 2)
-    return squares + float(intercept)
-
-
 def weights_of_rows(parts: Sequence[Ints], weights: Sequence[float] | Floats, count: int) -> Floats:
     """The weight of each record in F = sum_c p_c F_c: p_c / N_c for a record of client c; they sum to 1.
 

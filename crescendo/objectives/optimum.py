@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from crescendo.core.arrays import Floats
 from crescendo.errors import ConfigError, UsageError
-from crescendo.objectives.base import Objective, shares, squared_lengths
+from crescendo.objectives.base import Objective, shares
 from crescendo.objectives.logistic.objective import Logistic
 
 if TYPE_CHECKING:
@@ -40,37 +40,41 @@ class Optimum:
     G: float
     gradient_norm: float
 
+    @classmethod
+    def of(
+        cls,
+        objective: Objective,
+        data: Records,
+        row_weights: npt.ArrayLike | None = None,
+        folder: Path | None = None,
+    ) -> Optimum:
+        """w*, F* and G of logistic regression on these records, from ``folder`` where it is known already.
 
-def optimum(
-    objective: Objective, data: Records, row_weights: npt.ArrayLike | None = None, folder: Path | None = None
-) -> Optimum:
-    """w*, F* and G of logistic regression on these records, from ``folder`` where it is known already.
-
-    >>> from crescendo.data.records import Records
-    >>> data = Records(np.array([[1.0], [2.0], [3.0]]), np.array([-1.0, 1.0, 1.0]))
-    >>> best = optimum(Logistic(1, l2=0.1), data)
-    >>> best.model.round(3), best.gradient_norm < 1e-12
-    (array([ 0.904, -0.67 ]), True)
-    """
-    if not isinstance(objective, Logistic):
-        raise ConfigError('evaluate.optimum needs objective.kind = "logistic"; leave it out for other models')
-    objective.admit(data)
-    weights = shares(row_weights, len(data))
-    path = None if folder is None else folder / f"optimum-{_key(objective, data, weights)}.npz"
-    if path is not None and (kept := _kept(path, objective, data, weights)):
-        return kept
-    model = _minimiser(objective, data, weights)
-    found = _at(objective, data, weights, model)
-    if path is not None:
-        _keep(path, found)
-    return found
+        >>> from crescendo.data.records import Records
+        >>> data = Records(np.array([[1.0], [2.0], [3.0]]), np.array([-1.0, 1.0, 1.0]))
+        >>> best = Optimum.of(Logistic(1, l2=0.1), data)
+        >>> best.model.round(3), best.gradient_norm < 1e-12
+        (array([ 0.904, -0.67 ]), True)
+        """
+        if not isinstance(objective, Logistic):
+            raise ConfigError('evaluate.optimum needs objective.kind = "logistic"; leave it out for other models')
+        objective.admit(data)
+        weights = shares(row_weights, len(data))
+        path = None if folder is None else folder / f"optimum-{_key(objective, data, weights)}.npz"
+        if path is not None and (kept := _kept(path, objective, data, weights)):
+            return kept
+        model = _minimiser(objective, data, weights)
+        found = _at(objective, data, weights, model)
+        if path is not None:
+            _keep(path, found)
+        return found
 
 
 def _at(objective: Logistic, data: Records, weights: Floats | None, w: Floats) -> Optimum:
     """|g (x, 1) + l2 w|^2 = g^2 |(x, 1)|^2 + 2 g l2 z + l2^2 |w|^2, z the margin: no gradient is written out."""
     z, g = objective.margins_and_slopes(w, data)
     squares = (
-        g * g * squared_lengths(data, objective.intercept) + 2 * objective.l2 * g * z + objective.l2**2 * float(w @ w)
+        g * g * data.squared_lengths(objective.intercept) + 2 * objective.l2 * g * z + objective.l2**2 * float(w @ w)
     )
     loss = objective.evaluate(w, data, weights, metrics=("loss",))["loss"]
     mean = float(np.average(squares, weights=weights))
@@ -79,7 +83,7 @@ def _at(objective: Logistic, data: Records, weights: Floats | None, w: Floats) -
 
 def _minimiser(objective: Logistic, data: Records, weights: Floats | None) -> Floats:
     """Newton's method with step halving until the gradient no longer falls."""
-    enough = ENOUGH * max(1.0, float(np.sqrt(squared_lengths(data, objective.intercept).max())))
+    enough = ENOUGH * max(1.0, float(np.sqrt(data.squared_lengths(objective.intercept).max())))
     w = best = np.zeros(objective.size)
     least, length, stalled = np.inf, 0.0, 0
     for _ in range(200):

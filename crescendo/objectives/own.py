@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from crescendo.core.arrays import Floats, Ints, Vector
-from crescendo.errors import ConfigError, CrescendoError
+from crescendo.errors import ConfigError, CrescendoError, Refused
 from crescendo.objectives.base import Block, LoopStepper, Stepper, Traits, clipped, shares
 
 if TYPE_CHECKING:
@@ -61,6 +61,21 @@ class OwnModel:
     def _clips(self) -> bool:
         """A neural model of ours clips by itself; any other code is shown one record at a time."""
         return bool(getattr(self._model, "clips", False))
+
+    def check_forgetful(self, start: Floats, records: Records, kind: str) -> None:
+        """What a certificate needs of any model's code: the gradient of a record depends on the model and that record alone.
+
+        Each record is shown to it alone, so only what it keeps between calls could break this. That cannot be proved of code
+        from outside; what shows on made-up records is refused.
+        """
+        one = np.zeros(1, dtype=np.int64)
+        found = [self.gradient(start.copy(), records.take(np.array([r])), one) for r in (0, 1, 2, 0)]
+        scale = float(np.abs(found[0]).max(initial=0.0))
+        if not np.allclose(found[0], found[3], rtol=1e-9, atol=1e-12 * scale, equal_nan=True):
+            raise Refused(
+                f"{kind} says something else of a record once it has seen others, so no privacy can be certified for it; "
+                f"its gradient must keep nothing between calls and draw no random numbers"
+            )
 
     def _call(self, method: str, *arguments: Any) -> Any:
         try:
@@ -140,15 +155,6 @@ class OwnModel:
         return stepper
 
 
-def load_objective(kind: str, data: Records, folder: Path | None = None, **options: Any) -> OwnModel:
-    """The model ``Name`` of ``file.py:Name``, made for the features of ``data`` and tried on its first records.
-
-    ``folder`` is where a relative file is looked for (the run file's folder). ``options`` (l2, say) go to the class, which
-    must know them.
-    """
-    return read_model(kind, folder).made(data, options)
-
-
 @dataclass(frozen=True)
 class ModelFile:
     """The file of a user's own model, read once: the bytes that were hashed are the bytes that run."""
@@ -157,6 +163,25 @@ class ModelFile:
     name: str
     source: bytes = field(repr=False)
     library: str = ""  # "torch" if what has the name is a module of it
+
+    @classmethod
+    def read(cls, kind: str, folder: Path | None = None, asked: str = "objective.kind") -> ModelFile:
+        """The file of ``file.py:Name``, read and not yet run; a relative file is looked for in ``folder``.
+
+        ``asked`` is what named it, for errors.
+        """
+        library = next((known for known in _LIBRARIES if kind.startswith(f"{known}:")), "")
+        file, colon, name = kind.removeprefix(f"{library}:").rpartition(":")
+        if not colon or not file.endswith(".py") or not name.isidentifier():
+            raise ConfigError(f'{asked} = "{kind}" is not of the form "file.py:Name" or "torch:file.py:Name"')
+        path = (folder or Path()) / file
+        try:
+            return cls(path, name, path.read_bytes(), library)
+        except FileNotFoundError:
+            raise ConfigError(f"{asked} names the file {path}, which does not exist") from None
+        except OSError as error:
+            reason = (error.strerror or "unknown reason").lower()
+            raise ConfigError(f"{asked} names the file {path}, which cannot be read: {reason}") from None
 
     @property
     def kind(self) -> str:
@@ -181,27 +206,14 @@ class ModelFile:
         return getattr(module, name)
 
     def made(self, data: Records, options: dict[str, Any]) -> OwnModel:
-        """Run the file, make the model for the features of ``data``, and try it on the first of these records."""
+        """Run the file, make the model for the features of ``data``, and try it on the first of these records.
+
+        ``options`` (l2, say) go to the class, which must know them.
+        """
         if self.library:
             return OwnModel(_neural(self, data, options), data)
         made = self.named()
         return OwnModel(_made(made, self.name, data.features, options) if callable(made) else made, data)
-
-
-def read_model(kind: str, folder: Path | None = None, asked: str = "objective.kind") -> ModelFile:
-    """The file of ``file.py:Name``, read and not yet run. ``asked`` is what named it, for errors."""
-    library = next((known for known in _LIBRARIES if kind.startswith(f"{known}:")), "")
-    file, colon, name = kind.removeprefix(f"{library}:").rpartition(":")
-    if not colon or not file.endswith(".py") or not name.isidentifier():
-        raise ConfigError(f'{asked} = "{kind}" is not of the form "file.py:Name" or "torch:file.py:Name"')
-    path = (folder or Path()) / file
-    try:
-        return ModelFile(path, name, path.read_bytes(), library)
-    except FileNotFoundError:
-        raise ConfigError(f"{asked} names the file {path}, which does not exist") from None
-    except OSError as error:
-        reason = (error.strerror or "unknown reason").lower()
-        raise ConfigError(f"{asked} names the file {path}, which cannot be read: {reason}") from None
 
 
 def _neural(file: ModelFile, data: Records, options: dict[str, Any]) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 
 from crescendo.core.arrays import Floats
 from crescendo.data import Records, cache
-from crescendo.objectives import Logistic, Optimum, optimum
+from crescendo.objectives import Logistic, Optimum
 from crescendo.runs.prepare import Prepared
 from crescendo.schedules import TheoremSteps, lower_bound, upper_bound
 from crescendo.simulator.simulation import Moment
@@ -119,7 +119,7 @@ def _average(rows: list[Row]) -> None:
 
 
 def _best(prepared: Prepared, weights: Floats | None) -> Optimum:
-    return optimum(prepared.objective, prepared.dataset.train, weights, folder=cache.folder())
+    return Optimum.of(prepared.objective, prepared.dataset.train, weights, folder=cache.folder())
 
 
 def _finite(value: Any) -> float | None:

@@ -15,11 +15,10 @@ from crescendo.data import Dataset, Records, client_names, load, split, weights
 from crescendo.data.labels import Classes
 from crescendo.data.registry import stated_classes
 from crescendo.errors import ConfigError
-from crescendo.federation.agreement import Agreement, agree, build_terms, curvature
+from crescendo.federation.agreement import Agreement, agree, build_terms
 from crescendo.federation.objective_terms import first_model, made_up_records
-from crescendo.federation.own_model import check_forgetful
 from crescendo.federation.schedule_terms import RunSchedule
-from crescendo.objectives import Objective, OwnModel, load_objective, weights_of_rows
+from crescendo.objectives import ModelFile, Objective, OwnModel, weights_of_rows
 from crescendo.objectives.base import Traits
 from crescendo.objectives.objective_kinds import OBJECTIVES
 from crescendo.privacy.accounting.accountant import Progress
@@ -37,7 +36,6 @@ class Prepared:
     parts: list[Ints]
     agreement: Agreement
     sizes: CutSizes
-    smoothness: float | None
     convexity: float | None
     privacy: Guarantee | None
 
@@ -87,11 +85,12 @@ def prepare(
         goal = objective if isinstance(getattr(objective, "traits", None), Traits) else OwnModel(objective, sample)
     if private:
         if isinstance(goal, OwnModel):
-            check_forgetful(goal, first_model(goal, config.run.seed), sample, goal.name)
+            goal.check_forgetful(first_model(goal, config.run.seed), sample, goal.name)
         _check_counts(counts, [len(part) for part in parts])
         dataset, parts = _admit(dataset, parts, config.privacy.norm_bound, goal)
-    smooth, convex = curvature(goal, None if private else dataset.train, config.privacy.norm_bound)
-    schedule = RunSchedule(config.schedule, clients, smooth, convex)
+    schedule = RunSchedule.of(
+        config.schedule, clients, goal, None if private else dataset.train, config.privacy.norm_bound
+    )
     shares = weights(config.clients.weights, [range(records) for records in counts])
     agreement = agree(
         schedule,
@@ -108,7 +107,7 @@ def prepare(
     found = guarantee_of(config, agreement.terms, goal, progress) if private else None
     if found is not None:
         agreement = replace(agreement, certificate=found.certificate, delta=found.delta)
-    return Prepared(config, dataset, parts, agreement, schedule.sizes, smooth, convex, found)
+    return Prepared(config, dataset, parts, agreement, schedule.sizes, schedule.convex, found)
 
 
 def _check_counts(counts: tuple[int, ...], found: Sequence[int]) -> None:
@@ -157,7 +156,7 @@ def _make_objective(config: Config, dataset: Dataset, records: int, sample: Reco
     asked = config.objective
     kind, classes = OBJECTIVES.get(asked.kind), len(dataset.classes)
     if kind is None:
-        return load_objective(asked.kind, sample, **asked.options)
+        return ModelFile.read(asked.kind).made(sample, asked.options)
     if not kind.fits(classes):
         raise ConfigError(
             f"{dataset.name} has {classes} classes and {kind.about} tells {kind.many} apart; "

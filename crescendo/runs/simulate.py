@@ -8,22 +8,27 @@ from pathlib import Path
 from typing import Any
 
 from crescendo.config.loading import read
-from crescendo.config.schema import Config
+from crescendo.config.schema import Config, Listed
 from crescendo.core.arrays import Ints
+from crescendo.core.random import Purpose, stream
 from crescendo.core.server import Server
+from crescendo.core.terms import Terms
 from crescendo.data import Dataset
-from crescendo.errors import PeerError, UsageError
+from crescendo.errors import ConfigError, PeerError, UsageError
+from crescendo.federation.kind_tables import made
 from crescendo.privacy.accounting.accountant import Progress
 from crescendo.privacy.mechanisms.mechanism import Mechanism
-from crescendo.runs.clocks import make_timing
 from crescendo.runs.evaluation import Meter
 from crescendo.runs.folder import new_folder
 from crescendo.runs.prepare import Prepared, prepare
 from crescendo.runs.result import Result
 from crescendo.runs.run_events import Event, ModelsMeasured, RoundCompleted, RunBegan, RunEnded, Sink, WithoutNoise
 from crescendo.runs.run_files import RunFiles
+from crescendo.simulator import timing as clocks
 from crescendo.simulator.simulation import Moment, Simulation
 from crescendo.worker import Worker
+
+_SPEED_ROUND = 2**62  # a counter no round reaches: a client's speed has a stream of its own
 
 
 def simulate(
@@ -76,7 +81,7 @@ def run_prepared(prepared: Prepared, out: str | None = None, sinks: Sequence[Sin
         meter.observe(moment)
         _tell(sinks, RoundCompleted(moment, terms.rounds))
 
-    timing = make_timing(prepared.config, terms)
+    timing = _timing(prepared.config, terms)
     try:
         trace = Simulation(terms, workers, Server(terms, model), timing, seed, wire=wire, observe=observe).run()
     except PeerError as error:
@@ -108,3 +113,36 @@ def run_prepared(prepared: Prepared, out: str | None = None, sinks: Sequence[Sin
 def _mechanism(prepared: Prepared, c: int, rows: Ints, noise: bool) -> Mechanism | None:
     guarantee = prepared.privacy
     return guarantee.mechanism(c, rows, prepared.config.run.seed, noise) if guarantee is not None else None
+
+
+# -- from the [timing] of a run file to the clocks of the simulator --------------------------------------------------------
+
+
+def _timing(config: Config, terms: Terms) -> clocks.Timing:
+    """The preset, with whatever the run file states in place of its own."""
+    asked, base = config.timing, clocks.Timing.preset(config.timing.preset, terms)
+    crash = asked.crash
+    return clocks.Timing(
+        speeds=_speeds(asked.speed, config.run.seed, terms.clients) or base.speeds,
+        starts=base.starts,
+        latency=made(clocks.TIMES, asked.latency, "timing.latency") if asked.latency is not None else base.latency,
+        duplicate=asked.duplicate,
+        lose=asked.lose,
+        resend=asked.resend,
+        crashes=clocks.Crashes(crash.every, crash.down) if crash is not None else None,
+        absent_after=asked.absent_after,
+    )
+
+
+def _speeds(asked: Any, seed: int, clients: int) -> tuple[float, ...] | None:
+    if asked is None:
+        return None
+    if isinstance(asked, Listed):
+        if len(asked.values) != clients:
+            raise ConfigError(f"timing.speed has {len(asked.values)} values for {clients} clients; give one per client")
+        return asked.values
+    drawn = made(clocks.TIMES, asked, "timing.speed")
+    if isinstance(drawn, clocks.Constant):
+        return (drawn.value,) * clients
+    draws = (drawn.draw(stream(seed, Purpose.TIMING, c, _SPEED_ROUND)) for c in range(clients))
+    return tuple(min(max(draw, clocks.SLOWEST), clocks.FASTEST) for draw in draws)  # a speed of 0 would never end

@@ -1,4 +1,7 @@
-"""What the clients of a run spend, by the tight accountant and by the paper's theorems, from a run file or a run's folder."""
+"""What the clients of a run spend, by the tight accountant and by the paper's theorems.
+
+It is said of a run file, of a run's folder, or of a file of events.
+"""
 
 import json
 from collections.abc import Sequence
@@ -11,6 +14,7 @@ from crescendo.errors import ConfigError, DataError, UsageError
 from crescendo.privacy.accounting.accountant import Progress, Spent, account, check_delta
 from crescendo.privacy.accounting.directed_rounding import down
 from crescendo.privacy.accounting.events import Counted, from_json, tally, to_json
+from crescendo.privacy.accounting.interchange import Foreign
 from crescendo.privacy.mechanisms.sigmas import Sigmas
 from crescendo.privacy.paper.envelope import by_theorems
 from crescendo.privacy.paper.theorems import Verdict
@@ -23,6 +27,11 @@ PLANNED = (
     "this is what the plan guarantees in a real federation, whose noise comes from the operating system; the noise of a "
     "simulation comes from the seed and protects nobody"
 )
+SAYS_OF_EVENTS = (
+    "not certified by Crescendo: this is true if these events describe what was run, every record drawn independently and "
+    "one record added or removed"
+)
+MOST_BYTES = 50_000_000
 NOTHING = "no privacy is claimed: privacy.mechanism is none, so that what clients send may tell everything"
 
 
@@ -183,3 +192,56 @@ def _usual(delta: float, rare: float) -> float:
             f"delta {delta:g} leaves no room for rare events with a chance of {rare:.2g}; ask for a larger one"
         )
     return left
+
+
+# -- events in a JSON file, as other libraries write them ------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class EventsStatement:
+    """What the events of a file cost together."""
+
+    what: str
+    found: Foreign
+    spent: Spent
+
+    @classmethod
+    def of_file(cls, path: Path, delta: float | None, progress: Progress | None = None) -> Self:
+        """What the events of a JSON file cost at ``delta``."""
+        if delta is None:
+            raise ConfigError(
+                f"events have no delta of their own; say at which one {path} is to be accounted with --delta"
+            )
+        check_delta(delta)
+        found = events_of_file(path)
+        return cls(str(path), found, account(found.events, delta, progress=progress))
+
+    def to_json(self) -> dict[str, Any]:
+        spent = self.spent.to_json()
+        return {
+            "what": self.what,
+            "format": self.found.format,
+            "certified": False,
+            "says": SAYS_OF_EVENTS,
+            "releases": self.found.releases,
+            **spent,
+            "events": to_json(self.found.events),
+        }
+
+
+def events_of_file(path: Path) -> Foreign:
+    """The events of a JSON file, in whichever of the formats it is."""
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise DataError(
+                f"{path} has more than {MOST_BYTES:,} bytes; compose events that are alike into one with a count"
+            )
+        return Foreign.read(json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        raise DataError(f"{path} does not exist; name a file of events, a run file or the folder of a run") from None
+    except (ValueError, RecursionError):
+        raise DataError(f"{path} is not JSON that can be read; write the events with json.dumps") from None
+    except DataError:
+        raise
+    except UsageError as error:
+        raise DataError(f"{path}: {error}") from None

@@ -19,7 +19,7 @@ WIDEST = 20.0  # sigma of a log-normal time: its most extreme draws stay far bel
 TIME = Range(least=0, most=LONGEST)
 
 
-class Distribution(Protocol):
+class _Distribution(Protocol):
     """A random time, zero or more."""
 
     def draw(self, rng: np.random.Generator) -> float: ...
@@ -105,7 +105,7 @@ class Timing:
 
     speeds: tuple[float, ...]
     starts: tuple[float, ...]
-    latency: Distribution = Constant(0.0)
+    latency: _Distribution = Constant(0.0)
     duplicate: float = 0.0
     lose: float = 0.0
     resend: float = 1.0

@@ -15,12 +15,12 @@ from typer.testing import CliRunner
 import crescendo
 from crescendo.audit import Finding, Report
 from crescendo.cli.main import app
-from crescendo.config.plan_file import plan_text
+from crescendo.config.plan_file import PlanFile
 from crescendo.errors import UsageError
 from crescendo.privacy.accounting.accountant import account
 from crescendo.privacy.accounting.budget import Budget
 from crescendo.privacy.accounting.events import PoissonGaussian, from_json, tally
-from crescendo.privacy.paper.envelope import by_theorems, envelope
+from crescendo.privacy.paper.envelope import _envelope, by_theorems
 from crescendo.privacy.paper.theorems import theorem_one
 from crescendo.runs.simulate import simulate
 from crescendo.runs.statements import ClientAccount
@@ -136,6 +136,13 @@ def test_a_written_plan_runs_once_it_is_said_whose_data_it_is() -> None:
     assert again.exit_code == 1 and "exists already" in again.stderr
 
 
+def written(plan: crescendo.Plan, stated: float) -> dict[str, Any]:
+    path = Path("written.toml")
+    path.unlink(missing_ok=True)
+    PlanFile(path).write(plan, stated)
+    return tomllib.loads(path.read_text())
+
+
 @pytest.mark.slow
 @settings(deadline=None, max_examples=12)
 @given(st.data())
@@ -150,7 +157,7 @@ def test_any_plan_that_is_written_is_accepted_and_never_spends_more_than_stated(
         plan = crescendo.plan(*asked, max_share=0.2, sigma_by_round=by_round, compare=False)
     except UsageError:
         assume(False)
-    raw = tomllib.loads(plan_text(plan, stated))
+    raw = written(plan, stated)
     source = f"synthetic:rows={records * clients},features=3"
     result = simulate({**raw, "data": {"source": source}, "clients": {"count": clients}})
     privacy = result.prepared.privacy
@@ -164,7 +171,7 @@ def test_any_plan_that_is_written_is_accepted_and_never_spends_more_than_stated(
 @pytest.mark.slow
 def test_a_written_plan_with_less_noise_is_refused() -> None:
     plan = crescendo.plan(2, 1e-5, 100, 60, max_share=0.1, compare=False)
-    raw = {**tomllib.loads(plan_text(plan, 2)), **WHOSE}
+    raw = {**written(plan, 2), **WHOSE}
     raw["privacy"]["sigma"] *= 0.97
     Path("less.toml").write_text(tomli_w.dumps(raw))
     found = runner.invoke(app, ["run", "less.toml"])
@@ -283,7 +290,7 @@ rates = st.lists(st.tuples(st.floats(1e-4, 0.3), st.integers(1, 30)), min_size=1
 @given(rates)
 def test_the_curve_that_the_main_theorem_is_applied_to_lies_above_every_rate(drawn: list[tuple[float, int]]) -> None:
     events = tally((PoissonGaussian(rate, 2.0), count) for rate, count in drawn)
-    curve, i = envelope(events), 0
+    curve, i = _envelope(events), 0
     for event, count in events:
         for _ in range(count):
             assert event.rate <= curve.q * (i + curve.m) ** curve.p * (1 + 1e-9)

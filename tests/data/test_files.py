@@ -15,7 +15,7 @@ from benchmarks import logistic_kernel
 from crescendo.data import Records, catalogue, load
 from crescendo.data.formats.files import sha256
 from crescendo.data.registry import SOURCES
-from crescendo.data.sets.from_folder import libsvm_source
+from crescendo.data.sets.from_folder import _libsvm_source
 from crescendo.data.sets.known import SETS, KnownFile, KnownSet
 from crescendo.errors import DataError
 
@@ -34,7 +34,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     train = KnownFile("tiny", sha256(TRAIN), sha256(lzma.compress(TRAIN)))
     chosen = KnownSet("tiny", "four records", 4, 5, (-1, 1), train, KnownFile("tiny.t", sha256(TEST)))
     monkeypatch.setitem(SETS, "tiny", chosen)
-    monkeypatch.setitem(SOURCES, "tiny", libsvm_source(chosen))
+    monkeypatch.setitem(SOURCES, "tiny", _libsvm_source(chosen))
     monkeypatch.setenv("CRESCENDO_CACHE", str(tmp_path / "cache"))
 
 

@@ -33,7 +33,7 @@ CATEGORIES = {
 
 
 def encoded(*rows: dict[str, Any]) -> Any:
-    x = flights.encode({name: np.array([row[name] for row in rows]) for name in rows[0]})
+    x = flights._encode({name: np.array([row[name] for row in rows]) for name in rows[0]})
     return x.toarray()
 
 
@@ -53,7 +53,7 @@ def test_no_record_whatever_is_longer_than_the_public_bound(record: dict[str, An
 
 
 def named(row: Any) -> dict[str, float]:
-    return {name: float(value) for name, value in zip(flights.feature_names(), row, strict=True) if value}
+    return {name: float(value) for name, value in zip(flights._feature_names(), row, strict=True) if value}
 
 
 def test_a_calm_flight_has_only_its_categories_and_its_delay() -> None:
@@ -96,11 +96,11 @@ def test_whether_a_flight_is_tested_depends_on_that_flight_alone() -> None:
         "origin": np.array(flights.ORIGINS)[np.arange(rows) % 3],
     }
     everything: dict[str, Any] = fields | texts
-    chosen = flights.in_test(everything, 0.2)
+    chosen = flights._in_test(everything, 0.2)
     some = np.arange(3, rows, 7)
-    np.testing.assert_array_equal(flights.in_test({k: v[some] for k, v in everything.items()}, 0.2), chosen[some])
-    assert 0.17 < chosen.mean() < 0.23 and not (chosen & ~flights.in_test(everything, 0.3)).any()
-    assert not flights.in_test(everything, 0.0).any()
+    np.testing.assert_array_equal(flights._in_test({k: v[some] for k, v in everything.items()}, 0.2), chosen[some])
+    assert 0.17 < chosen.mean() < 0.23 and not (chosen & ~flights._in_test(everything, 0.3)).any()
+    assert not flights._in_test(everything, 0.0).any()
 
 
 def test_without_the_package_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,7 +27,7 @@ import numpy as np
 
 from crescendo.data.records import Records
 from crescendo.errors import CrescendoError
-from crescendo.federation.agreement import LONGEST, Agreement, built
+from crescendo.federation.agreement import LONGEST, Agreement, build_terms
 from crescendo.federation.objective_terms import Described
 from crescendo.federation.policy import Policy
 from crescendo.objectives import Traits
@@ -39,6 +39,7 @@ from crescendo.privacy.mechanisms.rounding import most_drawn
 from tests.federation.terms_texts import at, canonical, changed, paths, put, sound
 from tests.objectives.bare import Bare
 
+NOT_FORESEEN = "the terms cannot be used"  # how a sentence begins about a mistake of ours
 POLICY = Policy(mechanisms=("none", "minibatch", "local"), epsilon=1e9, delta=0.999)
 MOST_SECONDS = 60.0  # of processor time for one text
 MOST_BYTES = 3 << 30  # of memory for the whole fuzz
@@ -117,10 +118,12 @@ def look_at(text: str, rng: Random, found: Found) -> bool:
 
 def _look_at(text: str, rng: Random, found: Found) -> bool:
     try:
-        agreed = built(text)
+        agreed = build_terms(text)
         POLICY.check_terms(agreed)
     except CrescendoError as error:
         said = str(error)
+        if said.startswith(NOT_FORESEEN):
+            raise AssertionError(said) from error.__cause__
         assert said.isprintable() and 10 < len(said) < LONGEST, f"not a sentence: {said!r}"
         found.outcomes["refused"] += 1
         return False

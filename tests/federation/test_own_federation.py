@@ -23,7 +23,7 @@ from crescendo.federation.policy import Policy
 from crescendo.network.client.join import COPY, Joined, join
 from crescendo.network.transport.channels import Endpoint
 from crescendo.network.transport.retry import Backoff
-from crescendo.objectives import OwnModel, read_model
+from crescendo.objectives import ModelFile, OwnModel
 from crescendo.storage.ledger.open_ledger import open_ledger
 from tests.conformance.cases import OWN_MODEL, PRIVATE, case, own
 from tests.network.live_server import LiveServer, live_server
@@ -80,7 +80,7 @@ async def joined(on: LiveServer, folder: Path, kind: str | None, policy: dict[st
         RecordSource(str(folder / "mine.npz")),
         folder / "client",
         Policy.model_validate(policy),
-        model=None if kind is None else read_model(kind),
+        model=None if kind is None else ModelFile.read(kind),
         log=lambda event, **facts: log.append({"event": event, **facts}),
         backoff=Backoff(0.02, 0.2),
     )
@@ -123,7 +123,7 @@ def test_a_client_with_its_own_copy_takes_part_to_the_end(tmp_path: Path) -> Non
 
     async def play() -> None:
         async with live_server(tmp_path / "served", federation(kind)) as on:
-            for allowed in ("mean.py:Mean", read_model(copy).sha256):
+            for allowed in ("mean.py:Mean", ModelFile.read(copy).sha256):
                 result = await joined(on, tmp_path, copy, {**OPEN, "objectives": ["logistic", allowed]}, [])
             assert result.last == 3 and on.service.durable.finished
             np.testing.assert_allclose(result.model, on.service.durable.model)
@@ -182,7 +182,9 @@ def test_a_private_federation_of_an_own_model_runs_and_is_charged(tmp_path: Path
 def test_without_a_copy_the_client_is_told_what_to_do(tmp_path: Path) -> None:
     kind = written(tmp_path)
     said = declined(tmp_path, federation(kind), None, OPEN)
-    assert "never taken from a server" in said and "--model FILE.py:Mean" in said and read_model(kind).sha256 in said
+    assert (
+        "never taken from a server" in said and "--model FILE.py:Mean" in said and ModelFile.read(kind).sha256 in said
+    )
 
 
 @pytest.mark.slow
@@ -191,7 +193,7 @@ def test_a_copy_with_other_bytes_is_refused_and_not_run(tmp_path: Path) -> None:
     (tmp_path / "mean.py").write_text(f"open({str(tmp_path / 'was run')!r}, 'w')\n" + MODEL.format(more=""))
     other = f"{tmp_path / 'mean.py'}:Mean"
     said = declined(tmp_path, federation(kind), other, OPEN)
-    assert read_model(kind).sha256 in said and read_model(other).sha256 in said
+    assert ModelFile.read(kind).sha256 in said and ModelFile.read(other).sha256 in said
     assert not (tmp_path / "was run").exists()
 
 
@@ -240,9 +242,9 @@ def test_a_copy_of_another_class_or_for_logistic_terms_is_refused(tmp_path: Path
     kind = written(tmp_path)
     agreed = build_terms(terms_text(read(federation(kind))))
     with pytest.raises(Refused, match="Other was named"):
-        with_copy(agreed, read_model(kind.replace(":Mean", ":Other")))
+        with_copy(agreed, ModelFile.read(kind.replace(":Mean", ":Other")))
     with pytest.raises(Refused, match=r"the terms are about logistic, and a copy of mean\.py:Mean"):
-        with_copy(build_terms(terms_text(read(case()))), read_model(kind))
+        with_copy(build_terms(terms_text(read(case()))), ModelFile.read(kind))
 
 
 def test_code_that_keeps_something_between_calls_gets_no_epsilon(tmp_path: Path) -> None:
@@ -322,6 +324,6 @@ def test_whatever_a_server_writes_about_a_model_is_terms_or_one_sentence(data: s
     raw["objective"][data.draw(st.sampled_from(sorted(raw["objective"])))] = data.draw(junk)
     try:
         agreed = build_terms(json.dumps(raw, sort_keys=True, separators=(",", ":")))
-        with_copy(agreed, read_model(OWN_MODEL))
+        with_copy(agreed, ModelFile.read(OWN_MODEL))
     except CrescendoError as error:
         assert "\n" not in str(error)

@@ -82,7 +82,7 @@ def run_client(client: Client) -> None:
     from crescendo.network.client.join import join
     from crescendo.network.transport.channels import Endpoint
     from crescendo.network.transport.retry import Backoff
-    from crescendo.objectives import read_model
+    from crescendo.objectives import ModelFile
     from crescendo.privacy.mechanisms.noise import SeededSource
 
     seed, log = client.seed, Path(client.log)
@@ -94,7 +94,7 @@ def run_client(client: Client) -> None:
                 RecordSource(client.data),
                 Path(client.state),
                 Policy.model_validate(client.policy),
-                model=None if client.model is None else read_model(client.model),
+                model=None if client.model is None else ModelFile.read(client.model),
                 log=said,
                 backoff=Backoff(0.05, 0.5),
                 randomness=None if seed is None else lambda me: SeededSource(seed, me),

@@ -17,7 +17,7 @@ from crescendo.core.arrays import Floats
 from crescendo.data.records import Records, as_records
 from crescendo.errors import DataError, UsageError
 from crescendo.objectives import Logistic, weights_of_rows
-from crescendo.objectives.base import shares, squared_lengths
+from crescendo.objectives.base import shares
 from tests.objectives.textbook import drawn, extended, record_gradient
 
 
@@ -142,7 +142,7 @@ def test_gradients_of_a_record_are_lipschitz_with_the_stated_constant(seed: int,
     b = -a + 1e-4 * widest
     a = -b + 2e-4 * widest
     assert objective.traits.smoothness is not None
-    smooth = objective.traits.smoothness(float(squared_lengths(data, intercept).max()))
+    smooth = objective.traits.smoothness(float(data.squared_lengths(intercept).max()))
     assert smooth == pytest.approx(float((x * x).sum(axis=1).max()) / 4 + 0.05)
     for r in range(5):
         change = record_gradient(a, x[r], data.y[r], None) - record_gradient(b, x[r], data.y[r], None) + 0.05 * (a - b)

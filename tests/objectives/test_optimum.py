@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 
 from crescendo.data.records import Records
 from crescendo.errors import ConfigError, UsageError
-from crescendo.objectives import Logistic, optimum
+from crescendo.objectives import Logistic, Optimum
 from tests.objectives.bare import Bare
 from tests.objectives.textbook import drawn, extended, record_gradient
 
@@ -19,7 +19,7 @@ from tests.objectives.textbook import drawn, extended, record_gradient
 def test_the_optimum_is_scikit_learns_with_a_gradient_of_nothing(sparse: bool, intercept: bool, weighted: bool) -> None:
     data, objective = drawn(1, rows=300, sparse=sparse), Logistic(6, l2=0.02, intercept=intercept)
     weights = np.random.default_rng(2).random(300) if weighted else np.ones(300)
-    best = optimum(objective, data, weights if weighted else None)
+    best = Optimum.of(objective, data, weights if weighted else None)
     assert best.gradient_norm <= 1e-14
     peer = LogisticRegression(C=1 / (0.02 * weights.sum()), fit_intercept=False, tol=1e-10, solver="newton-cholesky")
     peer.fit(extended(data, intercept), data.y, sample_weight=weights)
@@ -31,7 +31,7 @@ def test_the_optimum_is_scikit_learns_with_a_gradient_of_nothing(sparse: bool, i
 def test_g_is_twice_the_mean_squared_gradient_of_a_record(weighted: bool) -> None:
     data, objective = drawn(3, rows=50), Logistic(6, l2=0.02)
     weights = np.random.default_rng(2).random(50) if weighted else np.ones(50)
-    best, x = optimum(objective, data, weights), extended(data, True)
+    best, x = Optimum.of(objective, data, weights), extended(data, True)
     each = [record_gradient(best.model, x[r], data.y[r], None) + 0.02 * best.model for r in range(50)]
     expected = 2 * np.average([float(g @ g) for g in each], weights=weights)
     assert expected == pytest.approx(best.G, rel=1e-12)
@@ -41,9 +41,9 @@ def test_large_models_are_solved_without_a_hessian(monkeypatch: pytest.MonkeyPat
     import importlib
 
     data, objective = drawn(4, rows=300), Logistic(6, l2=0.01)
-    exact = optimum(objective, data)
+    exact = Optimum.of(objective, data)
     monkeypatch.setattr(importlib.import_module("crescendo.objectives.optimum"), "LARGEST_HESSIAN", 1)
-    iterative = optimum(objective, data)
+    iterative = Optimum.of(objective, data)
     assert iterative.gradient_norm <= 1e-12
     np.testing.assert_allclose(iterative.model, exact.model, atol=1e-10)
 
@@ -51,7 +51,7 @@ def test_large_models_are_solved_without_a_hessian(monkeypatch: pytest.MonkeyPat
 def test_without_l2_a_singular_hessian_is_no_obstacle() -> None:
     data = drawn(5, rows=300, sparse=False)
     doubled = Records(np.hstack([data.x, data.x]), data.y)  # every column twice: minimisers form a subspace
-    best = optimum(Logistic(12), doubled)
+    best = Optimum.of(Logistic(12), doubled)
     assert best.gradient_norm <= 1e-12
     np.testing.assert_allclose(best.model[:6], best.model[6:12], atol=1e-9)
 
@@ -60,13 +60,13 @@ def test_without_l2_a_singular_hessian_is_no_obstacle() -> None:
 def test_records_that_a_plane_separates_have_no_minimum_without_l2(rows: list[list[float]]) -> None:
     data = Records(np.array(rows), np.array([1.0, 1.0, -1.0]))
     with pytest.raises(UsageError, match=r"no minimum was found.*set objective.l2 above 0"):
-        optimum(Logistic(1), data)
-    assert optimum(Logistic(1, l2=1e-3), data).gradient_norm < 1e-10
+        Optimum.of(Logistic(1), data)
+    assert Optimum.of(Logistic(1, l2=1e-3), data).gradient_norm < 1e-10
 
 
 def test_only_logistic_regression_has_a_known_optimum() -> None:
     with pytest.raises(ConfigError, match=r"evaluate\.optimum needs"):
-        optimum(Bare(), drawn())
+        Optimum.of(Bare(), drawn())
 
 
 def test_the_optimum_is_found_once_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,9 +74,9 @@ def test_the_optimum_is_found_once_and_kept(tmp_path: Path, monkeypatch: pytest.
 
     module = importlib.import_module("crescendo.objectives.optimum")
     data, objective = drawn(6), Logistic(6, l2=0.1)
-    first = optimum(objective, data, folder=tmp_path / "new" / "folder")
+    first = Optimum.of(objective, data, folder=tmp_path / "new" / "folder")
     monkeypatch.setattr(module, "_minimiser", None)
-    again = optimum(objective, data, folder=tmp_path / "new" / "folder")
+    again = Optimum.of(objective, data, folder=tmp_path / "new" / "folder")
     np.testing.assert_array_equal(again.model, first.model)
     assert (again.loss, again.G, again.gradient_norm) == (first.loss, first.G, first.gradient_norm)
     assert [path.suffix for path in (tmp_path / "new" / "folder").iterdir()] == [".npz"]
@@ -85,11 +85,11 @@ def test_the_optimum_is_found_once_and_kept(tmp_path: Path, monkeypatch: pytest.
 def test_other_records_weights_or_settings_are_kept_apart(tmp_path: Path) -> None:
     data, objective = drawn(6), Logistic(6, l2=0.1)
     for settings in (objective, Logistic(6, l2=0.2), Logistic(6, l2=0.1, intercept=False)):
-        optimum(settings, data, folder=tmp_path)
-    optimum(objective, drawn(6, sparse=False), folder=tmp_path)
-    optimum(objective, drawn(7), folder=tmp_path)
-    optimum(objective, data, np.arange(60), folder=tmp_path)
-    optimum(objective, data, np.arange(60) * 2.0, folder=tmp_path)  # the same weights but for a factor
+        Optimum.of(settings, data, folder=tmp_path)
+    Optimum.of(objective, drawn(6, sparse=False), folder=tmp_path)
+    Optimum.of(objective, drawn(7), folder=tmp_path)
+    Optimum.of(objective, data, np.arange(60), folder=tmp_path)
+    Optimum.of(objective, data, np.arange(60) * 2.0, folder=tmp_path)  # the same weights but for a factor
     assert len(list(tmp_path.iterdir())) == 6
 
 
@@ -140,10 +140,10 @@ def spoil_pickled(path: Path) -> None:
 )
 def test_a_spoilt_file_is_made_again(tmp_path: Path, spoil: object) -> None:
     data, objective = drawn(6), Logistic(6, l2=0.1)
-    first = optimum(objective, data, folder=tmp_path)
+    first = Optimum.of(objective, data, folder=tmp_path)
     (path,) = tmp_path.iterdir()
     whole = path.read_bytes()
     spoil(path)  # type: ignore[operator]
-    again = optimum(objective, data, folder=tmp_path)
+    again = Optimum.of(objective, data, folder=tmp_path)
     np.testing.assert_array_equal(again.model, first.model)
     assert path.read_bytes() == whole

@@ -9,7 +9,7 @@ import pytest
 
 from crescendo.data.records import Records
 from crescendo.errors import ConfigError
-from crescendo.objectives import Slots, Traits, load_objective
+from crescendo.objectives import ModelFile, OwnModel, Slots, Traits
 
 DATA = Records(np.array([[1.0, 0.0], [0.0, 1.0], [3.0, 4.0]]), np.array([1.0, -1.0, 2.0]))
 SQUARES = """
@@ -37,8 +37,12 @@ def written(folder: Path, **change: str) -> str:
     return "own.py:Squares"
 
 
+def loaded(kind: str, folder: Path | None = None, **options: object) -> OwnModel:
+    return ModelFile.read(kind, folder).made(DATA, options)
+
+
 def test_a_class_with_three_methods_is_a_whole_objective(tmp_path: Path) -> None:
-    model = load_objective(written(tmp_path), DATA, tmp_path, scale=2.0)
+    model = loaded(written(tmp_path), tmp_path, scale=2.0)
     assert (model.size, model.dtype.name, model.traits) == (2, "float64", Traits(name="Squares"))
     w = np.array([1.0, 2.0])
     np.testing.assert_array_equal(model.gradient(w, DATA, np.array([0, 1])), [0.0, 3.0])
@@ -51,7 +55,7 @@ def test_a_class_with_three_methods_is_a_whole_objective(tmp_path: Path) -> None
 
 
 def test_weighted_scores_of_an_own_model_are_weighted_means(tmp_path: Path) -> None:
-    model, w = load_objective(written(tmp_path), DATA, tmp_path), np.array([1.0, 2.0])
+    model, w = loaded(written(tmp_path), tmp_path), np.array([1.0, 2.0])
     each = np.array([0.0, 9.0, 81.0]) / 2
     assert model.evaluate(w, DATA)["loss"] == pytest.approx(each.mean())
     assert model.evaluate(w, DATA, [1, 3, 1])["loss"] == pytest.approx(each @ [0.2, 0.6, 0.2])
@@ -62,8 +66,8 @@ def test_weighted_scores_of_an_own_model_are_weighted_means(tmp_path: Path) -> N
 def test_the_example_may_be_an_object_or_take_no_argument(tmp_path: Path) -> None:
     text = SQUARES.format(**(GOOD | {"options": ""})) + "\nready = Squares(2)\ndef make():\n    return Squares(2)\n"
     (tmp_path / "own.py").write_text(text)
-    assert load_objective(f"{tmp_path}/own.py:ready", DATA).size == 2
-    assert load_objective(f"{tmp_path}/own.py:make", DATA).size == 2
+    assert loaded(f"{tmp_path}/own.py:ready").size == 2
+    assert loaded(f"{tmp_path}/own.py:make").size == 2
 
 
 @pytest.mark.parametrize(
@@ -83,7 +87,7 @@ def test_the_example_may_be_an_object_or_take_no_argument(tmp_path: Path) -> Non
 )
 def test_a_slip_in_an_own_model_shows_at_set_up(tmp_path: Path, change: dict[str, str], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
-        load_objective(written(tmp_path, **change), DATA, tmp_path)
+        loaded(written(tmp_path, **change), tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +111,7 @@ def test_a_file_or_name_that_is_not_there_is_named(tmp_path: Path, kind: str, sa
     (tmp_path / "leaves.py").write_text("import sys\nsys.exit(3)\n")
     (tmp_path / "poor.py").write_text("class Poor:\n    def initial(self, rng):\n        return [0.0]\n")
     with pytest.raises(ConfigError, match=says):
-        load_objective(kind, DATA, tmp_path)
+        loaded(kind, tmp_path)
 
 
 def test_what_runs_is_what_the_file_holds_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,17 +120,17 @@ def test_what_runs_is_what_the_file_holds_now(tmp_path: Path, monkeypatch: pytes
     for start in ("np.zeros(2)", "np.ones(2) "):
         kind = written(tmp_path, initial=start)
         os.utime(tmp_path / "own.py", (1_000_000_000, 1_000_000_000))
-        model = load_objective(kind, DATA, tmp_path)
+        model = loaded(kind, tmp_path)
     np.testing.assert_array_equal(model.initial(np.random.default_rng(0)), [1.0, 1.0])
 
 
 def test_an_option_the_class_does_not_know_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"objective\.l2 is given but Squares takes no l2"):
-        load_objective(written(tmp_path), DATA, tmp_path, l2=0.1)
+        loaded(written(tmp_path), tmp_path, l2=0.1)
 
 
 def test_without_torch_a_torch_model_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "net.py").write_text("import torch")
     monkeypatch.setitem(sys.modules, "crescendo.objectives.neural.torch_model", None)
     with pytest.raises(ConfigError, match=r"pip install 'crescendo-fl\[torch\]'"):
-        load_objective("torch:net.py:Net", Records(np.zeros((2, 3)), np.array([-1.0, 1.0])), tmp_path)
+        ModelFile.read("torch:net.py:Net", tmp_path).made(Records(np.zeros((2, 3)), np.array([-1.0, 1.0])), {})

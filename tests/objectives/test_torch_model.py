@@ -14,7 +14,7 @@ from crescendo.data.from_arrays import dataset
 from crescendo.data.records import Dataset, Records
 from crescendo.errors import ConfigError, Refused
 from crescendo.objectives.base import LoopStepper, Slots, clipped
-from crescendo.objectives.own import OwnModel, load_objective
+from crescendo.objectives.own import ModelFile, OwnModel
 from crescendo.privacy.mechanisms.frozen import FrozenStepper
 
 torch = pytest.importorskip("torch", reason="torch is not installed: the torch extra")
@@ -522,8 +522,8 @@ def test_mistakes_in_such_a_file_are_named(tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text(FILE)
     data = images().train
     with pytest.raises(ConfigError, match="takes no width"):
-        load_objective("torch:net.py:Net", data, tmp_path, width=3)
+        ModelFile.read("torch:net.py:Net", tmp_path).made(data, {"width": 3})
     with pytest.raises(ConfigError, match=r"net\.py has no Nett; did you mean Net"):
-        load_objective("torch:net.py:Nett", data, tmp_path)
+        ModelFile.read("torch:net.py:Nett", tmp_path).made(data, {})
     with pytest.raises(ConfigError, match="batch must be a whole number, 1 or more"):
-        load_objective("torch:net.py:Net", data, tmp_path, batch=0)
+        ModelFile.read("torch:net.py:Net", tmp_path).made(data, {"batch": 0})

@@ -17,7 +17,15 @@ from scipy.special import ndtri
 
 from crescendo.errors import UsageError
 from crescendo.privacy.mechanisms import gaussian
-from crescendo.privacy.mechanisms.gaussian import CELL_BITS, MOST_MULTIPLES, QUANTILE_ERROR, grid, noised, tail, word_of
+from crescendo.privacy.mechanisms.gaussian import (
+    CELL_BITS,
+    MOST_MULTIPLES,
+    QUANTILE_ERROR,
+    _tail,
+    grid,
+    noised,
+    word_of,
+)
 
 SCALES = (1e-200, 3.1e-60, 0.7, 1.0, 1.9999999, 4e9, 1e200)
 
@@ -190,7 +198,7 @@ def test_scipys_quantile_is_as_exact_as_is_assumed_at_a_million_points() -> None
 
 @given(st.fractions(min_value=Fraction(1, 10**6), max_value=30))
 def test_the_bounds_on_a_tail_hold(b: Fraction) -> None:
-    low, high = tail(b, 200)
+    low, high = _tail(b, 200)
     with mpmath.workdps(150):
         exact = mpmath.ncdf(-mpmath.mpf(b.numerator) / b.denominator)
         assert mpmath.mpf(low.numerator) / low.denominator <= exact <= mpmath.mpf(high.numerator) / high.denominator

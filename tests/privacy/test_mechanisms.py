@@ -18,7 +18,7 @@ from crescendo.core.messages import Broadcast, Settled
 from crescendo.core.terms import Terms
 from crescendo.data.records import Records, as_records
 from crescendo.errors import Refused, UsageError
-from crescendo.objectives.base import Slots, squared_lengths
+from crescendo.objectives.base import Slots
 from crescendo.objectives.logistic.objective import Logistic
 from crescendo.privacy.mechanisms.admission import admitted
 from crescendo.privacy.mechanisms.certificate import Certificate
@@ -239,7 +239,7 @@ def test_records_are_bounded_over_x_and_the_one() -> None:
     x = np.array([[30.0, 40.0, 0.0], [0.1, 0.0, 0.0], [1e200, 0.0, 0.0]])
     for matrix in (x, x[:2].astype(np.float32)):
         bounded, sound = admitted(as_records(matrix, np.ones(len(matrix))), norm_bound=3.0, intercept=True)
-        assert sound.all() and (squared_lengths(bounded, intercept=True) <= 9.0).all()
+        assert sound.all() and (bounded.squared_lengths(intercept=True) <= 9.0).all()
         np.testing.assert_allclose(np.asarray(bounded.x)[1], x[1], rtol=1e-6)
         np.testing.assert_allclose(np.asarray(bounded.x)[0] / np.linalg.norm(bounded.x[0]), [0.6, 0.8, 0], rtol=1e-6)
 

@@ -13,7 +13,7 @@ from crescendo.privacy import PoissonGaussian, account
 from crescendo.privacy.accounting import renyi
 from crescendo.privacy.paper import theorems as of
 from crescendo.privacy.paper.constants import Constants
-from crescendo.privacy.paper.paper_recipe import paper_recipe, true_rounds
+from crescendo.privacy.paper.paper_recipe import _true_rounds, paper_recipe
 from tests.privacy import as_printed
 
 R0 = 1 / math.e
@@ -121,7 +121,7 @@ def test_k_star_corrected_keeps_the_last_rate_under_the_limit_and_as_printed_doe
         for _ in range(100):
             q = factor(1, R0, sigma, gamma) * records / gradients
             m = first / (records * q)
-            rounds = true_rounds(records * q, m, 1, gradients)
+            rounds = _true_rounds(records * q, m, 1, gradients)
             gamma = m / rounds
         assert (q * (rounds + m) <= R0 / sigma) == holds, name
 

@@ -22,7 +22,7 @@ from crescendo.audit.black_box.callable_mechanism import CallableMechanism
 from crescendo.audit.black_box.neighbours import Neighbours, Pair, pairs
 from crescendo.core.arrays import Array
 from crescendo.errors import ConfigError, CrescendoError, DataError
-from crescendo.objectives.own import read_model
+from crescendo.objectives.own import ModelFile
 
 _SHAPE = (20, 5)  # of the records that are made up
 _MOST_NUMBERS = 10**8
@@ -49,7 +49,7 @@ def attack_file(
     if records is not None and shape is not None:
         raise ConfigError("--records are records, and --shape makes some up; give one of the two")
     with contextlib.redirect_stdout(sys.stderr), np.errstate(all="ignore"):  # a mechanism's own, too
-        found = _made(read_model(kind, asked="the mechanism").named(), kind)
+        found = _made(ModelFile.read(kind, asked="the mechanism").named(), kind)
         data = _records(found, records, shape)
         claim = _with_neighbours(claim, neighbours or getattr(found, "neighbours", "add"))
         chosen = pairs(data, claim.neighbours, _canaries(found, data))

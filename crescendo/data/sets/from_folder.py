@@ -45,7 +45,7 @@ def _spellings(file: KnownFile) -> list[str]:
     return [file.name, file.name.replace("-idx", ".idx")]
 
 
-def libsvm_source(chosen: KnownSet) -> NamedSource:
+def _libsvm_source(chosen: KnownSet) -> NamedSource:
     """A LIBSVM set whose files are known."""
     return NamedSource(
         chosen.name,
@@ -63,4 +63,4 @@ def libsvm_source(chosen: KnownSet) -> NamedSource:
 _MNIST = NamedSource(
     "mnist", "handwritten digits", 60_000, 784, tuple(range(10)), _FOLDER, _read_mnist, own_test=True, here=_has_mnist
 )
-SOURCES = (*map(libsvm_source, SETS.values()), _MNIST)
+SOURCES = (*map(_libsvm_source, SETS.values()), _MNIST)

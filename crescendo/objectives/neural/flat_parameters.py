@@ -23,6 +23,28 @@ class Layout:
     shapes: tuple[torch.Size, ...]
     dtype: torch.dtype
 
+    @classmethod
+    def of(cls, net: nn.Module) -> Layout:
+        """The layout of a module's vector; ConfigError where its parameters cannot be one."""
+        for name, parameter in net.named_parameters():
+            if isinstance(parameter, nn.parameter.UninitializedParameter):
+                raise ConfigError(f"{name} of {type(net).__name__} has no shape yet; call the module once on a record")
+            if parameter.device.type != "cpu":
+                raise ConfigError(
+                    f"{name} of {type(net).__name__} is on {parameter.device}; move it to the CPU: net.cpu()"
+                )
+        moving = [(name, parameter) for name, parameter in net.named_parameters() if parameter.requires_grad]
+        if not moving:
+            raise ConfigError(
+                f"{type(net).__name__} has no parameter that is trained; one with requires_grad is needed"
+            )
+        kinds = {parameter.dtype for _, parameter in moving}
+        if len(kinds) > 1 or not kinds <= {torch.float32, torch.float64}:
+            said = ", ".join(sorted(str(kind).removeprefix("torch.") for kind in kinds))
+            raise ConfigError(f"{type(net).__name__} has parameters of {said}; all must be float32, or all float64")
+        names, parameters = zip(*moving, strict=True)
+        return cls(names, tuple(parameter.shape for parameter in parameters), kinds.pop())
+
     @property
     def sizes(self) -> tuple[int, ...]:
         return tuple(shape.numel() for shape in self.shapes)
@@ -41,24 +63,6 @@ class Layout:
     def tensor(self, w: Vector) -> torch.Tensor:
         """A copy of a model in the module's own floats."""
         return torch.from_numpy(np.array(w, dtype=np.float64)).to(self.dtype)
-
-
-def layout_of(net: nn.Module) -> Layout:
-    """The layout of a module's vector; ConfigError where its parameters cannot be one."""
-    for name, parameter in net.named_parameters():
-        if isinstance(parameter, nn.parameter.UninitializedParameter):
-            raise ConfigError(f"{name} of {type(net).__name__} has no shape yet; call the module once on a record")
-        if parameter.device.type != "cpu":
-            raise ConfigError(f"{name} of {type(net).__name__} is on {parameter.device}; move it to the CPU: net.cpu()")
-    moving = [(name, parameter) for name, parameter in net.named_parameters() if parameter.requires_grad]
-    if not moving:
-        raise ConfigError(f"{type(net).__name__} has no parameter that is trained; one with requires_grad is needed")
-    kinds = {parameter.dtype for _, parameter in moving}
-    if len(kinds) > 1 or not kinds <= {torch.float32, torch.float64}:
-        said = ", ".join(sorted(str(kind).removeprefix("torch.") for kind in kinds))
-        raise ConfigError(f"{type(net).__name__} has parameters of {said}; all must be float32, or all float64")
-    names, parameters = zip(*moving, strict=True)
-    return Layout(names, tuple(parameter.shape for parameter in parameters), kinds.pop())
 
 
 def vector_of(net: nn.Module) -> Floats:

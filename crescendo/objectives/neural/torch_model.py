@@ -21,8 +21,8 @@ from crescendo.core.arrays import Array, Floats, Ints, Vector
 from crescendo.errors import ConfigError, CrescendoError
 from crescendo.objectives.neural.clipping import add_clipped
 from crescendo.objectives.neural.flat_parameters import (
+    Layout,
     check_buffers,
-    layout_of,
     private_copy,
     random_layers,
     vector_of,
@@ -41,7 +41,7 @@ _SCORED_AT_ONCE = 512
 
 
 @dataclass(frozen=True, eq=False)
-class Tensors:
+class _Tensors:
     """Records as tensors of the module's floats, each in the shape that the module reads; sparse rows are filled in later."""
 
     x: Any
@@ -70,10 +70,10 @@ class TorchModel:
         self.net = (private_copy(make) if isinstance(make, nn.Module) else _built(make, 0)).train()
         self.name = type(self.net).__name__
         check_buffers(self.net)
-        self.layout, self.draws = layout_of(self.net), random_layers(self.net)
+        self.layout, self.draws = Layout.of(self.net), random_layers(self.net)
         self.loss, self.shape, self.batch, self.l2 = loss, shape, batch, l2
         self.dtype = np.dtype(str(self.layout.dtype).removeprefix("torch."))
-        self._known: weakref.WeakKeyDictionary[Records, Tensors] = weakref.WeakKeyDictionary()
+        self._known: weakref.WeakKeyDictionary[Records, _Tensors] = weakref.WeakKeyDictionary()
         self._scored = private_copy(self.net).eval()
         self._lock = threading.Lock()
         self._at_once = max(1, min(_MOST_AT_ONCE, _NUMBERS_AT_ONCE // self.layout.size))
@@ -145,7 +145,7 @@ class TorchModel:
 
     # -- what its stepper needs ---------------------------------------------------------------------------------------
 
-    def tensors(self, data: Records) -> Tensors:
+    def tensors(self, data: Records) -> _Tensors:
         """The records as the module reads them; made once, for all clients that share them."""
         found = self._known.get(data)
         if found is None:
@@ -154,7 +154,7 @@ class TorchModel:
             shape = self.shape or data.shape or (data.features,)
             if math.prod(shape) != data.features:
                 raise ConfigError(f"a record of shape {shape} does not have {data.features} numbers; check shape")
-            found = Tensors(x, labels, shape, self.layout.dtype)
+            found = _Tensors(x, labels, shape, self.layout.dtype)
             self._known[data] = found
         return found
 
@@ -210,7 +210,7 @@ class TorchModel:
         outputs = private_copy(self.net).eval()(x.repeat(count, *[1] * (x.ndim - 1)))
         return float(self.mean_loss(outputs, y.repeat(count)))
 
-    def _settled(self, records: Tensors) -> PerRecord:
+    def _settled(self, records: _Tensors) -> PerRecord:
         if self._per_record is None:
             self._try(*records.of(np.zeros(1, dtype=np.int64)))
             made = PerRecord(self._loss_of_one, self._at_once, bool(self.draws), self._renew)
@@ -218,7 +218,7 @@ class TorchModel:
             self._per_record = made
         return self._per_record
 
-    def _gradients(self, per_record: PerRecord, parameters: Parameters, records: Tensors, rows: Ints) -> Array:
+    def _gradients(self, per_record: PerRecord, parameters: Parameters, records: _Tensors, rows: Ints) -> Array:
         """One row for each of ``rows``, computed in a full chunk that is padded with the first of them."""
         padded = rows
         if per_record.vectorised:
@@ -226,7 +226,7 @@ class TorchModel:
         x, y = records.of(padded)
         return np.asarray(per_record.rows(parameters, x.reshape(len(padded), *records.shape), y).numpy()[: len(rows)])
 
-    def _whatever_happens(self, per_record: PerRecord, parameters: Parameters, records: Tensors, rows: Ints) -> Array:
+    def _whatever_happens(self, per_record: PerRecord, parameters: Parameters, records: _Tensors, rows: Ints) -> Array:
         """The same for a private round: a record on which the code fails counts as 0, since stopping would tell of it."""
         try:
             return self._gradients(per_record, parameters, records, rows)

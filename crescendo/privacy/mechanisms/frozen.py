@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from crescendo.data.records import Records
 
 
-def first() -> Ints:
+def _first() -> Ints:
     """The row of a record that is shown alone: a new array each time, since the code that it is shown to may write into it."""
     return np.zeros(1, dtype=np.int64)
 
@@ -92,7 +92,7 @@ class FrozenStepper:
         """
         try:
             with np.errstate():
-                given = self._objective.gradient(self._start.copy(), self._data.take(row), first())
+                given = self._objective.gradient(self._start.copy(), self._data.take(row), _first())
             gradient = np.array(given, dtype=np.float64)
             if gradient.shape != self._start.shape:
                 return np.zeros_like(self._start)

@@ -163,7 +163,7 @@ class _Boundaries:
         first = self.guess(cell, bits)
         for m in (first, first - 1, first + 1):
             below, above = self._at(Fraction(2 * m - 1, 2)), self._at(Fraction(2 * m + 1, 2))
-            if above > 0 and tail(above, bits)[1] <= low and (below <= 0 or high <= tail(below, bits)[0]):
+            if above > 0 and _tail(above, bits)[1] <= low and (below <= 0 or high <= _tail(below, bits)[0]):
                 return m
         return None
 
@@ -171,13 +171,13 @@ class _Boundaries:
         return (self._g * m - self._x) / self._scale
 
 
-def tail(b: Fraction, bits: int) -> tuple[Fraction, Fraction]:
+def _tail(b: Fraction, bits: int) -> tuple[Fraction, Fraction]:
     """A lower and an upper bound on Q(b) = P(N(0, 1) > b) for b > 0, some 2^-(bits + 100) apart.
 
     Q(b) = 1/2 - phi(b) (b + b^3/3 + b^5/15 + ...); each term is b^2/(2n+1) of the one before, so that once this ratio is below
     1/2 what is left is less than the last term. All in interval arithmetic, whose bounds hold by construction.
 
-    >>> low, high = tail(Fraction(1), 53)
+    >>> low, high = _tail(Fraction(1), 53)
     >>> round(float(low), 15), high - low < Fraction(1, 2**140)
     (0.158655253931457, True)
     """

@@ -32,7 +32,7 @@ class Minibatch(Proposal):
 
     @property
     def unit(self) -> float:
-        return unit(self.clip, float(self.drawn.max()))
+        return _unit(self.clip, float(self.drawn.max()))
 
     def slack(self, bound: float) -> float:
         """See the top of `rounding`."""
@@ -47,10 +47,10 @@ class Minibatch(Proposal):
         return FrozenStepper(objective, data)
 
 
-def unit(clip: float, drawn: float) -> float:
+def _unit(clip: float, drawn: float) -> float:
     """The power of two that clipped gradients are rounded to: as fine as leaves the sum of ``drawn`` of them exact.
 
-    >>> unit(1.0, 1000) == 2.0**-40, unit(0.1, 2e8) == 2.0**-4 * 2.0**-23
+    >>> _unit(1.0, 1000) == 2.0**-40, _unit(0.1, 2e8) == 2.0**-4 * 2.0**-23
     (True, True)
     """
     bits = min(_FINEST, 51 - math.ceil(math.log2(max(drawn, 1.0))))

@@ -32,11 +32,11 @@ class _Envelope:
         return float(np.sum(self.q * (np.arange(self.rounds) + self.m) ** self.p))
 
 
-def envelope(events: Counted) -> _Envelope:
+def _envelope(events: Counted) -> _Envelope:
     """The curve over the rates with the least sum of squares, which the theorems' bounds grow with.
 
     >>> from crescendo.privacy.accounting.events import PoissonGaussian
-    >>> curve = envelope(tally(PoissonGaussian(1e-4 * (i + 12), 8.0) for i in range(180)))
+    >>> curve = _envelope(tally(PoissonGaussian(1e-4 * (i + 12), 8.0) for i in range(180)))
     >>> round(curve.q, 9), round(curve.m, 6), curve.p
     (0.0001, 12.0, 1.0)
     """
@@ -69,7 +69,7 @@ def by_theorems(events: Counted, records: int, delta: float) -> tuple[Verdict, .
 
 def _main(events: Counted, records: int, sigma: float, delta: float) -> Verdict:
     """The best whole lambda: the theorem proves epsilon = 2 ln(1/delta) / lambda, and asks sigma^2 >= lambda at least."""
-    curve = envelope(events)
+    curve = _envelope(events)
 
     def verdict(order: int, r0: float | None) -> Verdict:
         return main_theorem(

@@ -126,7 +126,7 @@ def _iterated(request: _Request, r0: float, factor: float | None, sigma: float) 
         by_case = (constant * request.epsilon ** ((1 + p) / (1 + 2 * p)) / epochs) ** (1 + 2 * p)
         q = min(by_case, (at.D / epochs) ** p) * (1 - 1e-9)
         m = (request.first_size / (records * q)) ** (1 / p)
-        rounds = true_rounds(q * records, m, p, gradients)
+        rounds = _true_rounds(q * records, m, p, gradients)
         if m > 100 * rounds:  # so far from growing that T may even be lost in rounding
             return None
         if abs(m / rounds - gamma) <= 1e-12:
@@ -135,12 +135,12 @@ def _iterated(request: _Request, r0: float, factor: float | None, sigma: float) 
     return q, m, rounds
 
 
-def true_rounds(scale: float, m: float, p: float, gradients: float) -> float:
+def _true_rounds(scale: float, m: float, p: float, gradients: float) -> float:
     """T with the integral of scale x^p from m to m+T equal to K, close to the sum over rounds.
 
     The paper uses ((p+1) K / scale)^(1/(p+1)), an upper bound, 195 where this is 184 in Example 3.
 
-    >>> round(true_rounds(1.3216, 12.106, 1, 25_000), 1)
+    >>> round(_true_rounds(1.3216, 12.106, 1, 25_000), 1)
     182.8
     """
     return float(((p + 1) * gradients / scale + m ** (p + 1)) ** (1 / (p + 1)) - m)
