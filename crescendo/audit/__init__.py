@@ -6,7 +6,7 @@ A certificate says: one record moves what is sent by at most the sensitivity, is
 than once, and is hidden by Gaussian noise of a stated scale; the next round begins at a function of what was sent. The
 audit drives real workers on synthetic records, with the seeded source and the operating system's, and asks four things.
 
-1. *Is what is sent what is certified?* (`lead`, `literal`, `edges`, `claims`) Whole runs, led as a server would: each
+1. *Is what is sent what is certified?* (`lead`, `literal`, `edges`, `attack`) Whole runs, led as a server would: each
    release is compared, number by number, with the mechanism's definition computed literally beside it.
 2. *Is what is random as random as it should be?* (`evidence`, `checks`) What was sent less what the definition says, over the
    certified scale, must be independent standard normal numbers, whatever was drawn; draws must be Poisson. The

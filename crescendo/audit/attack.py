@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,17 +11,16 @@ import numpy as np
 
 from crescendo.audit.check import Check
 from crescendo.audit.checks import CHECKS
-from crescendo.audit.claims import denied, true_event
 from crescendo.audit.driving.evidence import Draws, Noise, Words
 from crescendo.audit.driving.lead import Faults
 from crescendo.audit.driving.subject import Sources, Subject
 from crescendo.audit.findings import DETERMINISTIC, Finding, Report, Row
 from crescendo.audit.lower_bounds import Cost, Scores, Shift, clopper_pearson, parametric_epsilon, scale_bounds
 from crescendo.audit.scores import Tested, combined
-from crescendo.audit.worst_cases.edges import probe_edges
-from crescendo.audit.worst_cases.fuzz import Fuzz, search
+from crescendo.audit.worst_cases.edges import probe_edges, widened
+from crescendo.audit.worst_cases.fuzz import Fuzz
 from crescendo.audit.worst_cases.sent_again import Opener, outbox_test
-from crescendo.audit.worst_cases.variants import widened
+from crescendo.privacy.accounting.events import PoissonGaussian
 
 _FALSE_ALARMS = 1e-4  # of the whole audit; a little less is given out, for Šidák's rule against Bonferroni's
 NARROW, WIDE = 64, 128  # a model of fewer coordinates has its noise measured on one of so many features
@@ -28,6 +28,8 @@ _MOST_ROUNDS = 100  # of which noise and draws are looked at, one by one
 _MOST_RECORDS = 30_000  # in a draw
 _WORST_RATIO = 1 + 1e-5  # what rounding can add to a ratio of 1
 _MOST_CARRIED = 1e-4  # of the sensitivity, between rounds whose releases were made equal
+_NEAR = 1e-12  # the certificate's own numbers, computed again from the terms, are as near as this
+_LEAST_SCALE = 1e-200  # below it, and above its inverse, floats lose bits
 _SHIFT = ("shift of the mean", "a record that moves it too far")
 _EPSILON = ("epsilon", "a bound above what is claimed")
 
@@ -111,16 +113,16 @@ class Attack:
     def _edges(self, rng: np.random.Generator, tries: int) -> None:
         probe_edges(self.subject, rng, tries, self.faults)
         shared = self.subject.rounds()
-        if said := denied(self.subject, shared[:: max(1, len(shared) // 2000)]):
+        if said := _denied(self.subject, shared[:: max(1, len(shared) // 2000)]):
             self.faults.note("certificate", said)
-        true = self.cost([true_event(self.subject, i) for i in shared])
+        true = self.cost([_true_event(self.subject, i) for i in shared])
         if true > self.claimed:
             self.faults.note(
                 "certificate", f"the terms cost epsilon {true:.4g} or more, and {self.claimed:.4g} is claimed"
             )
 
     def _fuzz(self, rng: np.random.Generator, tries: int, outbox: Opener | None) -> Fuzz:
-        fuzz = search(self.subject, rng, tries)
+        fuzz = Fuzz.search(self.subject, rng, tries)
         found = dict(fuzz.found)
         if fuzz.worst > _WORST_RATIO:
             name = fuzz.scene.name if fuzz.scene is not None else "search"
@@ -242,3 +244,42 @@ def _rate_low(draws: Draws, alpha: float) -> float:
     most = int(np.argmax(draws.rates))
     trials = draws.records * len(draws.members)
     return clopper_pearson(int(min(counts[most], trials)), trials, alpha)[0] / float(draws.rates[most])
+
+
+# -- the certificate's own numbers, computed again from the terms: rates, sensitivities, scales, events and conditions --------
+
+
+def _true_event(subject: Subject, i: int) -> PoissonGaussian:
+    """What round i costs, from the terms and the scale of its noise."""
+    certificate, me = subject.certificate, subject.me
+    rate = certificate.terms.share(i, me) / certificate.records[me]
+    change = _step(subject, i) * certificate.clip
+    return PoissonGaussian(min(1.0, rate), subject.scale(i) / change if change > 0 else 0.0)
+
+
+def _step(subject: Subject, i: int) -> float:
+    terms = subject.certificate.terms
+    return float(np.max(np.abs(terms.etas(i, subject.me)), initial=0.0)) * terms.blocks
+
+
+def _denied(subject: Subject, rounds: tuple[int, ...]) -> str | None:
+    """The first thing that the certificate says of one of ``rounds`` and the terms deny."""
+    certificate, me = subject.certificate, subject.me
+    l2, bend = subject.objective.traits.l2, subject.objective.traits.margin
+    limit = math.inf
+    if certificate.mechanism == "local" and bend is not None and certificate.norm_bound is not None:
+        limit = 2.0 / bend(certificate.norm_bound, certificate.clip)
+    for i in rounds:
+        event, true, step = certificate.event(i, me), _true_event(subject, i), _step(subject, i)
+        scale, rate = subject.scale(i), certificate.rate(i, me)
+        if event is None or event.rate < true.rate * (1 - _NEAR) or rate < true.rate * (1 - _NEAR):
+            return f"round {i} is charged at rate {0 if event is None else event.rate:.6g}, its slots make it {true.rate:.6g}"
+        if event.sigma > true.sigma * (1 + _NEAR):
+            return f"round {i} is charged for noise {event.sigma:.6g} and has {true.sigma:.6g} of what one record can change"
+        if event.rate > 1 or not _LEAST_SCALE < scale < 1 / _LEAST_SCALE:
+            return f"round {i} has a rate of {event.rate:.4g} and noise of scale {scale:.4g}, which floats do not carry"
+        if step * l2 > 1 + _NEAR:
+            return f"the step of round {i} times l2 is {step * l2:.4g}: the model grows by it, and noise is lost in its rounding"
+        if step > limit * (1 + _NEAR):
+            return f"the step of round {i} is {step:.6g} and must be at most 2 / L_eff = {limit:.6g}"
+    return None

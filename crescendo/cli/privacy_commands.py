@@ -256,14 +256,14 @@ def _close(path: Path | None, federation: str, more: bool, as_json: bool) -> Non
 def _export(what: Path | None, ledger: Path | None, overrides: list[str], format: str, client: str | None) -> None:
     from crescendo.cli.show_privacy import progress
     from crescendo.privacy.accounting.interchange import WRITERS
-    from crescendo.runs.statements import events_of_file
+    from crescendo.runs.statements import EventsStatement
     from crescendo.storage.ledger.open_ledger import open_ledger
 
     if ledger is not None:
         with open_ledger(ledger, read_only=True) as opened:
             events = opened.charged()
     elif what is not None and _holds_events(what):
-        events = events_of_file(what).events
+        events = EventsStatement.events_of(what).events
     else:
         assert what is not None
         with progress("Accounting") as moved:

@@ -6,6 +6,8 @@ resolved to numbers before the text is made. Server and client build schedule, o
 same function, so that no side takes the other's word for a size, a step or a rate.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
 from dataclasses import dataclass, replace
@@ -52,6 +54,41 @@ class Agreement:
     text: str = ""
     federation: str = ""
     learns: tuple[str, ...] = ()  # what a policy may call the objective
+
+    @classmethod
+    def of(
+        cls,
+        schedule: RunSchedule,
+        objective: Objective,
+        weights: tuple[float, ...],
+        *,
+        names: tuple[str, ...],
+        run: Run,
+        shares: Any,
+        combine: Any,
+        private: bool,
+        features: int,
+        classes: tuple[int | float | str, ...] | None,
+    ) -> Agreement:
+        """The one place where terms are made, for a federation and for a simulation; a mechanism's certificate comes after it."""
+        certificate, blocks = schedule.certificate, schedule.asked.blocks
+        if blocks > objective.size:
+            raise ConfigError(f"schedule.blocks must be at most the model's {objective.size} numbers, not {blocks}")
+        with at("schedule"):
+            terms = Terms(
+                sizes=schedule.sizes,
+                steps=schedule.steps,
+                weights=weights,
+                rounds=schedule.sizes.rounds,
+                ahead=schedule.asked.wait.rounds,
+                tau=schedule.delay,
+                shares_by=shares,
+                seed=run.seed,
+                blocks=blocks,
+                whole_rounds=private,
+                combine=combine,
+            )
+        return cls(names, run.seed, run.wire, terms, objective, features, classes, certificate)
 
     @cached_property
     def digest(self) -> str:
@@ -120,40 +157,6 @@ def _built(text: str) -> Agreement:
         raise Refused(f"the terms cannot be understood ({error}); both sides must run the same version") from None
 
 
-def agree(
-    schedule: RunSchedule,
-    objective: Objective,
-    weights: tuple[float, ...],
-    *,
-    names: tuple[str, ...],
-    run: Run,
-    shares: Any,
-    combine: Any,
-    private: bool,
-    features: int,
-    classes: tuple[int | float | str, ...] | None,
-) -> Agreement:
-    """The one place where terms are made, for a federation and for a simulation; a mechanism's certificate comes after it."""
-    certificate, blocks = schedule.certificate, schedule.asked.blocks
-    if blocks > objective.size:
-        raise ConfigError(f"schedule.blocks must be at most the model's {objective.size} numbers, not {blocks}")
-    with at("schedule"):
-        terms = Terms(
-            sizes=schedule.sizes,
-            steps=schedule.steps,
-            weights=weights,
-            rounds=schedule.sizes.rounds,
-            ahead=schedule.asked.wait.rounds,
-            tau=schedule.delay,
-            shares_by=shares,
-            seed=run.seed,
-            blocks=blocks,
-            whole_rounds=private,
-            combine=combine,
-        )
-    return Agreement(names, run.seed, run.wire, terms, objective, features, classes, certificate)
-
-
 def canonical(raw: Any) -> str:
     """The text of terms: one for what they say."""
     try:
@@ -168,7 +171,7 @@ def _build(text: str, asked: TermsTable) -> Agreement:
     bound = private.norm_bound if private is not None else None
     schedule = RunSchedule.of(asked.schedule, len(clients.names), objective, norm_bound=bound)
     check_extent(schedule, clients.weights, clients.shares)
-    made = agree(
+    made = Agreement.of(
         schedule,
         objective,
         clients.weights,

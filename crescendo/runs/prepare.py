@@ -15,7 +15,7 @@ from crescendo.data import Dataset, Records, client_names, load, split, weights
 from crescendo.data.labels import Classes
 from crescendo.data.registry import stated_classes
 from crescendo.errors import ConfigError
-from crescendo.federation.agreement import Agreement, agree, build_terms
+from crescendo.federation.agreement import Agreement, build_terms
 from crescendo.federation.objective_terms import first_model, made_up_records
 from crescendo.federation.schedule_terms import RunSchedule
 from crescendo.objectives import ModelFile, Objective, OwnModel, weights_of_rows
@@ -92,7 +92,7 @@ def prepare(
         config.schedule, clients, goal, None if private else dataset.train, config.privacy.norm_bound
     )
     shares = weights(config.clients.weights, [range(records) for records in counts])
-    agreement = agree(
+    agreement = Agreement.of(
         schedule,
         goal,
         tuple(float(share) for share in shares),

@@ -213,7 +213,7 @@ class EventsStatement:
                 f"events have no delta of their own; say at which one {path} is to be accounted with --delta"
             )
         check_delta(delta)
-        found = events_of_file(path)
+        found = cls.events_of(path)
         return cls(str(path), found, account(found.events, delta, progress=progress))
 
     def to_json(self) -> dict[str, Any]:
@@ -228,20 +228,22 @@ class EventsStatement:
             "events": to_json(self.found.events),
         }
 
-
-def events_of_file(path: Path) -> Foreign:
-    """The events of a JSON file, in whichever of the formats it is."""
-    try:
-        if path.stat().st_size > MOST_BYTES:
+    @staticmethod
+    def events_of(path: Path) -> Foreign:
+        """The events of a JSON file, in whichever of the formats it is."""
+        try:
+            if path.stat().st_size > MOST_BYTES:
+                raise DataError(
+                    f"{path} has more than {MOST_BYTES:,} bytes; compose events that are alike into one with a count"
+                )
+            return Foreign.read(json.loads(path.read_text(encoding="utf-8")))
+        except FileNotFoundError:
             raise DataError(
-                f"{path} has more than {MOST_BYTES:,} bytes; compose events that are alike into one with a count"
-            )
-        return Foreign.read(json.loads(path.read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        raise DataError(f"{path} does not exist; name a file of events, a run file or the folder of a run") from None
-    except (ValueError, RecursionError):
-        raise DataError(f"{path} is not JSON that can be read; write the events with json.dumps") from None
-    except DataError:
-        raise
-    except UsageError as error:
-        raise DataError(f"{path}: {error}") from None
+                f"{path} does not exist; name a file of events, a run file or the folder of a run"
+            ) from None
+        except (ValueError, RecursionError):
+            raise DataError(f"{path} is not JSON that can be read; write the events with json.dumps") from None
+        except DataError:
+            raise
+        except UsageError as error:
+            raise DataError(f"{path}: {error}") from None

@@ -17,7 +17,7 @@ from crescendo.audit.black_box.black_box import Claim, attack
 from crescendo.audit.black_box.callable_mechanism import CallableMechanism
 from crescendo.audit.black_box.distinguishers import best_rule, learn
 from crescendo.audit.black_box.epsilon_bounds import _epsilon_of_shift, epsilon_bound, gaussian_bound, spared
-from crescendo.audit.black_box.neighbours import Pair, canaries, pairs
+from crescendo.audit.black_box.neighbours import Pair, _canaries, pairs
 from crescendo.errors import ConfigError
 from crescendo.privacy.mechanisms.gaussian import noised
 from experiments.black_box import BITS, RECORDS, Case, broken, clipped, gaussian, responses, sound
@@ -174,9 +174,9 @@ def test_neighbours_differ_in_one_record() -> None:
 
 def test_canaries_are_of_the_records_kind_and_a_long_one_turns_their_sum_around() -> None:
     for records in (RECORDS, np.array([1, 2, 3]), np.zeros((3, 2)), RECORDS.reshape(20, 3, 1).astype(np.float32)):
-        found = canaries(records)
+        found = _canaries(records)
         assert all(one.shape == records.shape[1:] and one.dtype == records.dtype for one in found.values())
-    total, against = RECORDS.sum(axis=0), canaries(RECORDS)["long and against the others"]
+    total, against = RECORDS.sum(axis=0), _canaries(RECORDS)["long and against the others"]
     assert (total + against) @ total < -100 * total @ total
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from crescendo.audit import Finding
-from crescendo.audit.worst_cases.file_reading import Reader, leaks, read_privately
+from crescendo.audit.worst_cases.file_reading import Reader, _read_privately, leaks
 from crescendo.config.loading import read
 from crescendo.data import Records, as_records, load
 from crescendo.data.formats.readers import RecordFile
@@ -76,7 +76,7 @@ def test_a_reader_that_looks_at_other_records_is_found(planted: Reader) -> None:
 @pytest.mark.slow
 def test_one_bad_kind_of_file_is_named() -> None:
     def planted(path: Path, classes: tuple[Label, ...], features: int) -> Records:
-        return (refusing if path.suffix == ".npz" else read_privately)(path, classes, features)
+        return (refusing if path.suffix == ".npz" else _read_privately)(path, classes, features)
 
     (says,) = leaks((0, 1), 3, read=planted)
     assert "a record of a .npz file" in says and says.isprintable()

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from crescendo.privacy.paper.constants import Constants
-from crescendo.privacy.paper.theorems import needed_sigma
+from crescendo.privacy.paper.theorems import _needed_sigma
 
 
 def D(p: float, r0: float, sigma: float, gamma: float = 0.0) -> float:
@@ -76,5 +76,5 @@ def theorem_one(rates: Iterable[tuple[float, int]], sigma: float, delta: float, 
     low, high = 1e-9, sigma**2 * 2
     for _ in range(200):
         order = math.sqrt(low * high)
-        low, high = (order, high) if sigma >= needed_sigma(pairs, sigma, delta, order, r0) else (low, order)
+        low, high = (order, high) if sigma >= _needed_sigma(pairs, sigma, delta, order, r0) else (low, order)
     return 2 * math.log(1 / delta) / low

@@ -14,7 +14,7 @@ from crescendo.privacy.accounting.events import from_json
 from crescendo.privacy.planning.calibration import least_sigma
 from crescendo.privacy.planning.comparison import compared
 from crescendo.privacy.planning.family import Limits
-from crescendo.privacy.planning.search import members
+from crescendo.privacy.planning.search import _members
 from crescendo.privacy.planning.staircase import MOST_STEPS, Curve, fewest_rounds
 from crescendo.privacy.planning.target import Target
 
@@ -261,7 +261,7 @@ def test_every_request_is_answered_with_sizes_that_keep_to_it_or_with_a_sentence
     cap = int(share * records + 1e-9)
     try:
         target = Target.checked(1.0, 1e-3, records, gradients, first, power, rounds, share)
-        found = members(target, Limits(first, power, rounds, cap))
+        found = _members(target, Limits(first, power, rounds, cap))
     except UsageError:
         free = power is None and rounds is None
         assert not free or cap < (first or 1) or gradients < (first or 1)  # what is left open is found

@@ -13,7 +13,7 @@ from crescendo.privacy import PoissonGaussian, account
 from crescendo.privacy.accounting import renyi
 from crescendo.privacy.paper import theorems as of
 from crescendo.privacy.paper.constants import Constants
-from crescendo.privacy.paper.paper_recipe import _true_rounds, paper_recipe
+from crescendo.privacy.paper.paper_recipe import Recipe, _true_rounds
 from tests.privacy import as_printed
 
 R0 = 1 / math.e
@@ -127,7 +127,7 @@ def test_k_star_corrected_keeps_the_last_rate_under_the_limit_and_as_printed_doe
 
 
 def test_where_case_one_has_no_setting_case_two_finds_one_and_it_is_true() -> None:
-    found = paper_recipe(1, 1e-5, 10_000, 10_000_000, first_size=16, power=0.5, r0=R0)
+    found = Recipe.least(1, 1e-5, 10_000, 10_000_000, first_size=16, power=0.5, r0=R0)
     assert found.factor is not None and found.verdict.conditions[-1].bound == "the bound of case 2"
     assert found.sigma > 1.21 * math.sqrt(2 * math.log(1e5))
     counts = np.histogram(found.q * (np.arange(found.rounds) + found.m) ** 0.5, bins=40)
@@ -154,7 +154,7 @@ def test_a_delta_whose_inverse_overflows_is_a_number_like_any_other() -> None:
 
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0, 2.0])
 def test_what_the_paper_recipe_finds_is_confirmed_by_its_theorem_and_by_the_accountant(power: float) -> None:
-    found = paper_recipe(1, 5.5e-8, 100_000, 100_000, first_size=16, power=power)
+    found = Recipe.least(1, 5.5e-8, 100_000, 100_000, first_size=16, power=power)
     assert found.verdict.applies
     assert found.q * 100_000 * found.m**power == pytest.approx(16, rel=1e-6)
     rates = found.q * (np.arange(found.rounds) + found.m) ** power if power else np.full(found.rounds, found.q)
@@ -163,10 +163,10 @@ def test_what_the_paper_recipe_finds_is_confirmed_by_its_theorem_and_by_the_acco
 
 
 def test_a_given_r0_is_used() -> None:
-    found = paper_recipe(1, 5.5e-8, 10_000, 25_000, first_size=16, r0=R0)
+    found = Recipe.least(1, 5.5e-8, 10_000, 25_000, first_size=16, r0=R0)
     assert found.r0 == R0 and found.factor is None and 8 < found.sigma < 8.3 and 175 < found.rounds < 190
 
 
 def test_a_request_beyond_the_theorems_is_refused() -> None:
     with pytest.raises(UsageError, match="finds no setting"):
-        paper_recipe(0.001, 1e-9, 100, 10_000, first_size=90)
+        Recipe.least(0.001, 1e-9, 100, 10_000, first_size=90)

@@ -24,13 +24,13 @@ class Pair:
     with_it: Array
 
 
-def canaries(records: Array) -> dict[str, Array]:
+def _canaries(records: Array) -> dict[str, Array]:
     """Records that a sound mechanism hides and a careless one does not, of the shape of the others, by name.
 
     A long record outweighs all others together, so that it turns a sum of them around if nothing holds it. The last number of a
     record may be its label, so that there are long records with either sign of it.
 
-    >>> len(canaries(np.ones((4, 1)))), len(canaries(np.ones((4, 2))))
+    >>> len(_canaries(np.ones((4, 1)))), len(_canaries(np.ones((4, 2))))
     (7, 13)
     """
     one, total = records[0], records.astype(float).sum(axis=0)
@@ -60,7 +60,7 @@ def pairs(records: Array, neighbours: Neighbours, own: Iterable[Array] | None = 
 
     ``own`` are a user's own canaries, in place of ours: records of the mechanism's domain, where that is not all numbers.
     """
-    chosen = canaries(records) if own is None else {f"canary {i}": canary for i, canary in enumerate(own)}
+    chosen = _canaries(records) if own is None else {f"canary {i}": canary for i, canary in enumerate(own)}
     if neighbours == "replace":
         return _replaced(records, chosen)
     found = []

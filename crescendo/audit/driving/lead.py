@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from crescendo.audit.driving.literal import Displacement, Mirror, bounded, displacement, normal_numbers, public_grid
+from crescendo.audit.driving.literal import Displacement, Mirror, bounded, normal_numbers, public_grid
 from crescendo.audit.driving.subject import Draw, Driver, Silent, Subject
 from crescendo.audit.driving.tap import Tap
 from crescendo.core.arrays import Floats, Ints, Uints
@@ -136,7 +136,7 @@ def led(
         _check_message(update, i, me, subject.wire, faults)
         draw = _drawn(subject, tap, i, len(data), faults)
         near = certificate.sensitivity(i, me) * (certificate.slack + _NEAR * (1 + len(draw.members)))
-        formula = displacement(certificate, me, due, start, i, draw.members, draw.tags)
+        formula = Displacement.of(certificate, me, due, start, i, draw.members, draw.tags)
         asked, words = None if tap.chose(i) else tap.asked.get(i), tap.noise(i, len(sent))
         scale, is_mean = certificate.noise_scale(i, me), certificate.terms.combine == "mean"
         yield Released(i, sent, formula, start, draw, asked, words, scale, near, is_mean)

@@ -26,29 +26,31 @@ class Displacement:
     hidden: Floats
     public: Floats
 
-
-def displacement(
-    certificate: Certificate, me: int, data: Records, start: Floats, i: int, members: Ints, tags: Floats
-) -> Displacement:
-    """Round i of client ``me`` from ``start``, with these records drawn and these tags; of the coordinates that move."""
-    terms, objective = certificate.terms, certificate.objective
-    low, high = terms.block(i, len(start))
-    etas, l2 = terms.etas(i, me) * terms.blocks, objective.traits.l2
-    order = np.argsort(tags, kind="stable")
-    slot = np.minimum(np.floor(tags[order] * len(etas)), len(etas) - 1).astype(np.int64)
-    nothing = np.zeros(high - low)
-    if certificate.mechanism == "minibatch":
-        hidden = nothing.copy()
-        for k in members[order]:
-            hidden += etas[0] * _clipped(objective, start, data, int(k), certificate.clip)[low:high]
-        return Displacement(hidden, start[low:high] * -math.expm1(len(etas) * _log(1 - etas[0] * l2)))
-    w, at = start.copy(), 0
-    for h in range(len(etas)):
-        w[low:high] *= 1 - etas[h] * l2
-        while at < len(slot) and slot[at] == h:
-            w[low:high] -= etas[h] * _clipped(objective, w, data, int(members[order[at]]), certificate.clip)[low:high]
-            at += 1
-    return Displacement(start[low:high] - w[low:high], nothing)
+    @classmethod
+    def of(
+        cls, certificate: Certificate, me: int, data: Records, start: Floats, i: int, members: Ints, tags: Floats
+    ) -> Displacement:
+        """Round i of client ``me`` from ``start``, with these records drawn and these tags; of the coordinates that move."""
+        terms, objective = certificate.terms, certificate.objective
+        low, high = terms.block(i, len(start))
+        etas, l2 = terms.etas(i, me) * terms.blocks, objective.traits.l2
+        order = np.argsort(tags, kind="stable")
+        slot = np.minimum(np.floor(tags[order] * len(etas)), len(etas) - 1).astype(np.int64)
+        nothing = np.zeros(high - low)
+        if certificate.mechanism == "minibatch":
+            hidden = nothing.copy()
+            for k in members[order]:
+                hidden += etas[0] * _clipped(objective, start, data, int(k), certificate.clip)[low:high]
+            return cls(hidden, start[low:high] * -math.expm1(len(etas) * _log(1 - etas[0] * l2)))
+        w, at = start.copy(), 0
+        for h in range(len(etas)):
+            w[low:high] *= 1 - etas[h] * l2
+            while at < len(slot) and slot[at] == h:
+                w[low:high] -= (
+                    etas[h] * _clipped(objective, w, data, int(members[order[at]]), certificate.clip)[low:high]
+                )
+                at += 1
+        return cls(start[low:high] - w[low:high], nothing)
 
 
 def _clipped(objective: Objective, w: Floats, data: Records, k: int, limit: float) -> Floats:

@@ -58,14 +58,14 @@ _LINES = (
 _NUMBERS = (np.nan, np.inf, -np.inf, 1e308, 2**60)
 
 
-def read_privately(path: Path, classes: tuple[Label, ...], features: int) -> Records:
+def _read_privately(path: Path, classes: tuple[Label, ...], features: int) -> Records:
     """As a private client reads its file."""
     file = RecordFile(path)
     width = features if file.kind == "libsvm" else None
     return sound(file.read(None, None, width, leave_out=True, test=False), classes).records
 
 
-def leaks(classes: tuple[Label, ...], features: int, seed: int = 0, read: Reader = read_privately) -> list[str]:
+def leaks(classes: tuple[Label, ...], features: int, seed: int = 0, read: Reader = _read_privately) -> list[str]:
     """One sentence for each kind of file in which a record changes another, or whether the client goes on.
 
     >>> leaks((0, 1), 3)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from crescendo.audit.driving.lead import Faults
-from crescendo.audit.driving.literal import displacement, public_grid, shortened
+from crescendo.audit.driving.literal import Displacement, public_grid, shortened
 from crescendo.audit.driving.subject import Draw, Driver, Script, Subject
-from crescendo.audit.worst_cases.scenes import Scene, hard_scenes, random_scene, spread_scene
+from crescendo.audit.worst_cases.scenes import Scene
 from crescendo.core.arrays import Floats
 from crescendo.core.client import Client
 from crescendo.data.records import Records
@@ -29,6 +29,25 @@ class Fuzz(Faults):
     usual: tuple[float, Scene] | None = None
     carried: float = 0.0
     tries: int = 0
+
+    @classmethod
+    def search(cls, subject: Subject, rng: np.random.Generator, tries: int) -> Fuzz:
+        """Hard scenes, then random ones, then climbs from the best."""
+        result = cls()
+        for scene in Scene.hard(subject, rng):
+            _try(subject, scene, result)
+        best = []
+        for make in (Scene.random, Scene.spread):
+            pool = [(_try(subject, scene, result), scene) for scene in (make(subject, rng) for _ in range(tries // 4))]
+            best += sorted(pool, key=lambda pair: -pair[0])[: _CLIMBS // 2]
+        for ratio, scene in best:
+            for _ in range(tries // 2 // _CLIMBS):
+                other = scene.mutated(rng)
+                if _allowed(subject, other) and (better := _try(subject, other, result)) > ratio:
+                    ratio, scene = better, other
+        _carry(subject, rng, result, tries // 8 + 1)
+        _empty(subject, result)
+        return result
 
 
 def _largest_step_factor(subject: Subject) -> float:
@@ -67,25 +86,6 @@ def difference(subject: Subject, scene: Scene) -> list[tuple[float, Floats]]:
     return [(float(np.linalg.norm(d)) / s if s else np.inf, d) for d, s in zip(apart, certified, strict=True)]
 
 
-def search(subject: Subject, rng: np.random.Generator, tries: int) -> Fuzz:
-    """Hard scenes, then random ones, then climbs from the best."""
-    result = Fuzz()
-    for scene in hard_scenes(subject, rng):
-        _try(subject, scene, result)
-    best = []
-    for make in (random_scene, spread_scene):
-        pool = [(_try(subject, scene, result), scene) for scene in (make(subject, rng) for _ in range(tries // 4))]
-        best += sorted(pool, key=lambda pair: -pair[0])[: _CLIMBS // 2]
-    for ratio, scene in best:
-        for _ in range(tries // 2 // _CLIMBS):
-            other = scene.mutated(rng)
-            if _allowed(subject, other) and (better := _try(subject, other, result)) > ratio:
-                ratio, scene = better, other
-    _carry(subject, rng, result, tries // 8 + 1)
-    _empty(subject, result)
-    return result
-
-
 def _allowed(subject: Subject, scene: Scene) -> bool:
     return float(np.max(np.abs(scene.start), initial=0.0)) < 0.1 * subject.certificate.model_bound
 
@@ -112,7 +112,7 @@ def _try(subject: Subject, scene: Scene, result: Fuzz) -> float:
 def _empty(subject: Subject, result: Fuzz) -> None:
     """A draw without records is sent as any other is."""
     rounds, size = subject.pairs()[-1], subject.objective.size
-    scene = random_scene(subject, np.random.Generator(np.random.Philox(1)), others=1)
+    scene = Scene.random(subject, np.random.Generator(np.random.Philox(1)), others=1)
     starts = tuple(np.zeros(size) for _ in rounds)
     with result.noting("an empty draw"):
         subject.releases(scene.data(subject.features), np.arange(2), Script({}), rounds, starts)
@@ -124,7 +124,7 @@ def _carry(subject: Subject, rng: np.random.Generator, result: Fuzz, tries: int)
     Else the next start is a function of more than what was sent. Re-sent messages are looked at on the way.
     """
     for _ in range(tries):
-        scene = random_scene(subject, rng, others=int(rng.choice([3, 12, 30])))
+        scene = Scene.random(subject, rng, others=int(rng.choice([3, 12, 30])))
         with result.noting(scene.name):
             result.carried = max(result.carried, _carried(subject, scene, rng, result))
 
@@ -168,7 +168,7 @@ def _carried(subject: Subject, scene: Scene, rng: np.random.Generator, result: F
 def _public(subject: Subject, data: Records, start: Floats, i: int) -> Floats:
     """What round i sends that depends on no record and gets no noise."""
     start, nobody = shortened(start, subject.certificate.model_bound), Draw.none()
-    return displacement(subject.certificate, subject.me, data, start, i, nobody.members, nobody.tags).public
+    return Displacement.of(subject.certificate, subject.me, data, start, i, nobody.members, nobody.tags).public
 
 
 def _resend(driver: Driver, result: Fuzz) -> None:

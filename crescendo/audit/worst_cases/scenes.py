@@ -59,6 +59,106 @@ class Scene:
 
         return as_records(csr_array(wide), self.y)
 
+    @classmethod
+    def random(cls, subject: Subject, rng: np.random.Generator, others: int | None = None) -> Scene:
+        """Records along few directions, labels at random, and a model whose margins are near where clipping begins."""
+        active, size = min(_ACTIVE, subject.features), subject.objective.size
+        n = int(rng.choice([1, 2, 3, 6, 12, 30])) if others is None else others
+        axes = [_unit(rng, active) for _ in range(2)]
+        which = rng.integers(0, 2, n + 1) if rng.random() < 0.5 else np.zeros(n + 1, int)
+        signs = rng.choice([-1.0, 1.0], n + 1) if rng.random() < 0.5 else np.ones(n + 1)
+        length = _length(subject, rng)
+        x = np.array([axes[k] * sign * length for k, sign in zip(which, signs, strict=True)])
+        if rng.random() < 0.3:
+            x[-1] = _unit(rng, active) * _length(subject, rng)
+        y = np.full(n + 1, rng.choice(subject.labels)) if rng.random() < 0.6 else rng.choice(subject.labels, n + 1)
+        columns = np.sort(rng.choice(subject.features, active, replace=False))
+        start = np.zeros(size)
+        start[columns] = axes[0] * _margin(subject, rng, length) / max(length, 1e-9)
+        start[columns] += rng.normal(size=active) * rng.choice([0.0, 0.0, 0.3, 3.0])
+        l2 = subject.objective.traits.l2
+        if l2 > 0 and rng.random() < 0.3:  # where an L2 part inside the clip would weigh as much as the clip
+            away = _unit(rng, active)
+            away -= axes[0] * float(axes[0] @ away)
+            start[columns] += away * subject.certificate.clip / l2 * 10 ** rng.uniform(-0.7, 0.7)
+        if size > subject.features and rng.random() < 0.3:
+            start[-1] = rng.normal() * 3
+        if size > active and rng.random() < 0.3:
+            start += rng.normal(size=size) * 0.3
+        tags = rng.random(n + 1)
+        if rng.random() < 0.7:
+            tags[-1] = 0.0  # first: all later steps see what it did
+        step = float(rng.choice([1.0, 1.0, rng.random() + 1e-3])) if subject.certificate.mechanism == "local" else None
+        sparse = bool(rng.random() < 0.3 and subject.features > 8)
+        pair = int(rng.integers(3)) - 3
+        scene = cls(x, y, start, tags, columns, step if rng.random() < 0.7 else None, sparse, pair=pair)
+        return replace(scene, x=x * 2.0, name=_OVERLONG) if rng.random() < 0.2 else scene
+
+    @classmethod
+    def spread(cls, subject: Subject, rng: np.random.Generator) -> Scene:
+        """Records along several directions, almost at right angles to the one in question, labels in turn.
+
+        Where steps are too long, what the record did grows a little along each direction at every other step: only in several
+        directions together can it grow beyond the record's own step.
+        """
+        active, size, bound = min(2 * _ACTIVE, subject.features), subject.objective.size, subject.certificate.norm_bound
+        overlong = bound is not None and rng.random() < 0.3  # as long as a bound on x alone would leave them
+        length = bound if overlong and bound is not None else max(_length(subject, rng), 1e-3)
+        own, axes = _directions(length, _ones(subject), active, float(rng.choice([0.03, 0.1, 0.2, 0.4])), rng)
+        turns = int(rng.integers(1, 4))
+        x = np.concatenate([np.tile(np.repeat(axes, 2, axis=0), (turns, 1)), own[None]])
+        n = len(x) - 1
+        y = np.append(np.tile([subject.labels[-1], subject.labels[0]], n // 2), rng.choice(subject.labels))
+        kinks = _kink(subject, length) + rng.normal(size=len(axes)) * rng.choice([0.0, 0.1, 0.5])
+        columns = np.sort(rng.choice(subject.features, active, replace=False))
+        start = np.zeros(size)
+        start[columns] = np.linalg.lstsq(axes, kinks, rcond=None)[0]
+        tags = np.append(np.arange(1, n + 1) / (n + 1), 0.0)
+        scene = cls(x, y, start, tags, columns, 1.0 if subject.certificate.mechanism == "local" else None)
+        return replace(scene, x=10 * x, name=_OVERLONG) if overlong else scene
+
+    @classmethod
+    def hard(cls, subject: Subject, rng: np.random.Generator) -> list[Scene]:
+        """Scenes that no search would come upon: records that are broken or too long, many records, a broadcast in mid-round."""
+        found: list[Scene] = []
+        plain = cls.random(subject, rng, others=2)
+        bound = subject.certificate.norm_bound or 10.0
+        broken: list[tuple[str, Any]] = [
+            ("nan", math.nan),
+            ("infinite", math.inf),
+            ("huge", 1e200),
+            ("vast and of both signs", 1.7e308 * (-1.0) ** np.arange(plain.x.shape[1])),
+            ("long", 10 * bound),
+            ("zero", 0.0),
+        ]
+        for name, value in broken:
+            for where in (0, -1):
+                x = plain.x.copy()
+                x[where] = value
+                found.append(replace(plain, x=x, name=f"a record that is {name}"))
+        for where in (0, -1):
+            y = plain.y.copy()
+            y[where] = math.nan
+            found.append(replace(plain, y=y, name="a label that is nan"))
+        found += _odd_labels(subject, rng)
+        for k in range(8):
+            long = cls.random(subject, rng, others=int(rng.choice([3, 12])))
+            found.append(replace(long, x=long.x * (1.0 + 3.0 * rng.random()), name=_OVERLONG))
+            found.append(_cancelling(subject, rng, odd=k % 2))
+        share = max(subject.certificate.terms.share(i, subject.me) for pair in subject.pairs() for i in pair)
+        if (2 * share + 3) * subject.features <= _MOST_NUMBERS:
+            for _ in range(3):
+                crowd = cls.random(subject, rng, others=2 * share + 2)
+                y = crowd.y.copy()
+                y[:-1], y[-1] = subject.labels[0], subject.labels[-1]
+                same = np.tile(crowd.x[:1], (len(crowd.x), 1))
+                found.append(replace(crowd, x=same, y=y, start=crowd.start * 0, name="more records than slots"))
+        for _ in range(12):
+            calm = cls.random(subject, rng, others=int(rng.choice([2, 6, 12])))
+            far = calm.start + rng.normal(size=len(calm.start)) * rng.choice([1.0, 10.0])
+            found.append(replace(calm, disturb=far, name="a broadcast in mid-round"))
+        return found
+
     def mutated(self, rng: np.random.Generator) -> Scene:
         """A scene a little off."""
         kind = rng.integers(6)
@@ -116,64 +216,6 @@ def plain_records(subject: Subject, rng: np.random.Generator, count: int) -> Rec
     return as_records(x, rng.choice(subject.labels, count))
 
 
-def random_scene(subject: Subject, rng: np.random.Generator, others: int | None = None) -> Scene:
-    """Records along few directions, labels at random, and a model whose margins are near where clipping begins."""
-    active, size = min(_ACTIVE, subject.features), subject.objective.size
-    n = int(rng.choice([1, 2, 3, 6, 12, 30])) if others is None else others
-    axes = [_unit(rng, active) for _ in range(2)]
-    which = rng.integers(0, 2, n + 1) if rng.random() < 0.5 else np.zeros(n + 1, int)
-    signs = rng.choice([-1.0, 1.0], n + 1) if rng.random() < 0.5 else np.ones(n + 1)
-    length = _length(subject, rng)
-    x = np.array([axes[k] * sign * length for k, sign in zip(which, signs, strict=True)])
-    if rng.random() < 0.3:
-        x[-1] = _unit(rng, active) * _length(subject, rng)
-    y = np.full(n + 1, rng.choice(subject.labels)) if rng.random() < 0.6 else rng.choice(subject.labels, n + 1)
-    columns = np.sort(rng.choice(subject.features, active, replace=False))
-    start = np.zeros(size)
-    start[columns] = axes[0] * _margin(subject, rng, length) / max(length, 1e-9)
-    start[columns] += rng.normal(size=active) * rng.choice([0.0, 0.0, 0.3, 3.0])
-    l2 = subject.objective.traits.l2
-    if l2 > 0 and rng.random() < 0.3:  # where an L2 part inside the clip would weigh as much as the clip
-        away = _unit(rng, active)
-        away -= axes[0] * float(axes[0] @ away)
-        start[columns] += away * subject.certificate.clip / l2 * 10 ** rng.uniform(-0.7, 0.7)
-    if size > subject.features and rng.random() < 0.3:
-        start[-1] = rng.normal() * 3
-    if size > active and rng.random() < 0.3:
-        start += rng.normal(size=size) * 0.3
-    tags = rng.random(n + 1)
-    if rng.random() < 0.7:
-        tags[-1] = 0.0  # first: all later steps see what it did
-    step = float(rng.choice([1.0, 1.0, rng.random() + 1e-3])) if subject.certificate.mechanism == "local" else None
-    sparse = bool(rng.random() < 0.3 and subject.features > 8)
-    pair = int(rng.integers(3)) - 3
-    scene = Scene(x, y, start, tags, columns, step if rng.random() < 0.7 else None, sparse, pair=pair)
-    return replace(scene, x=x * 2.0, name=_OVERLONG) if rng.random() < 0.2 else scene
-
-
-def spread_scene(subject: Subject, rng: np.random.Generator) -> Scene:
-    """Records along several directions, almost at right angles to the one in question, labels in turn.
-
-    Where steps are too long, what the record did grows a little along each direction at every other step: only in several
-    directions together can it grow beyond the record's own step.
-    """
-    active, size, bound = min(2 * _ACTIVE, subject.features), subject.objective.size, subject.certificate.norm_bound
-    overlong = bound is not None and rng.random() < 0.3  # as long as a bound on x alone would leave them
-    length = bound if overlong and bound is not None else max(_length(subject, rng), 1e-3)
-    own, axes = _directions(length, _ones(subject), active, float(rng.choice([0.03, 0.1, 0.2, 0.4])), rng)
-    turns = int(rng.integers(1, 4))
-    x = np.concatenate([np.tile(np.repeat(axes, 2, axis=0), (turns, 1)), own[None]])
-    n = len(x) - 1
-    y = np.append(np.tile([subject.labels[-1], subject.labels[0]], n // 2), rng.choice(subject.labels))
-    kinks = _kink(subject, length) + rng.normal(size=len(axes)) * rng.choice([0.0, 0.1, 0.5])
-    columns = np.sort(rng.choice(subject.features, active, replace=False))
-    start = np.zeros(size)
-    start[columns] = np.linalg.lstsq(axes, kinks, rcond=None)[0]
-    tags = np.append(np.arange(1, n + 1) / (n + 1), 0.0)
-    scene = Scene(x, y, start, tags, columns, 1.0 if subject.certificate.mechanism == "local" else None)
-    return replace(scene, x=10 * x, name=_OVERLONG) if overlong else scene
-
-
 def _directions(
     length: float, ones: float, active: int, tilt: float, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
@@ -201,54 +243,12 @@ def _kink(subject: Subject, length: float) -> float:
     return math.log((1 - p) / p) if 0 < p < 0.5 else 0.0
 
 
-def hard_scenes(subject: Subject, rng: np.random.Generator) -> list[Scene]:
-    """Scenes that no search would come upon: records that are broken or too long, many records, a broadcast in mid-round."""
-    found: list[Scene] = []
-    plain = random_scene(subject, rng, others=2)
-    bound = subject.certificate.norm_bound or 10.0
-    broken: list[tuple[str, Any]] = [
-        ("nan", math.nan),
-        ("infinite", math.inf),
-        ("huge", 1e200),
-        ("vast and of both signs", 1.7e308 * (-1.0) ** np.arange(plain.x.shape[1])),
-        ("long", 10 * bound),
-        ("zero", 0.0),
-    ]
-    for name, value in broken:
-        for where in (0, -1):
-            x = plain.x.copy()
-            x[where] = value
-            found.append(replace(plain, x=x, name=f"a record that is {name}"))
-    for where in (0, -1):
-        y = plain.y.copy()
-        y[where] = math.nan
-        found.append(replace(plain, y=y, name="a label that is nan"))
-    found += _odd_labels(subject, rng)
-    for k in range(8):
-        long = random_scene(subject, rng, others=int(rng.choice([3, 12])))
-        found.append(replace(long, x=long.x * (1.0 + 3.0 * rng.random()), name=_OVERLONG))
-        found.append(_cancelling(subject, rng, odd=k % 2))
-    share = max(subject.certificate.terms.share(i, subject.me) for pair in subject.pairs() for i in pair)
-    if (2 * share + 3) * subject.features <= _MOST_NUMBERS:
-        for _ in range(3):
-            crowd = random_scene(subject, rng, others=2 * share + 2)
-            y = crowd.y.copy()
-            y[:-1], y[-1] = subject.labels[0], subject.labels[-1]
-            same = np.tile(crowd.x[:1], (len(crowd.x), 1))
-            found.append(replace(crowd, x=same, y=y, start=crowd.start * 0, name="more records than slots"))
-    for _ in range(12):
-        calm = random_scene(subject, rng, others=int(rng.choice([2, 6, 12])))
-        far = calm.start + rng.normal(size=len(calm.start)) * rng.choice([1.0, 10.0])
-        found.append(replace(calm, disturb=far, name="a broadcast in mid-round"))
-    return found
-
-
 def _odd_labels(subject: Subject, rng: np.random.Generator) -> Iterator[Scene]:
     """Records whose labels are no labels, beside others: what becomes of them must not depend on who else is there.
 
     All records are the same, so that whatever becomes of several of them adds up.
     """
-    plain = random_scene(subject, rng, others=6)
+    plain = Scene.random(subject, rng, others=6)
     plain = replace(plain, x=np.tile(plain.x[:1], (len(plain.x), 1)), start=np.zeros_like(plain.start))
     for odd in (0.0, 2.0, 0.5, -7.0):
         if odd in subject.labels:

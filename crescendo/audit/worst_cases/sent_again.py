@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from crescendo.audit.driving.subject import Driver, Subject
-from crescendo.audit.worst_cases.scenes import random_scene
+from crescendo.audit.worst_cases.scenes import Scene
 
 Opener = Callable[[Path], Any]
 _FEDERATION = "audit"
@@ -26,7 +26,7 @@ def open_outbox(path: Path) -> Any:
 
 def outbox_test(subject: Subject, rng: np.random.Generator, opener: Opener = open_outbox) -> dict[str, str]:
     """A client releases two rounds and is killed; another like it begins the same rounds again, with other noise."""
-    scene, rounds = random_scene(subject, rng, others=3), subject.pairs()[0]
+    scene, rounds = Scene.random(subject, rng, others=3), subject.pairs()[0]
     data, rows = scene.data(subject.features), np.arange(len(scene.y))
     certificate, me = subject.certificate, subject.me
     plan = [certificate.event(i, me) if i in rounds else None for i in range(rounds[-1] + 1)]

@@ -22,11 +22,11 @@ from crescendo.privacy.accounting.directed_rounding import length_up
 from crescendo.privacy.accounting.events import Event, PoissonGaussian
 from crescendo.privacy.mechanisms.certificate import Certificate, Requirement, printed
 from crescendo.privacy.mechanisms.extremes import Extremes
-from crescendo.privacy.mechanisms.gaussian import GRID_BITS, MOST_MULTIPLES
+from crescendo.privacy.mechanisms.gaussian import GRID_BITS, MOST_MULTIPLES, STOPPED
 from crescendo.privacy.mechanisms.mechanism import Mechanism, Private
 from crescendo.privacy.mechanisms.noise import Source
 from crescendo.privacy.mechanisms.reach import LOG_CHANCE, reach
-from crescendo.privacy.mechanisms.rounding import MOST_SLACK, failure, most_drawn
+from crescendo.privacy.mechanisms.rounding import LOG_RARE, MOST_SLACK, UNDECLARED, most_drawn
 from crescendo.privacy.mechanisms.sigmas import Sigmas
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class Proposal(ABC):
             slack=slack,
             model_bound=bound,
             unit=self.unit,
-            failure=failure(self.terms.rounds, self.objective.size, self.extremes, self.records),
+            failure=self._failure(),
         )
 
     @cached_property
@@ -143,6 +143,12 @@ class Proposal(ABC):
     def drawn(self) -> Floats:
         """The most records that each client draws in a round."""
         return most_drawn(self.extremes.slots, self.records)
+
+    def _failure(self) -> float:
+        """The chance that `rounding` does not hold in a run: a draw beyond its bound, or noise whose bits were stopped."""
+        certain = bool((self.drawn >= UNDECLARED * np.asarray(self.records, dtype=np.float64)).all())
+        rare = 0.0 if certain else math.exp(-LOG_RARE)
+        return 1.001 * self.terms.rounds * (rare + self.objective.size * STOPPED)
 
     @property
     def largest_step(self) -> float:

@@ -24,12 +24,10 @@ import numpy as np
 import numpy.typing as npt
 
 from crescendo.core.arrays import Floats
-from crescendo.privacy.mechanisms.extremes import Extremes
-from crescendo.privacy.mechanisms.gaussian import STOPPED
 
 MOST_SLACK = 1e-3  # rounding may enlarge what a record changes by this share, and the noise is enlarged along with it
 UNDECLARED = 2  # a client may hold up to this many times the records that it declared; with more it declines the terms
-_LOG_RARE = 60 * math.log(10)  # a draw beyond its bound has a chance below 1e-60 in each round
+LOG_RARE = 60 * math.log(10)  # a draw beyond its bound has a chance below 1e-60 in each round
 U = 2.0**-53
 
 
@@ -43,12 +41,5 @@ def most_drawn(slots: npt.ArrayLike, records: npt.ArrayLike) -> Floats:
     """
     there = UNDECLARED * np.asarray(records, dtype=np.float64)
     mean = np.minimum(UNDECLARED * np.asarray(slots, dtype=np.float64), there)
-    beyond = _LOG_RARE / 3 + np.sqrt(_LOG_RARE**2 / 9 + 2 * _LOG_RARE * mean)
+    beyond = LOG_RARE / 3 + np.sqrt(LOG_RARE**2 / 9 + 2 * LOG_RARE * mean)
     return np.minimum(there, np.ceil(mean + beyond))
-
-
-def failure(rounds: int, size: int, found: Extremes, records: tuple[int, ...]) -> float:
-    """The chance that anything above does not hold in a run: a draw beyond its bound, or noise whose bits were stopped."""
-    certain = bool((most_drawn(found.slots, records) >= UNDECLARED * np.asarray(records, dtype=np.float64)).all())
-    rare = 0.0 if certain else math.exp(-_LOG_RARE)
-    return 1.001 * rounds * (rare + size * STOPPED)

@@ -5,6 +5,8 @@ Case 1 takes the largest q with K <= K- and K <= K*; case 2 the largest with K <
 given one. The noise sought is the least sigma that its own bound allows.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 
@@ -34,6 +36,34 @@ class Recipe:
     def aggregated_noise(self) -> float:
         return math.sqrt(self.rounds) * self.sigma
 
+    @classmethod
+    def least(
+        cls,
+        epsilon: float,
+        delta: float,
+        records: int,
+        gradients: int,
+        first_size: float,
+        power: float = 1.0,
+        r0: float | None = None,
+    ) -> Recipe:
+        """The least aggregated noise that the procedure finds, over cases 1 and 2 and, if none is given, r0(sigma) and r0 = 1/e.
+
+        >>> found = Recipe.least(1, 5.5e-8, 10_000, 25_000, first_size=16, r0=1 / math.e)
+        >>> found.factor, found.rounds, round(found.sigma, 2), round(found.m / found.rounds, 3)
+        (None, 181, 8.2, 0.066)
+        """
+        request = _Request(epsilon, delta, records, gradients, first_size, power)
+        shares = (None, 1 / math.e) if r0 is None else (r0,)
+        tried = [_least(request, share, factor) for share in shares for factor in (None, *_FACTORS)]
+        found = [recipe for recipe in tried if recipe is not None]
+        if not found:
+            raise UsageError(
+                f"the paper's procedure finds no setting for {request.gradients:,} gradients of {request.records:,} records "
+                f"from size {request.first_size:g}; plan with the tight method instead"
+            )
+        return min(found, key=lambda recipe: recipe.aggregated_noise)
+
 
 @dataclass(frozen=True)
 class _Request:
@@ -45,33 +75,6 @@ class _Request:
     gradients: int
     first_size: float
     power: float
-
-
-def paper_recipe(
-    epsilon: float,
-    delta: float,
-    records: int,
-    gradients: int,
-    first_size: float,
-    power: float = 1.0,
-    r0: float | None = None,
-) -> Recipe:
-    """The least aggregated noise that the procedure finds, over cases 1 and 2 and, if none is given, r0(sigma) and r0 = 1/e.
-
-    >>> found = paper_recipe(1, 5.5e-8, 10_000, 25_000, first_size=16, r0=1 / math.e)
-    >>> found.factor, found.rounds, round(found.sigma, 2), round(found.m / found.rounds, 3)
-    (None, 181, 8.2, 0.066)
-    """
-    request = _Request(epsilon, delta, records, gradients, first_size, power)
-    shares = (None, 1 / math.e) if r0 is None else (r0,)
-    tried = [_least(request, share, factor) for share in shares for factor in (None, *_FACTORS)]
-    found = [recipe for recipe in tried if recipe is not None]
-    if not found:
-        raise UsageError(
-            f"the paper's procedure finds no setting for {request.gradients:,} gradients of {request.records:,} records "
-            f"from size {request.first_size:g}; plan with the tight method instead"
-        )
-    return min(found, key=lambda recipe: recipe.aggregated_noise)
 
 
 def _least(request: _Request, r0: float | None, factor: float | None) -> Recipe | None:

@@ -25,7 +25,7 @@ def choose(target: Target, limits: Limits, by_round: bool = False) -> tuple[Memb
 
     Where noise may differ ``by_round``, a small round has little noise, and no more rounds are wanted for its sake.
     """
-    found = members(target, limits)
+    found = _members(target, limits)
     best, sigma = found[0], target.sigma(found[0].stairs)
     if best.shape == "step" and limits.rounds is None and limits.delay is None and not by_round:
         best, sigma = _more_rounds(target, limits, best, sigma)
@@ -38,7 +38,7 @@ def choose(target: Target, limits: Limits, by_round: bool = False) -> tuple[Memb
     return best, sigma
 
 
-def members(target: Target, limits: Limits) -> list[Member]:
+def _members(target: Target, limits: Limits) -> list[Member]:
     """All but two levels, even sizes in the fewest rounds first; UsageError where there is none, with what would work."""
     _check_possible(target, limits)
     found = _simple(target, limits)

@@ -10,7 +10,7 @@ from crescendo.errors import UsageError
 from crescendo.privacy.accounting.accountant import account, check_delta
 from crescendo.privacy.accounting.directed_rounding import noise_up
 from crescendo.privacy.mechanisms.certificate import RARE
-from crescendo.privacy.paper.paper_recipe import Recipe, paper_recipe
+from crescendo.privacy.paper.paper_recipe import Recipe
 from crescendo.privacy.planning.calibration import least_sigma
 from crescendo.privacy.planning.staircase import Noise, Staircase
 
@@ -85,7 +85,7 @@ class Target:
 
     def by_paper(self, first: int, power: float, r0: float | None) -> Recipe:
         """The paper's parameter selection."""
-        return paper_recipe(self.epsilon, self.delta, self.records, self.gradients, first, power, r0)
+        return Recipe.least(self.epsilon, self.delta, self.records, self.gradients, first, power, r0)
 
     def spent(self, stairs: Staircase, sigma: Noise, quick: bool = False) -> float:
         """The epsilon of a schedule at this noise, at what rare events leave of delta at least."""
