@@ -41,7 +41,7 @@ class Group:
 
 
 @dataclass(frozen=True, eq=False)
-class Sides:
+class Tails:
     """The chances of a smaller and of a larger value than a statistic has, at many places."""
 
     below: Floats
@@ -92,7 +92,7 @@ def normal_p(scores: npt.ArrayLike) -> Floats:
     return np.asarray(2 * ndtr(-np.abs(np.asarray(scores, dtype=np.float64))))
 
 
-def squared(total: npt.ArrayLike, count: npt.ArrayLike) -> Sides:
+def squared(total: npt.ArrayLike, count: npt.ArrayLike) -> Tails:
     """Sums of squares of ``count`` standard normal numbers; NaN for none.
 
     >>> squared([0.0, 10.0], [10, 10]).p.round(3)
@@ -102,10 +102,10 @@ def squared(total: npt.ArrayLike, count: npt.ArrayLike) -> Sides:
 
     counts = np.asarray(count, dtype=np.float64)
     counts = np.where(counts > 0, counts, np.nan)
-    return Sides(chdtr(counts, total), chdtrc(counts, total))
+    return Tails(chdtr(counts, total), chdtrc(counts, total))
 
 
-def counted(hits: npt.ArrayLike, trials: npt.ArrayLike, chance: npt.ArrayLike, rng: _Rng) -> Sides:
+def counted(hits: npt.ArrayLike, trials: npt.ArrayLike, chance: npt.ArrayLike, rng: _Rng) -> Tails:
     """Counts of independent events, ties broken by ``rng``: uniform, exactly.
 
     >>> rng = np.random.default_rng(1)
@@ -118,21 +118,7 @@ def counted(hits: npt.ArrayLike, trials: npt.ArrayLike, chance: npt.ArrayLike, r
     tie, equal = rng.random(shape), np.asarray(binom.pmf(hits, trials, chance))
     below = np.asarray(binom.cdf(np.asarray(hits) - 1, trials, chance)) + tie * equal
     above = np.asarray(binom.sf(hits, trials, chance)) + (1 - tie) * equal
-    return Sides(below, above)
-
-
-def count_of_score(scores: Floats, trials: npt.ArrayLike, chance: npt.ArrayLike) -> Ints:
-    """The counts that have these scores: the inverse of `counted`.
-
-    >>> rng = np.random.default_rng(1)
-    >>> count_of_score(counted([0, 3, 9], 9, 0.5, rng).score, 9, 0.5)
-    array([0, 3, 9])
-    """
-    from scipy.special import ndtr
-    from scipy.stats import binom
-
-    low, high = binom.ppf(ndtr(scores), trials, chance), binom.isf(ndtr(-scores), trials, chance)
-    return np.asarray(np.where(scores < 0, low, high).clip(0, trials), dtype=np.int64)
+    return Tails(below, above)
 
 
 def uniform_p(values: Floats) -> float:
@@ -171,10 +157,10 @@ def steps_p(points: Floats, ranks: Ints, n: int) -> Floats:
     with np.errstate(invalid="ignore", divide="ignore"):
         share = np.clip((points - before) / (1 - before), 0.0, 1.0)
     law = ranks - below, n - ranks + 1
-    return Sides(betainc(*law, share), betaincc(*law, share)).p
+    return Tails(betainc(*law, share), betaincc(*law, share)).p
 
 
-def binned(counts: Ints, rng: _Rng) -> Sides:
+def binned(counts: Ints, rng: _Rng) -> Tails:
     """Counts in equally likely bins, each given those before it: independent of each other."""
     left = np.concatenate([[counts.sum()], counts.sum() - np.cumsum(counts)[:-1]])
     bins = len(counts) - np.arange(len(counts))

@@ -15,7 +15,7 @@ from scipy.stats import beta, binom
 
 from crescendo.audit.black_box.black_box import Claim, attack
 from crescendo.audit.black_box.callable_mechanism import CallableMechanism
-from crescendo.audit.black_box.distinguishers import best_rule, learn
+from crescendo.audit.black_box.distinguishers import Rule
 from crescendo.audit.black_box.epsilon_bounds import _epsilon_of_shift, epsilon_bound, gaussian_bound, spared
 from crescendo.audit.black_box.neighbours import Pair, _canaries, pairs
 from crescendo.errors import ConfigError
@@ -186,11 +186,11 @@ def test_a_rule_is_learned_from_values_that_come_up_again() -> None:
     releases = (
         rng.integers(0, 8, (4000, 2)).astype(float) + np.where(present & (rng.random(4000) < 0.1), 0.25, 0.0)[:, None]
     )
-    best = learn(releases, present, 1e-3, 0.0, 4000, False)[0]
+    best = Rule.learned(releases, present, 1e-3, 0.0, 4000, False)[0]
     assert best.statistic.name.startswith("values of") and best.there and best.expected > 1
     hits, others = best.counts(releases, present)
     assert others == 0 and hits == pytest.approx(200, abs=40)
-    assert best_rule(best.statistic, releases, present, 1e-3, 0.0, 4000).sure > 1
+    assert Rule.best(best.statistic, releases, present, 1e-3, 0.0, 4000).sure > 1
 
 
 PAIR = Pair("2 records and one more: zero", np.ones((2, 3)), np.ones((3, 3)))

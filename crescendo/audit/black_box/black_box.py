@@ -28,7 +28,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from crescendo.audit.black_box.distinguishers import RANKED, Rule, best_rule, last_bits, learn
+from crescendo.audit.black_box.distinguishers import RANKED, Rule, last_bits
 from crescendo.audit.black_box.epsilon_bounds import epsilon_bound, gaussian_bound
 from crescendo.audit.black_box.neighbours import Neighbours, Pair
 from crescendo.core.arrays import Array, Bools, Floats
@@ -138,7 +138,7 @@ class _Attack:
         if found.passed and not claim.floats:
             seen = self.seen[best][0][:RANKED], self.seen[best][1][:RANKED]
             expected = (
-                best_rule(bits, *seen, self.level, claim.delta, self.test).expected for bits in last_bits(*seen)
+                Rule.best(bits, *seen, self.level, claim.delta, self.test).expected for bits in last_bits(*seen)
             )
             if max(expected, default=0.0) > claim.epsilon:
                 yield "the last bits of its floats seem to give the record away, as those of most noise do: see with --floats"
@@ -185,7 +185,7 @@ class _Attack:
             self.seen[i] = np.concatenate([held, releases]) if len(held) else releases, np.append(coins, tossed)
 
     def rules(self, i: int) -> list[Rule]:
-        return learn(*self.seen[i], self.level, self.claim.delta, self.test, self.claim.floats)
+        return Rule.learned(*self.seen[i], self.level, self.claim.delta, self.test, self.claim.floats)
 
     def chosen(self) -> int:
         """The pair that differs most: after each look the better half goes on, and the best one is run at length."""

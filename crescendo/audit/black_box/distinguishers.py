@@ -52,6 +52,56 @@ class Rule:
     sure: float  # a bound from the releases that it was learned from, two deviations worse than they say
     gap: float  # the largest difference of the two distributions of the score
 
+    @classmethod
+    def learned(
+        cls, releases: Floats, present: Bools, level: float, delta: float, runs: int, floats: bool
+    ) -> list[Rule]:
+        """Rules, the most promising first: statistics from one half of the releases, thresholds from the other.
+
+        ``floats`` asks for the last bits of the floats as well, which tell values apart that no real number has.
+        """
+        first, then = (releases[::2], present[::2]), (releases[1::2], present[1::2])
+        if min(first[1].sum(), (~first[1]).sum(), then[1].sum(), (~then[1]).sum()) < 2:
+            return []
+        few = first[0][:RANKED], first[1][:RANKED]
+        single = [*_single(*few), *(last_bits(*few) if floats else ())]
+        statistics = [*_joint(*first), *_best(single, *few, level, delta, runs)]
+        rules = [cls.best(statistic, *then, level, delta, runs) for statistic in statistics]
+        return sorted(rules, key=lambda rule: (rule.expected, rule.gap), reverse=True)
+
+    @classmethod
+    def best(
+        cls, statistic: _Statistic, releases: Floats, present: Bools, level: float, delta: float, runs: int
+    ) -> Rule:
+        """The threshold that should give the highest bound in ``runs`` further runs.
+
+        Counts are taken one deviation worse than they are, or the luckiest threshold of the far tail would win.
+        """
+        from scipy.special import ndtri
+
+        scores, best = statistic.of(releases), cls(statistic, 1, np.inf, True, -1.0, 0.0, 0.0)
+        factor, less, deviations = runs / len(scores), spared(runs, level, delta), -float(ndtri(level))
+        for sign in (1, -1):
+            order = np.argsort(-sign * scores, kind="stable")
+            ranked, there = sign * scores[order], np.cumsum(present[order])
+            ends = np.flatnonzero(np.append(ranked[1:] != ranked[:-1], True))
+            if len(ends) > _CUTS:
+                ends = ends[np.unique(np.geomspace(1, len(ends), _CUTS).astype(int)) - 1]
+            yes = there[ends].astype(float)
+            no = ends + 1 - yes
+            gap = float(np.max(np.abs(yes / max(there[-1], 1) - no / max(len(scores) - there[-1], 1))))
+            for toward, hits, others in ((True, yes, no), (False, no, yes)):
+                worse = np.maximum(hits - np.sqrt(hits), 0.0), others + np.sqrt(others + 0.25) + 0.5
+                bounds = _roughly(factor * worse[0] - less, factor * worse[1], deviations)
+                at, sure = int(np.argmax(bounds)), float(_roughly(hits, others + 0.5, 2.0).max())
+                if (bounds[at], gap) > (best.expected, best.gap):
+                    end = int(ends[at])
+                    below = ranked[end + 1] if end + 1 < len(ranked) else ranked[end]
+                    best = cls(
+                        statistic, sign, float(ranked[end] / 2 + below / 2), toward, float(bounds[at]), sure, gap
+                    )
+        return best
+
     def counts(self, releases: Floats, present: Bools) -> tuple[int, int]:
         """How many releases lie in the set, from the side that it points to and from the other."""
         inside = self.sign * self.statistic.of(releases) >= self.cut
@@ -76,50 +126,6 @@ class Rule:
         return Rule(self.statistic, sign, float(ranked[at]), True, 0.0, 0.0, float(gaps[at]))
 
 
-def learn(releases: Floats, present: Bools, level: float, delta: float, runs: int, floats: bool) -> list[Rule]:
-    """Rules, the most promising first: statistics from one half of the releases, thresholds from the other.
-
-    ``floats`` asks for the last bits of the floats as well, which tell values apart that no real number has.
-    """
-    first, then = (releases[::2], present[::2]), (releases[1::2], present[1::2])
-    if min(first[1].sum(), (~first[1]).sum(), then[1].sum(), (~then[1]).sum()) < 2:
-        return []
-    few = first[0][:RANKED], first[1][:RANKED]
-    single = [*_single(*few), *(last_bits(*few) if floats else ())]
-    statistics = [*_joint(*first), *_best(single, *few, level, delta, runs)]
-    rules = [best_rule(statistic, *then, level, delta, runs) for statistic in statistics]
-    return sorted(rules, key=lambda rule: (rule.expected, rule.gap), reverse=True)
-
-
-def best_rule(statistic: _Statistic, releases: Floats, present: Bools, level: float, delta: float, runs: int) -> Rule:
-    """The threshold that should give the highest bound in ``runs`` further runs.
-
-    Counts are taken one deviation worse than they are, or the luckiest threshold of the far tail would win.
-    """
-    from scipy.special import ndtri
-
-    scores, best = statistic.of(releases), Rule(statistic, 1, np.inf, True, -1.0, 0.0, 0.0)
-    factor, less, deviations = runs / len(scores), spared(runs, level, delta), -float(ndtri(level))
-    for sign in (1, -1):
-        order = np.argsort(-sign * scores, kind="stable")
-        ranked, there = sign * scores[order], np.cumsum(present[order])
-        ends = np.flatnonzero(np.append(ranked[1:] != ranked[:-1], True))
-        if len(ends) > _CUTS:
-            ends = ends[np.unique(np.geomspace(1, len(ends), _CUTS).astype(int)) - 1]
-        yes = there[ends].astype(float)
-        no = ends + 1 - yes
-        gap = float(np.max(np.abs(yes / max(there[-1], 1) - no / max(len(scores) - there[-1], 1))))
-        for toward, hits, others in ((True, yes, no), (False, no, yes)):
-            worse = np.maximum(hits - np.sqrt(hits), 0.0), others + np.sqrt(others + 0.25) + 0.5
-            bounds = _roughly(factor * worse[0] - less, factor * worse[1], deviations)
-            at, sure = int(np.argmax(bounds)), float(_roughly(hits, others + 0.5, 2.0).max())
-            if (bounds[at], gap) > (best.expected, best.gap):
-                end = int(ends[at])
-                below = ranked[end + 1] if end + 1 < len(ranked) else ranked[end]
-                best = Rule(statistic, sign, float(ranked[end] / 2 + below / 2), toward, float(bounds[at]), sure, gap)
-    return best
-
-
 def _roughly(hits: Floats, others: Floats, deviations: float) -> Floats:
     """What `epsilon_bound` is about, for many counts at once."""
     hits = np.maximum(hits, 1e-9)
@@ -131,7 +137,7 @@ def _best(
     statistics: list[_Statistic], releases: Floats, present: Bools, level: float, delta: float, runs: int
 ) -> list[_Statistic]:
     """Of many statistics, those few that do best on the releases they were made from."""
-    rules = [best_rule(statistic, releases, present, level, delta, runs) for statistic in statistics]
+    rules = [Rule.best(statistic, releases, present, level, delta, runs) for statistic in statistics]
     by_bound = sorted(rules, key=lambda rule: rule.expected, reverse=True)[:_KEPT]
     by_gap = sorted(rules, key=lambda rule: rule.gap, reverse=True)[:_KEPT]
     return list({rule.statistic.name: rule.statistic for rule in (*by_bound, *by_gap)}.values())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from crescendo.audit import renewal
 from crescendo.audit.check import Check
@@ -12,16 +13,15 @@ from crescendo.audit.dependence import dependent
 from crescendo.audit.driving.evidence import Draws
 from crescendo.audit.scores import (
     Group,
-    Sides,
+    Tails,
     Tested,
     combined,
-    count_of_score,
     counted,
     ends_p,
     normal_p,
     squared,
 )
-from crescendo.core.arrays import Ints
+from crescendo.core.arrays import Floats, Ints
 
 _PARTS = 16
 
@@ -88,7 +88,7 @@ def _which_records(draws: Draws, rng: np.random.Generator) -> Tested:
     return combined(*groups)
 
 
-def _of_sums(hits: Ints, chances: Sequence[float], trials: int, rng: np.random.Generator) -> Sides:
+def _of_sums(hits: Ints, chances: Sequence[float], trials: int, rng: np.random.Generator) -> Tails:
     """Counts of events of different chances, each tried ``trials`` times: by convolution.
 
     >>> _of_sums(np.array([0]), [0.2, 0.4], 20, np.random.default_rng(1)).p < 1e-4
@@ -102,7 +102,7 @@ def _of_sums(hits: Ints, chances: Sequence[float], trials: int, rng: np.random.G
     tie = rng.random(len(hits))
     below = np.array([law[:hit].sum() for hit in hits]) + tie * law[hits]
     above = np.array([law[hit + 1 :].sum() for hit in hits]) + (1 - tie) * law[hits]
-    return Sides(below, above)
+    return Tails(below, above)
 
 
 def _joined(draws: Draws) -> list[Ints]:
@@ -122,7 +122,7 @@ def _by_part(
     scores = counted(hits, trials, rates, rng).score
     place = np.broadcast_to(np.arange(len(there)), scores.shape)
     totals, renewed = renewal.sums(scores.ravel(), place.ravel(), rng)
-    fresh = count_of_score(renewed.reshape(scores.shape), trials, rates)
+    fresh = _counts_of(renewed.reshape(scores.shape), trials, rates)
     drawn = list(drawn)
     for r in np.flatnonzero((fresh != hits).any(axis=1)):
         present = np.zeros((seeds, n), dtype=bool)
@@ -137,6 +137,20 @@ def _by_part(
         return f"{by_part[place]:,} draws of records in {name} {there[place]} of {_PARTS}, of {by_part.sum():,} in all"
 
     return Group(normal_p(totals), says), drawn
+
+
+def _counts_of(scores: Floats, trials: npt.ArrayLike, chance: npt.ArrayLike) -> Ints:
+    """The counts that have these scores: the inverse of `counted(..).score`.
+
+    >>> rng = np.random.default_rng(1)
+    >>> _counts_of(counted([0, 3, 9], 9, 0.5, rng).score, 9, 0.5)
+    array([0, 3, 9])
+    """
+    from scipy.special import ndtr
+    from scipy.stats import binom
+
+    low, high = binom.ppf(ndtr(scores), trials, chance), binom.isf(ndtr(-scores), trials, chance)
+    return np.asarray(np.where(scores < 0, low, high).clip(0, trials), dtype=np.int64)
 
 
 def _due(draws: Draws) -> float:

@@ -10,7 +10,7 @@ from crescendo.audit.dependence import by_lag, dependent, earlier
 from crescendo.audit.driving.evidence import Draws
 from crescendo.audit.scores import (
     Group,
-    Sides,
+    Tails,
     Tested,
     combined,
     counted,
@@ -99,7 +99,7 @@ def _tags(draws: Draws, rng: np.random.Generator) -> Tested:
         return combined()
     ranks = _ranks(n)
     points, renewed = renewal.order(tags, ranks, rng)
-    scores = Sides(renewed, 1 - renewed).score
+    scores = Tails(renewed, 1 - renewed).score
     going, scores = renewal.coefficients(_numbers(draws)[:, None], scores[:, None], rng)
     table = _table(draws, scores[:, 0])
     seeds, _, width = table.shape

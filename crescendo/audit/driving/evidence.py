@@ -11,7 +11,7 @@ from crescendo.audit.dependence import some
 from crescendo.audit.driving.lead import Faults, Released, led
 from crescendo.audit.driving.subject import Draw, Subject
 from crescendo.audit.driving.tap import Tap
-from crescendo.audit.scores import Sides, counted
+from crescendo.audit.scores import Tails, counted
 from crescendo.audit.worst_cases.scenes import plain_records
 from crescendo.core.arrays import Bools, Floats, Ints, Uints
 
@@ -70,7 +70,7 @@ class Noise:
                     _keep(noise, run, place, one, released, rng)
                     _judge(released, faults)
         noise.expected[:] = _scores_of_counts(noise, rng)
-        noise.tags[:] = Sides(noise.tags, 1 - noise.tags).score
+        noise.tags[:] = Tails(noise.tags, 1 - noise.tags).score
         return noise, faults
 
     @property
