@@ -7,6 +7,7 @@ time, the wait loop is the paper's. Where the paper is wrong the correction is t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -203,6 +204,39 @@ def slot_label(shares: Shares, weights: Sequence[float], c: int, i: int, h: int)
     """
     own = sum(shares[j][c] for j in range(i)) + h
     return own / Fraction(weights[c])
+
+
+# -- Paper [thmsc] with the D of [app-rec], and [appconst] -----------------------------------------------------------------
+
+
+def theorem_m1(d: int, L: float, mu: float, s0: int, D: int) -> float:
+    """M1 = max(d+1, 2 L alpha D / mu, s_0 / 2), so that E = 2 tau(t) >= 4 L alpha D / mu ([thmsc] itself has D = 1)."""
+    return sorted([d + 1, 2 * L * 36 * D / mu, s0 / 2])[-1]
+
+
+def theorem_bound(t: int, G: float, mu: float, m: int, m1: float, D: int) -> float:
+    """Twice 4 alpha^2 D N / mu^2 * t / (t + E - 1)^2, with E = 2 tau(t)."""
+    M0 = (m + 1) ** 2 / 4
+    E = 2 * m1 + math.sqrt((t + M0) / math.log(t + M0))
+    return 2 * (4 * 36**2 * D * G / mu**2) * t / (t + E - 1) ** 2
+
+
+def exponent_of_T0(L: float, mu: float) -> float:
+    """T_0 = exp[2 sqrt(Delta) (1 + (L + mu) alpha / mu)], with Delta = 1."""
+    return 2 * math.sqrt(1) * (1 + (L + mu) * 36 / mu)
+
+
+def largest_a(L: float, mu: float, tau: int) -> float:
+    """[appconst]'s limit on a = eta L, with Delta = 1."""
+    return 1 / (5 * (1 + 2 * tau * math.sqrt(1)) * math.sqrt(1 + mu / (2 * L) * min(1 / math.sqrt(1), tau)))
+
+
+def constant_step_bound(t: int, first: float, G: float, eta: float, L: float, mu: float, tau: int) -> float:
+    """2 (1 - rho)^t |w_0 - w*|^2 + b; rho = a mu / L where the paper prints a L / mu (not the paper)."""
+    a, C1 = eta * L, 1 + math.sqrt(1) * tau
+    C2 = math.sqrt(1) + eta * mu * C1
+    b = (4 * eta * (C1 + tau * C2) / mu + 2 * eta**2 * C1 * tau) * G
+    return 2 * (1 - a * mu / L) ** t * first + b
 
 
 # -- Paper [thmalg] ----------------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """What the command line prints for people: a progress bar while it runs, tables when it is done."""
 
 import contextlib
+import math
 from collections.abc import Iterator
 
 from rich.progress import TextColumn
@@ -16,6 +17,7 @@ from crescendo.report.numbers import number, size, times
 from crescendo.runs.prepare import Prepared
 from crescendo.runs.result import Result, Row
 from crescendo.runs.run_events import Event, ModelsMeasured, RoundCompleted, Sink, WithoutNoise
+from crescendo.schedules.theory import ConstantRate, Theorem
 
 FIRST_ROUNDS = 12
 MOST_CLIENTS = 8
@@ -103,6 +105,8 @@ def schedule_as_json(agreement: Agreement, privacy: Guarantee | None) -> Row:
         "conditions": [vars(one) for one in found.conditions],
         "consistent_delay": found.consistent_delay,
         "theorem_allows": found.theorem_allows,
+        "theorem": None if found.theorem is None else _theorem_as_json(found.theorem),
+        "constant_step": None if found.constant is None else _rate_as_json(found.constant),
         "notes": list(found.notes),
         "first_rounds": _first_rounds(terms),
         "privacy": None
@@ -121,6 +125,20 @@ def schedule_as_json(agreement: Agreement, privacy: Guarantee | None) -> Row:
             ],
         },
     }
+
+
+def _theorem_as_json(found: Theorem) -> Row:
+    return {
+        "m": found.m,
+        "m1": found.m1,
+        "blocks": found.blocks,
+        "bounds": found.bounds,
+        "bound_holds_from_log10": found.log_t0 / math.log(10) if math.isfinite(found.log_t0) else None,
+    }
+
+
+def _rate_as_json(found: ConstantRate) -> Row:
+    return {"holds": found.holds, "delay": found.tau, "rho": found.rho, "spread": found.spread}
 
 
 class RunPrinter(Printer):

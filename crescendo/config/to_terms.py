@@ -20,11 +20,14 @@ from crescendo.data.registry import stated_classes
 from crescendo.errors import ConfigError
 from crescendo.federation.agreement import build_terms, canonical
 from crescendo.federation.objective_terms import KIND, MOST_OWN_FEATURES, first_model, model_on_trial
+from crescendo.federation.schedule_terms import RunSchedule
+from crescendo.federation.terms_tables import TermsTable
 from crescendo.objectives import ModelFile, Objective
 from crescendo.objectives.objective_kinds import OBJECTIVES
 from crescendo.privacy.accounting.accountant import Progress
 from crescendo.privacy.mechanisms.mechanism_kinds import NONE
 from crescendo.privacy.planning.guarantee import Guarantee
+from crescendo.schedules import StronglyConvexDelay, TheoremSteps
 
 Raw = dict[str, Any]
 
@@ -50,22 +53,22 @@ def terms_and_cost(config: Config) -> tuple[str, Guarantee | None]:
     if strange:
         raise ConfigError(f'serve.late has "{strange[0]}", which is not among the clients; name one of serve.names')
     counts = config.declared(clients)
-    text = canonical(
-        {
-            "federation": asked.federation,
-            "run": {"seed": config.run.seed, "wire": config.run.wire},
-            "clients": {
-                "names": names,
-                "weights": _weights(config, clients, counts),
-                "shares": config.clients.shares,
-                # not written where it is the sum: terms of old mean that
-                **({} if config.clients.combine == "sum" else {"combine": config.clients.combine}),
-            },
-            "objective": _objective_to_terms(config, asked.features, counts),
-            "schedule": config.schedule.model_dump(mode="json", exclude_none=True),
-            "privacy": None,
-        }
-    )
+    raw: Raw = {
+        "federation": asked.federation,
+        "run": {"seed": config.run.seed, "wire": config.run.wire},
+        "clients": {
+            "names": names,
+            "weights": _weights(config, clients, counts),
+            "shares": config.clients.shares,
+            # not written where it is the sum: terms of old mean that
+            **({} if config.clients.combine == "sum" else {"combine": config.clients.combine}),
+        },
+        "objective": _objective_to_terms(config, asked.features, counts),
+        "schedule": config.schedule.model_dump(mode="json", exclude_none=True),
+        "privacy": None,
+    }
+    raw["schedule"] |= _stated_m1(raw, config, clients)
+    text = canonical(raw)
     if config.privacy.mechanism == NONE:
         build_terms(text)
         return text, None
@@ -116,6 +119,21 @@ def _with_privacy(text: str, config: Config, clients: int) -> tuple[str, Guarant
     found = guarantee_of(config, made.terms, made.objective)
     raw["privacy"]["sigma"] = found.certificate.sigma.to_json()
     return canonical(raw), found
+
+
+def _stated_m1(raw: Raw, config: Config, clients: int) -> Raw:
+    """A theorem's steps and wait rule with M1 written down where there are masks: terms without it mean one without D."""
+    asked, stated = config.schedule, dict[str, Any]()
+    try:
+        goal = TermsTable.read(json.loads(canonical(raw))).objective.objective()
+    except ValueError:  # they are no terms, which `build_terms` says
+        return stated
+    run = RunSchedule.of(asked, clients, goal, norm_bound=config.privacy.norm_bound)
+    if getattr(asked.steps, "kind", None) == "theorem" and isinstance(run.steps, TheoremSteps):
+        stated["steps"] = {**raw["schedule"]["steps"], "m1": run.steps.m1}
+    if asked.wait.is_theorem and isinstance(run.delay, StronglyConvexDelay):
+        stated["wait"] = {**raw["schedule"]["wait"], "m1": run.delay.m1}
+    return stated if asked.blocks > 1 else {}
 
 
 # -- the objective ----------------------------------------------------------------------------------------------------

@@ -169,7 +169,15 @@ def _build(text: str, asked: TermsTable) -> Agreement:
     private, clients, goal = asked.privacy, asked.clients, asked.objective
     objective = goal.objective()
     bound = private.norm_bound if private is not None else None
-    schedule = RunSchedule.of(asked.schedule, len(clients.names), objective, norm_bound=bound)
+    schedule = RunSchedule.of(
+        asked.schedule,
+        len(clients.names),
+        objective,
+        norm_bound=bound,
+        combine=clients.combine,
+        private=private is not None,
+        of_terms=True,
+    )
     check_extent(schedule, clients.weights, clients.shares)
     made = Agreement.of(
         schedule,

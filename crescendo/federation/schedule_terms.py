@@ -3,7 +3,7 @@
 The keys of each kind come from `crescendo.schedules.kinds`; how long the run is and how clients wait is declared here.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any, Self
 
@@ -14,16 +14,21 @@ from crescendo.errors import ConfigError, UsageError
 from crescendo.federation.kind_tables import WORD_AS_KIND, at, made, tables
 from crescendo.objectives.base import Objective
 from crescendo.schedules import (
+    ConstantSteps,
     CutSizes,
     Delay,
     PerClient,
+    RecipeSizes,
     ScheduleCertificate,
     Sizes,
     Steps,
     StronglyConvexDelay,
+    StronglyConvexSizes,
+    TheoremSteps,
     certify,
 )
 from crescendo.schedules.kinds import DELAYS, SIZES, STEPS
+from crescendo.schedules.theory import ConstantRate, Theorem
 from crescendo.tables import COUNT, FLAG, POSITIVE, WHOLE, Section, key, number_as
 
 _SIZES = tables(SIZES, per_client=(bool, key(False, FLAG, "the sizes are for each client, not for all together")))
@@ -55,6 +60,9 @@ class _WaitRule(Section):
         return getattr(self.tau, "kind", None) == "theorem"
 
 
+_OTHER_SIZES = (
+    "The step sizes are the theorem's and the sizes are not, so that what the theorem promises is not about this run."
+)
 _LENGTHS = ("gradients", "gradients_per_client", "rounds")
 
 
@@ -83,13 +91,18 @@ class Schedule(Section):
 class RunSchedule:
     """A schedule for so many clients. ``smooth`` (L) and ``convex`` (mu) are the objective's, None where they are not known.
 
-    Theorems have parameters m, M1 and mu, which are typed in or follow from sizes and objective.
+    Theorems have parameters m, M1 and mu, which are typed in or follow from sizes and objective. The theory is about sums of
+    updates, without noise, so that ``combine`` and ``private`` decide what of it is shown. In terms, what is left out means what
+    it always meant (``of_terms``): any recipe's m, and an M1 without the factor D of masks. New terms say what differs.
     """
 
     asked: Schedule
     clients: int
     smooth: float | None = None
     convex: float | None = None
+    combine: str = "sum"
+    private: bool = False
+    of_terms: bool = False
 
     @classmethod
     def of(
@@ -99,6 +112,10 @@ class RunSchedule:
         objective: Objective,
         data: Records | None = None,
         norm_bound: float | None = None,
+        *,
+        combine: str = "sum",
+        private: bool = False,
+        of_terms: bool = False,
     ) -> Self:
         """L and mu where the objective knows them; mu = 0 is none. Without data to look at, L follows from the norm bound."""
         traits, smooth = objective.traits, None
@@ -106,7 +123,7 @@ class RunSchedule:
             smooth = traits.smoothness(float(data.squared_lengths(traits.intercept).max(initial=0.0)))
         elif traits.smoothness is not None and norm_bound is not None:
             smooth = traits.smoothness(norm_bound * norm_bound)
-        return cls(asked, clients, smooth, traits.convexity or None)
+        return cls(asked, clients, smooth, traits.convexity or None, combine, private, of_terms)
 
     @cached_property
     def rule(self) -> Sizes:
@@ -155,16 +172,33 @@ class RunSchedule:
         """The certificate over the whole run, or Refused."""
         wait = self.asked.wait
         d = wait.rounds if wait.rounds is not None else wait.d
-        return certify(self.sizes, self.sizes.rounds, d=d, tau=self.delay, theorem=self._theorem)
+        found = certify(self.sizes, self.sizes.rounds, d=d, tau=self.delay, theorem=self._theorem)
+        if self.smooth is None or self.convex is None or self._beyond_theory:
+            return found
+        steps = self.steps
+        if isinstance(steps, ConstantSteps) and self.asked.blocks == 1 and not self.private:
+            smooth = max(self.smooth, self.convex)
+            return found.against(ConstantRate(steps.eta, smooth, self.convex, found.consistent_delay, d))
+        if isinstance(steps, TheoremSteps) and found.theorem is None:
+            return replace(found, notes=(*found.notes, _OTHER_SIZES))
+        return found
 
     @property
-    def _theorem(self) -> Delay | None:
-        """The theorem's own tau, to hold the run against; known when the sizes or steps are the theorem's."""
-        steps = self.asked.steps
-        m = getattr(self.asked.sizes, "m", None) or getattr(steps, "m", None)
-        if m is None or self.convex is None or self.smooth is None:
+    def _beyond_theory(self) -> bool:
+        """Is the theory not about the run: the problem not known to be smooth and strongly convex, or updates not added up?"""
+        return self.smooth is None or self.convex is None or self.combine != "sum"
+
+    @property
+    def _theorem(self) -> Theorem | None:
+        """The theorem, to hold the run against; of sizes that are its own only."""
+        own = StronglyConvexSizes.of(self.rule)
+        if own is None or self.smooth is None or self.convex is None or self._beyond_theory:
             return None
-        return StronglyConvexDelay(m, self._given("m1", getattr(steps, "m1", None), "schedule.steps"))
+        steps, smooth, mu, typed = self.steps, max(self.smooth, self.convex), self.convex, 0.0
+        if isinstance(steps, TheoremSteps) and steps.m == own.m and steps.mu <= mu:
+            mu, typed = steps.mu, steps.m1
+        m1 = StronglyConvexDelay.theorem_m1(self._d, smooth, mu, self.sizes(0), blocks=self.asked.blocks)
+        return Theorem(smooth, mu, own.m, max(m1, typed), self.asked.blocks, bounds=typed >= m1 and not self.private)
 
     def _given(self, name: str, typed: Any, where: str) -> Any:
         """A theorem's parameter: as it was typed in, else as the run gives it."""
@@ -179,7 +213,8 @@ class RunSchedule:
                 mu = self._mu(where)
                 if self.smooth is None:
                     raise ConfigError(f"{where}.m1 is missing; this objective does not say how smooth it is")
-                return StronglyConvexDelay.theorem_m1(self._d, self.smooth, mu, self.sizes(0))
+                blocks = 1 if self.of_terms else self.asked.blocks
+                return StronglyConvexDelay.theorem_m1(self._d, self.smooth, mu, self.sizes(0), blocks=blocks)
         raise UsageError(f"{name} is not given by a run; give it a default")
 
     @property
@@ -189,10 +224,11 @@ class RunSchedule:
         return next((d for d in given if d is not None), 1)
 
     def _m(self, where: str) -> int:
-        found = getattr(self.asked.sizes, "m", None)
+        rule = self.rule.each if isinstance(self.rule, PerClient) else self.rule
+        found = rule if self.of_terms and isinstance(rule, RecipeSizes) else StronglyConvexSizes.of(rule)
         if found is None:
             raise ConfigError(f'{where}.m is missing; sizes of kind "theorem" would give it, these do not')
-        return int(found)
+        return found.m
 
     def _mu(self, where: str) -> float:
         if self.convex is None:

@@ -11,7 +11,7 @@ from crescendo.core.arrays import Floats
 from crescendo.data import Records, cache
 from crescendo.objectives import Logistic, Optimum
 from crescendo.runs.prepare import Prepared
-from crescendo.schedules import TheoremSteps, lower_bound, upper_bound
+from crescendo.schedules import lower_bound
 from crescendo.simulator.simulation import Moment
 
 Row = dict[str, Any]
@@ -94,12 +94,20 @@ class Meter:
             "excess_loss": None if loss is None else loss - best.loss,
             "gradient_norm": _finite(goal.gradient_norm(moment.model, train, self._weights)),
         }
-        steps, mu, t = prepared.terms.steps, prepared.convexity, moment.gradients
-        if mu is not None:
-            row["lower_bound"] = lower_bound(t, best.G, mu) if t else None
-            if isinstance(steps, TheoremSteps):
-                row["upper_bound"] = upper_bound(t, best.G, mu, steps.m, steps.m1) if t else None
+        if prepared.convexity is not None:
+            row["lower_bound"] = lower_bound(moment.gradients, best.G, prepared.convexity) if moment.gradients else None
+            row.update(self._promised(best, moment.gradients))
         return row
+
+    def _promised(self, best: Optimum, t: int) -> Row:
+        """The theory's bound on E|w - w*|^2 after t gradients, for a run that it is about."""
+        found = self._prepared.certificate
+        if found.theorem is not None and found.theorem.bounds and found.within_theorem:
+            return {"upper_bound": found.theorem.upper_bound(t, best.G) if t else None}
+        if found.constant is not None and found.constant.holds:
+            first = float(np.sum((self._prepared.agreement.initial() - best.model) ** 2))
+            return {"upper_bound": found.constant.bound(t, first, best.G)}
+        return {}
 
     def _scores(self, models: Floats, data: Records, *metrics: str, weights: Floats | None = None) -> dict[str, Floats]:
         return self._prepared.objective.evaluate(models, data, weights, metrics=metrics)

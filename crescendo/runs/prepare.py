@@ -89,7 +89,13 @@ def prepare(
         _check_counts(counts, [len(part) for part in parts])
         dataset, parts = _admit(dataset, parts, config.privacy.norm_bound, goal)
     schedule = RunSchedule.of(
-        config.schedule, clients, goal, None if private else dataset.train, config.privacy.norm_bound
+        config.schedule,
+        clients,
+        goal,
+        None if private else dataset.train,
+        config.privacy.norm_bound,
+        combine=config.clients.combine,
+        private=private,
     )
     shares = weights(config.clients.weights, [range(records) for records in counts])
     agreement = Agreement.of(

@@ -34,7 +34,9 @@ class ScheduleCondition:
 
     @property
     def where(self) -> str:
-        return f"{'tightest' if self.holds else 'first'} in round {self.round}"
+        return (
+            "over the run" if self.round is None else f"{'tightest' if self.holds else 'first'} in round {self.round}"
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -163,21 +163,22 @@ class StronglyConvexDelay(Delay):
         return 0.0  # RecipeDelay's argument, with M0 >= e^2
 
     @staticmethod
-    def theorem_m1(d: int, L: float, mu: float, s0: int, alpha: float = 36) -> float:
+    def theorem_m1(d: int, L: float, mu: float, s0: int, alpha: float = 36, blocks: int = 1) -> float:
         """M1 of the strongly convex theorem, for L-smooth and mu-strongly convex problems.
 
-        Paper [thmsc]::
+        Paper [thmsc], with the D (``blocks``) of Paper [tau1], which asks for tau(t) >= 2 L alpha D / mu under masks::
 
-            M1 = max(d + 1, 2 L alpha / mu, s_0 / 2)
+            M1 = max(d + 1, 2 L alpha D / mu, s_0 / 2)
 
-        >>> StronglyConvexDelay.theorem_m1(d=1, L=1, mu=0.1, s0=50)
-        720.0
+        >>> [StronglyConvexDelay.theorem_m1(d=1, L=1, mu=0.1, s0=50, blocks=D) for D in (1, 4)]
+        [720.0, 2880.0]
         """
         L, mu = real("L", L, above=0), real("mu", mu, above=0)
         alpha = real("alpha", alpha, above=0)
         if mu > L:
             raise UsageError(f"mu cannot exceed L, got mu={mu!r} and L={L!r}")
-        return max(whole("d", d) + 1.0, 2 * L * alpha / mu, whole("s0", s0, least=1) / 2)
+        masked = 2 * L * alpha * whole("blocks", blocks, least=1) / mu
+        return max(whole("d", d) + 1.0, masked, whole("s0", s0, least=1) / 2)
 
     def lifted(self, by: float) -> Delay:
         return replace(self, m1=_readable(self.m1 + by))

@@ -9,7 +9,7 @@ from typing import Annotated
 import numpy as np
 
 from crescendo.errors import UsageError
-from crescendo.schedules.gamma import GAMMA, Gamma
+from crescendo.schedules.gamma import GAMMA, Gamma, LogGamma
 from crescendo.schedules.parameters import LIMIT, WHOLE, FloatArray, IntArray, Range, whole
 from crescendo.schedules.sequence import Sizes, round_up
 
@@ -94,6 +94,18 @@ class StronglyConvexSizes(Sizes):
         [5, 10, 16, 21]
         """
         return math.ceil(2 * math.e * (whole("d", d) + 1)) - 1
+
+    @classmethod
+    def of(cls, sizes: Sizes) -> StronglyConvexSizes | None:
+        """These sizes, if they are the theorem's own; a recipe with another g or gamma has none of what the theorem says.
+
+        >>> from crescendo.schedules.gamma import ConstantGamma, LogGamma
+        >>> [StronglyConvexSizes.of(RecipeSizes(2, gamma, d=0, m=50)) for gamma in (LogGamma(4), ConstantGamma())]
+        [StronglyConvexSizes(d=0, m=50), None]
+        """
+        if isinstance(sizes, RecipeSizes) and (sizes.g, sizes.gamma) == (2, LogGamma(4)):
+            return cls(sizes.d, sizes.m)
+        return sizes if isinstance(sizes, StronglyConvexSizes) else None
 
     @classmethod
     def starting_with(cls, s0: int, d: int) -> StronglyConvexSizes:

@@ -7,7 +7,8 @@ the round, both sides of the inequality, and the nearest values that pass.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from crescendo.schedules.conditions import Horizon, ScheduleCondition, Sides, sh
 from crescendo.schedules.delay import ConstantDelay, Delay
 from crescendo.schedules.parameters import kind, whole
 from crescendo.schedules.sequence import Sizes
+from crescendo.schedules.theory import ConstantRate, Theorem
 
 __all__ = ["ScheduleCertificate", "ScheduleCondition", "ScheduleRefused", "certify"]
 
@@ -27,7 +29,8 @@ class ScheduleCertificate:
     ``consistent_delay`` is the least whole tau that bounds the delay of every gradient the wait rule lets through,
     reached first in the round that ends before label ``at``; by rounds it is the largest s_{i-d} + ... + s_i. As the
     client waits while tau <= t_delay, the gradient itself lacks at most one update less. ``theorem_allows`` is the
-    theorem's tau at that label, None when no theorem was given.
+    theorem's tau at that label, None when no theorem was given. ``theorem`` and ``constant`` are what the theory has to say of
+    the run, None where it has nothing.
     """
 
     rounds: int
@@ -38,6 +41,13 @@ class ScheduleCertificate:
     theorem_allows: float | None
     notes: tuple[str, ...]
     at: int
+    theorem: Theorem | None = None
+    constant: ConstantRate | None = None
+
+    def against(self, constant: ConstantRate) -> Self:
+        """Held against the theory of constant steps."""
+        conditions, notes = (*self.conditions, *constant.conditions()), (*self.notes, *constant.notes())
+        return replace(self, conditions=conditions, notes=notes, constant=constant)
 
     @property
     def within_theorem(self) -> bool | None:
@@ -70,7 +80,7 @@ WITHIN = "within the theorem"
 
 
 def certify(
-    sizes: Sizes, rounds: int, *, d: int | None = None, tau: Delay | None = None, theorem: Delay | None = None
+    sizes: Sizes, rounds: int, *, d: int | None = None, tau: Delay | None = None, theorem: Theorem | None = None
 ) -> ScheduleCertificate:
     """Certify ``rounds`` rounds of ``sizes``, or raise ScheduleRefused.
 
@@ -89,17 +99,17 @@ def certify(
     kind("sizes", sizes, Sizes)
     horizon = Horizon(sizes.prefix(whole("rounds", rounds, least=1)))
     d = None if d is None else whole("d", d)
-    for name, delay in (("tau", tau), ("theorem", theorem)):
-        if delay is not None:
-            kind(name, delay, Delay)
+    if theorem is not None:
+        kind("theorem", theorem, Theorem)
     if tau is not None:
+        kind("tau", tau, Delay)
         return _by_tau(horizon, tau, d, theorem)
     if d is None:
         raise UsageError("a wait rule is needed: give d, tau, or both")
     return _by_rounds(horizon, d, theorem)
 
 
-def _by_tau(horizon: Horizon, tau: Delay, d: int | None, theorem: Delay | None) -> ScheduleCertificate:
+def _by_tau(horizon: Horizon, tau: Delay, d: int | None, theorem: Theorem | None) -> ScheduleCertificate:
     conditions = list(horizon.steadiness(tau))
     if not conditions[-1].holds:
         raise ScheduleRefused(conditions[-1], delay=ConstantDelay(int(horizon.windows(d or 0).max())))
@@ -111,12 +121,12 @@ def _by_tau(horizon: Horizon, tau: Delay, d: int | None, theorem: Delay | None) 
     if d is not None:
         delay = max(delay, int(horizon.windows(d).max()))  # it may wait by rounds instead
     if theorem is not None:
-        conditions.append(_within(Sides(theorem(horizon.sums[1:]), tau(horizon.sums[1:]), strict=False), "tau"))
+        conditions.append(_within(Sides(theorem.tau(horizon.sums[1:]), tau(horizon.sums[1:]), strict=False), "tau"))
     notes = [f"Every gradient t is computed with a model that has all updates below t - tau(t), for {tau}."]
     return _certificate(horizon, "tau", conditions, delay, last, theorem, notes)
 
 
-def _by_rounds(horizon: Horizon, d: int, theorem: Delay | None) -> ScheduleCertificate:
+def _by_rounds(horizon: Horizon, d: int, theorem: Theorem | None) -> ScheduleCertificate:
     window = horizon.windows(d)
     worst = int(np.argmax(window))
     delay, at = int(window[worst]), int(horizon.sums[worst + 1])
@@ -129,7 +139,7 @@ def _by_rounds(horizon: Horizon, d: int, theorem: Delay | None) -> ScheduleCerti
         notes.append(f"The strongly convex theory lets delays grow like sqrt(t / ln t), which is {grows:.1f} there.")
     conditions = []
     if theorem is not None:
-        conditions.append(_within(horizon.rounds_ahead(theorem, d), f"{d + 1} rounds"))
+        conditions.append(_within(horizon.rounds_ahead(theorem.tau, d), f"{d + 1} rounds"))
     return _certificate(horizon, "d", conditions, delay, at, theorem, notes)
 
 
@@ -139,15 +149,15 @@ def _certificate(
     conditions: list[ScheduleCondition],
     delay: int,
     at: int,
-    theorem: Delay | None,
+    theorem: Theorem | None,
     notes: list[str],
 ) -> ScheduleCertificate:
-    allows = None if theorem is None else theorem(at)
-    if allows is not None and not conditions[-1].holds:
-        notes.append(f"The theorem allows {show(allows)} there: the run goes beyond it, and its rate is not promised.")
-    return ScheduleCertificate(
-        len(horizon.sums) - 1, int(horizon.sums[-1]), rule, tuple(conditions), delay, allows, tuple(notes), at
-    )
+    allows, rounds, gradients = None, len(horizon.sums) - 1, int(horizon.sums[-1])
+    if theorem is not None:
+        allows = theorem.tau(at)
+        beyond = f"The theorem allows {show(allows)} there: the run goes beyond it, and its rate is not promised."
+        notes += theorem.notes(gradients) if conditions[-1].holds else [beyond]
+    return ScheduleCertificate(rounds, gradients, rule, tuple(conditions), delay, allows, tuple(notes), at, theorem)
 
 
 def _within(sides: Sides, what: str) -> ScheduleCondition:

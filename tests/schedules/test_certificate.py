@@ -32,6 +32,7 @@ from crescendo.schedules import (
     certify,
 )
 from crescendo.schedules.parameters import FloatArray
+from crescendo.schedules.theory import Theorem
 
 quick = settings(deadline=None, max_examples=40)
 listed = st.lists(st.integers(1, 60), min_size=1, max_size=12).map(lambda values: ListedSizes(tuple(values)))
@@ -86,8 +87,9 @@ def test_the_theorem_s_schedule_is_certified_and_within_the_theorem(d: int, extr
     m = StronglyConvexSizes.least_m(d) + extra
     sizes = StronglyConvexSizes(d, m)
     tau = StronglyConvexDelay(m, StronglyConvexDelay.theorem_m1(d, L, mu, sizes(0)))
-    assert certify(sizes, 2000, d=d, tau=tau, theorem=tau).within_theorem
-    assert certify(sizes, 2000, d=d, theorem=tau).within_theorem
+    theorem = Theorem(L, mu, m, tau.m1)
+    assert certify(sizes, 2000, d=d, tau=tau, theorem=theorem).within_theorem
+    assert certify(sizes, 2000, d=d, theorem=theorem).within_theorem
 
 
 @pytest.mark.slow
@@ -270,9 +272,9 @@ def test_linear_sizes_of_the_experiments_reach_a_delay_of_2750_where_the_theory_
 
 
 def test_a_run_beyond_the_theorem_is_told_so_and_runs() -> None:
-    theorem = StronglyConvexDelay(6317, StronglyConvexDelay.theorem_m1(1, 1, 0.1, 50))
+    theorem = Theorem(1, 0.1, 6317, StronglyConvexDelay.theorem_m1(1, 1, 0.1, 50))
     found = certify(PowerSizes(50), 28, d=1, theorem=theorem)
-    assert found.within_theorem is False and found.theorem_allows == theorem(20_300)
+    assert found.within_theorem is False and found.theorem_allows == theorem.tau(20_300)
     assert "goes beyond it" in str(found) and "fails: within the theorem, first in round 11" in str(found)
 
 
@@ -345,7 +347,7 @@ def test_a_million_rounds_are_certified_by_either_rule() -> None:
         ({"d": 1.0}, "d must be a whole number"),
         ({"d": 1, "rounds": 0}, "rounds must be 1 or more"),
         ({"tau": 5}, "tau must be a Delay"),
-        ({"d": 1, "theorem": math.sqrt}, "theorem must be a Delay"),
+        ({"d": 1, "theorem": math.sqrt}, "theorem must be a Theorem"),
         ({"d": 1, "sizes": [1, 2]}, "sizes must be a Sizes"),
     ],
 )
