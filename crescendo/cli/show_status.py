@@ -104,7 +104,7 @@ def _picture(found: dict[str, Any]) -> RenderableType:
             f"eps spent: what the rounds that arrived cost at most, at delta {found['delta']:g} ({found['mechanism']})."
         )
         if any(client["epsilon_is"] != "tight" for client in found["clients"]):
-            note += " With <= it is a quick bound: ask again for the tight one."
+            note += " With <= it is a quick bound, or the whole plan's cost: ask again."
     return Group(_table(found), Text(note), Text(_versions(found)))
 
 

@@ -240,6 +240,13 @@ _DECLARED = (
         "the end of the server's journal was damaged, or something else about its files: see *Backups*",
     ),
     LogEvent(
+        "accounting_failed",
+        "warn",
+        ("no tight epsilon for the status: {reason}",),
+        "nothing at once: the status has a quick bound instead, and the next question tries again; if it goes on, read `reason`. "
+        "Rounds are not concerned",
+    ),
+    LogEvent(
         "few_descriptors",
         "warn",
         ("{reason}",),

@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from crescendo.config.schema import Config
-from crescendo.config.to_terms import terms_text
+from crescendo.config.to_terms import terms_and_cost
 from crescendo.federation.agreement import build_terms
 from crescendo.federation.own_model import servers_copy, with_copy
 from crescendo.logs import Log, quiet
@@ -25,8 +25,12 @@ def serve_file(
 ) -> Served:
     """Serve the federation of a run file, from its start or from where its folder stands."""
     listening.check_start(state, linger)  # before the accounting, which may take a minute
-    asked, text = _remembered_terms(config, state, log)
-    agreed, rules = with_copy(build_terms(text), servers_copy(config.objective.kind)), config.serve
+    with listening.starting():
+        asked, text, costs = _remembered_terms(config, state, log)
+        agreed, rules = with_copy(build_terms(text), servers_copy(config.objective.kind)), config.serve
+    stated = config.privacy.epsilon
+    if len(costs) != len(agreed.names) and stated is not None:  # which the accountant confirmed for everybody
+        costs = (stated,) * len(agreed.names)
     limits = LivenessLimits(rules.absent_after, rules.gather, rules.hold_after)
     return serve(
         agreed,
@@ -35,20 +39,25 @@ def serve_file(
         late=rules.late,
         limits=limits,
         asked=asked,
+        costs=costs,
         linger=linger,
         keep_all=keep_all,
         log=log,
     )
 
 
-def _remembered_terms(config: Config, state: Path, log: Log) -> tuple[str, str]:
-    """The run file's fingerprint and terms; accounting for a private run takes seconds, so they are kept by the journal."""
+def _remembered_terms(config: Config, state: Path, log: Log) -> tuple[str, str, tuple[float, ...]]:
+    """The run file's fingerprint, its terms, and what they cost each client, which folders of old do not know.
+
+    Accounting for a private run takes seconds, so all this is kept by the journal.
+    """
     asked = hashlib.sha256(json.dumps(config.plain(), sort_keys=True).encode()).hexdigest()
     kept = state / "terms.json"
     with suppress(OSError, ValueError, KeyError, TypeError):
         found = json.loads(kept.read_text())
         if found["asked"] == asked:
-            return asked, str(found["terms"])
+            return asked, str(found["terms"]), tuple(float(cost) for cost in found.get("costs", ()))
     if config.privacy.mechanism != "none":
         log("accounting", says="what the whole plan costs; this is done once and may take a minute")
-    return asked, terms_text(config)
+    text, cost = terms_and_cost(config)
+    return asked, text, () if cost is None else tuple(spent.epsilon for spent in cost.spent)

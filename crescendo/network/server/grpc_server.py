@@ -9,7 +9,7 @@ What is held for a client is bounded: an unfinished vector, a few messages in th
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import grpc
@@ -49,7 +49,12 @@ class NetworkServer:
     role = "server"
 
     def __init__(
-        self, service: Service, limits: LivenessLimits | None = None, admit: Admit = everybody, log: Log = quiet
+        self,
+        service: Service,
+        limits: LivenessLimits | None = None,
+        admit: Admit = everybody,
+        log: Log = quiet,
+        costs: Sequence[float] = (),
     ) -> None:
         self.service, self.admit, self.log = service, admit, log
         self.liveness = Liveness(self, limits or LivenessLimits())
@@ -66,7 +71,8 @@ class NetworkServer:
         self._clients = ClientStreams(self, self._pending, self._connections)
         self._aggregators = AggregatorStreams(AggregatorRequests(self), self._pending, self._connections)
         parties = Parties(self.version, self._versions, self._aggregators.versions)
-        self._status_reporter = StatusReporter(service, self.sessions, self.last_heard, self._traffic, parties)
+        seen = self.sessions, self.last_heard, self._traffic, parties
+        self._status_reporter = StatusReporter(service, *seen, costs, log)
         self._arriving: set[int] = set()  # clients whose hello is in the queue
         self._told: set[int] = set()  # clients that have heard the end
         self.commit_queue = CommitQueue(service, lambda: list(self.sessions), self._on_committed, self._fail)
@@ -107,6 +113,7 @@ class NetworkServer:
     async def stop(self) -> None:
         """Finish the write in hand, and close every stream."""
         self._clients.close()
+        await self._status_reporter.close()
         for session in list(self.sessions.values()):
             session.close(Refusal(STOPS))
         await self._aggregators.close(STOPS, over=self.all_told.is_set())

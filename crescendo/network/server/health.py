@@ -2,7 +2,10 @@
 
 import asyncio
 import json
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
 from typing import Any
 
 import grpc
@@ -54,6 +57,33 @@ class HealthPage:
             raise UsageError(
                 f"{address} is not a loopback address, and /healthz has no lock; write for example 127.0.0.1:8080"
             )
+
+    @contextmanager
+    def meanwhile(self, facts: dict[str, Any]) -> Iterator[None]:
+        """Answer with these facts from a thread of its own while the block runs: what it does may take a minute."""
+        started: Future[Callable[[], object]] = Future()
+
+        async def answer() -> None:
+            loop, over = asyncio.get_running_loop(), asyncio.Event()
+            server = await self.serve(lambda: facts)
+            started.set_result(lambda: loop.call_soon_threadsafe(over.set))
+            await over.wait()
+            server.close()
+
+        def run() -> None:
+            try:
+                asyncio.run(answer())
+            except UsageError as error:
+                started.set_exception(error)
+
+        thread = threading.Thread(target=run, name="health", daemon=True)
+        thread.start()
+        stop = started.result()
+        try:
+            yield
+        finally:
+            stop()
+            thread.join()
 
     async def serve(self, facts: Callable[[], dict[str, Any]]) -> asyncio.Server:
         """Answer until the server is closed."""

@@ -4,8 +4,8 @@ import asyncio
 import json
 import math
 import socket
-from collections.abc import Container
-from contextlib import ExitStack, suppress
+from collections.abc import Container, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,6 +51,10 @@ class Listening:
             if self.health is not None:
                 _listen(self.health.address, held)
 
+    def starting(self) -> AbstractContextManager[None]:
+        """``/healthz`` answers while the server is not there yet: accounting and a long journal take their time."""
+        return nullcontext() if self.health is None else self.health.meanwhile({"ok": True, "starting": True})
+
 
 @dataclass(frozen=True, eq=False)
 class Served:
@@ -70,30 +74,34 @@ def serve(
     late: Container[str] = (),
     limits: LivenessLimits | None = None,
     asked: str = "",
+    costs: Sequence[float] = (),
     linger: float = 60.0,
     keep_all: bool = False,
     log: Log = quiet,
 ) -> Served:
     """Serve until every client that takes part has heard of the end, ``linger`` seconds after it, or until a signal.
 
-    Rounds do not wait for the clients in ``late`` until they come. ``asked`` is kept beside the terms: what they were made from.
-    ``keep_all`` keeps the whole journal, which is pruned behind the snapshots otherwise.
+    Rounds do not wait for the clients in ``late`` until they come. ``asked`` is kept beside the terms: what they were made from;
+    so are ``costs``, the epsilon of each client's whole plan. ``keep_all`` keeps the whole journal, which is pruned behind the
+    snapshots otherwise.
     """
     if (few := raise_limit(len(agreed.names))) is not None:
         log("few_descriptors", reason=few)
     make_folder(state)
     present = [c for c, name in enumerate(agreed.names) if name not in late]
     journal = state / "journal"
-    with (
-        ShutdownRequest.on_signals() as shutdown,
-        DurableServer(
-            journal, agreed.text, lambda text: agreed.terms, agreed.initial(), present, prune=not keep_all
-        ) as durable,
-    ):
-        _keep_terms(state / "terms.json", json.dumps({"asked": asked, "terms": agreed.text}).encode())
+    with ExitStack() as held:
+        shutdown = held.enter_context(ShutdownRequest.on_signals())
+        with listening.starting():  # a long journal takes a while
+            durable = DurableServer(
+                journal, agreed.text, lambda text: agreed.terms, agreed.initial(), present, prune=not keep_all
+            )
+        held.enter_context(durable)
+        kept = {"asked": asked, "terms": agreed.text, "costs": list(costs)}
+        _keep_terms(state / "terms.json", json.dumps(kept).encode())
         service = Service(durable, agreed, log)
         try:
-            asyncio.run(_serve(service, listening, limits or LivenessLimits(), state, linger, log, shutdown))
+            asyncio.run(_serve(service, listening, limits or LivenessLimits(), costs, state, linger, log, shutdown))
             durable.snapshot_if_possible()
         finally:  # after the last word of any stream
             log("stopped", k=durable.k, finished=durable.finished)
@@ -104,13 +112,14 @@ async def _serve(
     service: Service,
     listening: Listening,
     limits: LivenessLimits,
+    costs: Sequence[float],
     state: Path,
     linger: float,
     log: Log,
     shutdown: ShutdownRequest,
 ) -> None:
     stop, agreed = shutdown.event(), service.agreement
-    server = NetworkServer(service, limits, listening.admit, log)
+    server = NetworkServer(service, limits, listening.admit, log, costs)
     health = None
     try:
         port = await server.start(listening.address, listening.credentials)

@@ -1,29 +1,32 @@
 """What the clients of a served federation have spent, for people who look at its status.
 
-The tight accountant takes a second or so for a plan of some thousand rounds, so it runs only on request, in a thread, and
+The tight accountant takes a second or so for a plan of some thousand rounds, so it runs only on request, in a process, and
 not for every round: the rounds that arrived are rounded up to a mark, by at most a sixteenth, and each mark is accounted for
 once. Epsilon grows with the rounds, so what a mark costs is never less than what was spent. Until the tight number is there, the
-bound by Renyi divergence stands for it, and says so.
+bound by Renyi divergence stands for it, and says so. No number exceeds what the client's whole plan costs.
 """
 
 import asyncio
-import threading
+import math
 from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
 
 from crescendo.core.messages import Settled
-from crescendo.privacy.accounting.accountant import account
-from crescendo.privacy.accounting.events import Counted, Event, tally
+from crescendo.logs import Log, quiet
+from crescendo.network.server.accountant_process import AccountantFailed, Accountants, accountant_process
+from crescendo.privacy.accounting import renyi
+from crescendo.privacy.accounting.events import Counted, Event, PoissonGaussian, tally
 from crescendo.privacy.mechanisms.certificate import Certificate
 
 PATIENCE = 3.0  # seconds that an answer waits for the quick bounds, and again for the tight numbers
 AT_ONCE = 8  # tight numbers that one question may ask for; the next question asks for more
 MOST_KEPT = 1024
 FINE = 16  # marks in each doubling of the rounds
-
-Accountant = Callable[[Counted, float], float]
+A_WHILE = 256  # rounds that are counted before the thread looks whether to stop
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,24 +49,51 @@ class Price:
         return -(-rounds // step) * step
 
 
+class _Released:
+    """What a client has released in the rounds below ``upto``, and its Renyi divergence, which adds up."""
+
+    def __init__(self) -> None:
+        self.upto, self.counts, self.divergence = 0, Counter[Event](), np.zeros(len(renyi.ORDERS))
+
+    def add(self, events: Sequence[Event], upto: int) -> None:
+        self.counts.update(events)
+        self.divergence = self.divergence + renyi.divergences(tally(events))
+        self.upto = upto
+
+
 class SpendingTracker:
-    """Knows what the clients' rounds cost up to some mark, and finds out in the background what it is asked for."""
+    """Knows what the clients' rounds cost up to some mark, and finds out in the background what it is asked for.
+
+    ``costs`` are what the clients' whole plans cost, where that is known: a part of the releases costs no more than all.
+    """
 
     def __init__(
-        self, certificate: Certificate, delta: float, tight: Accountant | None = None, patience: float = PATIENCE
+        self,
+        certificate: Certificate,
+        delta: float,
+        costs: Sequence[float] = (),
+        accountants: Accountants = accountant_process,
+        patience: float = PATIENCE,
+        log: Log = quiet,
     ) -> None:
-        self._certificate, self._delta, self._patience = certificate, delta, patience
-        self._tight = tight or self.by_pld
+        self._certificate, self._delta, self._patience, self._log = certificate, delta, patience, log
+        clients = certificate.terms.clients
+        self._costs = costs if len(costs) == clients else (math.inf,) * clients
+        self._accountants = accountants
         self._prices: dict[int, Price] = {}
-        self._tallies: dict[int, tuple[int, Counter[Event]]] = {}
+        self._released: dict[int, _Released] = {}
         self._kept: dict[Counted, float] = {}
-        self._guard = threading.Lock()  # of the tallies and quick bounds
-        self._idle: asyncio.Event | None = None
+        self._bounding = asyncio.Lock()  # of what was released, and the prices' marks
+        self._tightening: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
 
-    @staticmethod
-    def by_pld(events: Counted, delta: float) -> float:
-        """The tight epsilon."""
-        return account(events, delta, state_error=False).epsilon
+    async def close(self) -> None:
+        """End what is being computed, and wait until it has ended. Whoever waits for an answer gets what is known."""
+        self._closed = True
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def of(self, reached: Sequence[Settled]) -> list[Price | None]:
         """What each client has spent at most; None where even the quick bound takes longer than anybody should wait."""
@@ -71,55 +101,67 @@ class SpendingTracker:
         marks = [
             min(rounds, Price.next_mark(max(settled.below, *(i + 1 for i in settled.beyond), 0))) for settled in reached
         ]
-        quick = asyncio.create_task(asyncio.to_thread(self._bound_all, marks))
-        await asyncio.wait({quick}, timeout=self._patience)
-        if self._idle is None or self._idle.is_set():
-            self._idle = asyncio.Event()
-            work = asyncio.get_running_loop(), self._idle
-            threading.Thread(target=self._tighten, args=work, name="accountant", daemon=True).start()
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._idle.wait(), self._patience)
-        found = [self._prices.get(c) for c in range(len(marks))]
+        if not self._closed:
+            await asyncio.wait({self._start(self._bound_all(marks))}, timeout=self._patience)
+        if not self._closed:
+            if self._tightening is None or self._tightening.done():
+                self._tightening = self._start(self._tighten())
+            await asyncio.wait({self._tightening}, timeout=self._patience)
+        found = [(c, self._prices.get(c)) for c in range(len(marks))]
         return [
-            price if price is not None and price.mark == wanted else None
-            for price, wanted in zip(found, marks, strict=True)
+            replace(price, epsilon=min(price.epsilon, self._costs[c])) if price and price.mark == wanted else None
+            for (c, price), wanted in zip(found, marks, strict=True)
         ]
 
-    def _bound_all(self, marks: Sequence[int]) -> None:
-        with self._guard:
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _bound_all(self, marks: Sequence[int]) -> None:
+        """The quick bounds of the marks that are new."""
+        async with self._bounding:
             for c, wanted in enumerate(marks):
                 if c not in self._prices or self._prices[c].mark != wanted:
-                    events = self._events(c, wanted)
-                    bound = account(events, self._delta, quick=True).epsilon
-                    self._prices[c] = Price(wanted, events, bound, tight=not events)
+                    price = await asyncio.to_thread(self._bound, c, wanted)
+                    if price is not None:
+                        self._prices[c] = price
 
-    def _events(self, c: int, wanted: int) -> Counted:
-        """What client c releases in the rounds below ``wanted``; counted on from where it was when last asked."""
-        upto, counts = self._tallies.get(c, (0, Counter()))
-        if upto > wanted:  # the server was put back from an older copy
-            upto, counts = 0, Counter()
-        counts.update(event for i in range(upto, wanted) if (event := self._certificate.event(i, c)) is not None)
-        self._tallies[c] = wanted, counts
-        return tally(counts.items())
+    def _bound(self, c: int, wanted: int) -> Price | None:
+        """In a thread: the quick bound of client c, counted on from where it was when last asked; None if it was stopped."""
+        released = self._released.get(c)
+        if released is None or released.upto > wanted:  # the server was put back from an older copy
+            released = self._released[c] = _Released()
+        while released.upto < wanted:
+            if self._closed:
+                return None
+            upto = min(wanted, released.upto + A_WHILE)
+            rounds = (self._certificate.event(i, c) for i in range(released.upto, upto))
+            released.add([event for event in rounds if event is not None], upto)
+        events = tally(released.counts.items())
+        bound = renyi.epsilon_of(released.divergence, self._delta)[0]
+        best = bound in (0.0, math.inf) or not all(isinstance(event, PoissonGaussian) for event, _ in events)
+        return Price(wanted, events, bound, tight=best)  # of other events nothing tighter is known
 
-    def _tighten(self, loop: asyncio.AbstractEventLoop, idle: asyncio.Event) -> None:
-        """In a thread: the tight numbers that are lacking, dearest first. Clients with the same rounds behind them share one."""
+    async def _tighten(self) -> None:
+        """The tight numbers that are lacking, dearest first. Clients with the same rounds behind them share one."""
+        lacking = sorted((price for price in self._prices.values() if not price.tight), key=lambda one: -one.epsilon)
+        wanted = dict.fromkeys(price.events for price in lacking if price.events not in self._kept)
+        self._take_kept()
+        if not wanted:
+            return
         try:
-            self._tighten_some()
-        finally:
-            with suppress(RuntimeError):  # the loop is closed: no request waits any more
-                loop.call_soon_threadsafe(idle.set)
+            async with self._accountants() as epsilon:
+                for events in list(wanted)[:AT_ONCE]:
+                    if len(self._kept) >= MOST_KEPT:
+                        self._kept.clear()
+                    self._kept[events] = await epsilon(events, self._delta)
+                    self._take_kept()
+        except AccountantFailed as error:
+            self._log("accounting_failed", reason=str(error))
 
-    def _tighten_some(self) -> None:
-        lacking = [(c, price) for c, price in list(self._prices.items()) if not price.tight]
-        computed = 0
-        for c, price in sorted(lacking, key=lambda one: -one[1].epsilon):
-            if price.events not in self._kept:
-                if computed == AT_ONCE:
-                    continue
-                computed += 1
-                if len(self._kept) >= MOST_KEPT:
-                    self._kept.clear()
-                self._kept[price.events] = self._tight(price.events, self._delta)
-            if self._prices[c] is price:
+    def _take_kept(self) -> None:
+        for c, price in self._prices.items():
+            if not price.tight and price.events in self._kept:
                 self._prices[c] = replace(price, epsilon=min(price.epsilon, self._kept[price.events]), tight=True)

@@ -4,10 +4,11 @@ import asyncio
 import json
 import math
 import time
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from crescendo.logs import Log, quiet
 from crescendo.network.protocol.tree_messages import NodeVersion
 from crescendo.network.protocol.versions import PeerVersion, program_of
 from crescendo.network.server.service import Service
@@ -44,13 +45,20 @@ class StatusReporter:
         heard: Mapping[int, float],
         traffic: Mapping[int, Traffic],
         parties: Parties,
+        costs: Sequence[float] = (),
+        log: Log = quiet,
     ) -> None:
         certificate, delta = service.agreement.certificate, service.agreement.delta
-        spending = None
+        self._spending: SpendingTracker | None = None
         if certificate is not None and delta is not None:
-            spending = SpendingTracker(certificate, certificate.usual_delta(delta))
-        self._make = partial(_status, service, connected, heard, traffic, parties, spending)
+            self._spending = SpendingTracker(certificate, certificate.usual_delta(delta), costs, log=log)
+        self._make = partial(_status, service, connected, heard, traffic, parties, self._spending)
         self._being_made: asyncio.Task[dict[str, Any]] | None = None
+
+    async def close(self) -> None:
+        """Stop accounting; an answer that is being made is given with what is known."""
+        if self._spending is not None:
+            await self._spending.close()
 
     async def answer(self) -> str:
         """The federation and its clients, as JSON."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
+import urllib.request
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
@@ -14,11 +16,16 @@ import grpc.aio
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from crescendo.config.loading import read
+from crescendo.errors import UsageError
 from crescendo.network.aggregator.node import Node
 from crescendo.network.server import health
 from crescendo.network.server.health import LONGEST, HealthPage
+from crescendo.network.server.serve import Listening
 from crescendo.network.transport.channels import Endpoint
+from crescendo.runs import serving
 from tests.network.live_server import TWO, live_server, run_async
+from tests.network.processes import free_port
 
 Say = Callable[..., Coroutine[Any, Any, bytes]]
 
@@ -89,6 +96,35 @@ def test_a_question_without_end_is_cut_off() -> None:
             assert await say(b"GET /healthz HTTP/1.1\r\n" + b"x" * 3 * LONGEST) == b""
 
     with_health(play)
+
+
+def test_it_answers_while_a_server_that_starts_is_still_accounting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was silent until the whole plan was accounted for, a minute for some: who watches it would end the server."""
+    page, answers = HealthPage(f"127.0.0.1:{free_port()}"), list[Any]()
+
+    class Enough(Exception): ...
+
+    def asking(config: Any) -> Any:
+        with urllib.request.urlopen(f"http://{page.address}/healthz", timeout=300) as answer:
+            answers.append(json.load(answer))
+        raise Enough
+
+    monkeypatch.setattr(serving, "terms_and_cost", asking)
+    for _ in range(2):  # the port is free again
+        with pytest.raises(Enough):
+            serving.serve_file(read(TWO), Listening("127.0.0.1:0", health=page), tmp_path / "served")
+    assert answers == [{"ok": True, "starting": True}] * 2
+
+
+def test_while_the_server_starts_a_port_that_is_taken_is_refused() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as taken,
+        pytest.raises(UsageError, match="in use"),
+        HealthPage(f"127.0.0.1:{taken.getsockname()[1]}").meanwhile({}),
+    ):
+        raise AssertionError("nobody listens")
 
 
 async def checked(port: int, service: str = "") -> int:

@@ -4,26 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
-from collections.abc import Awaitable, Callable
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import tomli_w
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crescendo.config.loading import read
+from crescendo.config.loading import read, read_served
 from crescendo.config.to_terms import terms_text
 from crescendo.core.messages import Settled
 from crescendo.federation.agreement import build_terms
+from crescendo.logs import quiet
 from crescendo.network.server import status
+from crescendo.network.server.accountant_process import Accountant, AccountantFailed, Accountants, accountant_process
 from crescendo.network.server.spending import Price, SpendingTracker
 from crescendo.network.transport.channels import Endpoint
 from crescendo.privacy.accounting.accountant import account
-from crescendo.privacy.accounting.events import Counted
+from crescendo.privacy.accounting.events import Counted, PoissonGaussian, tally
 from crescendo.privacy.mechanisms.certificate import Certificate
+from crescendo.runs.serving import _remembered_terms
+from crescendo.storage.journal.durable_server import DurableServer
+from crescendo.storage.journal.journal_entries import Received
 from tests.conformance.cases import CASES, PRIVATE, case
 from tests.network.live_server import LiveServer, live_server
 
@@ -64,7 +74,8 @@ def test_a_mark_is_at_most_a_sixteenth_beyond_the_rounds(rounds: int) -> None:
 @pytest.mark.parametrize("rounds", [0, 1, 20, 70, 90])
 def test_what_is_said_to_be_spent_is_never_less_and_little_more(rounds: int, certificate: Certificate) -> None:
     async def play() -> None:
-        (price,) = await priced(SpendingTracker(certificate, DELTA), Settled(rounds), tight=True)
+        spending = SpendingTracker(certificate, DELTA, accountants=by(tight))
+        (price,) = await priced(spending, Settled(rounds), tight=True)
         true, next_mark = (
             account(certificate.events(0)[:many], DELTA, state_error=False).epsilon
             for many in (rounds, Price.next_mark(rounds))
@@ -76,26 +87,114 @@ def test_what_is_said_to_be_spent_is_never_less_and_little_more(rounds: int, cer
 
 def test_rounds_that_overtook_count_with_those_before_them(certificate: Certificate) -> None:
     async def play() -> None:
-        spending = SpendingTracker(certificate, DELTA, tight=lambda events, delta: float(_rounds(events)))
+        spending = SpendingTracker(certificate, DELTA, accountants=by(lambda events: float(_rounds(events))))
         found = await priced(spending, Settled(3), Settled(3, frozenset({6})), tight=True)
         assert [price.mark for price in found] == [3, 7]
 
     played(play)
 
 
+def by(account: Callable[[Counted], float], ready: asyncio.Event | None = None) -> Accountants:
+    """An accountant in this process, which waits with its answers until it is ready."""
+
+    @asynccontextmanager
+    async def here() -> AsyncIterator[Accountant]:
+        async def epsilon(events: Counted, delta: float) -> float:
+            if ready is not None:
+                await ready.wait()
+            return account(events)
+
+        yield epsilon
+
+    return here
+
+
+def tight(events: Counted) -> float:
+    return account(events, DELTA, state_error=False).epsilon
+
+
 def _rounds(events: Counted) -> int:
     return sum(count for _, count in events)
 
 
+def test_no_number_exceeds_what_the_whole_plan_costs(certificate: Certificate) -> None:
+    """The quick bound of a few rounds alone can be many times the tight cost of all."""
+
+    async def play() -> None:
+        plan = tight(tally(certificate.events(0)))
+        assert account(certificate.events(0)[:80], DELTA, quick=True).epsilon > plan
+        spending = SpendingTracker(
+            certificate, DELTA, [plan, 1e-9], accountants=by(tight, asyncio.Event()), patience=0.05
+        )
+        found = await priced(spending, Settled(80), Settled(80), tight=False)
+        assert [price.epsilon for price in found] == [plan, 1e-9] and not any(price.tight for price in found)
+        await spending.close()
+
+    played(play)
+
+
+def test_closing_ends_a_computation_in_flight_and_whoever_asked_gets_the_bound(certificate: Certificate) -> None:
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    @asynccontextmanager
+    async def endless() -> AsyncIterator[Accountant]:
+        async def epsilon(events: Counted, delta: float) -> float:
+            begun.set()
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        try:
+            yield epsilon
+        finally:
+            ended.set()
+
+    async def play() -> None:
+        spending = SpendingTracker(certificate, DELTA, accountants=endless, patience=300)
+        asking = asyncio.create_task(spending.of([Settled(5), Settled(5)]))
+        await begun.wait()
+        await spending.close()
+        assert ended.is_set()
+        assert all(price is not None and not price.tight and price.epsilon > 0 for price in await asking)
+        assert await spending.of([Settled(90), Settled(5)]) == [None, (await asking)[1]]
+
+    played(play)
+
+
+def test_an_accountant_that_fails_is_logged_and_the_bound_stays(certificate: Certificate) -> None:
+    log: list[str] = []
+
+    def failing(events: Counted) -> float:
+        raise AccountantFailed("it was killed")
+
+    async def play() -> None:
+        spending = SpendingTracker(
+            certificate, DELTA, accountants=by(failing), log=lambda event, **facts: log.append(f"{event}: {facts}")
+        )
+        (price, _) = await priced(spending, Settled(5), Settled(5), tight=False)
+        assert not price.tight and log == ["accounting_failed: {'reason': 'it was killed'}"]
+
+    played(play)
+
+
+@pytest.mark.slow
+def test_the_accountant_s_process_answers_like_the_accountant_and_ends_with_the_block(certificate: Certificate) -> None:
+    async def play() -> None:
+        events = tally(certificate.events(0)[:20])
+        async with accountant_process() as epsilon:
+            assert await epsilon(events, DELTA) == tight(events)
+            with pytest.raises(AccountantFailed, match="delta must lie"):
+                await epsilon(events, 2.0)
+            before = asyncio.ensure_future(epsilon(tally([(PoissonGaussian(0.3, 0.5), 10**7)]), DELTA))
+        with pytest.raises(AccountantFailed, match="has ended"):
+            await before
+
+    played(play)
+
+
 def test_a_bound_stands_for_the_tight_number_until_it_is_there(certificate: Certificate) -> None:
     async def play() -> None:
-        ready = threading.Event()
-
-        def slow(events: Counted, delta: float) -> float:
-            assert ready.wait(300)
-            return SpendingTracker.by_pld(events, delta)
-
-        spending = SpendingTracker(certificate, DELTA, slow, patience=0.05)
+        ready = asyncio.Event()
+        spending = SpendingTracker(certificate, DELTA, accountants=by(tight, ready), patience=0.05)
         (bound,) = await priced(spending, Settled(5), tight=False)
         assert not bound.tight
         ready.set()
@@ -108,12 +207,12 @@ def test_a_bound_stands_for_the_tight_number_until_it_is_there(certificate: Cert
 def test_each_mark_is_accounted_for_once_and_clients_alike_share_it(certificate: Certificate) -> None:
     asked: list[int] = []
 
-    def counting(events: Counted, delta: float) -> float:
+    def counting(events: Counted) -> float:
         asked.append(_rounds(events))
         return 0.5
 
     async def play() -> None:
-        spending = SpendingTracker(certificate, DELTA, counting)
+        spending = SpendingTracker(certificate, DELTA, accountants=by(counting))
         for rounds in (5, 5, 64, 61, 90, 5):
             await priced(spending, Settled(rounds), Settled(rounds), tight=True)
         assert asked == [5, 64, 62, 90]
@@ -196,3 +295,72 @@ def test_bytes_are_counted_over_all_streams_of_a_client(tmp_path: Path) -> None:
             assert found["clients"][0]["bytes_up"] == 2 * 8 * size
 
     played(play)
+
+
+# -- as a process that is asked to end
+
+# An accountant that says when it is at work, in compiled code, and never comes to an end.
+ENDLESS = """
+import json, sys
+sys.path = json.loads(sys.argv[1])
+import numpy as np
+from crescendo.network.server import accountant_process
+
+def endless(*_, **__):
+    with open({at_work!r}, "w"):
+        pass
+    while True:
+        np.fft.rfft(np.ones(1 << 20))
+
+accountant_process.account = endless
+accountant_process.answer_all()
+"""
+SERVER = """
+from crescendo.__main__ import main
+from crescendo.network.server import accountant_process
+
+accountant_process.PROGRAM = {program!r}
+main()
+"""
+
+
+def settled(folder: Path, rounds: int) -> Path:
+    """A run file, and the state of its server after these rounds."""
+    (folder / "federation.toml").write_text(tomli_w.dumps(LONG))
+    config = read_served(folder / "federation.toml")
+    asked, text, costs = _remembered_terms(config, folder / "served", quiet)
+    agreed = build_terms(text)
+    (folder / "served").mkdir()
+    (folder / "served" / "terms.json").write_text(json.dumps({"asked": asked, "terms": text, "costs": costs}))
+    still = np.zeros(agreed.size, agreed.wire).tobytes()
+    with DurableServer(folder / "served" / "journal", text, lambda text: agreed.terms, agreed.initial()) as durable:
+        for i in range(rounds):
+            for c in range(len(agreed.names)):
+                durable.submit(Received(i, c, agreed.wire, still))
+        durable.commit()
+    return folder / "federation.toml"
+
+
+@pytest.mark.slow
+def test_a_server_that_is_accounting_for_a_status_ends_at_once_and_well(tmp_path: Path) -> None:
+    """It was aborted with 134: a thread that computes was cut off in compiled code by the end of the process."""
+    at_work = tmp_path / "at_work"
+    os.mkfifo(at_work)
+    program = SERVER.format(program=ENDLESS.format(at_work=str(at_work)))
+    words = ["serve", str(settled(tmp_path, 20)), "--listen", "127.0.0.1:0", "--state", str(tmp_path / "served")]
+    command = [sys.executable, "-c", program, *words]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stderr is not None
+        try:
+            port = next(facts["port"] for line in server.stderr if (facts := json.loads(line))["event"] == "serving")
+            with ThreadPoolExecutor(1) as threads:
+                asking = threads.submit(lambda: asyncio.run(Endpoint(f"127.0.0.1:{port}").status(300)))
+                at_work.read_text()  # until the accountant has opened it
+                server.terminate()
+                out, err = server.communicate(timeout=300)
+                clients = json.loads(asking.result())["clients"]
+        finally:
+            server.kill()
+    assert server.returncode == 0 and "20 of 90 rounds, stopped" in out, err
+    assert json.loads(err.splitlines()[-1])["event"] == "stopped"
+    assert [client["epsilon_is"] for client in clients] == ["bound", "bound"]

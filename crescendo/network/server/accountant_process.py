@@ -1,0 +1,97 @@
+"""The tight accountant in a process of its own, for a server that goes on with its rounds.
+
+It computes for seconds in compiled code. A thread would take turns with the server's loop, could not be stopped, and would be cut
+off inside that code when the process ends, which aborts it (``terminate called without an active exception``). A process is
+ended at any instant, and has nothing on disk to lose. Questions and answers are lines of JSON on its standard input and output.
+"""
+
+import asyncio
+import json
+import os
+import queue
+import sys
+import threading
+from asyncio.subprocess import DEVNULL, PIPE
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+
+from crescendo.errors import CrescendoError
+from crescendo.privacy.accounting.accountant import account
+from crescendo.privacy.accounting.events import Counted, from_json, to_json
+
+Accountant = Callable[[Counted, float], Awaitable[float]]
+Accountants = Callable[[], AbstractAsyncContextManager[Accountant]]
+"""Begin a series of questions: the accountant is there as long as the block is."""
+
+POLITE = 5  # added to the child's niceness: rounds come first
+# The child finds what this process finds, and nothing in the folder that it happens to be started in.
+PROGRAM = (
+    "import json, sys; sys.path = json.loads(sys.argv[1]); "
+    "from crescendo.network.server.accountant_process import answer_all; answer_all()"
+)
+
+
+class AccountantFailed(CrescendoError):
+    """The process could not be started, or ended before it answered."""
+
+
+@asynccontextmanager
+async def accountant_process() -> AsyncIterator[Accountant]:
+    """An accountant that asks a child process, which is gone when the block is left, whatever it is doing."""
+    command = sys.executable, "-c", PROGRAM, json.dumps(sys.path)
+    try:  # in a session of its own: Ctrl-C on a terminal is for the server
+        child = await asyncio.create_subprocess_exec(
+            *command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, start_new_session=True
+        )
+    except OSError as error:
+        raise AccountantFailed(f"no process for the accountant ({(error.strerror or str(error)).lower()})") from None
+    assert child.stdin is not None and child.stdout is not None
+    questions, answers = child.stdin, child.stdout
+
+    async def epsilon(events: Counted, delta: float) -> float:
+        with suppress(ConnectionError):  # it has ended: so will the answers
+            questions.write(json.dumps({"events": to_json(events), "delta": delta}).encode() + b"\n")
+            await questions.drain()
+        answer = await answers.readline()
+        if not answer:
+            raise AccountantFailed("the accountant's process has ended; was it killed, or is memory short?")
+        found = json.loads(answer)
+        if "error" in found:
+            raise AccountantFailed(f"the accountant failed: {found['error']}")
+        return float(found["epsilon"])
+
+    try:
+        yield epsilon
+    finally:
+        with suppress(ProcessLookupError):
+            child.kill()
+        await child.wait()
+
+
+def answer_all() -> None:
+    """The child: answer each line until there are no more. It ends with its server, even one that was killed."""
+    os.nice(POLITE)
+    lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def read() -> None:
+        for line in sys.stdin:
+            lines.put(line)
+        os._exit(0)  # nobody waits for the answer, and nothing here is kept
+
+    threading.Thread(target=read, daemon=True).start()
+    while True:
+        print(_answer(lines.get()), flush=True)
+
+
+def _answer(line: str) -> str:
+    """
+    >>> _answer('{"events": [{"rate": 0.01, "sigma": 1.0, "count": 1000}], "delta": 1e-5}')[:16]
+    '{"epsilon": 1.83'
+    >>> _answer('{"events": [], "delta": 2}')
+    '{"error": "delta must lie strictly between 0 and 1, got 2"}'
+    """
+    try:
+        asked = json.loads(line)
+        return json.dumps({"epsilon": account(from_json(asked["events"]), asked["delta"], state_error=False).epsilon})
+    except Exception as error:  # the server says it, and goes on without the tight number
+        return json.dumps({"error": str(error) or type(error).__name__})
