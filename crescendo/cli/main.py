@@ -10,6 +10,7 @@ import typer
 
 from crescendo.cli import network_commands as network_cli
 from crescendo.cli import privacy_commands as privacy_cli
+from crescendo.cli import upkeep_commands as upkeep_cli
 from crescendo.cli.common import AsJson, Overrides, RunFile, one_sentence, print_json
 
 app = typer.Typer(
@@ -105,3 +106,4 @@ def _data_list(as_json: AsJson = False) -> None:
 
 app.add_typer(privacy_cli.commands)  # plan, account, audit
 app.add_typer(network_cli.commands)  # serve, join, aggregate, status, certs
+app.add_typer(upkeep_cli.commands)  # verify, backup

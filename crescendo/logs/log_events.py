@@ -260,6 +260,13 @@ _DECLARED = (
         "see to what `reason` names, such as a `tokens.json` that cannot be read; peers are only told to come back",
     ),
     LogEvent(
+        "journal_damaged",
+        "error",
+        ("the journal is damaged: {reason}",),
+        "read `reason`: the server goes on, as it has its state in memory, and its next two snapshots replace what is damaged; "
+        "then verify and back up: see *Looking after the disk*",
+    ),
+    LogEvent(
         "long_model",
         "warn",
         ("{reason}",),

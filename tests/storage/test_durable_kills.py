@@ -70,7 +70,17 @@ def train(
 class Killer:
     """Kills its own process at the ``at``-th step of the disk work; ``half`` writes half of what was to be written first."""
 
-    STEPS = ("pwrite", "write", "fsync", "fdatasync", "open", "close", "ftruncate", "replace", "unlink")
+    STEPS: tuple[str, ...] = (
+        "pwrite",
+        "write",
+        "fsync",
+        "fdatasync",
+        "open",
+        "close",
+        "ftruncate",
+        "replace",
+        "unlink",
+    )
 
     def __init__(self, at: int, half: bool) -> None:
         self._left, self._half = at, half

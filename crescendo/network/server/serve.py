@@ -17,6 +17,7 @@ from crescendo.federation.last_model import LastModel
 from crescendo.logs import Log, quiet
 from crescendo.network.server.grpc_server import NetworkServer
 from crescendo.network.server.health import HealthPage
+from crescendo.network.server.history_check import HistoryCheck
 from crescendo.network.server.liveness import LivenessLimits
 from crescendo.network.server.service import Service
 from crescendo.network.transport.background import background
@@ -101,7 +102,8 @@ def serve(
         _keep_terms(state / "terms.json", json.dumps(kept).encode())
         service = Service(durable, agreed, log)
         try:
-            asyncio.run(_serve(service, listening, limits or LivenessLimits(), costs, state, linger, log, shutdown))
+            with HistoryCheck(journal, log):
+                asyncio.run(_serve(service, listening, limits or LivenessLimits(), costs, state, linger, log, shutdown))
             durable.snapshot_if_possible()
         finally:  # after the last word of any stream
             log("stopped", k=durable.k, finished=durable.finished)

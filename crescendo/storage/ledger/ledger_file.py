@@ -26,10 +26,11 @@ from typing import Any, NamedTuple
 
 from crescendo.errors import DataError, UsageError
 from crescendo.storage.ledger.ledger_faults import LedgerDamaged, explained
-from crescendo.whole_files import sync_folder
+from crescendo.whole_files import sync_folder, whole_file
 
 APPLICATION = 0x43524C47  # "CRLG", in the header of the file
 VERSION = 1
+_BACKUP = "backup"  # the first word of the note beside a backup
 _START = hashlib.sha256(b"crescendo ledger").digest()
 
 _SCHEMA = f"""
@@ -81,7 +82,7 @@ class LedgerFile:
             with explained(path):
                 self._db = self._connected(writable=locked, create=create)
                 self.entries = list(self._verified())
-            self._check_not_older()
+            self._check_not_older(read_only)
             if read_only:
                 self._unlock()
         except BaseException:
@@ -234,23 +235,53 @@ class LedgerFile:
             with suppress(OSError):
                 os.pwrite(self._lock, f"{line} {_check_word(line)}\n".rjust(120).encode(), 0)
 
-    def _check_not_older(self) -> None:
+    def _check_not_older(self, read_only: bool) -> None:
         """Only the lock's holder looks: for others the note may be newer than what they read."""
         if self._lock is None:
             return
-        note = os.pread(self._lock, 200, 0).decode(errors="replace").split()
-        if len(note) != 3 or note[2] != _check_word(f"{note[0]} {note[1]}"):
-            return  # none yet, or torn by a loss of power
-        count = int(note[0])
-        if count > len(self.entries) or (count and self.entries[count - 1].digest.hex() != note[1]):
+        noted = self.noted_head(self.path)
+        if noted is not None and not self.reaches(*noted):
             raise DataError(
-                f"the ledger {self.path} is an older or another copy: it has {len(self.entries)} entries where {count} were "
+                f"the ledger {self.path} is an older or another copy: it has {len(self.entries)} entries where {noted[0]} were "
                 f"written; put the newest copy back, or what was spent would be spent again"
             )
+        if not read_only and self.is_backup(self.path):
+            raise DataError(
+                f"the ledger {self.path} is a backup, and does not know what was charged after it was made; if that was nothing "
+                f"and the original is gone for good, remove {_beside(self.path, '.lock')} and start again"
+            )
+
+    def reaches(self, count: int, digest: str) -> bool:
+        """Does this ledger hold what once was its head?"""
+        return count <= len(self.entries) and (not count or self.entries[count - 1].digest.hex() == digest)
+
+    @staticmethod
+    def noted_head(path: Path) -> tuple[int, str] | None:
+        """The head that stands in ``FILE.lock``; None if there is none yet, or a loss of power tore it."""
+        note = _note_of(path)
+        return (int(note[-3]), note[-2]) if len(note) >= 3 and note[-1] == _check_word(" ".join(note[:-1])) else None
+
+    @staticmethod
+    def is_backup(path: Path) -> bool:
+        """Was this file made by a backup, and not gone on with since?"""
+        return _note_of(path)[:1] == [_BACKUP]
+
+    def note_backup(self) -> None:
+        """Say in ``FILE.lock`` that this file is a backup, so that nothing is charged to it by mistake."""
+        line = "{} {} {}".format(_BACKUP, *self.head)
+        with whole_file(_beside(self.path, ".lock"), ".draft") as out:
+            out.write(f"{line} {_check_word(line)}\n".rjust(120).encode())
 
 
 def _beside(path: Path, suffix: str) -> Path:
     return path.with_name(path.name + suffix)
+
+
+def _note_of(path: Path) -> list[str]:
+    """The words in ``FILE.lock``."""
+    with suppress(OSError):
+        return _beside(path, ".lock").read_bytes()[:200].decode(errors="replace").split()
+    return []
 
 
 def _digest(before: bytes, seq: int, kind: str, body: str) -> bytes:

@@ -1,0 +1,227 @@
+"""Journal check: every checksum, the order of the records, and a replay that is held against the snapshots bit for bit.
+
+It reads and never writes, beside a server that runs too. What it cannot follow (a damaged segment) it says, and goes on from the
+next sound snapshot, so that one pass names every damage and tells whether the server needs what is damaged.
+"""
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from crescendo.core.arrays import Floats
+from crescendo.core.terms import Terms
+from crescendo.errors import CrescendoError, UsageError
+from crescendo.storage.journal.journal_entries import Opened, Received, Summed, delta_of, from_bytes
+from crescendo.storage.journal.segments import JournalDamaged, Record, Scan, Segments
+from crescendo.storage.journal.server_state import ServerState
+from crescendo.storage.journal.snapshots import Snapshot
+from crescendo.storage.upkeep.examination import Examination
+
+MAX_TRIES = 20  # while a server removes what is being read
+NEEDED = "a server cannot start from this folder; put a backup back"
+HISTORY = "a server starts without it, from a newer snapshot, but this history cannot be replayed"
+
+
+Make = Callable[[str], Terms] | None
+
+
+def check_journal(
+    folder: Path,
+    make: Make,
+    found: Examination,
+    terms: str | None = None,
+    pause: Callable[[], None] = lambda: None,
+) -> None:
+    """Examine the journal and the snapshots in ``folder``; ``make`` builds `Terms` from their text.
+
+    Without ``make`` nothing is replayed: checksums and order alone. ``terms`` is their text, in case that neither the journal's
+    first entry nor a snapshot has it. ``pause`` is called between records, and may raise to end the check.
+    """
+    for _ in range(MAX_TRIES):
+        attempt = Examination(found.path, found.kind)
+        try:
+            _JournalCheck(folder, make, attempt, terms, pause).run()
+        except FileNotFoundError:  # pruned meanwhile: look again
+            continue
+        found.damage += attempt.damage
+        found.notes += attempt.notes
+        found.facts |= attempt.facts
+        return
+    raise UsageError(f"the files in {folder} go away while they are read; try again")
+
+
+class _JournalCheck:
+    def __init__(
+        self, folder: Path, make: Make, found: Examination, terms: str | None, pause: Callable[[], None]
+    ) -> None:
+        self._folder, self._make, self._found, self._terms, self._pause = folder, make, found, terms, pause
+        self._snapshots: dict[int, Snapshot] = {}
+        self._state: ServerState | None = None  # None where what came before is not known
+        self._literal: Floats | None = None  # the model by subtraction alone, beside the state's
+        self._end, self._check, self._newest = 0, 0, -1
+
+    def run(self) -> None:
+        for path in Snapshot.paths(self._folder):
+            self._read_snapshot(path)
+        segments = Segments(self._folder).paths()
+        if not segments:
+            self._found.damage.append(f"there is no journal in {self._folder}; {NEEDED}")
+            return
+        self._newest = self._newest_sound(segments)
+        for segment in segments:
+            self._check_segment(segment, is_last=segment == segments[-1])
+        self._meet_snapshot(self._end, self._check)
+        self._check_all_met(segments)
+        self._say_facts(segments)
+
+    # -- snapshots -----------------------------------------------------------------------------------------------------
+
+    def _read_snapshot(self, path: Path) -> None:
+        snapshot = Snapshot.read(path)
+        if snapshot is not None:
+            self._snapshots[snapshot.number] = snapshot
+            self._terms = self._terms or snapshot.state.get("terms")
+        else:
+            self._found.damage.append(
+                f"{path.name} is damaged; a server starts from the one before it, or from the journal's beginning"
+            )
+
+    def _newest_sound(self, segments: list[Path]) -> int:
+        """The record that a server reads the journal from: that of the newest snapshot with a segment that begins there."""
+        begin = {Segments.first_in(segment) for segment in segments}
+        return max((number for number in self._snapshots if number in begin), default=0 if 0 in begin else -1)
+
+    def _meet_snapshot(self, number: int, check: int) -> None:
+        """A segment begins where a snapshot was made: the replay so far must be that, or the replay begins there."""
+        snapshot = self._snapshots.pop(number, None)
+        if snapshot is None:
+            return
+        name = f"snapshot-{number:020d}"
+        if snapshot.check != check:
+            self._found.damage.append(f"{name} is of another history than the journal; a server does not use it")
+        elif self._state is None:
+            self._restore(snapshot, name)
+        elif differences := snapshot.differences(self._state.export()):
+            what = ", ".join(differences)
+            self._found.damage.append(
+                f"{name} is not what the journal adds up to ({what}); a server would go on wrongly"
+            )
+
+    def _restore(self, snapshot: Snapshot, name: str) -> None:
+        if self._make is None:
+            return
+        if self._terms is None:
+            self._found.notes.append(f"the terms are not known, so nothing after {name} was replayed")
+            return
+        try:
+            self._state = ServerState.restore(self._agreed(str(snapshot.state["digest"])), snapshot.state)
+            self._literal = self._state.server.model.copy()
+        except (CrescendoError, KeyError, ValueError, TypeError) as error:
+            self._found.damage.append(f"{name} holds no state ({error}); a server does not start from it")
+
+    def _agreed(self, digest: str) -> Terms:
+        assert self._terms is not None and self._make is not None
+        if hashlib.sha256(self._terms.encode()).hexdigest() != digest:
+            raise UsageError("it is of other terms than those beside it")
+        return self._make(self._terms)
+
+    # -- segments ------------------------------------------------------------------------------------------------------
+
+    def _check_segment(self, path: Path, is_last: bool) -> None:
+        first = Segments.first_in(path)
+        with path.open("rb") as file:
+            try:
+                scan = Scan(path, file)
+            except JournalDamaged:
+                self._lose(first, f"{path.name} is damaged at its beginning")
+                return
+            if (self._end or self._check) and (scan.number, scan.check) != (self._end, self._check):
+                self._lose(
+                    self._end, f"{path.name} does not follow on record {self._end}: records before it are missing"
+                )
+            self._meet_snapshot(scan.number, scan.check)
+            for record in scan.records(keep_bodies=self._make is not None):
+                self._pause()
+                if self._make is not None:
+                    self._apply(record)
+            self._end, self._check = scan.number, scan.check
+            if scan.torn:
+                self._judge_torn(scan, path, is_last)
+        self._compare_models(path)
+
+    def _judge_torn(self, scan: Scan, path: Path, is_last: bool) -> None:
+        if is_last:
+            try:
+                scan.check_torn()
+            except JournalDamaged:
+                self._lose(scan.number, f"{path.name} is damaged at record {scan.number}, and later records are there")
+                return
+            self._found.notes.append(
+                f"{path.name} ends in {scan.size - scan.at} bytes that are no whole record: they are being written, or a kill "
+                f"cut them off, and the next start of the server removes them"
+            )
+        else:
+            self._lose(scan.number, f"{path.name} is damaged at record {scan.number}")
+
+    def _lose(self, record: int, what: str) -> None:
+        """Record ``record`` cannot be had: the replay stops until the next snapshot."""
+        self._found.damage.append(f"{what}; {HISTORY if record < self._newest else NEEDED}")
+        self._state = self._literal = None
+        self._end = self._check = 0
+
+    def _apply(self, record: Record) -> None:
+        try:
+            entry = from_bytes(record.kind, record.body)
+            if isinstance(entry, Opened) and record.number == 0:
+                self._terms = entry.terms
+                self._state = ServerState.opened(entry, self._agreed(entry.digest))
+                self._literal = self._state.server.model.copy()
+            elif self._state is not None:
+                self._state.apply(entry)
+                self._subtract(entry)
+        except CrescendoError as error:
+            self._lose(record.number, f"record {record.number} contradicts those before it ({error})")
+
+    def _subtract(self, entry: object) -> None:
+        if isinstance(entry, Received | Summed) and self._literal is not None:
+            delta = delta_of(entry)
+            self._literal[entry.low : entry.low + len(delta)] -= delta
+
+    def _compare_models(self, path: Path) -> None:
+        state, literal = self._state, self._literal
+        if state is not None and literal is not None and state.server.model.tobytes() != literal.tobytes():
+            self._found.damage.append(f"up to the end of {path.name} the model is not the sum of its updates")
+            self._literal = None
+
+    # -- at the end ----------------------------------------------------------------------------------------------------
+
+    def _check_all_met(self, segments: list[Path]) -> None:
+        first = Segments.first_in(segments[0])
+        for number in sorted(self._snapshots):
+            name = f"snapshot-{number:020d}"
+            if number > self._end:
+                self._found.damage.append(
+                    f"{name} is of record {number}, and the journal ends before it: what was acknowledged is lost, and a server "
+                    f"begins a new epoch"
+                )
+            elif number < first:
+                self._found.notes.append(f"{name} is older than the journal and is not needed")
+            else:
+                self._found.damage.append(f"{name} is of no place in the journal; a server does not use it")
+        if self._newest < 0:
+            self._found.damage.append(
+                f"the journal was pruned before record {first} and has no sound snapshot; {NEEDED}"
+            )
+
+    def _say_facts(self, segments: list[Path]) -> None:
+        facts: dict[str, Any] = {
+            "first": Segments.first_in(segments[0]),
+            "records": self._end,
+            "segments": len(segments),
+        }
+        if self._state is not None:
+            server = self._state.server
+            more = {"k": server.k, "rounds": server.terms.rounds, "epoch": server.epoch, "digest": self._state.digest}
+            facts |= more
+        self._found.facts |= facts

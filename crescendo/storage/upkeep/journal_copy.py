@@ -1,0 +1,61 @@
+"""Journal copy: a copy of a server's journal and snapshots that always opens, made while the server runs.
+
+Snapshots are copied first and segments after them, oldest first: whatever the server adds meanwhile comes after what a copied
+snapshot needs. If the server prunes something before it was copied, the copy begins anew. Of the last segment the whole records
+are copied and no more, so that the copy has no torn tail and its server does not begin a new epoch for one.
+"""
+
+import os
+import shutil
+from pathlib import Path
+
+from crescendo.errors import UsageError
+from crescendo.storage.journal.segments import Scan, Segments
+from crescendo.storage.journal.snapshots import Snapshot
+from crescendo.whole_files import PRIVATE_FILE, make_folder, sync_folder
+
+MAX_TRIES = 20
+
+
+def copy_journal(folder: Path, to: Path) -> None:
+    """Copy the journal in ``folder`` to the new folder ``to``, synced."""
+    for _ in range(MAX_TRIES):
+        make_folder(to)
+        try:
+            _copy_all(folder, to)
+            return
+        except FileNotFoundError:  # pruned meanwhile
+            shutil.rmtree(to)
+    raise UsageError(f"the files in {folder} go away while they are copied; try again")
+
+
+def _copy_all(folder: Path, to: Path) -> None:
+    for snapshot in Snapshot.paths(folder):
+        copy_file(snapshot, to / snapshot.name)
+    segments = Segments(folder).paths()
+    for segment in segments:
+        copy_file(segment, to / segment.name, _whole_records(segment) if segment == segments[-1] else None)
+    sync_folder(to)
+
+
+def _whole_records(segment: Path) -> int:
+    """Where the records of a segment that is being written end now."""
+    with segment.open("rb") as file:
+        scan = Scan(segment, file)
+        for _ in scan.records(keep_bodies=False):
+            pass
+        if scan.torn:
+            scan.check_torn()
+        return scan.at
+
+
+def copy_file(source: Path, target: Path, size: int | None = None) -> None:
+    """Copy a file, or its first ``size`` bytes, for its owner's eyes alone, and be sure that it is on disk."""
+    handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
+    with source.open("rb") as read, os.fdopen(handle, "wb") as write:
+        left = os.fstat(read.fileno()).st_size if size is None else size
+        while left and (piece := read.read(min(left, 1 << 20))):
+            write.write(piece)
+            left -= len(piece)
+        write.flush()
+        os.fsync(handle)

@@ -1,0 +1,55 @@
+"""Ledger copy: a consistent copy of a ledger's file, of one in use too, that changes nothing where it copies from."""
+
+import fcntl
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from crescendo.storage.ledger.ledger_faults import explained
+from crescendo.whole_files import PRIVATE_FILE
+
+WAL, LOCK = "-wal", ".lock"
+
+
+def copy_ledger(path: Path, to: Path) -> None:
+    """Copy the ledger at ``path`` as it is now to ``to``, one file.
+
+    While a client has it open, SQLite's backup copies it page by page as of one instant. Else nobody writes, and the file is
+    copied with the log that a killed client may have left: to open that in place would change it.
+    """
+    os.close(os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE))
+    with _unless_in_use(path) as free, explained(path):
+        if free:
+            shutil.copyfile(path, to)
+            if (log := path.with_name(path.name + WAL)).exists():
+                shutil.copyfile(log, to.with_name(to.name + WAL))
+        else:
+            uri = f"{path.absolute().as_uri()}?mode=ro"
+            with closing(sqlite3.connect(uri, uri=True, timeout=10)) as source, closing(sqlite3.connect(to)) as target:
+                source.backup(target)
+    with closing(sqlite3.connect(to)) as copied, explained(path):
+        copied.execute(
+            "pragma wal_checkpoint(truncate)"
+        ).fetchall()  # of the copy alone: the log goes into the one file
+
+
+@contextmanager
+def _unless_in_use(path: Path) -> Iterator[bool]:
+    """Whether no client has the ledger open; none can open it meanwhile."""
+    try:
+        lock = os.open(path.with_name(path.name + LOCK), os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        yield True
+        return
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            free = True
+        except OSError:
+            free = False
+        yield free
+    finally:
+        os.close(lock)
