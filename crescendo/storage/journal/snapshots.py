@@ -72,12 +72,12 @@ class Snapshot(NamedTuple):
         forget_cached(draft)
         with draft.open("rb") as file:
             found = self._read(file)
-        if found is None or found[:2] != self[:2] or self.differences(found.state):
+        if found is None or found[:2] != self[:2] or {*found.state} != {*self.state} or self.differences(found.state):
             raise OSError(errno.EIO, "it was read back otherwise than it was written")
 
     def differences(self, state: dict[str, Any]) -> list[str]:
-        """The fields in which an exported state is not this one, bit for bit."""
-        return [name for name, value in state.items() if not _same(value, self.state.get(name))]
+        """The fields in which an exported state is not this one, bit for bit; a snapshot of an older version has fewer."""
+        return [name for name, value in state.items() if name in self.state and not _same(value, self.state[name])]
 
     def _pieces(self) -> Iterator[bytes | memoryview]:
         arrays = {name: np.ascontiguousarray(v) for name, v in self.state.items() if isinstance(v, np.ndarray)}
