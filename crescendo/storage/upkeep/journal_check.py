@@ -20,6 +20,9 @@ from crescendo.storage.upkeep.examination import Examination
 
 MAX_TRIES = 20  # while a server removes what is being read
 NEEDED = "a server cannot start from this folder; put a backup back"
+NEWER_FIELDS = {
+    "void"
+}  # a server that went on from a snapshot of an earlier version knows less of these than the journal
 HISTORY = "a server starts without it, from a newer snapshot, but this history cannot be replayed"
 
 
@@ -102,7 +105,7 @@ class _JournalCheck:
             self._found.damage.append(f"{name} is of another history than the journal; a server does not use it")
         elif self._state is None:
             self._restore(snapshot, name)
-        elif differences := snapshot.differences(self._state.export()):
+        elif differences := [one for one in snapshot.differences(self._state.export()) if one not in NEWER_FIELDS]:
             what = ", ".join(differences)
             self._found.damage.append(
                 f"{name} is not what the journal adds up to ({what}); a server would go on wrongly"
