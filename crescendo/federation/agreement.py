@@ -113,7 +113,7 @@ class Agreement:
     @cached_property
     def limits(self) -> NormLimits:
         """How long an update can be."""
-        return NormLimits(self.certificate, self.size, self.objective.traits.l2)
+        return NormLimits(self.certificate, self.size)
 
     @property
     def mechanism(self) -> str:

@@ -29,7 +29,7 @@ class Policy(Section):
     """A whole policy file."""
 
     mechanisms: Kinds = key(
-        ("minibatch", "local"),
+        ("minibatch", "local", "batch-clip"),
         "",
         'what may be done with the records; "none" gives no privacy at all',
         min_length=1,

@@ -53,7 +53,12 @@ class Privacy(Section):
         "a number above 0, or a list of [rounds, sigma]",
         "noise of a round over what one record can change; left out, the least that keeps epsilon",
     )
-    clip: float | None = key(None, POSITIVE, "C, the length that each record's gradient is cut to", gt=0)
+    clip: float | None = key(
+        None,
+        POSITIVE,
+        "C, the length that each record's gradient is cut to; under batch-clip that of a client's whole update",
+        gt=0,
+    )
     norm_bound: float | None = key(
         None, POSITIVE, "R, the length that each record (x, 1) is scaled down to; local needs it", gt=0
     )

@@ -55,7 +55,13 @@ class OwnModel:
 
     @property
     def traits(self) -> Traits:
-        return Traits(name=self.name, l2=self.l2, clips=self._clips, unfit=getattr(self._model, "unfit", None))
+        return Traits(
+            name=self.name,
+            l2=self.l2,
+            clips=self._clips,
+            plain_steps=bool(getattr(self._model, "plain_steps", True)),
+            unfit=getattr(self._model, "unfit", None),
+        )
 
     @property
     def _clips(self) -> bool:

@@ -45,6 +45,7 @@ CASES: dict[str, dict[str, Any]] = {
     "coins": case(clients={"shares": "coin"}, schedule={"sizes": {"kind": "constant", "size": 4}, "rounds": 12}),
     "minibatch": case(privacy={"mechanism": "minibatch", **PRIVATE}),
     "local": case(privacy={"mechanism": "local", **PRIVATE}),
+    "batch-clip": case(privacy={"mechanism": "batch-clip", **PRIVATE, "clip": 0.05}),
     "own model": own(),
     "mean": case(clients={"combine": "mean"}),
     "minibatch, mean": case(clients={"combine": "mean"}, privacy={"mechanism": "minibatch", **PRIVATE}),

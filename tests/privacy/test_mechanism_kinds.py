@@ -106,12 +106,13 @@ def test_the_least_noise_for_an_epsilon_is_found_by_its_own_event() -> None:
 
 def test_words_of_errors_and_reference_name_it() -> None:
     sentence = (
-        r'privacy.mechanism must be "none", "minibatch", "local" or "laplace", not "laplac"; did you mean "laplace"?'
+        'privacy.mechanism must be "none", "minibatch", "local", "batch-clip" or "laplace", not "laplac"; '
+        'did you mean "laplace"?'
     )
     with pytest.raises(ConfigError) as caught:
         small("privacy.mechanism=laplac")
     assert str(caught.value) == sentence
-    assert '| `privacy.mechanism` | "none", "minibatch", "local" or "laplace" |' in reference()
+    assert '| `privacy.mechanism` | "none", "minibatch", "local", "batch-clip" or "laplace" |' in reference()
     with pytest.raises(ConfigError, match=r'privacy.clip is missing; privacy.mechanism = "laplace" needs it'):
         small("privacy.mechanism=laplace", "privacy.delta=1e-5")
 
@@ -124,7 +125,9 @@ def test_a_policy_may_allow_it(tmp_path: Path) -> None:
     with pytest.raises(Refused, match='mechanism = "minibatch"'):
         policy.check_terms(build_terms(terms_text(read(case(privacy={**LAPLACE, "mechanism": "minibatch"})))))
     path.write_text('mechanisms = ["laplac"]\n')
-    with pytest.raises(ConfigError, match='mechanisms must be a list of "none", "minibatch", "local" and "laplace"'):
+    with pytest.raises(
+        ConfigError, match='mechanisms must be a list of "none", "minibatch", "local", "batch-clip" and "laplace"'
+    ):
         Policy.read(path)
     assert Policy(mechanisms=("none",)).mechanisms == ("none",)
 
@@ -170,5 +173,5 @@ def test_what_nobody_knows_is_refused_in_words() -> None:
         WRITERS["opacus"]([EVENT])
     with pytest.raises(UsageError, match="already"):
         register(Laplace)
-    with pytest.raises(UsageError, match="choose minibatch or local or laplace"):
+    with pytest.raises(UsageError, match="choose minibatch or local or batch-clip or laplace"):
         certify("cauchy", build_terms(terms_text(read(case()))).terms, Any, clip=1.0, sigma=1.0, records=(1,))  # type: ignore[arg-type]

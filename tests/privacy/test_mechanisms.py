@@ -52,7 +52,7 @@ rows = st.lists(st.tuples(*[numbers] * FEATURES), min_size=2, max_size=8)
 
 
 @settings(deadline=None, max_examples=60)
-@given(st.data(), rows, st.sampled_from(["minibatch", "local"]), st.sampled_from([1, 2]))
+@given(st.data(), rows, st.sampled_from(["minibatch", "local", "batch-clip"]), st.sampled_from([1, 2]))
 def test_adding_one_record_moves_a_noise_free_release_by_no_more_than_the_sensitivity(
     data: st.DataObject, x: list[tuple[float, ...]], mechanism: str, blocks: int
 ) -> None:
@@ -124,7 +124,7 @@ def test_a_rate_above_one_is_refused_and_the_suggested_size_passes() -> None:
         ({"records": (20, 20)}, "declare how many records"),
         ({"records": (0,)}, "declare how many records"),
         ({"made": terms(whole_rounds=False)}, "whole_rounds=True"),
-        ({"mechanism": "batch-clip"}, "no certified mechanism"),
+        ({"mechanism": "batch-clop"}, "no certified mechanism"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_a_sentence(changes: dict[str, Any], says: str) -> None:

@@ -21,6 +21,7 @@ from crescendo.privacy.mechanisms.certificate import Certificate
 from crescendo.privacy.mechanisms.frozen import FrozenStepper
 from crescendo.privacy.mechanisms.mechanism import Private
 from crescendo.privacy.mechanisms.mechanism_kinds import certify
+from crescendo.privacy.mechanisms.minibatch import Minibatch
 from crescendo.privacy.mechanisms.noise import SeededSource
 from crescendo.privacy.mechanisms.reach import reach
 from crescendo.privacy.mechanisms.rounding import MOST_SLACK
@@ -74,7 +75,8 @@ def test_the_bound_leaves_room_for_the_models_of_a_sound_run_and_not_much_more(m
 def test_with_l2_a_model_is_pulled_back_so_that_a_longer_run_reaches_no_further() -> None:
     def most(rounds: int, l2: float) -> float:
         terms = Terms(ConstantSizes(4), ConstantSteps(0.1), (0.5, 0.5), rounds, ahead=1, whole_rounds=True)
-        return reach(terms, 10, l2, 1.0, Sigmas.constant(1.0), 0.0).most
+        proposed = Minibatch(terms, Logistic(9, l2=l2), 1.0, Sigmas.constant(1.0), (100, 100), None)
+        return reach(terms, 10, proposed.lengths, proposed.sigma, 0.0).most
 
     assert most(1000, 0.1) < 1.01 * most(200, 0.1) < most(200, 0.0) / 5 < most(1000, 0.0) / 15
 

@@ -16,6 +16,7 @@ from crescendo.core.terms import Terms
 from crescendo.federation.agreement import build_terms
 from crescendo.objectives.logistic.objective import Logistic
 from crescendo.privacy.mechanisms.mechanism_kinds import certify
+from crescendo.privacy.mechanisms.minibatch import Minibatch
 from crescendo.privacy.mechanisms.norm_limits import NormLimits
 from crescendo.privacy.mechanisms.reach import reach
 from crescendo.privacy.mechanisms.sigmas import Sigmas
@@ -69,9 +70,10 @@ def test_a_private_mean_has_the_same_cost_and_a_shorter_reach() -> None:
     ]
     assert made[0].events(0) == made[1].events(0)
     assert made[0].noise_scale(0, 0) == pytest.approx(made[1].noise_scale(0, 0), rel=1e-6)
-    limits = [NormLimits(each, 4, 0.1) for each in made]
+    limits = [NormLimits(each, 4) for each in made]
     assert limits[1].longest(0, 0) < limits[0].longest(0, 0) / 3.9
-    reaches = [reach(terms, 4, 0.0, 0.5, Sigmas.of(1.5), 0.0) for terms in (summed, mean)]
+    proposed = [Minibatch(terms, Logistic(3), 0.5, Sigmas.of(1.5), (100,) * 4, None) for terms in (summed, mean)]
+    reaches = [reach(each.terms, 4, each.lengths, each.sigma, 0.0) for each in proposed]
     assert reaches[1].least == pytest.approx(reaches[0].least / 4)
     assert reaches[1].most == pytest.approx(reaches[0].most / 4)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from crescendo.core.arrays import Array, Floats, Ints, Uints
 from crescendo.data.records import Records, as_records
-from crescendo.objectives.base import Objective
+from crescendo.objectives.base import Objective, Slots
 from crescendo.privacy.mechanisms.certificate import Certificate
 
 _ONE = np.zeros(1, dtype=np.int64)
@@ -42,6 +42,8 @@ class Displacement:
             for k in members[order]:
                 hidden += etas[0] * _clipped(objective, start, data, int(k), certificate.clip)[low:high]
             return cls(hidden, start[low:high] * -math.expm1(len(etas) * _log(1 - etas[0] * l2)))
+        if certificate.mechanism == "batch-clip":
+            return cls(_whole(certificate, data.take(members[order]), slot, start, i, me), nothing)
         w, at = start.copy(), 0
         for h in range(len(etas)):
             w[low:high] *= 1 - etas[h] * l2
@@ -51,6 +53,25 @@ class Displacement:
                 )
                 at += 1
         return cls(start[low:high] - w[low:high], nothing)
+
+
+def _whole(certificate: Certificate, drawn: Records, slot: Ints, start: Floats, i: int, me: int) -> Floats:
+    """What the objective's own steps on these records move the model by, no longer than the clip; 0 if they fail."""
+    terms, (low, high) = certificate.terms, certificate.terms.block(i, len(start))
+    etas = terms.etas(i, me)
+    ends = np.array([int((slot <= h).sum()) for h in range(len(etas))], dtype=np.int64)
+    slots = Slots(np.arange(len(slot)), etas, ends, terms.moving(i, len(start)), float(terms.blocks))
+    try:
+        stepper = certificate.objective.stepper(drawn)
+        stepper.load(start.copy())
+        stepper.advance(slots, 0, len(slots))
+        moved = (start - stepper.read())[low:high]
+    except Exception:
+        return np.zeros(high - low)
+    if not np.isfinite(moved).all():
+        return np.zeros(high - low)
+    length = math.hypot(*moved) if len(moved) < 1000 else float(np.linalg.norm(moved))
+    return moved * min(1.0, certificate.clip / length) if length > 0 else moved
 
 
 def _clipped(objective: Objective, w: Floats, data: Records, k: int, limit: float) -> Floats:

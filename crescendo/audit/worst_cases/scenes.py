@@ -141,6 +141,7 @@ class Scene:
             y[where] = math.nan
             found.append(replace(plain, y=y, name="a label that is nan"))
         found += _odd_labels(subject, rng)
+        found += (_opposed(subject, rng, share) for share in (0.01, 0.1, 0.5, 1.0))
         for k in range(8):
             long = cls.random(subject, rng, others=int(rng.choice([3, 12])))
             found.append(replace(long, x=long.x * (1.0 + 3.0 * rng.random()), name=_OVERLONG))
@@ -258,6 +259,16 @@ def _odd_labels(subject: Subject, rng: np.random.Generator) -> Iterator[Scene]:
                 y = np.where(np.arange(len(plain.y)) % 2, odd, kept)
                 y[-1] = last
                 yield replace(plain, y=y, labels=subject.labels, step=None, name=f"labels {odd:g} that are no labels")
+
+
+def _opposed(subject: Subject, rng: np.random.Generator, share: float) -> Scene:
+    """Two records that pull in opposite directions, the one in question more: it turns a round that is clipped as a whole."""
+    scene = Scene.random(subject, rng, others=1)
+    longest = math.sqrt(max((subject.certificate.norm_bound or 1e3) ** 2 - _ones(subject), 0.0))
+    along = _unit(rng, scene.x.shape[1]) * longest
+    y = np.full(2, subject.labels[0])
+    x = np.array([share * along, -along])
+    return replace(scene, x=x, y=y, start=np.zeros_like(scene.start), step=None, name="records that oppose each other")
 
 
 def _cancelling(subject: Subject, rng: np.random.Generator, odd: int) -> Scene:

@@ -27,6 +27,7 @@ from crescendo.objectives.neural.flat_parameters import (
     random_layers,
     vector_of,
 )
+from crescendo.objectives.neural.optimisers import check_optimiser
 from crescendo.objectives.neural.per_record import PerRecord
 from crescendo.objectives.neural.torch_stepper import TorchStepper
 
@@ -57,14 +58,21 @@ class _Tensors:
 
     def _dense(self, x: Any) -> torch.Tensor:
         dense: torch.Tensor = x if isinstance(x, torch.Tensor) else torch.from_numpy(x.toarray()).to(self.dtype)
-        return dense.reshape(-1, *self.shape)
+        return dense.reshape(len(dense), *self.shape)
 
 
 class TorchModel:
     """A module and its loss. The module given is never changed: `crescendo.torch.model` says what the arguments are."""
 
     def __init__(
-        self, make: nn.Module | Callable[[], nn.Module], loss: Loss, shape: tuple[int, ...], batch: int, l2: float
+        self,
+        make: nn.Module | Callable[[], nn.Module],
+        loss: Loss,
+        shape: tuple[int, ...],
+        batch: int,
+        l2: float,
+        optimiser: str,
+        momentum: float,
     ) -> None:
         self._make = None if isinstance(make, nn.Module) else make
         self.net = (private_copy(make) if isinstance(make, nn.Module) else _built(make, 0)).train()
@@ -72,6 +80,7 @@ class TorchModel:
         check_buffers(self.net)
         self.layout, self.draws = Layout.of(self.net), random_layers(self.net)
         self.loss, self.shape, self.batch, self.l2 = loss, shape, batch, l2
+        self.optimiser, self.momentum = optimiser, momentum
         self.dtype = np.dtype(str(self.layout.dtype).removeprefix("torch."))
         self._known: weakref.WeakKeyDictionary[Records, _Tensors] = weakref.WeakKeyDictionary()
         self._scored = private_copy(self.net).eval()
@@ -86,6 +95,11 @@ class TorchModel:
     def clips(self) -> bool:
         """Whether many records' gradients can be had at once. If not, the code is shown one record at a time, by others."""
         return self._per_record is not None and self._per_record.vectorised
+
+    @property
+    def plain_steps(self) -> bool:
+        """Whether a round's steps can be taken as one, by the sum of gradients."""
+        return self.optimiser == "sgd" and not self.momentum
 
     @property
     def unfit(self) -> str | None:
@@ -159,7 +173,15 @@ class TorchModel:
         return found
 
     def mean_loss(self, outputs: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        return _mean(self.loss(outputs, y))
+        return self.mean(self.loss(outputs, y))
+
+    @staticmethod
+    def mean(loss: Any) -> torch.Tensor:
+        if not isinstance(loss, torch.Tensor):
+            raise ConfigError(
+                f"the loss returned a {type(loss).__name__}; a tensor is needed, the mean or one number a record"
+            )
+        return loss.mean()
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -181,7 +203,7 @@ class TorchModel:
     # -- each record by itself ----------------------------------------------------------------------------------------
 
     def _loss_of_one(self, parameters: Parameters, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        return _mean(self._fresh_loss(functional_call(self._fresh, parameters, (x[None],)), y[None]))
+        return self.mean(self._fresh_loss(functional_call(self._fresh, parameters, (x[None],)), y[None]))
 
     def _renew(self) -> None:
         """The module as it was given, and the generator too: nothing that the code keeps goes from record to record."""
@@ -193,7 +215,7 @@ class TorchModel:
         """Once at set-up, on one record: does the code draw numbers, and is the loss a mean that the weights move?"""
         self._renew()
         before = torch.get_rng_state()
-        loss = _mean(self._fresh_loss(self._fresh(x.clone()), y))
+        loss = self.mean(self._fresh_loss(self._fresh(x.clone()), y))
         if not loss.requires_grad:
             raise ConfigError("the loss does not depend on the weights; return it as a tensor that is not detached")
         if not torch.equal(before, torch.get_rng_state()) and not self.draws:
@@ -246,13 +268,16 @@ def model(
     shape: tuple[int, ...] = (),
     batch: int = 1,
     l2: float = 0.0,
+    optimiser: str = "sgd",
+    momentum: float = 0.0,
 ) -> TorchModel:
     """A torch module as an objective: ``crescendo.simulate(config, objective=crescendo.torch.model(net, loss), data=...)``.
 
     ``net`` is a module, which begins with its own weights, or a class or function that makes one, which is called anew under
     each run's seed. ``loss(outputs, labels)`` gives the mean over the records of a batch, or one number for each. Labels are
     whole numbers from 0 up. ``shape`` is that of one record as the module reads it, where the data do not say it. Local steps
-    are of ``batch`` records, by their mean gradient. ``l2`` is a weight decay, outside of any clipping.
+    are of ``batch`` records, by their mean gradient. ``l2`` is a weight decay, outside of any clipping. ``optimiser`` is "sgd",
+    with ``momentum`` if you like, or "adam"; its state lasts one round, and its step sizes are the schedule's.
     """
     if isinstance(batch, bool) or not isinstance(batch, int | np.integer) or batch < 1:
         raise ConfigError(f"batch must be a whole number, 1 or more, got {batch!r}")
@@ -268,7 +293,8 @@ def model(
         raise ConfigError(
             f"a torch.nn.Module is needed, or a class or function that makes one, not {type(net).__name__}"
         )
-    return TorchModel(net, loss, tuple(shape), batch, l2)
+    check_optimiser(optimiser, momentum)
+    return TorchModel(net, loss, tuple(shape), batch, l2, optimiser, momentum)
 
 
 def from_file(named: Any, name: str, data: Records, options: dict[str, Any]) -> TorchModel:
@@ -276,7 +302,7 @@ def from_file(named: Any, name: str, data: Records, options: dict[str, Any]) -> 
 
     A class or function is called with what it asks for by name: ``features`` and the run file's options.
     """
-    known = ("batch", "l2", "shape")
+    known = ("batch", "l2", "shape", "optimiser", "momentum")
     ours = {key: value for key, value in options.items() if key in known}
     theirs = {key: value for key, value in options.items() if key not in known}
     loss = getattr(named, "loss", nn.functional.cross_entropy)
@@ -309,14 +335,6 @@ def _built(make: Callable[[], nn.Module], seed: int) -> nn.Module:
             f"{getattr(make, '__name__', 'the function')} made a {type(net).__name__}, not a torch.nn.Module"
         )
     return net
-
-
-def _mean(loss: Any) -> torch.Tensor:
-    if not isinstance(loss, torch.Tensor):
-        raise ConfigError(
-            f"the loss returned a {type(loss).__name__}; a tensor is needed, the mean or one number a record"
-        )
-    return loss.mean()
 
 
 def _decided(outputs: torch.Tensor) -> torch.Tensor:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 import xxhash
+from torch import nn
 
 from crescendo.core.arrays import Floats, Ints, Vector
 from crescendo.errors import ConfigError, CrescendoError, UsageError
 from crescendo.objectives.base import Slots
 from crescendo.objectives.neural.flat_parameters import private_copy
+from crescendo.objectives.neural.optimisers import optimiser_for
 
 if TYPE_CHECKING:
     from crescendo.data.records import Records
@@ -22,7 +25,8 @@ class TorchStepper:
     """Moves a copy of the module. Its parameters and their gradients are views of two flat tensors, so a step is one line.
 
     A local batch of b records is one step, by their mean gradient, at the last of its b slots; the last batch of a round may
-    be smaller. Where a round is interrupted makes no difference: which records form a batch follows from the slots alone.
+    be smaller. Where a round is interrupted makes no difference: which records form a batch follows from the slots alone. The
+    optimiser's state lasts a round.
     """
 
     def __init__(self, model: TorchModel, data: Records) -> None:
@@ -36,10 +40,13 @@ class TorchStepper:
         of_name = dict(self._net.named_parameters())
         for name, value, slope in zip(layout.names, layout.split(self._flat), layout.split(self._slope), strict=True):
             of_name[name].data, of_name[name].grad = value, slope
+        self._loss = copy.deepcopy(model.loss) if isinstance(model.loss, nn.Module) else model.loss
+        self._optimiser = optimiser_for(model.optimiser, model.momentum, self._flat)
         self._origin: Floats = np.zeros(layout.size)
         self._loaded: Floats = self._origin
 
     def load(self, w: Vector) -> None:
+        self._optimiser.reset()
         self._origin = np.array(w, dtype=np.float64)
         self._flat.copy_(self._model.layout.tensor(self._origin))
         self._loaded = self._in_full()
@@ -60,8 +67,8 @@ class TorchStepper:
 
     def advance(self, slots: Slots, h0: int, h1: int) -> None:
         slots.check(h0, h1, len(self._origin))
-        if slots.ends is not None or slots.clip is not None:
-            raise UsageError('a neural model clips under privacy.mechanism = "minibatch" only')
+        if slots.clip is not None:
+            raise UsageError("the steps of a neural model clip nothing; minibatch and batch-clip do")
         with self._model.alone():
             try:
                 self._advance(slots, h0, h1)
@@ -72,22 +79,48 @@ class TorchStepper:
                 raise ConfigError(f"a step of {self._model.name} failed with {said}") from error
 
     def _advance(self, slots: Slots, h0: int, h1: int) -> None:
-        batch, low, high = self._model.batch, *(slots.block or (0, len(self._origin)))
-        weights, slopes = self._flat[low:high], self._slope[low:high]
+        batch = self._model.batch
         seed = xxhash.xxh3_64_intdigest(np.ascontiguousarray(slots.rows).tobytes()) >> 1 if self._model.draws else 0
         for h in range(h0, h1):
             if (h + 1) % batch and h + 1 < len(slots):
                 continue
             if self._model.draws:
                 torch.manual_seed(seed + h)
-            self._downhill(slots.rows[h - h % batch : h + 1])
-            step = float(slots.etas[h]) * slots.factor
-            if self._model.l2:
-                weights.mul_(1.0 - step * self._model.l2)
-            weights.sub_(slopes, alpha=step)
+            if slots.ends is None:
+                self._one_step(slots, h, slots.rows[h - h % batch : h + 1])
+            else:
+                self._drawn_steps(slots, h, slots.rows[slots.records(h - h % batch).start : slots.records(h).stop])
+
+    def _one_step(self, slots: Slots, h: int, rows: Ints) -> None:
+        self._downhill(rows)
+        self._shrink(slots, h)
+        self._step(slots, h)
+
+    def _drawn_steps(self, slots: Slots, h: int, rows: Ints) -> None:
+        """The records that were drawn into a batch's slots, maybe none: their summed gradient over ``batch``, which is public.
+
+        With batches of one, a slot takes one step for each of its records, as every stepper does.
+        """
+        self._shrink(slots, h)
+        batch = self._model.batch
+        groups = [rows] if batch > 1 else [rows[k : k + 1] for k in range(len(rows))]
+        for group in groups:
+            if len(group):
+                self._downhill(group)
+                self._slope.mul_(len(group) / batch)
+                self._step(slots, h)
+
+    def _shrink(self, slots: Slots, h: int) -> None:
+        if self._model.l2:
+            low, high = slots.block or (0, len(self._origin))
+            self._flat[low:high].mul_(1.0 - float(slots.etas[h]) * slots.factor * self._model.l2)
+
+    def _step(self, slots: Slots, h: int) -> None:
+        low, high = slots.block or (0, len(self._origin))
+        self._optimiser.step(self._flat, self._slope, low, high, float(slots.etas[h]) * slots.factor)
 
     def _downhill(self, rows: Ints) -> None:
         """The mean gradient of these records, into the flat tensor that the parameters' gradients are views of."""
         self._slope.zero_()
         x, y = self._records.of(rows)
-        self._model.mean_loss(self._net(x), y).backward()  # type: ignore[no-untyped-call]
+        self._model.mean(self._loss(self._net(x), y)).backward()  # type: ignore[no-untyped-call]

@@ -12,9 +12,12 @@ function, smooth with L_eff = C (R - C) if R >= 2C, else R^2/4 (logistic loss, r
 most 2 / L_eff on such a function brings no two models further apart, and neither does the shrink of L2 while eta lambda
 <= 1. So inserting one record moves the model by at most eta D C, and nothing that comes later in the round enlarges it.
 
-Both hold in exact arithmetic for any start model, and with rounding for start models up to ``model_bound``. A client that was
-sent a longer model begins its round at that model shortened to the bound, and what it sends is measured from there. The shortened
-model is a function of earlier releases as the sent one is, the same with and without the record: the proofs above begin there.
+Why `batch-clip` is sound: see the top of `batch_clip`. It takes any start model.
+
+The others hold in exact arithmetic for any start model, and with rounding for start models up to ``model_bound``. A client that
+was sent a longer model begins its round at that model shortened to the bound, and what it sends is measured from there. The
+shortened model is a function of earlier releases as the sent one is, the same with and without the record: the proofs above begin
+there.
 """
 
 from __future__ import annotations
@@ -89,7 +92,7 @@ class Certificate:
 
     def sensitivity(self, i: int, c: int) -> float:
         """The most that one record can move what client c sends in round i, rounding included."""
-        return self.terms.largest_step(i, c) * self.terms.blocks * self.clip * (1 + self.slack)
+        return self.kind.sensitivity(self.terms, i, c, self.clip) * (1 + self.slack)
 
     def noise_scale(self, i: int, c: int) -> float:
         """The standard deviation of the noise on every coordinate of round i's release."""

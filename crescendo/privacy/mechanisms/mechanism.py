@@ -121,7 +121,7 @@ class Private:
             ends=ends,
             block=self._terms.moving(i, size),
             factor=float(self._terms.blocks),
-            clip=self._certificate.clip,
+            clip=self._certificate.clip if self._certificate.kind.clips_records else None,
             unit=self._certificate.unit,
         )
 
@@ -136,7 +136,8 @@ class Private:
         with np.errstate(all="ignore"):  # a model of somebody's own may have set numpy to raise
             if isinstance(stepper, FrozenStepper):
                 return self._noised(i, stepper.gradients()) + stepper.decay()
-            return self._noised(i, _moved(self._terms, i, start, stepper))
+            moved = _moved(self._terms, i, start, stepper)
+            return self._noised(i, self._certificate.kind.hidden(moved, self._certificate.clip))
 
     def _noised(self, i: int, hidden: Floats) -> Floats:
         if (

@@ -25,7 +25,15 @@ class Minibatch(Proposal):
     def requirements(self) -> list[Requirement]:
         holds = self.terms.steps.per == "round" or self.terms.rounds == 0
         says = 'minibatch takes one step size per round, and these change within a round; schedule.steps.per = "round" would pass'
-        return [Requirement("one step size per round", float(not holds), 0.0, holds, says), self.shrink()]
+        plain = self.objective.traits.plain_steps
+        takes = "minibatch takes one plain step by the sum of a round's gradients, and this model has an optimiser of its own; "
+        return [
+            Requirement("one step size per round", float(not holds), 0.0, holds, says),
+            Requirement(
+                "plain steps", float(not plain), 0.0, plain, takes + 'optimiser = "sgd" or batch-clip would pass'
+            ),
+            self.shrink(),
+        ]
 
     def bound(self, least: float, most: float) -> float:
         return most

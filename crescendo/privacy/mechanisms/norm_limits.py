@@ -18,6 +18,7 @@ round began, and y is what the s slots of the round made of x. L = 31, and exp(-
   0 <= 1 - f <= 1 - (1 - h l2)^s. `minibatch` has y = f x - steps, so that |x - y| <= |1 - f| W + A. In `local` each step is
   shrunk by the factors that follow, all in 0..1, so the same holds.
 - A Gaussian vector of d numbers with deviation r is not longer than r (sqrt(d) + sqrt(2 L)) but for a chance of exp(-L).
+- `batch-clip` cuts x - y to the length C, whatever was drawn.
 - Where updates are combined as their mean, all of this is multiplied by 1/n before it is sent.
 - Rounding to the wire changes a number by at most 2^-8 of it (bfloat16) or, near 0, by at most 2^-25 (float16).
 """
@@ -43,11 +44,10 @@ class TooLong(PeerError):
 
 @dataclass(frozen=True)
 class NormLimits:
-    """The longest update of each round and client, for a model of ``size`` numbers with L2 strength ``l2``."""
+    """The longest update of each round and client, for a model of ``size`` numbers."""
 
     certificate: Certificate | None
     size: int
-    l2: float = 0.0
 
     def longest(self, i: int, c: int) -> float:
         """The bound for client c in round i, as proved above."""
@@ -55,12 +55,11 @@ class NormLimits:
         if made is None:
             return math.inf
         terms = made.terms
-        step = terms.largest_step(i, c) * terms.blocks
         mean = UNDECLARED * made.records[c] * made.rate(i, c)
         drawn = mean + math.sqrt(2 * mean * LOG_CHANCE) + LOG_CHANCE
         low, high = terms.block(i, self.size)
         noise = made.kind.longest_noise(made.noise_scale(i, c), high - low)
-        moved = step * made.clip * drawn + _shrink(step * self.l2, terms.share(i, c)) * made.model_bound
+        moved = made.kind.longest_move(made, i, c, drawn)
         return _ROUNDING * terms.combined * (moved + noise) + _LEAST_FLOAT * math.sqrt(high - low)
 
     def check(self, i: int, c: int, delta: Vector) -> None:
@@ -71,11 +70,6 @@ class NormLimits:
                 f"the update of round {i} from client {c} has length {length:.4g}, and under the terms a sound one is "
                 f"not longer than {longest:.4g}; refused"
             )
-
-
-def _shrink(decay: float, slots: int) -> float:
-    """The most of a model that ``slots`` shrinks by 1 - decay take away."""
-    return float(1 - (1 - decay) ** slots)
 
 
 def length_of(vector: Vector) -> float:

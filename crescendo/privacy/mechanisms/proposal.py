@@ -21,11 +21,11 @@ from crescendo.objectives.base import Objective, Stepper
 from crescendo.privacy.accounting.directed_rounding import length_up
 from crescendo.privacy.accounting.events import Event, PoissonGaussian
 from crescendo.privacy.mechanisms.certificate import Certificate, Requirement, printed
-from crescendo.privacy.mechanisms.extremes import Extremes
+from crescendo.privacy.mechanisms.extremes import Extremes, Rounds
 from crescendo.privacy.mechanisms.gaussian import GRID_BITS, MOST_MULTIPLES, STOPPED
 from crescendo.privacy.mechanisms.mechanism import Mechanism, Private
 from crescendo.privacy.mechanisms.noise import Source
-from crescendo.privacy.mechanisms.reach import LOG_CHANCE, reach
+from crescendo.privacy.mechanisms.reach import LOG_CHANCE, Lengths, pulls, reach
 from crescendo.privacy.mechanisms.rounding import LOG_RARE, MOST_SLACK, UNDECLARED, most_drawn
 from crescendo.privacy.mechanisms.sigmas import Sigmas
 
@@ -50,6 +50,9 @@ class Proposal(ABC):
     name: ClassVar[str]
     needs: ClassVar[tuple[str, ...]] = ("delta", "clip", "records")
     event: ClassVar[type[Event]] = PoissonGaussian
+    clips_records: ClassVar[bool] = (
+        True  # each record's gradient by itself, so that it must depend on that record alone
+    )
 
     terms: Terms
     objective: Objective
@@ -85,6 +88,34 @@ class Proposal(ABC):
         """What the start model adds to the largest number to be hidden, in units of eta D C."""
         return 0.0
 
+    def largest_hidden(self, bound: float) -> float:
+        """The largest number to be hidden, in units of the most that one record changes: m gradients and the model part."""
+        return 1.01 * float(self.drawn.max()) + self.model_part(bound)
+
+    def lengths(self, part: Rounds) -> Lengths:
+        """What the updates of these rounds are made of: a clipped step for every slot, noise, and the pull of L2."""
+        h = part.steps.max(axis=1) * self.terms.blocks * self.clip * self.terms.combined
+        kept = 1.0 - pulls(self.terms, part, self.objective.traits.l2)
+        return Lengths(h, part.shares.sum(axis=1), h, np.count_nonzero(part.shares, axis=1), kept)
+
+    @classmethod
+    def sensitivity(cls, terms: Terms, i: int, c: int, clip: float) -> float:
+        """The most that one record can move what client c hides in round i, in exact arithmetic."""
+        return terms.largest_step(i, c) * terms.blocks * clip
+
+    @classmethod
+    def longest_move(cls, certificate: Certificate, i: int, c: int, drawn: float) -> float:
+        """The longest displacement of a round that draws so many records, without its noise; see the top of `norm_limits`."""
+        terms = certificate.terms
+        step = terms.largest_step(i, c) * terms.blocks
+        shrink = 1 - (1 - step * certificate.objective.traits.l2) ** terms.share(i, c)
+        return float(step * certificate.clip * drawn + shrink * certificate.model_bound)
+
+    @classmethod
+    def hidden(cls, moved: Floats, clip: float) -> Floats:
+        """What of a displacement gets the noise."""
+        return moved
+
     @classmethod
     def stepper(cls, objective: Objective, data: Records) -> Stepper:
         """What computes a round."""
@@ -110,7 +141,7 @@ class Proposal(ABC):
         found += self.requirements()
         self._require(found)
         first = self._first_length()
-        reached = reach(self.terms, self.objective.size, self.objective.traits.l2, self.clip, self.sigma, first)
+        reached = reach(self.terms, self.objective.size, self.lengths, self.sigma, first)
         least, most = map(length_up, reached)
         if not most <= _LONGEST:
             raise Refused(f"the run's models would reach a length of {most:.3g}; smaller steps would pass")
@@ -247,9 +278,8 @@ class Proposal(ABC):
         )
 
     def multiples(self, bound: float) -> Requirement:
-        """The largest number to be hidden, m gradients and the model part, over the finest grid of a release of this sigma."""
-        largest = 1.01 * float(self.drawn.max()) + self.model_part(bound)
-        steps = largest * 2.0 ** (GRID_BITS + 1)  # for a sigma of 1
+        """The largest number to be hidden over the finest grid of a release of this sigma."""
+        steps = self.largest_hidden(bound) * 2.0 ** (GRID_BITS + 1)  # for a sigma of 1
         multiples, enough = steps / self.sigma.least, steps / MOST_MULTIPLES
         says = (
             f"the numbers to be hidden can have {multiples:.3g} steps of the grid that noise is rounded to, and "

@@ -6,11 +6,13 @@ sound run, and no wider, for whatever it leaves room for is room for a malicious
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from crescendo.core.arrays import Floats, Ints
 from crescendo.core.terms import Terms
 from crescendo.privacy.mechanisms.extremes import Rounds
 from crescendo.privacy.mechanisms.sigmas import Sigmas
@@ -28,6 +30,16 @@ class _Reach(NamedTuple):
     most: float
 
 
+class Lengths(NamedTuple):
+    """The updates of some rounds, a row each: ``number`` steps of length ``step``, noise in proportion to ``sensitivity``."""
+
+    step: Floats
+    number: Ints
+    sensitivity: Floats
+    active: Ints  # clients that send something
+    kept: Floats  # the share of a model that L2 leaves in step
+
+
 @dataclass(slots=True)
 class _Sums:
     """Over the rounds so far: the steps, their variance over what is drawn, and the noise's, each pulled back by L2."""
@@ -37,13 +49,13 @@ class _Sums:
     noise: float = 0.0
 
 
-def reach(terms: Terms, size: int, l2: float, clip: float, sigma: Sigmas, first: float) -> _Reach:
+def reach(terms: Terms, size: int, lengths: Callable[[Rounds], Lengths], sigma: Sigmas, first: float) -> _Reach:
     """How long a model of ``size`` numbers becomes in a run that begins at length ``first``.
 
     A start model is the first model less some of the updates (which ones is a matter of timing). An update is its drawn steps,
     each of length at most h = a eta D C, plus noise of deviation sigma_i h, plus the pull of L2. Here a is 1, or 1/n where the
-    mean of n clients' updates is taken. Without L2, with s slots a round
-    in all and n clients that have some, each start model is then not longer than
+    mean of n clients' updates is taken. (What a mechanism's updates are made of it says itself: ``lengths``.) Without L2, with s
+    slots a round in all and n clients that have some, each start model is then not longer than
 
         first + sum s h + sqrt(2 L sum s h^2) + L max h  +  sqrt(sum n (sigma_i h)^2) (sqrt(size) + sqrt(2 L))
 
@@ -52,17 +64,14 @@ def reach(terms: Terms, size: int, l2: float, clip: float, sigma: Sigmas, first:
     sums that are pulled back. Delays can make a model overshoot; that is allowed for with a factor and not proved, and does
     no harm where it is wrong: a client shortens its start model and goes on.
     """
-    sums, top, widest, a = _Sums(), _Sums(), 0.0, terms.combined
+    sums, top, widest = _Sums(), _Sums(), 0.0
     for part in Rounds.all_of(terms):
-        steps = part.steps.max(axis=1) * terms.blocks * clip * a
-        kept = 1.0 - _pulls(terms, part, l2)
-        slots, active = part.shares.sum(axis=1), np.count_nonzero(part.shares, axis=1)
-        rows = zip(steps.tolist(), kept.tolist(), slots.tolist(), active.tolist(), strict=True)
-        for i, (h, keeps, s, n) in enumerate(rows, part.first):
+        columns = (column.tolist() for column in lengths(part))
+        for i, (h, s, changed, n, keeps) in enumerate(zip(*columns, strict=True), part.first):
             if s:
                 sums.steps = keeps * sums.steps + h * s
                 sums.draws = keeps**2 * sums.draws + h**2 * s
-                sums.noise = keeps**2 * sums.noise + (_SLACK * sigma(i) * h) ** 2 * n
+                sums.noise = keeps**2 * sums.noise + (_SLACK * sigma(i) * changed) ** 2 * n
                 top.steps, top.draws = max(top.steps, sums.steps), max(top.draws, sums.draws)
                 top.noise, widest = max(top.noise, sums.noise), max(widest, h)
     numbers = math.ceil(size / terms.blocks)
@@ -71,7 +80,7 @@ def reach(terms: Terms, size: int, l2: float, clip: float, sigma: Sigmas, first:
     return _Reach(least, _DELAYS * (least + steps))
 
 
-def _pulls(terms: Terms, part: Rounds, l2: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def pulls(terms: Terms, part: Rounds, l2: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """The share of the model that L2 takes away in each round in step; none is counted on where only a block moves."""
     if terms.blocks > 1 or l2 <= 0:
         return np.zeros(len(part.least))

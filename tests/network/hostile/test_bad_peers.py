@@ -118,7 +118,7 @@ def check_after(made: Federation, agreed: Agreement) -> None:
     entries = [from_bytes(record.kind, record.body) for record in Segments(made.journal).records()]
     received = [entry for entry in entries if isinstance(entry, Received)]
     assert len({(entry.round, entry.client) for entry in received}) == len(received)
-    limits = NormLimits(agreed.certificate, agreed.objective.size, agreed.objective.traits.l2)
+    limits = NormLimits(agreed.certificate, agreed.objective.size)
     for c in GOOD:
         file = LedgerFile(made.folder / f"client{c}" / "ledger.sqlite", read_only=True)
         charges = {entry.body["round"]: entry.body["sha256"] for entry in file.entries if entry.kind == "charge"}

@@ -54,7 +54,7 @@ def agreed_on(mechanism: str, features: int, l2: float = 0.1, eta: float = 1.0, 
 
 
 def limits_of(agreed: Agreement) -> NormLimits:
-    return NormLimits(agreed.certificate, agreed.objective.size, agreed.objective.traits.l2)
+    return NormLimits(agreed.certificate, agreed.objective.size)
 
 
 def records(features: int) -> Records:

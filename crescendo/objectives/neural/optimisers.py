@@ -1,0 +1,77 @@
+"""Local optimisers on flat tensors: plain steps, momentum and Adam. Their state lasts a round, since `reset` begins each."""
+
+import math
+from typing import Protocol
+
+import torch
+
+from crescendo.errors import ConfigError
+
+_DECAYS, _EPSILON = (0.9, 0.999), 1e-8  # Adam's own
+
+
+class Optimiser(Protocol):
+    """Moves the coordinates ``low..high-1`` of the weights downhill by a step of the product's own schedule."""
+
+    def reset(self) -> None: ...
+    def step(self, weights: torch.Tensor, slopes: torch.Tensor, low: int, high: int, eta: float) -> None: ...
+
+
+class _Plain:
+    def reset(self) -> None:
+        pass
+
+    def step(self, weights: torch.Tensor, slopes: torch.Tensor, low: int, high: int, eta: float) -> None:
+        weights[low:high].sub_(slopes[low:high], alpha=eta)
+
+
+class _Momentum:
+    """v <- m v + g, w <- w - eta v: the heavy ball, as `torch.optim.SGD` has it."""
+
+    def __init__(self, like: torch.Tensor, momentum: float) -> None:
+        self._velocity, self._momentum = torch.zeros_like(like), momentum
+
+    def reset(self) -> None:
+        self._velocity.zero_()
+
+    def step(self, weights: torch.Tensor, slopes: torch.Tensor, low: int, high: int, eta: float) -> None:
+        velocity = self._velocity[low:high]
+        velocity.mul_(self._momentum).add_(slopes[low:high])
+        weights[low:high].sub_(velocity, alpha=eta)
+
+
+class _Adam:
+    """Adam with its usual decays, as `torch.optim.Adam` has it."""
+
+    def __init__(self, like: torch.Tensor) -> None:
+        self._mean, self._square, self._steps = torch.zeros_like(like), torch.zeros_like(like), 0
+
+    def reset(self) -> None:
+        self._mean.zero_()
+        self._square.zero_()
+        self._steps = 0
+
+    def step(self, weights: torch.Tensor, slopes: torch.Tensor, low: int, high: int, eta: float) -> None:
+        self._steps += 1
+        slope, mean, square = slopes[low:high], self._mean[low:high], self._square[low:high]
+        mean.lerp_(slope, 1 - _DECAYS[0])
+        square.mul_(_DECAYS[1]).addcmul_(slope, slope, value=1 - _DECAYS[1])
+        first, second = (1 - decay**self._steps for decay in _DECAYS)
+        spread = (square.sqrt() / math.sqrt(second)).add_(_EPSILON)
+        weights[low:high].addcdiv_(mean, spread, value=-eta / first)
+
+
+def optimiser_for(name: str, momentum: float, like: torch.Tensor) -> Optimiser:
+    if name == "adam":
+        return _Adam(like)
+    return _Momentum(like, momentum) if momentum else _Plain()
+
+
+def check_optimiser(name: str, momentum: float) -> None:
+    """ConfigError, in one sentence, for what is no optimiser of ours."""
+    if name not in ("sgd", "adam"):
+        raise ConfigError(f'optimiser must be "sgd" or "adam", got {name!r}')
+    if isinstance(momentum, str) or not 0 <= momentum < 1:
+        raise ConfigError(f"momentum must be a number from 0 up to but not 1, got {momentum!r}")
+    if name == "adam" and momentum:
+        raise ConfigError("adam has a momentum of its own; leave momentum out")

@@ -1,0 +1,127 @@
+"""The `batch-clip` mechanism: any model and any local steps, the whole displacement of a round clipped before it is hidden.
+
+Why it is sound. Whatever was computed, what is hidden is a vector no longer than S = ``clip``: two of them, with and without a
+record, are at most 2S apart. That asks nothing of the model, the loss or the optimiser but one thing: what a round computes
+depends on its start model and the records that were drawn, and on nothing that earlier draws left behind, or sampling would not
+count. So every round has a stepper of its own, with its own optimiser state, that sees the drawn records alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from crescendo.core.arrays import Array, Floats
+from crescendo.core.terms import Terms
+from crescendo.errors import UsageError
+from crescendo.objectives.base import Objective, Slots, Stepper, clipped
+from crescendo.privacy.mechanisms.certificate import Certificate, Requirement
+from crescendo.privacy.mechanisms.extremes import Rounds
+from crescendo.privacy.mechanisms.proposal import Proposal
+from crescendo.privacy.mechanisms.reach import Lengths
+from crescendo.privacy.mechanisms.rounding import U
+
+if TYPE_CHECKING:
+    from crescendo.data.records import Records
+
+
+class BatchClip(Proposal):
+    """Hides the clipped displacement of a round. ``clip`` is S, the length of a whole update and not of one record's gradient."""
+
+    name = "batch-clip"
+    clips_records = False
+
+    def requirements(self) -> list[Requirement]:
+        return []
+
+    def bound(self, least: float, most: float) -> float:
+        return most
+
+    def slack(self, bound: float) -> float:
+        """A clipped vector is longer than S by at most (d + 8) u of it; the products of the noise's scale are off by 16 u."""
+        return (self.objective.size + 24) * U
+
+    def remedy(self, bound: float, least: float, first: float) -> str:
+        return "a smaller model would pass"
+
+    def largest_hidden(self, bound: float) -> float:
+        return 0.51
+
+    def lengths(self, part: Rounds) -> Lengths:
+        """One step of length S a client, whatever its slots. Clipping may cut the pull of L2 away, so none is counted on."""
+        active = np.count_nonzero(part.shares, axis=1)
+        longest = np.full(len(active), self.clip * self.terms.combined)
+        return Lengths(longest, active, 2 * longest, active, np.ones(len(active)))
+
+    @classmethod
+    def sensitivity(cls, terms: Terms, i: int, c: int, clip: float) -> float:
+        return 2 * clip
+
+    @classmethod
+    def longest_move(cls, certificate: Certificate, i: int, c: int, drawn: float) -> float:
+        return certificate.clip * (1 + certificate.slack)
+
+    @classmethod
+    def hidden(cls, moved: Floats, clip: float) -> Floats:
+        return np.asarray(clipped(moved, clip), dtype=np.float64)
+
+    @classmethod
+    def stepper(cls, objective: Objective, data: Records) -> Stepper:
+        return _OneRound(objective, data)
+
+
+class _OneRound:
+    """Runs each round on a new stepper that has the drawn records and no others; a round whose code fails moves nothing.
+
+    A failure may be a record's doing, so it must not show: 0 is hidden like any other displacement.
+    """
+
+    def __init__(self, objective: Objective, data: Records) -> None:
+        self._objective, self._data = objective, data
+        self._start: Floats = np.zeros(0)
+        self._stepper: Stepper | None = None
+        self._slots: Slots | None = None
+        self._failed = False
+
+    def load(self, w: Array) -> None:
+        self._start = np.array(w, dtype=np.float64)
+        self._stepper, self._slots, self._failed = None, None, False
+
+    def translate(self, by: Array) -> None:
+        raise UsageError("a private round uses one start model; take broadcasts in between rounds")
+
+    def advance(self, slots: Slots, h0: int, h1: int) -> None:
+        slots.check(h0, h1, len(self._start))
+        if self._failed:
+            return
+        try:
+            with np.errstate():
+                self._advance(slots, h0, h1)
+        except BaseException as error:  # code of somebody's own may even call sys.exit
+            self._fails(error)
+
+    def read(self) -> Floats:
+        if self._stepper is None or self._failed:
+            return self._start.copy()
+        try:
+            with np.errstate():
+                found = np.array(self._stepper.read(), dtype=np.float64)
+        except BaseException as error:
+            self._fails(error)
+            return self._start.copy()
+        return found if found.shape == self._start.shape else self._start.copy()
+
+    def _advance(self, slots: Slots, h0: int, h1: int) -> None:
+        if self._stepper is None or self._slots is None:
+            self._stepper = self._objective.stepper(self._data.take(slots.rows))
+            self._slots = dataclasses.replace(slots, rows=np.arange(len(slots.rows)))
+            self._stepper.load(self._start.copy())
+        self._stepper.advance(self._slots, h0, h1)
+
+    def _fails(self, error: BaseException) -> None:
+        if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+            raise error  # a person's; elsewhere only the code itself can have raised it
+        self._failed = True
