@@ -20,10 +20,10 @@ from crescendo.core.terms import Terms
 from crescendo.data import Records, load
 from crescendo.objectives.base import Slots
 from crescendo.objectives.logistic.objective import Logistic
-from crescendo.privacy.mechanisms.frozen import FrozenStepper
 from crescendo.privacy.mechanisms.gaussian import noised
 from crescendo.privacy.mechanisms.mechanism import Plain, Private
 from crescendo.privacy.mechanisms.mechanism_kinds import certify
+from crescendo.privacy.mechanisms.minibatch import FrozenStepper
 from crescendo.privacy.mechanisms.noise import SeededSource, Source, SystemSource
 from crescendo.schedules import ConstantSizes, ConstantSteps
 from crescendo.worker import Worker

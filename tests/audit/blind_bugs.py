@@ -19,8 +19,8 @@ from crescendo.core.vectors import rounded
 from crescendo.data.records import Records
 from crescendo.objectives.base import Slots, Stepper, clipped
 from crescendo.privacy.mechanisms.admission import LABELS, admitted
-from crescendo.privacy.mechanisms.frozen import FrozenStepper
 from crescendo.privacy.mechanisms.mechanism import Private
+from crescendo.privacy.mechanisms.minibatch import FrozenStepper
 from crescendo.privacy.mechanisms.noise import SeededSource, Source
 from crescendo.worker import Worker
 

@@ -20,8 +20,8 @@ from crescendo.data.records import Records
 from crescendo.objectives.base import LoopStepper, Slots, Stepper, clipped
 from crescendo.privacy.mechanisms.admission import admitted
 from crescendo.privacy.mechanisms.certificate import Certificate
-from crescendo.privacy.mechanisms.frozen import FrozenStepper
 from crescendo.privacy.mechanisms.mechanism import Private
+from crescendo.privacy.mechanisms.minibatch import FrozenStepper
 from crescendo.privacy.mechanisms.noise import Source
 from crescendo.worker import Worker
 

@@ -15,7 +15,7 @@ from crescendo.data.records import Dataset, Records
 from crescendo.errors import ConfigError, Refused
 from crescendo.objectives.base import LoopStepper, Slots, clipped
 from crescendo.objectives.own import ModelFile, OwnModel
-from crescendo.privacy.mechanisms.frozen import FrozenStepper
+from crescendo.privacy.mechanisms.minibatch import FrozenStepper
 
 torch = pytest.importorskip("torch", reason="torch is not installed: the torch extra")
 from torch import nn  # noqa: E402

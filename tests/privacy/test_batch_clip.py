@@ -161,16 +161,16 @@ class NotClipped(BatchClip):
     """The displacement is hidden as it is."""
 
     @classmethod
-    def hidden(cls, moved: Floats, clip: float) -> Floats:
-        return moved
+    def parts(cls, certificate: Certificate, i: int, start: Floats, stepper: Stepper) -> tuple[Floats, Floats | float]:
+        return start - stepper.read(), 0.0
 
 
 class ClipByCoordinate(BatchClip):
     """Each coordinate is cut by itself."""
 
     @classmethod
-    def hidden(cls, moved: Floats, clip: float) -> Floats:
-        return np.clip(moved, -clip, clip)
+    def parts(cls, certificate: Certificate, i: int, start: Floats, stepper: Stepper) -> tuple[Floats, Floats | float]:
+        return np.clip(start - stepper.read(), -certificate.clip, certificate.clip), 0.0
 
 
 class KeptStepper(BatchClip):

@@ -25,10 +25,9 @@ from crescendo.privacy.accounting.budget import Budget
 from crescendo.privacy.accounting.events import Event, PoissonGaussian, fewer, from_json, tally, to_json
 from crescendo.privacy.accounting.interchange import WRITERS
 from crescendo.privacy.mechanisms.certificate import Certificate
-from crescendo.privacy.mechanisms.frozen import FrozenStepper
 from crescendo.privacy.mechanisms.mechanism import Mechanism, Private
 from crescendo.privacy.mechanisms.mechanism_kinds import MECHANISMS, certify, register
-from crescendo.privacy.mechanisms.minibatch import Minibatch
+from crescendo.privacy.mechanisms.minibatch import FrozenStepper, Minibatch
 from crescendo.privacy.mechanisms.noise import Source
 from crescendo.runs.simulate import simulate
 from crescendo.storage.ledger.open_ledger import open_ledger

@@ -23,9 +23,9 @@ from crescendo.objectives.logistic.objective import Logistic
 from crescendo.privacy.mechanisms.admission import admitted
 from crescendo.privacy.mechanisms.certificate import Certificate
 from crescendo.privacy.mechanisms.extremes import Rounds
-from crescendo.privacy.mechanisms.frozen import FrozenStepper
 from crescendo.privacy.mechanisms.mechanism import Private
 from crescendo.privacy.mechanisms.mechanism_kinds import certify
+from crescendo.privacy.mechanisms.minibatch import FrozenStepper
 from crescendo.privacy.mechanisms.noise import SeededSource, SystemSource
 from crescendo.privacy.mechanisms.norm_limits import NormLimits
 from crescendo.schedules.sizes import ConstantSizes

@@ -18,10 +18,9 @@ from crescendo.errors import Refused, UsageError
 from crescendo.federation.agreement import Agreement, build_terms
 from crescendo.objectives.logistic.objective import Logistic
 from crescendo.privacy.mechanisms.certificate import Certificate
-from crescendo.privacy.mechanisms.frozen import FrozenStepper
 from crescendo.privacy.mechanisms.mechanism import Private
 from crescendo.privacy.mechanisms.mechanism_kinds import certify
-from crescendo.privacy.mechanisms.minibatch import Minibatch
+from crescendo.privacy.mechanisms.minibatch import FrozenStepper, Minibatch
 from crescendo.privacy.mechanisms.noise import SeededSource
 from crescendo.privacy.mechanisms.reach import reach
 from crescendo.privacy.mechanisms.rounding import MOST_SLACK

@@ -20,8 +20,8 @@ from crescendo.errors import Refused, UsageError
 from crescendo.objectives.base import Slots
 from crescendo.objectives.logistic.objective import Logistic
 from crescendo.privacy.mechanisms.certificate import Certificate, rate_of
-from crescendo.privacy.mechanisms.frozen import FrozenStepper
 from crescendo.privacy.mechanisms.mechanism_kinds import certify
+from crescendo.privacy.mechanisms.minibatch import FrozenStepper
 from crescendo.privacy.mechanisms.minibatch import _unit as unit
 from crescendo.privacy.mechanisms.rounding import UNDECLARED, most_drawn
 from crescendo.privacy.mechanisms.sigmas import Sigmas

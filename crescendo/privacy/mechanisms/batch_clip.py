@@ -65,8 +65,9 @@ class BatchClip(Proposal):
         return certificate.clip * (1 + certificate.slack)
 
     @classmethod
-    def hidden(cls, moved: Floats, clip: float) -> Floats:
-        return np.asarray(clipped(moved, clip), dtype=np.float64)
+    def parts(cls, certificate: Certificate, i: int, start: Floats, stepper: Stepper) -> tuple[Floats, Floats | float]:
+        moved, nothing = super().parts(certificate, i, start, stepper)
+        return np.asarray(clipped(moved, certificate.clip), dtype=np.float64), nothing
 
     @classmethod
     def stepper(cls, objective: Objective, data: Records) -> Stepper:

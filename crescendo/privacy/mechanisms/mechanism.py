@@ -19,7 +19,6 @@ from crescendo.core.random import Purpose, aim, stream
 from crescendo.core.terms import Terms
 from crescendo.errors import UsageError
 from crescendo.objectives.base import Objective, Slots, Stepper
-from crescendo.privacy.mechanisms.frozen import FrozenStepper
 from crescendo.privacy.mechanisms.gaussian import noised
 from crescendo.privacy.mechanisms.noise import Source, poisson_slots
 from crescendo.privacy.mechanisms.reach import SHORTENED
@@ -75,7 +74,8 @@ class Plain:
         return Slots(rows, etas, block=self._terms.moving(i, size), factor=float(self._terms.blocks))
 
     def release(self, i: int, start: Floats, stepper: Stepper) -> Floats:
-        return _moved(self._terms, i, start, stepper)
+        block = slice(*self._terms.block(i, len(start)))
+        return start[block] - stepper.read()[block]
 
 
 class Private:
@@ -126,7 +126,7 @@ class Private:
         )
 
     def release(self, i: int, start: Floats, stepper: Stepper) -> Floats:
-        """What depends on records, with noise; under `minibatch` the pull of L2, a function of the start model, comes after."""
+        """What depends on records, with noise; what is public is added after it."""
         length = float(np.linalg.norm(start))
         if not length <= SHORTENED * self._certificate.model_bound:
             raise UsageError(
@@ -134,10 +134,8 @@ class Private:
                 f"rounding was certified; begin it where start() says"
             )
         with np.errstate(all="ignore"):  # a model of somebody's own may have set numpy to raise
-            if isinstance(stepper, FrozenStepper):
-                return self._noised(i, stepper.gradients()) + stepper.decay()
-            moved = _moved(self._terms, i, start, stepper)
-            return self._noised(i, self._certificate.kind.hidden(moved, self._certificate.clip))
+            hidden, public = self._certificate.kind.parts(self._certificate, i, start, stepper)
+            return self._noised(i, hidden) + public
 
     def _noised(self, i: int, hidden: Floats) -> Floats:
         if (
@@ -146,9 +144,3 @@ class Private:
             return hidden
         words, scale = self._source.words(i, len(hidden)), self._certificate.noise_scale(i, self._me)
         return noised(hidden, scale, words, lambda number: self._source.more(i, number))
-
-
-def _moved(terms: Terms, i: int, start: Floats, stepper: Stepper) -> Floats:
-    """How far the coordinates that round i moves have come from ``start``."""
-    block = slice(*terms.block(i, len(start)))
-    return start[block] - stepper.read()[block]

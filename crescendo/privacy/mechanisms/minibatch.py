@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+import threading
+from typing import TYPE_CHECKING, cast
 
-from crescendo.objectives.base import Objective, Stepper
-from crescendo.privacy.mechanisms.certificate import Requirement
-from crescendo.privacy.mechanisms.frozen import FrozenStepper
+import numpy as np
+
+from crescendo.core.arrays import Array, Floats, Ints
+from crescendo.errors import UsageError
+from crescendo.objectives.base import ClippingObjective, Objective, Slots, Stepper, clipped
+from crescendo.privacy.mechanisms.certificate import Certificate, Requirement
 from crescendo.privacy.mechanisms.proposal import Proposal
 from crescendo.privacy.mechanisms.rounding import U
 
@@ -54,6 +58,13 @@ class Minibatch(Proposal):
     def stepper(cls, objective: Objective, data: Records) -> Stepper:
         return FrozenStepper(objective, data)
 
+    @classmethod
+    def parts(cls, certificate: Certificate, i: int, start: Floats, stepper: Stepper) -> tuple[Floats, Floats | float]:
+        """The sum is hidden; the pull of L2, a function of the start model, which is public, comes after the noise."""
+        if isinstance(stepper, FrozenStepper):
+            return stepper.gradients(), stepper.decay()
+        return super().parts(certificate, i, start, stepper)
+
 
 def _unit(clip: float, drawn: float) -> float:
     """The power of two that clipped gradients are rounded to: as fine as leaves the sum of ``drawn`` of them exact.
@@ -63,3 +74,94 @@ def _unit(clip: float, drawn: float) -> float:
     """
     bits = min(_FINEST, 51 - math.ceil(math.log2(max(drawn, 1.0))))
     return math.ldexp(1.0, math.frexp(clip)[1] - 1 - bits)
+
+
+def _first() -> Ints:
+    """The row of a record that is shown alone: a new array each time, since the code that it is shown to may write into it."""
+    return np.zeros(1, dtype=np.int64)
+
+
+class FrozenStepper:
+    """Sums each record's clipped gradient at a model that stays where it is.
+
+    Because of the frozen model one record changes the sum by its own clipped gradient and nothing else, for any objective. Each
+    gradient is rounded to multiples of the round's unit before it is added, so the sum is exact and has no order: no
+    rounding error of it depends on who else was drawn.
+
+    L2 is a shrink of that model, once per public slot, whatever was drawn. It depends on no record and is kept apart from the
+    sum: it is added after the release.
+    """
+
+    def __init__(self, objective: Objective, data: Records) -> None:
+        self._objective, self._data, self._l2 = objective, data, objective.traits.l2
+        self._start: Floats = np.zeros(0)
+        self._sum: Floats = np.zeros(0)
+        self._step, self._slots, self._block = 0.0, 0, slice(0)
+
+    def load(self, w: Array) -> None:
+        self._start = np.array(w, dtype=np.float64)
+        self._sum = np.zeros_like(self._start)
+        self._step, self._slots, self._block = 0.0, 0, slice(0, len(self._start))
+
+    def translate(self, by: Array) -> None:
+        raise UsageError("a private round uses one start model; take broadcasts in between rounds")
+
+    def gradients(self) -> Floats:
+        """The step size times the exact sum, on the coordinates that move: the only part that depends on records."""
+        return self._step * self._sum[self._block]
+
+    def decay(self) -> Floats:
+        """How far L2 moves the same coordinates: a function of the start model, which is public."""
+        kept = (1.0 - self._step * self._l2) ** self._slots
+        return self._start[self._block] * (1.0 - kept)
+
+    def read(self) -> Floats:
+        moved = self._start.copy()
+        moved[self._block] -= self.decay() + self.gradients()
+        return moved
+
+    def advance(self, slots: Slots, h0: int, h1: int) -> None:
+        slots.check(h0, h1, len(self._start))
+        if h0 == h1:
+            return
+        if (slots.etas[h0:h1] != slots.etas[0]).any():
+            raise UsageError('the minibatch mechanism takes one step size per round; set schedule.steps.per = "round"')
+        self._step, self._slots = float(slots.etas[0]) * slots.factor, self._slots + h1 - h0
+        self._block = slice(*(slots.block or (0, len(self._start))))
+        rows = slots.rows[slots.records(h0).start : slots.records(h1 - 1).stop]
+        if len(rows):
+            self._sum += self._gradient(slots, rows)
+
+    def _gradient(self, slots: Slots, rows: Ints) -> Floats:
+        """The sum of the rows' gradients, each clipped.
+
+        A model that cannot clip by itself may be anybody's code. It is shown one record at a time, alone, and on copies, so
+        that what it says of a record cannot depend on another, nor move the start model.
+        """
+        if self._objective.traits.clips:
+            able = cast(ClippingObjective, self._objective)
+            return able.gradient(self._start, self._data, rows, slots.clip, unit=slots.unit)
+        total = np.zeros_like(self._start)
+        for r in range(len(rows)):
+            total += self._alone(slots, rows[r : r + 1])
+        return total
+
+    def _alone(self, slots: Slots, row: Ints) -> Floats:
+        """One record's gradient, clipped and rounded; 0 where the code fails: stopping would tell that the record is there.
+
+        The code may set numpy to raise: what it sets ends with its call, and what is computed from its answer ignores errors.
+        """
+        try:
+            with np.errstate():
+                given = self._objective.gradient(self._start.copy(), self._data.take(row), _first())
+            gradient = np.array(given, dtype=np.float64)
+            if gradient.shape != self._start.shape:
+                return np.zeros_like(self._start)
+            with np.errstate(all="ignore"):
+                if slots.clip is not None:
+                    gradient = np.asarray(clipped(gradient, slots.clip), dtype=np.float64)
+                return gradient if slots.unit is None else np.rint(gradient / slots.unit) * slots.unit
+        except BaseException as error:  # code of somebody's own may even call sys.exit
+            if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+                raise  # a person's; elsewhere only the code itself can have raised it
+            return np.zeros_like(self._start)

@@ -112,9 +112,10 @@ class Proposal(ABC):
         return float(step * certificate.clip * drawn + shrink * certificate.model_bound)
 
     @classmethod
-    def hidden(cls, moved: Floats, clip: float) -> Floats:
-        """What of a displacement gets the noise."""
-        return moved
+    def parts(cls, certificate: Certificate, i: int, start: Floats, stepper: Stepper) -> tuple[Floats, Floats | float]:
+        """What of round i, begun at ``start``, gets the noise, and what is public and added to it: all and nothing, here."""
+        block = slice(*certificate.terms.block(i, len(start)))
+        return start[block] - stepper.read()[block], 0.0
 
     @classmethod
     def stepper(cls, objective: Objective, data: Records) -> Stepper:
