@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from crescendo.audit import audit
-from crescendo.audit.driving.subject import Draw, Script, Subject, build, releases
+from crescendo.audit.driving.subject import Draw, Script, Subject, build
 from crescendo.core.arrays import Floats, Ints
 from crescendo.core.terms import Terms
 from crescendo.data.records import Records, as_records
@@ -56,8 +56,8 @@ def sent(objective: Objective, x: Any, members: list[int], rounds: tuple[int, ..
     subject = Subject(made, objective, 0, 2, (-1.0, 1.0), "float64", build).without_noise()
     records = as_records(np.array(x, dtype=np.float64), np.ones(len(x)))
     draw = Draw(np.array(members, dtype=np.int64), np.linspace(0, 0.9, len(members)))
-    found = releases(
-        subject, records, np.arange(len(x)), Script(dict.fromkeys(rounds, draw)), rounds, (np.zeros(2),) * len(rounds)
+    found = subject.releases(
+        records, np.arange(len(x)), Script(dict.fromkeys(rounds, draw)), rounds, (np.zeros(2),) * len(rounds)
     )
     return [np.asarray(each) for each in found]
 
