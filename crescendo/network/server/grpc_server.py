@@ -33,7 +33,7 @@ from crescendo.network.server.session import LARGE, Session, Traffic
 from crescendo.network.server.status import Parties, StatusReporter
 from crescendo.network.transport.channels import listen, parsed
 from crescendo.network.transport.connections import Connections
-from crescendo.network.transport.pending_streams import BUSY, PendingStreams, source_of
+from crescendo.network.transport.pending_streams import BUSY, LONGEST_HOLD, PendingStreams, source_of
 from crescendo.network.transport.rate_limits import TOO_MUCH_STATUS, RateLimits, StatusLimits
 from crescendo.network.transport.security import Admit, everybody
 from crescendo.network.transport.stream_writer import CLOSE_TIMEOUT
@@ -271,7 +271,7 @@ class NetworkServer:
         except CrescendoError as error:
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, self._pending.our_fault(error))
         wait = self._status_limits.wait(f"address {source_of(context)}", f"party {_party(request.token, context)}")
-        if wait is None or not await self._pending.hold(context, wait):
+        if not await self._pending.hold(context, LONGEST_HOLD if wait is None else wait) or wait is None:
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, TOO_MUCH_STATUS)
         await self._pending.send_last(context, [pb.StatusReply(json=await self._status_reporter.answer())])
 

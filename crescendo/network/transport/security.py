@@ -79,11 +79,15 @@ class Address:
         (('::1', 7077), ('example.org', 0))
         """
         host, _, port = self.text.rpartition(":")
-        host = host.strip("[]")
+        inside = host.removeprefix("[").removesuffix("]")
+        if ":" in inside and host != f"[{inside}]":  # it may as well be an address without a port
+            raise UsageError(
+                f"{self.text} is not HOST:PORT; an IPv6 address stands in brackets, for example [::1]:7077"
+            )
         short = len(port) <= 5 and port.isascii() and port.isdecimal()
-        if not host or any(letter.isspace() for letter in host) or not short or int(port) > 65535:
+        if not _is_host(inside, bracketed=host != inside) or not short or int(port) > 65535:
             raise UsageError(f"{self.text} is not HOST:PORT; write for example 127.0.0.1:7077")
-        return host, int(port)
+        return inside, int(port)
 
     @property
     def is_loopback(self) -> bool:
@@ -110,6 +114,16 @@ class Address:
                 f"{self.text} is not a loopback address, such as 127.0.0.1, so TLS is needed; make certificates with "
                 f"`crescendo certs` and name the folder of this party with --certs"
             )
+
+
+def _is_host(text: str, bracketed: bool) -> bool:
+    """Could this be a host's name or address? Brackets are for IPv6 alone."""
+    if not bracketed:
+        return bool(text) and not any(letter.isspace() or letter in "[]" for letter in text)
+    try:
+        return bool(ipaddress.IPv6Address(text))
+    except ValueError:
+        return False
 
 
 # -- a party's folder --------------------------------------------------------------------------------------------------

@@ -10,7 +10,14 @@ import pytest
 
 from crescendo.network.protocol.wire_messages import Refusal
 from crescendo.network.transport import rate_limits
-from crescendo.network.transport.rate_limits import STRUCK_OUT, TOO_OFTEN, RateLimits, TokenBucket
+from crescendo.network.transport.rate_limits import (
+    STRUCK_OUT,
+    TOO_OFTEN,
+    RateLimits,
+    StatusLimits,
+    TokenBucket,
+    TokenBuckets,
+)
 from tests.conformance.cases import CASES
 from tests.network.live_server import live_server
 
@@ -52,6 +59,27 @@ def test_who_sends_broken_messages_may_not_join_until_it_is_forgiven(clock: Cloc
     assert one.may_join() == STRUCK_OUT
     clock.now += 5.0
     assert one.may_join() is None
+
+
+def test_status_waits_by_address_and_by_party_and_is_turned_away_if_its_turn_is_far(clock: Clock) -> None:
+    limits = StatusLimits()
+    assert [limits.wait("address a", "party p") for _ in range(20)] == [0.0] * 20
+    assert [limits.wait("address a", "party p") for _ in range(3)] == [0.25, 0.5, 0.75]
+    assert limits.wait("address b", "party p") == 1.0 == limits.wait("address a", "party q")
+    assert limits.wait("address b", "party q") == 0.0
+    while limits.wait("address a", "party p") is not None:
+        pass
+    assert limits.wait("address a", "party p") is None
+    clock.now += 1.0
+    assert limits.wait("address a", "party p") is not None, "asking did not make it worse"
+
+
+def test_addresses_without_end_are_not_remembered_without_end(clock: Clock) -> None:
+    buckets = TokenBuckets(1.0, 1.0)
+    for n in range(rate_limits.MOST_KEYS + 1):
+        assert buckets.take(str(n)) == 0.0
+    assert len(buckets._buckets) == rate_limits.MOST_KEYS
+    assert buckets.take(str(rate_limits.MOST_KEYS)) == 1.0 and buckets.take("0") == 0.0
 
 
 @pytest.mark.slow

@@ -245,6 +245,22 @@ def test_only_loopback_may_go_without_tls(address: str, inside: bool) -> None:
     Address(address).check(Path("folder"))
 
 
+@pytest.mark.parametrize(
+    "address", ["::1:7077", "::1", "2001:db8::7:7077", "::", "[::1:7077", "::1]:7077", "::ffff:10.0.0.7:1"]
+)
+def test_an_ipv6_address_without_brackets_is_refused_with_how_to_write_it(address: str) -> None:
+    with pytest.raises(UsageError, match=r"an IPv6 address stands in brackets, for example \[::1\]:7077"):
+        Address(address).check(None)
+
+
+@pytest.mark.parametrize(
+    "address", ["[]:7077", "[10.0.0.7]:7077", "[host]:7077", "[[::1]]:7077", "[::zz]:1", "[::1]", "ho]st:1"]
+)
+def test_brackets_are_for_ipv6_alone(address: str) -> None:
+    with pytest.raises(UsageError, match="is not HOST:PORT"):
+        Address(address).check(Path("folder"))
+
+
 @pytest.mark.parametrize("mode", [0o604, 0o640, 0o660, 0o644])
 def test_secrets_are_made_unreadable_for_others_and_refused_if_they_are_not(
     mode: int, mutual: Path, tokens: Path, tmp_path: Path
