@@ -15,9 +15,9 @@ from crescendo.audit.driving.evidence import Draws, Noise, Words
 from crescendo.audit.driving.lead import Faults
 from crescendo.audit.driving.subject import Sources, Subject
 from crescendo.audit.findings import DETERMINISTIC, Finding, Report, Row
-from crescendo.audit.lower_bounds import Cost, Scores, Shift, clopper_pearson, parametric_epsilon, scale_bounds
+from crescendo.audit.lower_bounds import Cost, Scores, Shift, clopper_pearson, scale_bounds
 from crescendo.audit.scores import Tested, combined
-from crescendo.audit.worst_cases.edges import probe_edges, widened
+from crescendo.audit.worst_cases.edges import probe_edges
 from crescendo.audit.worst_cases.fuzz import Fuzz
 from crescendo.audit.worst_cases.sent_again import Opener, outbox_test
 from crescendo.privacy.accounting.events import PoissonGaussian
@@ -86,7 +86,7 @@ class Attack:
         self, subject: Subject, name: str, rng: np.random.Generator, runs: int
     ) -> tuple[Noise, Draws, list[Row]]:
         """Evidence of one source, and a row for every statistical check."""
-        wide = widened(subject, WIDE) if subject.objective.size < NARROW else None
+        wide = subject.widened(WIDE) if subject.objective.size < NARROW else None
         noise, faults = Noise.collected(wide or subject, rng, 6 * runs, _MOST_ROUNDS)
         self._take(faults)
         if wide is not None:
@@ -159,7 +159,16 @@ class Attack:
         high = min((scale_bounds(each, part)[1] for each in values), default=float("inf"))
         rate = min((_rate_low(one, part) for one in draws.values()), default=0.0)
         threshold = None if scores is None else scores.epsilon(alpha, self.delta)
-        return parametric_epsilon(self.subject, self.cost, shift.low(part), high, rate), threshold
+        return self._parametric(shift.low(part), high, rate), threshold
+
+    def _parametric(self, shift_low: float, noise_high: float, rate_low: float) -> float:
+        """What the whole run costs if every round has the shift, noise and rate that were measured, each at its harmless end."""
+        if shift_low <= 0 or rate_low <= 0 or not math.isfinite(noise_high):
+            return 0.0
+        events = self.subject.certificate.events(self.subject.me)
+        return self.cost(
+            [PoissonGaussian(min(1.0, e.rate * rate_low), e.sigma * noise_high / shift_low) for e in events]
+        )
 
     def _bounds(
         self, noise: Mapping[str, Noise], draws: Mapping[str, Draws], shift: Shift, scores: Scores | None

@@ -17,7 +17,7 @@ from crescendo.audit.driving.subject import Draw, Script, Subject
 from crescendo.audit.worst_cases.fuzz import difference
 from crescendo.audit.worst_cases.scenes import Scene
 from crescendo.core.arrays import Array, Floats
-from crescendo.privacy.accounting.events import Event, PoissonGaussian
+from crescendo.privacy.accounting.events import Event
 
 Cost = Callable[[Sequence[Event]], float]
 
@@ -74,14 +74,6 @@ def _moved(subject: Subject, sent: list[list[list[Floats]]], moved: list[Floats]
         return Shift()
     weights = 1 / np.square(np.maximum(errors, 1e-300))
     return Shift(float(np.average(shifts, weights=weights)), float(1 / math.sqrt(weights.sum())))
-
-
-def parametric_epsilon(subject: Subject, cost: Cost, shift_low: float, noise_high: float, rate_low: float) -> float:
-    """What the whole run costs if every round has the shift, noise and rate that were measured, each at its harmless end."""
-    if shift_low <= 0 or rate_low <= 0 or not math.isfinite(noise_high):
-        return 0.0
-    events = subject.certificate.events(subject.me)
-    return cost([PoissonGaussian(min(1.0, e.rate * rate_low), e.sigma * noise_high / shift_low) for e in events])
 
 
 # -- confidence bounds: exact for counts, chi-squared for a scale --------------------------------------------------------

@@ -15,7 +15,7 @@ from crescendo.data.labels import Classes
 from crescendo.data.records import Dataset, Label, Raw, Records, as_records
 from crescendo.data.registry import SOURCES, SYNTHETIC, catalogue, stated_classes
 from crescendo.data.sets.synthetic import Synthetic
-from crescendo.data.sound import sound
+from crescendo.data.sound import Sound
 from crescendo.errors import ConfigError, DataError
 
 _TEST_PART = 1  # as the round of the stream: 0 is the split over clients, 2 the synthetic draw
@@ -116,9 +116,9 @@ def from_raw(name: str, raw: Raw, test: float, seed: int, wanted: Sequence[Label
 
 def _judged(name: str, raw: Raw, test: float, seed: int, classes: tuple[Label, ...]) -> Dataset:
     """The same for a private run: whatever the records hold, the classes are as stated."""
-    found = sound(raw, classes)
-    part = None if raw.test is None else sound(raw.test, classes).records
-    return _parted(name, found.rest, found.records, part, classes, test, seed, found.left_out)
+    found, rest = Sound.of(raw, classes)
+    part = None if raw.test is None else Sound.of(raw.test, classes)[0].records
+    return _parted(name, rest, found.records, part, classes, test, seed, found.left_out)
 
 
 def _parted(

@@ -3,6 +3,8 @@
 So one record more or less changes nothing about the others, neither their numbers nor whether they are used.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,11 +14,10 @@ from crescendo.data.records import Label, Raw, Records, as_records, finite_rows
 
 
 @dataclass(frozen=True, eq=False)
-class _Sound:
+class Sound:
     """The records that can be used, and how many others there were and why: for the eyes of the owner only."""
 
     records: Records
-    rest: Raw  # what else is known of them
     unreadable: int = 0  # lines that are no record at all
     other_label: int = 0  # whose label is none of the classes
     not_finite: int = 0  # that have one of the labels, and a feature which is no finite number
@@ -25,19 +26,21 @@ class _Sound:
     def left_out(self) -> int:
         return self.unreadable + self.other_label + self.not_finite
 
+    @classmethod
+    def of(cls, raw: Raw, classes: tuple[Label, ...]) -> tuple[Sound, Raw]:
+        """The records that have one of the ``classes``, as `Classes.stated` orders them, and what else is known of these.
 
-def sound(raw: Raw, classes: tuple[Label, ...]) -> _Sound:
-    """The records that have one of the ``classes``, as `Classes.stated` orders them; the test part is apart.
+        The test part is apart.
 
-    >>> raw = Raw(np.array([[1.0], [np.inf], [3.0]]), np.array(["no", "no", "maybe"], dtype=object), unreadable=2)
-    >>> found = sound(raw, ("no", "yes"))
-    >>> found.records.y, (found.unreadable, found.other_label, found.not_finite)
-    (array([-1.]), (2, 1, 1))
-    """
-    known = Classes(classes)
-    place, finite = known.places(raw.y), finite_rows(raw.x)
-    kept = finite & (place >= 0)
-    rest = raw.take(kept)
-    records = as_records(rest.x, known.numbered(place[kept]))
-    other_label = int(np.count_nonzero(place < 0))
-    return _Sound(records, rest, raw.unreadable, other_label, len(raw) - other_label - len(records))
+        >>> raw = Raw(np.array([[1.0], [np.inf], [3.0]]), np.array(["no", "no", "maybe"], dtype=object), unreadable=2)
+        >>> found, rest = Sound.of(raw, ("no", "yes"))
+        >>> found.records.y, (found.unreadable, found.other_label, found.not_finite), len(rest)
+        (array([-1.]), (2, 1, 1), 1)
+        """
+        known = Classes(classes)
+        place, finite = known.places(raw.y), finite_rows(raw.x)
+        kept = finite & (place >= 0)
+        rest = raw.take(kept)
+        records = as_records(rest.x, known.numbered(place[kept]))
+        other_label = int(np.count_nonzero(place < 0))
+        return cls(records, raw.unreadable, other_label, len(raw) - other_label - len(records)), rest

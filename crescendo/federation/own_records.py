@@ -12,36 +12,11 @@ from crescendo.data.formats.readers import RecordFile
 from crescendo.data.labels import Classes
 from crescendo.data.partition import RULES
 from crescendo.data.reading import file_of
-from crescendo.data.sound import sound
+from crescendo.data.sound import Sound
 from crescendo.errors import CrescendoError, DataError, UsageError
 from crescendo.federation.agreement import Agreement
 from crescendo.logs import Log
 from crescendo.privacy.mechanisms.admission import admitted, enough_declared, most_records
-
-
-@dataclass(frozen=True, eq=False)
-class Own:
-    """A client's records that are worked on, and how many others there were: for the client's own eyes."""
-
-    records: Records
-    unreadable: int = 0  # lines that are no record at all
-    other_label: int = 0  # whose label is none of the agreed classes
-    not_finite: int = 0  # that have a feature which is no finite number
-
-    @property
-    def left_out(self) -> int:
-        return self.unreadable + self.other_label + self.not_finite
-
-    def tell(self, source: RecordSource, log: Log) -> None:
-        """Counts only, in the client's own log; nothing of this is sent to anybody."""
-        used, why = len(self.records), {"unreadable": self.unreadable, "other_label": self.other_label}
-        log("records", used=used, left_out=self.left_out, **why, not_finite=self.not_finite)
-        if self.left_out > used:
-            log(
-                "most_left_out",
-                says=f"{self.left_out} of {used + self.left_out} records are left out; make sure that {source.name} is the file "
-                f"that was meant and {source.label_words} the label that was agreed on",
-            )
 
 
 @dataclass(frozen=True)
@@ -97,13 +72,24 @@ class RecordSource:
                     f"{option} asks for the column '{column}', and the columns of {self.name} are {', '.join(columns)}"
                 )
 
+    def tell(self, found: Sound, log: Log) -> None:
+        """Counts only, in the client's own log; nothing of this is sent to anybody."""
+        used, why = len(found.records), {"unreadable": found.unreadable, "other_label": found.other_label}
+        log("records", used=used, left_out=found.left_out, **why, not_finite=found.not_finite)
+        if found.left_out > used:
+            log(
+                "most_left_out",
+                says=f"{found.left_out} of {used + found.left_out} records are left out; make sure that {self.name} is the file "
+                f"that was meant and {self.label_words} the label that was agreed on",
+            )
+
     @property
     def label_words(self) -> str:
         if self.label is not None:
             return f"the column '{self.label}'"
         return "what is read as their label" if self._columns() is None else "the last column"
 
-    def read(self, agreed: Agreement, me: int) -> Own:
+    def read(self, agreed: Agreement, me: int) -> Sound:
         """The records that client ``me`` works on: of the agreed classes, and under privacy shortened to the norm bound.
 
         `join` calls this before it signs, so that a file of another shape costs nothing. DataError, never `Refused`: what it
@@ -116,7 +102,7 @@ class RecordSource:
         except CrescendoError as error:
             raise DataError(str(error)) from error
 
-    def _read_private(self, agreed: Agreement, me: int) -> Own:
+    def _read_private(self, agreed: Agreement, me: int) -> Sound:
         assert agreed.certificate is not None and agreed.classes is not None, "private terms name their classes"
         path, declared = self._file(), agreed.certificate.records[me]
         if path is None:
@@ -129,8 +115,7 @@ class RecordSource:
                     f"this client's own records and no more, so leave --part out"
                 )
             raw = RecordFile(path).read(self.label, None, _width(path, agreed), leave_out=True, test=False)
-            judged = sound(raw, agreed.classes)
-            found = Own(judged.records, judged.unreadable, judged.other_label, judged.not_finite)
+            found, _ = Sound.of(raw, agreed.classes)
             total = len(raw) + raw.unreadable
         self._check_features(found.records, agreed)
         if total > most_records(declared):
@@ -144,20 +129,19 @@ class RecordSource:
         )
         return replace(found, records=shortened.take(np.flatnonzero(fits)))
 
-    def _read(self, agreed: Agreement, me: int) -> Own:
+    def _read(self, agreed: Agreement, me: int) -> Sound:
         """Without privacy: a file that has a fault is refused with its line."""
         path = self._file()
         if path is None or agreed.classes is None or self.part is not None:
             found = self._part(agreed, me)
         else:  # labels are read by the agreed classes: one client may well have records of one class only
             raw = RecordFile(path).read(self.label, None, _width(path, agreed), test=False)
-            judged = sound(raw, agreed.classes)
-            if not len(judged.records):
+            found, _ = Sound.of(raw, agreed.classes)
+            if not len(found.records):
                 raise DataError(
                     f"none of the {len(raw)} records of {self.name} has one of the agreed classes "
                     f"{', '.join(map(str, agreed.classes))}; make sure that {self.label_words} is the label that was agreed on"
                 )
-            found = Own(judged.records, other_label=judged.other_label)
         self._check_features(found.records, agreed)
         return found
 
@@ -167,7 +151,7 @@ class RecordSource:
                 f"{self.name} has {records.features} features and the terms say {agreed.features}; use the agreed ones"
             )
 
-    def _part(self, agreed: Agreement, me: int) -> Own:
+    def _part(self, agreed: Agreement, me: int) -> Sound:
         """A source by its name, or, for trials, a part of the records that have one of the agreed classes."""
         by = self.part or ""
         dataset = load(
@@ -181,8 +165,8 @@ class RecordSource:
             private=agreed.certificate is not None,
         )
         if self.part is None:
-            return Own(dataset.train, other_label=dataset.left_out)
-        return Own(dataset.train.take(split(dataset, len(agreed.names), self.part, seed=agreed.seed)[me]))
+            return Sound(dataset.train, other_label=dataset.left_out)
+        return Sound(dataset.train.take(split(dataset, len(agreed.names), self.part, seed=agreed.seed)[me]))
 
 
 def _width(path: Path, agreed: Agreement) -> int | None:

@@ -16,7 +16,7 @@ from crescendo.data import Records, as_records, load
 from crescendo.data.formats.readers import RecordFile
 from crescendo.data.labels import Classes
 from crescendo.data.records import Label, Raw
-from crescendo.data.sound import sound
+from crescendo.data.sound import Sound
 from crescendo.runs import auditing
 from crescendo.runs.auditing import attack
 from tests.config.small import SMALL
@@ -38,13 +38,13 @@ def refusing(path: Path, classes: tuple[Label, ...], features: int) -> Records:
 
 
 def scaled(path: Path, classes: tuple[Label, ...], features: int) -> Records:
-    found = sound(raw_of(path, features), classes).records
+    found = Sound.of(raw_of(path, features), classes)[0].records
     x = found.x if isinstance(found.x, np.ndarray) else found.x.toarray()
     return as_records(x / np.abs(x).max(initial=1e-9), found.y)
 
 
 def constant_columns_dropped(path: Path, classes: tuple[Label, ...], features: int) -> Records:
-    found = sound(raw_of(path, features), classes).records
+    found = Sound.of(raw_of(path, features), classes)[0].records
     x = found.x if isinstance(found.x, np.ndarray) else found.x.toarray()
     return as_records(x[:, np.ptp(x, axis=0) < 1e3], found.y)
 
@@ -55,7 +55,7 @@ def gaps_filled(path: Path, classes: tuple[Label, ...], features: int) -> Record
     raw = raw_of(path, features)
     gaps = ~np.isfinite(raw.x)
     means = np.where(gaps, 0.0, raw.x).sum(axis=0) / np.maximum((~gaps).sum(axis=0), 1)
-    return sound(Raw(np.where(gaps, means, raw.x), raw.y), classes).records
+    return Sound.of(Raw(np.where(gaps, means, raw.x), raw.y), classes)[0].records
 
 
 @pytest.mark.slow

@@ -11,9 +11,10 @@ import pytest
 
 from crescendo.config.loading import read
 from crescendo.config.to_terms import terms_text
+from crescendo.data.sound import Sound
 from crescendo.errors import DataError, UsageError
 from crescendo.federation.agreement import Agreement, build_terms
-from crescendo.federation.own_records import Own, RecordSource
+from crescendo.federation.own_records import RecordSource
 from crescendo.federation.policy import Policy
 from crescendo.network.client.join import join
 from crescendo.network.transport.channels import Endpoint
@@ -38,9 +39,9 @@ def table(folder: Path, records: int = 12) -> Path:
     return path
 
 
-def told(own: Own, source: RecordSource) -> list[dict[str, Any]]:
+def told(own: Sound, source: RecordSource) -> list[dict[str, Any]]:
     lines: list[dict[str, Any]] = []
-    own.tell(source, lambda event, **facts: lines.append({"event": event, **facts}))
+    source.tell(own, lambda event, **facts: lines.append({"event": event, **facts}))
     return lines
 
 

@@ -13,27 +13,28 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from crescendo.data import load
-from crescendo.federation.own_records import Own, RecordSource
+from crescendo.data.sound import Sound
+from crescendo.federation.own_records import RecordSource
 from tests.runs.private_terms import FEATURES, agreed
 
 HEADER = b"a,b,c,late\n"
 Rows = list[tuple[bytes, float]]  # of each record its features and its label, bit for bit
 
 
-def rows_of(own: Own) -> Rows:
+def rows_of(own: Sound) -> Rows:
     x = own.records.x
     dense = x if isinstance(x, np.ndarray) else x.toarray()
     assert dense.dtype == np.float64 and dense.shape[1] == FEATURES
     return [(row.tobytes(), label) for row, label in zip(dense, own.records.y.tolist(), strict=True)]
 
 
-def read_as(name: str, write: Callable[[Path], None], folder: Path) -> Own:
+def read_as(name: str, write: Callable[[Path], None], folder: Path) -> Sound:
     path = folder / name
     write(path)
     return RecordSource(str(path)).read(agreed(), 0)
 
 
-def check_neighbours(less: Own, more: Own, at: int) -> None:
+def check_neighbours(less: Sound, more: Sound, at: int) -> None:
     """``more`` was made with one record more, behind the first ``at``: it is there or left out, and the others are as before."""
     before, after = rows_of(less), rows_of(more)
     assert after == before or any(after[:k] + after[k + 1 :] == before for k in range(at + 1))
@@ -175,5 +176,5 @@ def test_files_without_a_fault_are_read_as_without_privacy(
         load(str(tmp_path / name), test=0, classes=(0, 1), features=features, private=private)
         for private in (False, True)
     )
-    assert rows_of(Own(plain.train)) == rows_of(Own(private.train)) and len(plain.train) == 2
+    assert rows_of(Sound(plain.train)) == rows_of(Sound(private.train)) and len(plain.train) == 2
     assert plain.train.y.tolist() == [-1, 1] and plain.classes == private.classes == (0, 1)

@@ -12,7 +12,6 @@ from crescendo.audit.driving.lead import Faults, Released, led
 from crescendo.audit.driving.subject import Draw, Subject
 from crescendo.audit.driving.tap import Tap
 from crescendo.audit.scores import Tails, counted
-from crescendo.audit.worst_cases.scenes import plain_records
 from crescendo.core.arrays import Bools, Floats, Ints, Uints
 
 TRACKED = 16  # records whose presence in a draw is remembered one by one
@@ -59,7 +58,7 @@ class Noise:
             one = _client_of(subject, run, rounds)
             noise.clients[run] = one.me
             rate = float(np.median([one.certificate.rate(int(i), one.me) for i in rounds]))
-            data = plain_records(one, rng, int(np.clip(3 / rate, _SIZES[-1] + 8, 200)))
+            data = one.plain_records(rng, int(np.clip(3 / rate, _SIZES[-1] + 8, 200)))
             # seeds in a row, and the same seed for another client: streams that are joined show in each other's numbers
             tap = Tap(
                 one.sources(seed + (run if one.me == subject.me else run - 1), one.me),

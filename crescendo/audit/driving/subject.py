@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from crescendo.core.arrays import Bools, Floats, Ints, Uints
 from crescendo.core.client import Work
 from crescendo.core.messages import Broadcast, Settled, Update
-from crescendo.data.records import Records
+from crescendo.data.records import Records, as_records
 from crescendo.errors import UsageError
 from crescendo.objectives.base import Objective
 from crescendo.privacy.mechanisms.admission import admitted
@@ -68,6 +70,25 @@ class Subject:
 
         terms = replace(self.certificate.terms, steps=ConstantSteps(eta))
         return replace(self, certificate=replace(self.certificate, terms=terms))
+
+    def widened(self, features: int) -> Subject | None:
+        """The same objective on another number of features, where it has a field for them."""
+        objective: Any = self.objective
+        if not is_dataclass(objective) or isinstance(objective, type):
+            return None
+        if "features" not in (f.name for f in fields(objective)):
+            return None
+        wide: Any = replace(objective, features=features)
+        return replace(self, objective=wide, features=features, certificate=replace(self.certificate, objective=wide))
+
+    def plain_records(self, rng: np.random.Generator, count: int) -> Records:
+        """Sound records of all lengths: some are clipped and some are not, and some are longer than the bound allows."""
+        features, bound = self.features, self.certificate.norm_bound
+        longest = 10.0 if bound is None else math.sqrt(max(bound**2 - float(self.objective.traits.intercept), 0.0))
+        x = rng.normal(size=(count, features))
+        lengths = longest * 10 ** rng.uniform(-2, 0.3, size=count)
+        x *= (lengths / np.linalg.norm(x, axis=1))[:, None]
+        return as_records(x, rng.choice(self.labels, count))
 
     def rounds(self) -> tuple[int, ...]:
         """The rounds in which the client has a share."""

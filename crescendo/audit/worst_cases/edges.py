@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -16,7 +16,6 @@ import numpy as np
 from crescendo.audit.driving.lead import Faults, led
 from crescendo.audit.driving.subject import Draw, Script, Subject
 from crescendo.audit.driving.tap import Tap
-from crescendo.audit.worst_cases.scenes import plain_records
 from crescendo.core.arrays import Uints
 from crescendo.core.terms import Terms
 from crescendo.core.vectors import WIRES, rounded
@@ -108,7 +107,7 @@ def _probe(name: str, subject: Subject, rng: np.random.Generator, faults: Faults
     """Some rounds of these terms, with draws of any size and with words of the tails among the others."""
     shared = subject.rounds()
     rounds = np.unique([*shared[:2], shared[len(shared) // 2], *shared[-2:]])
-    data, size = plain_records(subject, rng, _RECORDS), subject.objective.size
+    data, size = subject.plain_records(rng, _RECORDS), subject.objective.size
     for noisy in (True, False):
         one = replace(subject if noisy else subject.without_noise(), wire="float64")
         draws = {int(i): _draw(rng, k) for k, i in enumerate(rounds)}
@@ -145,7 +144,7 @@ def _tail_words(rng: np.random.Generator, size: int, far: bool = False) -> Uints
 def _same_on_every_wire(name: str, subject: Subject, rng: np.random.Generator, faults: Faults) -> None:
     """The same draw and the same words: each wire must carry what float64 does, but for its own rounding."""
     rounds = subject.pairs()[0]
-    data, rows = plain_records(subject, rng, _RECORDS), np.arange(_RECORDS)
+    data, rows = subject.plain_records(rng, _RECORDS), np.arange(_RECORDS)
     starts = tuple(rng.normal(size=subject.objective.size) * 0.3 for _ in rounds)
     draws = {i: Draw(np.arange(3), rng.random(3)) for i in rounds}
     words = {i: _tail_words(rng, subject.objective.size) for i in rounds}
@@ -168,22 +167,11 @@ def _moves_as_sent(subject: Subject, rng: np.random.Generator, faults: Faults) -
     for wire in WIRES:
         one = replace(subject, wire=wire)
         with faults.noting(f"the wire {wire}"):
-            for _ in led(one, Tap(one.source(rng)), plain_records(one, rng, _RECORDS), rng, rounds, faults):
+            for _ in led(one, Tap(one.source(rng)), one.plain_records(rng, _RECORDS), rng, rounds, faults):
                 pass  # what is wrong is noted on the way
 
 
 # -- a subject under other terms, certified anew: what a run might have been configured to ---------------------------------
-
-
-def widened(subject: Subject, features: int) -> Subject | None:
-    """The same objective on another number of features, where it has a field for them."""
-    objective: Any = subject.objective
-    if not is_dataclass(objective) or isinstance(objective, type):
-        return None
-    if "features" not in (f.name for f in fields(objective)):
-        return None
-    wide: Any = replace(objective, features=features)
-    return replace(subject, objective=wide, features=features, certificate=replace(subject.certificate, objective=wide))
 
 
 def _changed(
@@ -207,7 +195,7 @@ def _changed(
     ``blocks`` 0 is one for every coordinate; ``whole`` is a rate of 1; ``clients`` puts the audited one last.
     """
     old = subject.certificate
-    wide = subject if features is None else widened(subject, features)
+    wide = subject if features is None else subject.widened(features)
     if wide is None:
         return None
     try:

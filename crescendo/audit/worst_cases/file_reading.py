@@ -18,7 +18,7 @@ import numpy as np
 from crescendo.core.random import Purpose, stream
 from crescendo.data.formats.readers import RecordFile
 from crescendo.data.records import Label, Records
-from crescendo.data.sound import sound
+from crescendo.data.sound import Sound
 
 Reader: TypeAlias = Callable[[Path, tuple[Label, ...], int], Records]
 _Row: TypeAlias = tuple[list[Any], Any]  # the features of a record, and its label
@@ -62,7 +62,8 @@ def _read_privately(path: Path, classes: tuple[Label, ...], features: int) -> Re
     """As a private client reads its file."""
     file = RecordFile(path)
     width = features if file.kind == "libsvm" else None
-    return sound(file.read(None, None, width, leave_out=True, test=False), classes).records
+    found, _ = Sound.of(file.read(None, None, width, leave_out=True, test=False), classes)
+    return found.records
 
 
 def leaks(classes: tuple[Label, ...], features: int, seed: int = 0, read: Reader = _read_privately) -> list[str]:

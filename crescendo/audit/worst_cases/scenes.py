@@ -207,16 +207,6 @@ def _unit(rng: np.random.Generator, size: int) -> Floats:
     return np.asarray(v / np.linalg.norm(v))
 
 
-def plain_records(subject: Subject, rng: np.random.Generator, count: int) -> Records:
-    """Sound records of all lengths: some are clipped and some are not, and some are longer than the bound allows."""
-    features, bound = subject.features, subject.certificate.norm_bound
-    longest = 10.0 if bound is None else math.sqrt(max(bound**2 - _ones(subject), 0.0))
-    x = rng.normal(size=(count, features))
-    lengths = longest * 10 ** rng.uniform(-2, 0.3, size=count)
-    x *= (lengths / np.linalg.norm(x, axis=1))[:, None]
-    return as_records(x, rng.choice(subject.labels, count))
-
-
 def _directions(
     length: float, ones: float, active: int, tilt: float, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from crescendo.data.sound import Sound
 from crescendo.errors import CrescendoError, Refused, UsageError
 from crescendo.federation.agreement import Agreement, build_terms
 from crescendo.federation.last_model import LastModel
 from crescendo.federation.own_model import clients_copy
-from crescendo.federation.own_records import Own, RecordSource
+from crescendo.federation.own_records import RecordSource
 from crescendo.federation.policy import Policy
 from crescendo.logs import Log, quiet
 from crescendo.network.client.client_session import take_part
@@ -96,7 +97,7 @@ class _Joining:
     backoff: Backoff
     randomness: Callable[[int], Randomness] | None
     model: ModelFile | None
-    own: Own | None = None  # its records, once they are known to suit the terms
+    own: Sound | None = None  # its records, once they are known to suit the terms
 
     async def run(self, shutdown: ShutdownRequest) -> Joined:
         stop, kept, agreed = shutdown.event(), await asyncio.to_thread(self._kept), None
@@ -206,7 +207,7 @@ class _Joining:
 
     def _participant(self, agreed: Agreement) -> Participant:
         assert self.own is not None, "the records were read before the terms were signed"
-        self.own.tell(self.source, self.log)
+        self.source.tell(self.own, self.log)
         me, records = agreed.names.index(self.name), self.own.records
         rows, mechanism = np.arange(len(records), dtype=np.int64), None
         if agreed.certificate is not None:
