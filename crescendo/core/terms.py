@@ -5,6 +5,7 @@ so any side computes them by itself. The schedules come in as objects that can b
 within the delay bound) is the business of `crescendo.schedules.schedule_certificate`, and is settled before terms are made.
 """
 
+import bisect
 import hashlib
 import math
 from dataclasses import dataclass, field
@@ -291,11 +292,7 @@ class Terms:
         if self.whole_rounds:
             return 0
         # t - tau(t) does not decrease (certified), so the slots that may run are the first ones: bisect for their number.
-        low, high = 0, slots - 1
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (middle + 1, high) if self._may_run(i, k, slots, middle) else (low, middle)
-        return low
+        return bisect.bisect_left(range(slots - 1), True, key=lambda h: not self._may_run(i, k, slots, h))
 
     def _may_run(self, i: int, k: int, slots: int, h: int) -> bool:
         """Paper [alg:client]: the (h+1)-th gradient waits while tau(t_glob) <= t_delay."""
@@ -317,11 +314,7 @@ class Terms:
         last = self.rounds - 1
         if self.ahead is not None:
             return min(last, k + self.ahead)
-        low, high = k - 1, last
-        while low < high:
-            middle = (low + high + 1) // 2
-            low, high = (middle, high) if self._may_run(middle, k, 1, 0) else (low, middle - 1)
-        return low
+        return k - 1 + bisect.bisect_left(range(k, last + 1), True, key=lambda i: not self._may_run(i, k, 1, 0))
 
 
 def _strides(weights: tuple[float, ...]) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import math
 from functools import lru_cache
 from typing import Any
@@ -18,11 +19,7 @@ def spared(runs: int, alpha: float, delta: float) -> int:
         return 0
     from scipy.special import bdtrc
 
-    low, high = -1, runs  # P(more than high) is small enough, P(more than low) is not
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if bdtrc(middle, runs, delta / 2) <= _FOR_DELTA * alpha else (middle, high)
-    return high
+    return bisect.bisect_left(range(runs), True, key=lambda hits: bdtrc(hits, runs, delta / 2) <= _FOR_DELTA * alpha)
 
 
 def epsilon_bound(hits: Any, others: Any, runs: int, alpha: float, delta: float) -> Any:

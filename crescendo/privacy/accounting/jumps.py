@@ -10,6 +10,7 @@ more than all rounds together, whose delta is delta_all. With J(c) the expected 
 With b about eps/2, delta_all is wanted at less than eps/2 only, where it is so much larger that an FFT is exact enough.
 """
 
+import bisect
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -49,13 +50,10 @@ def epsilon_at(
         after = float((jumps * every.at(k - c)).sum()) * (1 + 4 * _U * (8 + len(c)))
         return bool(float(small.at(np.array([k]))[0]) + after <= delta)
 
-    low, high = -1, max(split_at + len(jumps), small.first + len(small.values)) + 1
-    if not reached(high):
+    beyond = max(split_at + len(jumps), small.first + len(small.values)) + 1
+    if not reached(beyond):
         return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if reached(middle) else (middle, high)
-    return cost_up(high * h)
+    return cost_up(bisect.bisect_left(range(beyond), True, key=reached) * h)
 
 
 def _upto(found: Losses, direction: Direction, most: int) -> Losses:

@@ -7,6 +7,7 @@ taken. Powers and two levels are taken instead where the tight accountant finds 
 the quick accountant first, at the noise where both tie. `tests/privacy/brute_force.py` searches the same by brute force.
 """
 
+import bisect
 import math
 from dataclasses import replace
 
@@ -96,13 +97,12 @@ def _more_rounds(target: Target, limits: Limits, fewest: Member, sigma: float) -
     best = fewest.rounds
     while (more := math.ceil(_STRIDE * best)) * limits.first <= target.gradients and priced(more) < noise[best]:
         best = more
-    low, high, enough = fewest.rounds, best, _NEAR * min(noise.values())
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if priced(middle) <= enough else (middle + 1, high)
-    if high == fewest.rounds:
+    enough = _NEAR * min(noise.values())
+    more = bisect.bisect_left(range(fewest.rounds, best), True, key=lambda rounds: priced(rounds) <= enough)
+    if not more:
         return fewest, sigma
-    return members[high], target.sigma(members[high].stairs, start=noise[high] / math.sqrt(high))
+    rounds = fewest.rounds + more
+    return members[rounds], target.sigma(members[rounds].stairs, start=noise[rounds] / math.sqrt(rounds))
 
 
 def _beats(target: Target, one: Member, best: Member, sigma: float) -> bool:

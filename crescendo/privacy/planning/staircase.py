@@ -6,6 +6,7 @@ the round, `Staircase.even` one that does not grow.
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -153,10 +154,7 @@ def fewest_rounds(fits: Callable[[int], bool], least: int, most: int) -> int | N
         low, high = high + 1, min(2 * high, most)
     if high > most:
         return None
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if fits(middle) else (middle + 1, high)
-    return high
+    return low + bisect.bisect_left(range(low, high), True, key=fits)
 
 
 def _shift(first: float, power: float, rounds: int, gradients: int) -> float:
