@@ -239,6 +239,28 @@ def constant_step_bound(t: int, first: float, G: float, eta: float, L: float, mu
     return 2 * (1 - a * mu / L) ** t * first + b
 
 
+# -- stability (not the paper) ----------------------------------------------------------------------------------------
+
+
+def lock_step_round(v: float, h: float, eta: float, shares: Sequence[int], a: float) -> float:
+    """One round on the loss h w^2 / 2: every client takes its steps from v, and v moves by a times the sum of what they moved."""
+    moved = 0.0
+    for s in shares:
+        w = v
+        for _ in range(s):
+            w = w - eta * h * w
+        moved += v - w
+    return v - a * moved
+
+
+def late_rounds(push: float, d: int, rounds: int) -> list[float]:
+    """v_{k+1} = v_k - push v_{k-d}, from 1: every update was computed on a model d rounds old."""
+    v = [1.0] * (d + 1)
+    for _ in range(rounds):
+        v.append(v[-1] - push * v[-1 - d])
+    return v
+
+
 # -- Paper [thmalg] ----------------------------------------------------------------------------------------------------
 
 

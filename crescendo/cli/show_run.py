@@ -107,7 +107,11 @@ def schedule_as_json(agreement: Agreement, privacy: Guarantee | None) -> Row:
         "theorem_allows": found.theorem_allows,
         "theorem": None if found.theorem is None else _theorem_as_json(found.theorem),
         "constant_step": None if found.constant is None else _rate_as_json(found.constant),
-        "notes": list(found.notes),
+        "stability": [
+            {"late": one.late, "round": one.round, "curvature": one.curvature if math.isfinite(one.curvature) else None}
+            for one in agreement.stability.limits
+        ],
+        "notes": [*found.notes, *agreement.stability.notes()],
         "first_rounds": _first_rounds(terms),
         "privacy": None
         if privacy is None
@@ -202,7 +206,7 @@ class RunPrinter(Printer):
                 verdict = "holds" if one.holds else "does not hold"
                 table.add_row(one.name, place, f"{one.left:,.6g}", one.relation, f"{one.right:,.6g}", verdict)
             self.print(table)
-        for note in found.notes:
+        for note in (*found.notes, *agreement.stability.notes()):
             self.print(note, highlight=False, soft_wrap=True)
         if privacy is not None:
             self._costs(privacy, agreement.names)

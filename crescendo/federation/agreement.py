@@ -21,6 +21,7 @@ from crescendo.errors import ConfigError, CrescendoError, Refused, UsageError
 from crescendo.federation.kind_tables import at
 from crescendo.federation.objective_terms import first_model
 from crescendo.federation.schedule_terms import RunSchedule
+from crescendo.federation.stability import Stability
 from crescendo.federation.terms_limits import check_extent
 from crescendo.federation.terms_tables import Run, TermsTable
 from crescendo.logs.peer_text import cleaned
@@ -28,6 +29,7 @@ from crescendo.objectives.base import Objective
 from crescendo.privacy.accounting.events import Event, PoissonGaussian
 from crescendo.privacy.mechanisms.certificate import Certificate
 from crescendo.privacy.mechanisms.mechanism_kinds import NONE, certify
+from crescendo.privacy.mechanisms.minibatch import Minibatch
 from crescendo.privacy.mechanisms.norm_limits import NormLimits
 from crescendo.privacy.mechanisms.sigmas import Sigmas
 from crescendo.schedules import ScheduleCertificate
@@ -54,6 +56,7 @@ class Agreement:
     text: str = ""
     federation: str = ""
     learns: tuple[str, ...] = ()  # what a policy may call the objective
+    smooth: float | None = None  # L, where it is known without a look at private records
 
     @classmethod
     def of(
@@ -88,7 +91,7 @@ class Agreement:
                 whole_rounds=private,
                 combine=combine,
             )
-        return cls(names, run.seed, run.wire, terms, objective, features, classes, certificate)
+        return cls(names, run.seed, run.wire, terms, objective, features, classes, certificate, smooth=schedule.smooth)
 
     @cached_property
     def digest(self) -> str:
@@ -114,6 +117,12 @@ class Agreement:
     def limits(self) -> NormLimits:
         """How long an update can be."""
         return NormLimits(self.certificate, self.size)
+
+    @property
+    def stability(self) -> Stability:
+        """Where the run stands against the limit of stability."""
+        frozen = self.certificate is not None and issubclass(self.certificate.kind, Minibatch)
+        return Stability(self.terms, self.smooth, frozen)
 
     @property
     def mechanism(self) -> str:

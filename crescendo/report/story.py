@@ -95,7 +95,7 @@ class Story:
                 )
                 for c in certificate.conditions
             ],
-            notes=list(certificate.notes),
+            notes=[*certificate.notes, *prepared.agreement.stability.notes()],
             config=config.to_toml(),
             privacy=_spending(result) if prepared.privacy is not None else None,
         )
