@@ -26,7 +26,8 @@ def planted(folder: Path, mechanism: str, rounds: int, shape: Shape) -> ProcessT
     return ProcessTree(federation(folder, long_case(mechanism, rounds, ahead=2)), parents, list(places))
 
 
-def check_tree(tree: ProcessTree) -> None:
+def check_long(tree: ProcessTree) -> None:
+    """In a run of hundreds of rounds some updates meet at an aggregator; in a short one on a busy machine none may."""
     check(tree.made)
     assert any(isinstance(entry, Summed) and len(entry.pairs) > 1 for entry in entries_of(tree.made)), (
         "nothing was added up"
@@ -42,7 +43,7 @@ def test_a_few_kills_in_a_tree_lose_nothing(whom: str, mechanism: str, tmp_path:
     with planted(tmp_path, mechanism, 60, DEEP) as tree:
         kill_at_random(tree, random.Random(f"tree {whom}"), kills=8, whom=whom)
         tree.wait()
-        check_tree(tree)
+        check(tree.made)
 
 
 @pytest.mark.soak
@@ -52,7 +53,7 @@ def test_fifty_kills_in_a_tree_lose_nothing(mechanism: str, whom: str, tmp_path:
     with planted(tmp_path, mechanism, 600, TWO) as tree:
         kill_at_random(tree, some_seed(), kills=50, whom=whom)
         tree.wait()
-        check_tree(tree)
+        check_long(tree)
 
 
 @pytest.mark.soak
@@ -61,7 +62,7 @@ def test_fifty_kills_in_a_deep_tree_lose_nothing(whom: str, tmp_path: Path) -> N
     with planted(tmp_path, "none", 600, DEEP) as tree:
         kill_at_random(tree, some_seed(), kills=50, whom=whom)
         tree.wait()
-        check_tree(tree)
+        check_long(tree)
 
 
 @contextmanager
@@ -80,7 +81,7 @@ def test_a_tree_on_a_network_that_cuts_and_delays_loses_nothing(tmp_path: Path) 
         with on_a_bad_network(tree, rng) as networks:
             tree.start()
             tree.wait()
-        check_tree(tree)
+        check(tree.made)
         assert all(network.cuts > 2 for network in networks)
 
 
@@ -92,4 +93,4 @@ def test_kills_in_a_tree_on_a_network_that_cuts_and_delays_lose_nothing(mechanis
         with on_a_bad_network(tree, rng):
             kill_at_random(tree, rng, kills=50, whom="anybody")
             tree.wait()
-        check_tree(tree)
+        check_long(tree)
