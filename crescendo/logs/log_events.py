@@ -260,6 +260,24 @@ _DECLARED = (
         "see to what `reason` names, such as a `tokens.json` that cannot be read; peers are only told to come back",
     ),
     LogEvent(
+        "disk_low",
+        "warn",
+        ("{free} of the disk of {folder} is free",),
+        "make room: below 2% the server takes no updates",
+    ),
+    LogEvent(
+        "disk_full",
+        "error",
+        ("{free} of the disk of {folder} is free: nothing new is taken until there is room",),
+        "make room; nothing is lost: clients keep what they have, come back by themselves, and do not become absent meanwhile",
+    ),
+    LogEvent(
+        "disk_room",
+        "info",
+        ("{free} of the disk of {folder} is free, so rounds go on",),
+        "nothing: there is room again",
+    ),
+    LogEvent(
         "journal_damaged",
         "error",
         ("the journal is damaged: {reason}",),

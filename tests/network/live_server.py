@@ -21,6 +21,7 @@ from crescendo.network.server.service import Service
 from crescendo.network.transport.channels import Endpoint
 from crescendo.network.transport.security import Admit, everybody
 from crescendo.storage.journal.durable_server import DurableServer
+from crescendo.storage.upkeep.disk_room import DiskRoom
 from tests.conformance.cases import case
 from tests.network.scripted_client import SOON, ScriptedClient, opened
 
@@ -81,8 +82,9 @@ async def live_server(
     port: int = 0,
     credentials: Any = None,
     admit: Admit = everybody,
+    free: Callable[[Path], float] | None = None,
 ) -> AsyncIterator[LiveServer]:
-    """A server over ``folder``; opened again with the same folder it goes on."""
+    """A server over ``folder``; opened again with the same folder it goes on. ``free`` is the part of its disk that is free."""
     config = read(raw)
     agreed = with_copy(build_terms(terms_text(config)), servers_copy(config.objective.kind))
     log: list[dict[str, Any]] = []
@@ -91,7 +93,7 @@ async def live_server(
         log.append({"event": event, **facts})
 
     with DurableServer(folder, agreed.text, lambda text: agreed.terms, agreed.initial()) as durable:
-        service = Service(durable, agreed, note)
+        service = Service(durable, agreed, note, None if free is None else DiskRoom(folder, free))
         server = NetworkServer(service, limits or LivenessLimits(600.0), admit, log=note)
         live = LiveServer(agreed, service, server, await server.start(f"127.0.0.1:{port}", credentials), log)
         try:

@@ -17,7 +17,9 @@ from crescendo.network.protocol.encoded_broadcasts import EncodedBroadcast
 from crescendo.network.protocol.tree_messages import NodeHello
 from crescendo.network.protocol.wire_messages import FromServer, Goodbye, Hello, Refusal, VoidRound
 from crescendo.network.server.aggregator_streams import AggregatorSession
+from crescendo.network.server.service import NO_ROOM
 from crescendo.network.server.session import Session
+from crescendo.network.transport.pending_streams import TryLater
 from crescendo.network.transport.rate_limits import RateLimits
 from crescendo.storage.journal.journal_entries import Summed
 
@@ -63,6 +65,8 @@ class AggregatorRequests:
 
     def new_link(self, hello: NodeHello, most: int) -> AggregatorSession:
         """What an aggregator carries is judged when it sends it."""
+        if self._server.service.turns_away:
+            raise TryLater(NO_ROOM.reason)
         return AggregatorSession(hello, most)
 
     async def on_hello(self, link: AggregatorSession, hello: Hello) -> None:

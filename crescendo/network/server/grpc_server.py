@@ -246,7 +246,7 @@ class NetworkServer:
 
     def _answer(self, session: Session, submission: Submission) -> None:
         for answer in submission.answers:
-            if isinstance(answer, Refusal) and answer.final:
+            if isinstance(answer, Refusal) and (answer.final or answer.round is None):
                 session.close(answer)
             else:
                 session.send(answer)

@@ -4,7 +4,8 @@ A silence counts against a client only while the server hears somebody. While it
 machine was asleep, no client has come yet) no round is held up, and the silence says nothing about one client more than about
 another: that time does not count. Otherwise a cut that outlasts every client's limit would make all of them absent, and the first
 to be back would go on, perhaps to the end, alone. Time in which the server itself did not run (its process was stopped, its
-machine overloaded) does not count either: what clients sent meanwhile has arrived and is not read yet.
+machine overloaded) does not count either: what clients sent meanwhile has arrived and is not read yet. Nor does time in which
+the server turned its clients away, for want of room on its disk, and in which they wait before they come back.
 """
 
 from __future__ import annotations
@@ -16,10 +17,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from crescendo.network.protocol.wire_messages import Ping, Refusal
+from crescendo.network.transport.retry import Backoff
 from crescendo.storage.journal.journal_entries import Absent
 
 if TYPE_CHECKING:
     from crescendo.network.server.grpc_server import NetworkServer
+
+
+LONGEST_WAIT = 1.5 * Backoff.most  # seconds in which a client that was turned away is back
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,7 @@ class Liveness:
         self._silence = SilenceClock(len(self._service.agreement.names), time.monotonic())
         self._due_round, self._due_since = -1, time.monotonic()
         self._pings = 0
+        self._counts_from = 0.0  # silence from then on counts
 
     async def run(self) -> None:
         """Check again and again, until cancelled."""
@@ -56,20 +62,31 @@ class Liveness:
 
     async def check(self) -> None:
         """Ping every client, and declare absent those that were silent for too long while others were heard."""
-        server, durable, now = self._server, self._service.durable, time.monotonic()
+        server, now = self._server, time.monotonic()
         self._pings += 1
         for session in server.sessions.values():
             session.send(Ping(self._pings))
-        self._silence.update(now, server.last_heard)
+        async with server.commit_queue.paused():
+            self._service.measure_disk()
+            self._service.log_void()
+        if self._service.turns_away:
+            self._counts_from = now + LONGEST_WAIT
+        if now < self._counts_from:
+            self._silence.server_did_not_run(now)
+            self._due_since = now
+        else:
+            await self._check_clients(now)
+        server.check_all_told()
+
+    async def _check_clients(self, now: float) -> None:
+        durable = self._service.durable
+        self._silence.update(now, self._server.last_heard)
         if durable.k != self._due_round:
             self._due_round, self._due_since = durable.k, now
         known = durable.instances
         for c in range(len(self._service.agreement.names)):
             limit = self._limits.absent_after if c in known else self._limits.gather
             await self._check_client(c, now, self._silence.seconds(c) > limit)
-        async with server.commit_queue.paused():
-            self._service.log_void()
-        server.check_all_told()
 
     async def _check_client(self, c: int, now: float, too_silent: bool) -> None:
         server, service = self._server, self._service

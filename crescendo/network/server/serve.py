@@ -25,6 +25,7 @@ from crescendo.network.transport.descriptors import raise_limit
 from crescendo.network.transport.security import Address, Admit, everybody
 from crescendo.network.transport.shutdown import ShutdownRequest
 from crescendo.storage.journal.durable_server import DurableServer
+from crescendo.storage.upkeep.disk_room import DiskRoom
 from crescendo.whole_files import make_folder, whole_file
 
 # Who has heard the end is not kept on disk: a client that was told and killed before it could note it must find a server again.
@@ -100,7 +101,7 @@ def serve(
         held.enter_context(durable)
         kept = {"asked": asked, "terms": agreed.text, "costs": list(costs)}
         _keep_terms(state / "terms.json", json.dumps(kept).encode())
-        service = Service(durable, agreed, log)
+        service = Service(durable, agreed, log, DiskRoom(state))
         try:
             with HistoryCheck(journal, log):
                 asyncio.run(_serve(service, listening, limits or LivenessLimits(), costs, state, linger, log, shutdown))

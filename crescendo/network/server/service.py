@@ -34,7 +34,9 @@ from crescendo.privacy.mechanisms.norm_limits import length_of
 from crescendo.storage.journal.durable_server import DurableServer
 from crescendo.storage.journal.journal_entries import Absent, Back, Left, Received, Registered, Summed, Voided
 from crescendo.storage.journal.server_state import OtherInstance
+from crescendo.storage.upkeep.disk_room import DiskRoom, Room
 
+NO_ROOM = Refusal("the server's disk is nearly full, so it takes nothing new until there is room; come back later")
 Message = Hello | Received | Summed | VoidRound | Goodbye | Absent
 
 
@@ -73,8 +75,11 @@ class Service:
 
     version = OURS  # what it tells its peers
 
-    def __init__(self, durable: DurableServer, agreement: Agreement, log: Log = quiet) -> None:
+    def __init__(
+        self, durable: DurableServer, agreement: Agreement, log: Log = quiet, disk: DiskRoom | None = None
+    ) -> None:
         self.durable, self.agreement, self._log = durable, agreement, log
+        self._disk, self._room = disk, Room.ENOUGH
         self._names = dict(enumerate(agreement.names))
         self._void: dict[int, list[int]] = {}  # declared void by their clients and not yet logged: one event for many
         self._broadcast: EncodedBroadcast | None = None  # the newest, unless the model has moved since
@@ -85,7 +90,11 @@ class Service:
 
     def process(self, batch: Sequence[Submission], connected: Sequence[int]) -> Committed:
         """Apply the messages and commit. The answers stand in the submissions."""
+        self.measure_disk()
         for submission in batch:
+            if self.turns_away and isinstance(submission.message, Hello | Received | Summed | VoidRound):
+                submission.answers.append(NO_ROOM)
+                continue
             try:
                 self._apply(submission)
                 submission.taken = True
@@ -107,6 +116,27 @@ class Service:
             rounds = self._void.pop(c)
             found = ranges(rounds)
             self._log("void", client=self._names[c], rounds=found, count=len(rounds), reason="their bytes are gone")
+
+    @property
+    def turns_away(self) -> bool:
+        """No room on the disk: nothing that the journal would have to keep is taken, and clients come back with it later.
+
+        After the last round there is nothing new, and clients have to be let in to hear of it.
+        """
+        return self._room is Room.NONE and not self.durable.finished
+
+    def measure_disk(self) -> None:
+        """See how much room there is, and log it when that changes."""
+        before, self._room = self._room, Room.ENOUGH if self._disk is None else self._disk.measured()
+        if self._disk is None or self._room is before:
+            return
+        free = f"{self._disk.free:.1%}"
+        if self._room is Room.NONE:
+            self._log("disk_full", free=free, folder=str(self.durable.folder))
+        elif before is Room.NONE:
+            self._log("disk_room", free=free, folder=str(self.durable.folder))
+        elif self._room is Room.LITTLE:
+            self._log("disk_low", free=free, folder=str(self.durable.folder))
 
     def waits_for(self, c: int) -> bool:
         """Does the round that is due wait for this client?"""

@@ -1,0 +1,156 @@
+"""A disk that fills: the server takes nothing new, says so once, and goes on by itself; nothing is lost, nobody is absent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from crescendo.core.messages import Settled
+from crescendo.network.protocol.wire_messages import Ack, Refusal, Welcome
+from crescendo.network.server.liveness import LONGEST_WAIT, LivenessLimits
+from crescendo.storage.journal.journal_entries import Received, Voided, from_bytes
+from crescendo.storage.journal.segments import Segments
+from crescendo.storage.ledger.open_ledger import open_ledger
+from tests.cli.joining_clients import ONE, OPEN, joined
+from tests.network.live_server import ONES, TWO, LiveServer, live_server, run_async
+from tests.network.server.test_liveness import Clock, clock
+
+__all__ = ["clock"]  # a fixture
+
+
+class Disk:
+    """How much of it is free is whatever a test says."""
+
+    def __init__(self, free: float = 0.5) -> None:
+        self.free = free
+
+    def __call__(self, folder: Path) -> float:
+        return self.free
+
+
+def said(on: LiveServer) -> list[str]:
+    return [facts["event"] for facts in on.log if facts["event"].startswith("disk_")]
+
+
+def test_a_full_disk_turns_updates_and_hellos_away_and_room_lets_the_same_bytes_in(tmp_path: Path) -> None:
+    disk = Disk()
+
+    async def play() -> None:
+        async with live_server(tmp_path, TWO, free=disk) as on:
+            clients = [await on.join(c) for c in (0, 1)]
+            disk.free = 0.015
+            before = Segments(tmp_path).paths()[-1].stat().st_size
+            for client in clients:
+                await client.send(0, ONES)
+                answer = await client.hear_until(Refusal | Ack)
+                assert isinstance(answer, Refusal) and not answer.final and answer.round is None, answer
+                await client.closed()
+            _, answer = await on.say_hello(0, last=0)
+            assert isinstance(answer, Refusal) and not answer.final and "nearly full" in answer.reason
+            assert Segments(tmp_path).paths()[-1].stat().st_size == before
+            assert on.service.durable.present.all() and on.service.durable.settled(0) == Settled(0)
+            disk.free = 0.04
+            for c in (0, 1):
+                client = await on.join(c, last=0)
+                await client.send(0, ONES)
+                await client.acknowledged(Settled(1))
+            assert on.service.durable.k == 1 and said(on) == ["disk_full", "disk_room"]
+            assert not on.events("refused") and not on.events("void")
+
+    run_async(play)
+
+
+def test_little_room_is_logged_once_and_rounds_go_on(tmp_path: Path) -> None:
+    disk = Disk(0.09)
+
+    async def play() -> None:
+        async with live_server(tmp_path, TWO, free=disk) as on:
+            clients = [await on.join(c) for c in (0, 1)]
+            for i in range(3):
+                disk.free = (0.09, 0.101, 0.099)[i]
+                for client in clients:
+                    await client.send(i, ONES)
+                for client in clients:
+                    await client.k(i + 1)
+            assert said(on) == ["disk_low"]
+
+    run_async(play)
+
+
+def test_no_client_becomes_absent_while_the_server_turns_it_away_or_before_it_can_be_back(
+    tmp_path: Path, clock: Clock
+) -> None:
+    """One client was turned away and is silent, the other is heard all the time: else silence would not count anyway."""
+    disk, limits = Disk(), LivenessLimits(absent_after=4.0)
+
+    async def play() -> None:
+        async with live_server(tmp_path, TWO, limits, free=disk) as on:
+            away, here = await on.join(0), await on.join(1)
+            await on.server.liveness.check()
+            disk.free = 0.01
+            await away.send(0, ONES)
+            await away.closed()
+
+            async def passes(seconds: float) -> None:
+                for _ in range(int(seconds)):
+                    clock.now += 1.0
+                    on.server.last_heard[1] = clock.now
+                    await on.server.liveness.check()
+
+            await passes(60)
+            assert on.service.durable.present.all() and said(on) == ["disk_full"]
+            disk.free = 0.5
+            await passes(LONGEST_WAIT - 1)
+            assert on.service.durable.present.all() and said(on) == ["disk_full", "disk_room"]
+            await passes(7)  # it does not come back, although it could: that is an absence
+            assert not on.service.durable.present[0] and on.service.durable.present[1]
+            await here.call.done_writing()
+
+    run_async(play)
+
+
+@pytest.mark.slow
+def test_a_real_client_keeps_what_it_has_and_loses_nothing_to_a_full_disk(tmp_path: Path) -> None:
+    """The disk is full from the third measurement to the eighth: each batch and each attempt to come back is one."""
+    measured = 0
+
+    def free(folder: Path) -> float:
+        nonlocal measured
+        measured += 1
+        return 0.001 if 3 <= measured < 9 else 0.5
+
+    async def play() -> None:
+        async with live_server(tmp_path / "served", ONE, free=free) as on:
+            log: list[dict[str, Any]] = []
+            result = await joined(on, tmp_path, OPEN, log=log)
+            assert result.last == 3 and on.service.durable.finished and said(on) == ["disk_full", "disk_room"]
+            reasons = [facts["reason"] for facts in log if facts["event"] == "sent_away"]
+            assert reasons and all("nearly full" in reason for reason in reasons)
+        entries = [from_bytes(record.kind, record.body) for record in Segments(tmp_path / "served").records()]
+        assert [entry.round for entry in entries if isinstance(entry, Received)] == [0, 1, 2, 3]
+        assert not any(isinstance(entry, Voided) for entry in entries)
+        with open_ledger(tmp_path / "client" / "ledger.sqlite", read_only=True) as ledger:
+            assert ledger.last_round(on.agreed.federation) == 3 and not ledger.unacknowledged(on.agreed.federation)
+
+    run_async(play)
+
+
+def test_after_the_last_round_clients_are_let_in_to_hear_of_it(tmp_path: Path) -> None:
+    disk = Disk()
+
+    async def play() -> None:
+        async with live_server(tmp_path, TWO, free=disk) as on:
+            clients = [await on.join(c) for c in (0, 1)]
+            for i in range(6):
+                for client in clients:
+                    await client.send(i, np.ones(5))
+                for client in clients:
+                    await client.k(i + 1)
+            disk.free = 0.001
+            _, answer = await on.say_hello(0, last=5)
+            assert isinstance(answer, Welcome)
+
+    run_async(play)
