@@ -3,6 +3,8 @@
 # make setup  only make .venv                               make clean  remove .venv, caches and runs
 # make soak   the checks that take minutes: a federation whose processes are killed again and again
 # make search the property tests with new random examples
+# make coinstall  does crescendo-fl[network] install beside flwr, wandb and others? pip resolves, nothing is installed
+# make lock   requirements.lock anew, for deployments: every package by version and SHA-256
 # make flaky  the network's and the commands' tests 20 times over on a busy machine; COUNT=3 for three times
 #
 # Everything lives in .venv. A stamp says what is installed there; it is older than pyproject.toml or
@@ -15,7 +17,7 @@ PINS    := pyproject.toml constraints.txt
 COUNT   := 20
 INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt -e
 
-.PHONY: run test quick soak search flaky bench setup clean
+.PHONY: run test quick soak search flaky bench coinstall lock setup clean
 .DELETE_ON_ERROR:
 
 run: $(STAMPS)/demo
@@ -41,6 +43,12 @@ flaky: $(STAMPS)/test
 
 bench: $(STAMPS)/test
 	@set -e; for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file; done
+
+coinstall: $(STAMPS)/test
+	@$(BIN)/python -m deploy.coinstall
+
+lock: $(STAMPS)/test
+	$(BIN)/python -m deploy.lock
 
 setup: $(STAMPS)/demo
 

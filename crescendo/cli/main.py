@@ -18,7 +18,6 @@ app = typer.Typer(
     help="Asynchronous federated learning in rounds that grow.",
     epilog="Example: crescendo run examples/flights.toml",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -1,0 +1,1 @@
+"""What a deployment installs: pip's resolver is asked, nothing is installed."""
