@@ -1,13 +1,17 @@
 """A run's folder: ``NAME.running`` while the run goes on, ``NAME`` once it is complete: half a run is never taken for one."""
 
 import contextlib
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from crescendo.errors import ConfigError
+from crescendo import __version__
+from crescendo.errors import ConfigError, DataError
+from crescendo.storage.formats import RUN
 
 RUNNING = ".running"
+_NUMBER = "format.json"
 
 
 def next_folder(name: str, parent: Path = Path("runs")) -> Path:
@@ -48,3 +52,19 @@ def new_folder(out: Path) -> Iterator[Path]:
             for parent in made:
                 with contextlib.suppress(OSError):  # somebody else's run may lie in it by now
                     parent.rmdir()
+
+
+def write_format(folder: Path) -> None:
+    """Say in a run's folder which format it has, and which version wrote it."""
+    made = {"format": RUN.writes, "version": __version__}
+    (folder / _NUMBER).write_text(json.dumps(made) + "\n", encoding="utf-8")
+
+
+def check_format(folder: Path) -> None:
+    """Refuse a run's folder of a format that this program does not read. One without a number is from before there were any."""
+    path = folder / _NUMBER
+    try:
+        found = int(json.loads(path.read_text(encoding="utf-8"))["format"]) if path.exists() else 1
+    except (OSError, ValueError, KeyError, TypeError):
+        raise DataError(f"{path} does not say which format the folder has; it was changed after the run") from None
+    RUN.check(folder, found)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from crescendo.runs.folder import write_format
 from crescendo.runs.result import Result
 from crescendo.runs.run_events import Event, ModelsMeasured, RunBegan, RunEnded
 
@@ -21,6 +22,7 @@ class RunFiles:
     def __call__(self, event: Event) -> None:
         match event:
             case RunBegan(prepared):
+                write_format(self._folder)
                 (self._folder / "config.toml").write_text(prepared.config.to_toml(), encoding="utf-8")
             case ModelsMeasured(rows):
                 with (self._folder / METRICS).open("a", encoding="utf-8") as file:

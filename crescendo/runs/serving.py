@@ -4,6 +4,7 @@ import hashlib
 import json
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from crescendo.config.schema import Config
 from crescendo.config.to_terms import terms_and_cost
@@ -49,15 +50,21 @@ def serve_file(
 def _remembered_terms(config: Config, state: Path, log: Log) -> tuple[str, str, tuple[float, ...]]:
     """The run file's fingerprint, its terms, and what they cost each client, which folders of old do not know.
 
-    Accounting for a private run takes seconds, so all this is kept by the journal.
+    Accounting for a private run takes seconds, so all this is kept by the journal. What a run file leaves at its default is no
+    part of the fingerprint: a newer version may have more keys, and must not make the terms of a federation that runs anew.
+    Version 0.1 had all of it in there.
     """
-    asked = hashlib.sha256(json.dumps(config.plain(), sort_keys=True).encode()).hexdigest()
+    asked, as_before = map(_fingerprint, (config.model_dump(mode="json", exclude_defaults=True), config.plain()))
     kept = state / "terms.json"
     with suppress(OSError, ValueError, KeyError, TypeError):
         found = json.loads(kept.read_text())
-        if found["asked"] == asked:
+        if found["asked"] in (asked, as_before):
             return asked, str(found["terms"]), tuple(float(cost) for cost in found.get("costs", ()))
     if config.privacy.mechanism != "none":
         log("accounting", says="what the whole plan costs; this is done once and may take a minute")
     text, cost = terms_and_cost(config)
     return asked, text, () if cost is None else tuple(spent.epsilon for spent in cost.spent)
+
+
+def _fingerprint(plain: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()

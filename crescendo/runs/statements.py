@@ -19,7 +19,7 @@ from crescendo.privacy.mechanisms.sigmas import Sigmas
 from crescendo.privacy.paper.envelope import by_theorems
 from crescendo.privacy.paper.theorems import Verdict
 from crescendo.privacy.planning.guarantee import REMINDER
-from crescendo.runs.folder import RUNNING
+from crescendo.runs.folder import RUNNING, check_format
 
 MOST_TIGHT = 8  # plans that all get the tight accountant and the theorems; of more, the costliest
 SPENDS = "this is what one run spends; other runs on the same records add to it"
@@ -124,6 +124,7 @@ class Statement:
             raise DataError(
                 f"{folder} is a run that still goes on or was killed; wait until it is renamed, or run it again"
             )
+        check_format(folder)
         path = folder / "privacy.json"
         try:
             found = json.loads(path.read_text(encoding="utf-8"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,17 @@ from typer.testing import CliRunner
 
 import crescendo
 from crescendo.cli.main import app
-from crescendo.federation.agreement import build_terms
+from crescendo.config.loading import read_served
+from crescendo.config.schema import Config
+from crescendo.config.to_terms import terms_text
+from crescendo.errors import Refused
+from crescendo.federation.agreement import build_terms, canonical
+from crescendo.logs import quiet
+from crescendo.runs import serving
 from crescendo.simulator.trace import Trace
 from crescendo.storage.journal.durable_server import DurableServer
 from crescendo.storage.journal.replay import replay
+from tests.network.processes import federation
 
 HERE = Path(__file__).parent
 BASE: dict[str, Any] = {
@@ -46,6 +54,7 @@ RUNS: dict[str, tuple[dict[str, Any], str]] = {
     "crashes": ({"timing": {"preset": "heterogeneous", "crash": {"every": 60.0, "down": 20.0}}}, "408f247859de245c"),
 }
 FLOATS = "87342196a8017181"
+TERMS: str = json.loads((HERE / "served" / "terms.json").read_text())["terms"]
 
 
 def hashed(*arrays: Any) -> str:
@@ -96,8 +105,7 @@ def test_a_journal_adds_up_and_its_server_goes_on(tmp_path: Path) -> None:
     with np.load(HERE / "served" / "model.npz") as file:
         model = file["model"]
     assert np.array_equal(replay(tmp_path / "served" / "journal"), model)
-    terms = json.loads((HERE / "served" / "terms.json").read_text())["terms"]
-    with DurableServer(tmp_path / "served" / "journal", terms, lambda text: build_terms(text).terms) as server:
+    with DurableServer(tmp_path / "served" / "journal", TERMS, lambda text: build_terms(text).terms) as server:
         assert np.array_equal(server.model, model) and server.finished and server.k == 6
 
 
@@ -108,3 +116,57 @@ def test_a_ledger_is_read(tmp_path: Path) -> None:
     assert said["promised"] == said["spent"] == {"epsilon": 0.5453570777338593, "delta": 1e-05, "way": "sum"}
     (federation,) = said["federations"]
     assert federation["federation"] == "before" and federation["charged"] == 6 and federation["closed"]
+
+
+HALFWAY = "halfway"  # a private federation in step, stopped after the first client's first round, by commit 0905781
+
+
+@pytest.mark.slow
+def test_a_federation_that_an_older_program_began_is_finished_with_the_model_of_an_uninterrupted_run(
+    tmp_path: Path,
+) -> None:
+    """The server's state and a client's are opened by this program; the other client comes new."""
+    with (HERE / HALFWAY / "federation.toml").open("rb") as file:
+        raw = tomllib.load(file)
+    made = federation(tmp_path, raw, seeded=True)
+    for name in ("served", "client0"):
+        shutil.copytree(HERE / HALFWAY / name, tmp_path / name)
+    signed = json.loads((tmp_path / "served" / "terms.json").read_text())["terms"]
+    with made:
+        made.start()
+        made.wait()
+        assert json.loads((tmp_path / "served" / "terms.json").read_text())["terms"] == signed
+        assert not [facts for facts in made.events("server.log") if facts["event"] in ("journal", "new_epoch", "alarm")]
+        assert min(made.sent(0)) == 1  # its first round was charged and sent by the older program, and only there
+    whole = crescendo.simulate(raw).model
+    np.testing.assert_allclose(made.model(), whole, rtol=0, atol=1e-12 * np.abs(whole).max())
+
+
+def test_the_terms_of_an_older_program_are_made_anew_word_for_word() -> None:
+    """Else a server whose kept terms are lost could not go on, and a changed default would change a federation that runs."""
+    kept = json.loads((HERE / HALFWAY / "served" / "terms.json").read_text())["terms"]
+    assert terms_text(read_served(HERE / HALFWAY / "federation.toml")) == kept
+
+
+def test_new_keys_and_defaults_of_run_files_do_not_make_kept_terms_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A later version computes another sigma for the same run file: the federation goes on under the one that was signed."""
+    config = read_served(HERE / HALFWAY / "federation.toml")
+    text = json.loads((HERE / HALFWAY / "served" / "terms.json").read_text())["terms"]
+    asked, *_ = serving._remembered_terms(config, tmp_path, quiet)
+    (tmp_path / "terms.json").write_text(json.dumps({"asked": asked, "terms": text}))
+    monkeypatch.setattr(serving, "terms_and_cost", lambda config: ("made anew", None))
+    monkeypatch.setattr(Config, "plain", lambda self: {"with": "a new key"})
+    assert serving._remembered_terms(config, tmp_path, quiet)[:2] == (asked, text)
+    changed = config.model_copy(update={"run": config.run.model_copy(update={"seed": 8})})
+    assert serving._remembered_terms(changed, tmp_path, quiet)[1] == "made anew"
+
+
+def test_terms_with_a_word_that_is_newer_are_refused_in_a_sentence() -> None:
+    raw = json.loads(TERMS)
+    raw["schedule"]["sizes"]["doubled"] = True
+    with pytest.raises(
+        Refused, match=r"there is no key schedule\.sizes\.doubled.*both sides must run the same version"
+    ):
+        build_terms(canonical(raw))

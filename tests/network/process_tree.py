@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -54,10 +55,10 @@ class ProcessTree:
             process.join()
         self.made.__exit__(*error)
 
-    def start_node(self, name: str) -> None:
+    def start_node(self, name: str, run: Callable[..., None] = run_aggregator) -> None:
         log = str(self.made.folder / f"{name}.log")
         asked = (self.doors[self.parents[name]], self.ports[name], name, log)
-        self.nodes[name] = CONTEXT.Process(target=run_aggregator, args=asked)
+        self.nodes[name] = CONTEXT.Process(target=run, args=asked)
         self.nodes[name].start()
 
     def start_client(self, c: int) -> None:

@@ -148,14 +148,14 @@ class Federation:
             if process is not None:
                 process.join()
 
-    def start_server(self) -> None:
+    def start_server(self, run: Callable[..., None] = run_server) -> None:
         state, log = str(self.folder / "served"), str(self.folder / "server.log")
         run_file = str(self.folder / "federation.toml")
         self.said_before = len(Path(log).read_text()) if Path(log).exists() else 0
-        self.server = CONTEXT.Process(target=run_server, args=(run_file, self.port, state, log, self.linger))
+        self.server = CONTEXT.Process(target=run, args=(run_file, self.port, state, log, self.linger))
         self.server.start()
 
-    def start_client(self, c: int, **changes: Any) -> None:
+    def start_client(self, c: int, run: Callable[[Client], None] = run_client, **changes: Any) -> None:
         told: dict[str, Any] = {
             "port": self.client_port or self.port,
             "name": self.names[c],
@@ -166,7 +166,7 @@ class Federation:
             "log": str(self.folder / f"client{c}.log"),
             "model": None if self.config.objective.kind == "logistic" else self.config.objective.kind,
         }
-        self.clients[c] = CONTEXT.Process(target=run_client, args=(Client(**{**told, **changes}),))
+        self.clients[c] = CONTEXT.Process(target=run, args=(Client(**{**told, **changes}),))
         self.clients[c].start()
 
     def start(self) -> None:

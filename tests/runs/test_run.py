@@ -114,7 +114,7 @@ def test_a_step_size_that_makes_the_model_overflow_is_a_sentence() -> None:
 
 def test_a_run_folder_has_everything_and_can_be_run_again(tmp_path: Path) -> None:
     first = simulate(small("timing.preset=heterogeneous"), out=tmp_path / "a")
-    names = {"config.toml", "metrics.jsonl", "trace.npz", "privacy.json", "model.npz", "report.html"}
+    names = {"format.json", "config.toml", "metrics.jsonl", "trace.npz", "privacy.json", "model.npz", "report.html"}
     assert {path.name for path in (tmp_path / "a").iterdir()} == names
     assert json.loads((tmp_path / "a" / "privacy.json").read_text()) is None
     rows = [json.loads(line) for line in (tmp_path / "a" / "metrics.jsonl").read_text().splitlines()]
@@ -204,7 +204,7 @@ def test_a_killed_run_is_never_taken_for_a_whole_one(tmp_path: Path) -> None:
     assert ended.returncode == -signal.SIGKILL
     left = tmp_path / "run-1.running"
     kept = {path.name: path.read_bytes() for path in left.iterdir()}
-    assert kept.keys() <= {"config.toml", "metrics.jsonl"} and not out.exists()
+    assert kept.keys() <= {"format.json", "config.toml", "metrics.jsonl"} and not out.exists()
     with pytest.raises(
         ConfigError, match=r"run-1\.running is there, a run that still goes on or was killed; remove it, or"
     ):

@@ -84,7 +84,9 @@ def test_another_version_another_budget_and_another_data_set_are_refused(path: P
     with pytest.raises(Refused, match="belongs to data set 'ward 7', not 'ward 8'"):
         open_ledger(path, dataset="ward 8")
     altered(path, "pragma user_version = 9")
-    with pytest.raises(DataError, match="has version 9, and this program knows 1"):
+    with pytest.raises(
+        DataError, match=r"has format 9 of a ledger, and Crescendo \S+ knows 1 at most; use the version that wrote it"
+    ):
         open_ledger(path)
 
 

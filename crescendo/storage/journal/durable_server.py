@@ -96,6 +96,7 @@ class DurableServer:
         self._lock: int | None = lock_folder(self.folder)
         self._journal: Journal | None = None
         try:
+            Snapshot.refuse_newer(self.folder)
             self._journal = Journal(self.folder, segment_bytes)
             agreed = make(terms)
             if self._journal.end == 0:

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from crescendo.errors import CrescendoError, UsageError
+from crescendo.storage.formats import JOURNAL
 from crescendo.storage.journal.segment_file import SegmentFile
 from crescendo.storage.journal.segments import (
     HEAD,
     LONGEST,
-    MAGIC,
     OPENING,
     JournalDamaged,
     Record,
@@ -168,7 +168,7 @@ class Journal:
         """Make the segment that begins with record ``number``, and be sure that it is there."""
         self._marker = os.urandom(8)
         self._file = SegmentFile(self._segments.path(number), 0, make=True)
-        self._file.append([sealed(OPENING, MAGIC, self._marker, number, check)], OPENING.size)
+        self._file.append([sealed(OPENING, JOURNAL.opening, self._marker, number, check)], OPENING.size)
         self._file.sync()
         sync_folder(self.folder)
         self.check = check

@@ -16,8 +16,8 @@ from typing import BinaryIO, NamedTuple
 import xxhash
 
 from crescendo.errors import DataError
+from crescendo.storage.formats import JOURNAL
 
-MAGIC = b"CRSJRNL2"
 OPENING = struct.Struct(
     "<8s8sQII"
 )  # magic, marker, number of the first record, checksum of the record before it, of this
@@ -111,10 +111,11 @@ class Scan:
     def __init__(self, path: Path, file: BinaryIO) -> None:
         self._path, self._file, self.size = path, file, os.fstat(file.fileno()).st_size
         opening = file.read(OPENING.size)
+        _check_format(path, opening)
         if not _holds(opening, OPENING.size):
             raise _damaged(path, "is damaged at its beginning")
-        if not opening.startswith(MAGIC):
-            raise JournalDamaged(f"{path} was written by another version of Crescendo; use that one")
+        if not opening.startswith(JOURNAL.opening):
+            raise _damaged(path, "does not begin like a journal")
         self.marker: bytes
         self.number: int
         self.check: int
@@ -184,7 +185,16 @@ def _left(file: BinaryIO) -> int:
 
 
 def _is_made(path: Path) -> bool:
-    return path.stat().st_size > OPENING.size or _holds(path.read_bytes(), OPENING.size)
+    if path.stat().st_size > OPENING.size or _holds(opening := path.read_bytes(), OPENING.size):
+        return True
+    return JOURNAL.number_in(opening) not in (None, JOURNAL.writes)  # what another version makes it of is not known
+
+
+def _check_format(path: Path, opening: bytes) -> None:
+    """Refuse another format by its number, before its layout, which may be another too; but a damaged number is damage."""
+    number = JOURNAL.number_in(opening)
+    if number is not None and not _holds(JOURNAL.opening + opening[len(JOURNAL.opening) :], OPENING.size):
+        JOURNAL.check(path, number)
 
 
 def _damaged(path: Path, what: str) -> JournalDamaged:

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from crescendo.storage.formats import SNAPSHOT
 from crescendo.whole_files import forget_cached, whole_file
 
 KEPT = 2  # sound ones, the newest: one may be damaged on its disk
-_MAGIC = b"CRSSNAP2"
 
 
 class Snapshot(NamedTuple):
@@ -39,6 +39,15 @@ class Snapshot(NamedTuple):
         return int(path.name.removeprefix("snapshot-"))
 
     @classmethod
+    def refuse_newer(cls, folder: Path) -> None:
+        """Refuse snapshots of a newer format: what a newer program pruned is in them alone, and a damaged one is removed."""
+        for path in cls.paths(folder):
+            with path.open("rb") as file:
+                number = SNAPSHOT.number_in(file.read(len(SNAPSHOT.opening)))
+            if number is not None and number > SNAPSHOT.writes:
+                SNAPSHOT.check(path, number)
+
+    @classmethod
     def read(cls, path: Path) -> Self | None:
         """The snapshot in a file; None if it is damaged."""
         with path.open("rb") as file:
@@ -47,10 +56,10 @@ class Snapshot(NamedTuple):
 
     @classmethod
     def _read(cls, file: BufferedReader) -> Self | None:
-        front = file.read(len(_MAGIC) + 32)
-        if front[: len(_MAGIC)] != _MAGIC or hashlib.file_digest(file, "sha256").digest() != front[len(_MAGIC) :]:
+        opening, digest = file.read(len(SNAPSHOT.opening)), file.read(32)
+        if opening != SNAPSHOT.opening or hashlib.file_digest(file, "sha256").digest() != digest:
             return None
-        file.seek(len(front))
+        file.seek(len(opening) + len(digest))
         fields = json.loads(file.read(int.from_bytes(file.read(8), "little")))
         state = fields["state"]
         for name, dtype, shape in fields["arrays"]:
@@ -64,7 +73,7 @@ class Snapshot(NamedTuple):
         for piece in pieces:
             hashed.update(piece)
         with whole_file(folder / f"snapshot-{self.number:020d}", ".new", self._check_written) as file:
-            file.write(_MAGIC + hashed.digest())
+            file.write(SNAPSHOT.opening + hashed.digest())
             for piece in pieces:
                 file.write(piece)
 

@@ -9,6 +9,7 @@ SQLite, one transaction per entry, on disk (``synchronous=FULL``) before `append
 - *Damage.* Each entry carries the hash of itself and of the one before. Bytes are held against the hash in their entry; if
   they are damaged they are gone, which the caller takes for a void round.
 - *Two processes.* ``FILE.lock`` is locked for as long as the ledger is open. A reader may look on.
+- *A kill in the middle of an upgrade.* Older tables are brought up in one transaction (`ledger_schema`).
 - *An older copy* put in place of the file. ``FILE.lock`` notes the last entry; a ledger that ends before it is refused.
 
 After a failed write nobody knows what is on disk, so the file closes itself: open it again and read.
@@ -25,32 +26,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from crescendo.errors import DataError, UsageError
+from crescendo.storage.ledger import ledger_schema
 from crescendo.storage.ledger.ledger_faults import LedgerDamaged, explained
 from crescendo.whole_files import sync_folder, whole_file
 
-APPLICATION = 0x43524C47  # "CRLG", in the header of the file
-VERSION = 1
 _BACKUP = "backup"  # the first word of the note beside a backup
 _START = hashlib.sha256(b"crescendo ledger").digest()
-
-_SCHEMA = f"""
-create table entries (seq integer primary key, kind text not null, body text not null, digest blob not null);
-create table outbox (seq integer primary key references entries (seq), bytes blob not null);
-create unique index charged_once on entries (json_extract(body, '$.federation'), json_extract(body, '$.round'))
-    where kind = 'charge';
-create unique index signed_once on entries (json_extract(body, '$.federation')) where kind = 'sign';
-create trigger entries_in_turn before insert on entries
-    when new.seq is not (select coalesce(max(seq) + 1, 0) from entries)
-    begin select raise(abort, 'a ledger grows at its end'); end;
-create trigger entries_stay before update on entries begin select raise(abort, 'a ledger only grows'); end;
-create trigger entries_stay_in before delete on entries begin select raise(abort, 'a ledger only grows'); end;
-create trigger bytes_with_their_entry before insert on outbox
-    when new.seq is not (select max(seq) from entries) or exists (select 1 from outbox where seq = new.seq)
-    begin select raise(abort, 'bytes come with their entry'); end;
-create trigger bytes_stay before update on outbox begin select raise(abort, 'sent bytes do not change'); end;
-pragma application_id = {APPLICATION};
-pragma user_version = {VERSION};
-"""
 
 
 class LedgerEntry(NamedTuple):
@@ -80,7 +61,7 @@ class LedgerFile:
         try:
             locked = self._take_lock(read_only)
             with explained(path):
-                self._db = self._connected(writable=locked, create=create)
+                self._db = self._connected(writable=locked, create=create, read_only=read_only)
                 self.entries = list(self._verified())
             self._check_not_older(read_only)
             if read_only:
@@ -193,7 +174,7 @@ class LedgerFile:
                 f"the ledger {self.path} cannot be written ({error.strerror}); put it in a folder that can be written"
             ) from error
 
-    def _connected(self, *, writable: bool, create: bool) -> sqlite3.Connection:
+    def _connected(self, *, writable: bool, create: bool, read_only: bool) -> sqlite3.Connection:
         if writable and create and not self.path.exists():  # for nobody else's eyes; the log beside it follows its mode
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         mode = "rw" if writable else "ro"
@@ -203,21 +184,22 @@ class LedgerFile:
         self._db = db
         fresh = not db.execute("select count(*) from sqlite_master").fetchone()[0]
         if not fresh or not (writable and create):
-            _check_kind(db, self.path)
-            _check_schema(db, self.path)
+            ledger_schema.check(db, self.path)
         if writable:
-            self._prepare(db, fresh)
+            self._prepare(db, fresh, read_only)
         return db
 
-    def _prepare(self, db: sqlite3.Connection, fresh: bool) -> None:
+    def _prepare(self, db: sqlite3.Connection, fresh: bool, read_only: bool) -> None:
         if db.execute("pragma journal_mode = wal").fetchone()[0] != "wal":
             raise UsageError(
                 f"the disk of {self.path} does not support a write-ahead log; put the ledger on a local disk"
             )
         db.execute("pragma synchronous = full")
         if fresh:
-            db.executescript(f"begin immediate; {_SCHEMA} commit;")
+            ledger_schema.create(db)
             sync_folder(self.path.parent)
+        elif not read_only:
+            ledger_schema.migrate(db)
 
     def _verified(self) -> Iterator[LedgerEntry]:
         last = _START
@@ -290,24 +272,3 @@ def _digest(before: bytes, seq: int, kind: str, body: str) -> bytes:
 
 def _check_word(line: str) -> str:
     return hashlib.sha256(line.encode()).hexdigest()[:16]
-
-
-def _check_kind(db: sqlite3.Connection, path: Path) -> None:
-    if db.execute("pragma application_id").fetchone()[0] != APPLICATION:
-        raise DataError(f"{path} is not a ledger; check the path")
-    version = db.execute("pragma user_version").fetchone()[0]  # before the tables: another version may have others
-    if version != VERSION:
-        raise DataError(
-            f"the ledger {path} has version {version}, and this program knows {VERSION}; use the program that made it"
-        )
-
-
-def _check_schema(db: sqlite3.Connection, path: Path) -> None:
-    """Every table, index and trigger is word for word what this program makes."""
-    sound = sqlite3.connect(":memory:")
-    sound.executescript(_SCHEMA)
-    of_all = "select type, name, tbl_name, sql from sqlite_master order by name"
-    same = db.execute(of_all).fetchall() == sound.execute(of_all).fetchall()
-    sound.close()
-    if not same:
-        raise LedgerDamaged(path, "its tables or triggers were altered")

@@ -1,0 +1,64 @@
+"""Stored formats: the number that each kind of file carries, and which numbers this program reads.
+
+Every file that one version writes and another may open has its number in it. A program reads its own number and those before it
+down to ``oldest``; a file of a newer one is refused before anything of it is changed. docs/compatibility.md has the promise, and
+what a new number asks of its author.
+"""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from crescendo import __version__
+from crescendo.errors import DataError
+
+
+class OtherFormat(DataError):
+    """A file has a format that this program does not read; it was not changed."""
+
+
+class StoredFormat(NamedTuple):
+    """One kind of file: the format that is written, the oldest that is read, where the number stands, and who reads it."""
+
+    what: str
+    writes: int
+    oldest: int
+    where: str
+    reader: str
+    before: str = "one of the two minor versions before"  # the program that reads what is older than ``oldest``
+    magic: bytes = b""  # of a file that begins with this and the number, as one digit
+
+    @property
+    def opening(self) -> bytes:
+        """The first bytes of a file."""
+        return self.magic + str(self.writes).encode()
+
+    def check(self, path: Path, found: int) -> None:
+        """`OtherFormat` unless this program reads format ``found``."""
+        if found > self.writes:
+            raise OtherFormat(
+                f"{path} has format {found} of a {self.what}, and Crescendo {__version__} knows {self.writes} at most; use the "
+                f"version that wrote it, or a newer one"
+            )
+        if found < self.oldest:
+            raise OtherFormat(
+                f"{path} has format {found} of a {self.what}, and Crescendo {__version__} reads {self.oldest} and later; use "
+                f"{self.before}"
+            )
+
+    def number_in(self, opening: bytes) -> int | None:
+        """The number in the first bytes of a file; None if they are not of this kind."""
+        number = opening.removeprefix(self.magic)[:1]
+        return int(number) if opening.startswith(self.magic) and number.isdigit() else None
+
+
+EARLIER = "the unreleased one that wrote it: there is no way over"
+JOURNAL = StoredFormat(
+    "journal", 2, 2, "the first 8 bytes of each segment", "crescendo.storage.journal.segments", EARLIER, b"CRSJRNL"
+)
+SNAPSHOT = StoredFormat(
+    "snapshot", 2, 2, "its first 8 bytes", "crescendo.storage.journal.snapshots", EARLIER, b"CRSSNAP"
+)
+LEDGER = StoredFormat("ledger", 1, 1, "SQLite's `user_version`", "crescendo.storage.ledger.ledger_schema")
+RUN = StoredFormat("run's folder", 1, 1, "`format.json`; 1 where it is missing", "crescendo.runs.folder")
+
+FORMATS = (JOURNAL, SNAPSHOT, LEDGER, RUN)

@@ -1,0 +1,76 @@
+"""The ledger's tables: how they are made, checked word for word, and brought up from older versions.
+
+Version 1 is made by `_FIRST`, each later one from the one before by a step. A new file goes through the same steps, so that a
+ledger that was migrated and a new one have the same tables. Entries carry the hash of all before them, so no step may change one.
+"""
+
+import sqlite3
+from pathlib import Path
+
+from crescendo.errors import DataError
+from crescendo.storage.formats import LEDGER
+from crescendo.storage.ledger.ledger_faults import LedgerDamaged
+
+APPLICATION = 0x43524C47  # "CRLG", in the header of the file
+
+_FIRST = f"""
+create table entries (seq integer primary key, kind text not null, body text not null, digest blob not null);
+create table outbox (seq integer primary key references entries (seq), bytes blob not null);
+create unique index charged_once on entries (json_extract(body, '$.federation'), json_extract(body, '$.round'))
+    where kind = 'charge';
+create unique index signed_once on entries (json_extract(body, '$.federation')) where kind = 'sign';
+create trigger entries_in_turn before insert on entries
+    when new.seq is not (select coalesce(max(seq) + 1, 0) from entries)
+    begin select raise(abort, 'a ledger grows at its end'); end;
+create trigger entries_stay before update on entries begin select raise(abort, 'a ledger only grows'); end;
+create trigger entries_stay_in before delete on entries begin select raise(abort, 'a ledger only grows'); end;
+create trigger bytes_with_their_entry before insert on outbox
+    when new.seq is not (select max(seq) from entries) or exists (select 1 from outbox where seq = new.seq)
+    begin select raise(abort, 'bytes come with their entry'); end;
+create trigger bytes_stay before update on outbox begin select raise(abort, 'sent bytes do not change'); end;
+pragma application_id = {APPLICATION};
+"""
+STEPS: tuple[str, ...] = ()  # the first makes version 2 of version 1, and so on
+
+
+def create(db: sqlite3.Connection) -> None:
+    """Make the tables of a new ledger, in one transaction."""
+    _run(db, _script(len(STEPS) + 1))
+
+
+def migrate(db: sqlite3.Connection) -> None:
+    """Bring the tables up to this program's version, in one transaction: a kill leaves the old ones or the new ones."""
+    version = _version(db)
+    if version <= len(STEPS):
+        _run(db, "".join(STEPS[version - 1 :]) + _numbered(len(STEPS) + 1))
+
+
+def check(db: sqlite3.Connection, path: Path) -> None:
+    """Refuse what is no ledger, what is of a version that this program does not know, and tables that were altered."""
+    if db.execute("pragma application_id").fetchone()[0] != APPLICATION:
+        raise DataError(f"{path} is not a ledger; check the path")
+    version = _version(db)  # before the tables: another version may have others
+    LEDGER._replace(writes=len(STEPS) + 1).check(path, version)
+    sound = sqlite3.connect(":memory:")
+    sound.executescript(_script(version))
+    of_all = "select type, name, tbl_name, sql from sqlite_master order by name"
+    same = db.execute(of_all).fetchall() == sound.execute(of_all).fetchall()
+    sound.close()
+    if not same:
+        raise LedgerDamaged(path, "its tables or triggers were altered")
+
+
+def _version(db: sqlite3.Connection) -> int:
+    return int(db.execute("pragma user_version").fetchone()[0])
+
+
+def _numbered(version: int) -> str:
+    return f"pragma user_version = {version};"
+
+
+def _script(version: int) -> str:
+    return _FIRST + "".join(STEPS[: version - 1]) + _numbered(version)
+
+
+def _run(db: sqlite3.Connection, script: str) -> None:
+    db.executescript(f"begin immediate; {script} commit;")
