@@ -11,6 +11,7 @@ message that repeats what was applied is dropped without a word.
 """
 
 import asyncio
+import itertools
 from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -37,6 +38,10 @@ from crescendo.storage.journal.server_state import OtherInstance
 from crescendo.storage.upkeep.disk_room import DiskRoom, Room
 
 NO_ROOM = Refusal("the server's disk is nearly full, so it takes nothing new until there is room; come back later")
+MOST_OVERTAKING = 256  # rounds of one client that may be settled before an earlier one is
+MOST_VOIDED = 100  # rounds that become void at once for that: each is answered, and few answers may wait
+NEVER_CAME = f"it did not come, and {MOST_OVERTAKING} later rounds of this client did"
+
 Message = Hello | Received | Summed | VoidRound | Goodbye | Absent
 
 
@@ -100,6 +105,7 @@ class Service:
                 submission.taken = True
             except PeerError as error:
                 self._refuse(submission, error)
+        self._close_gaps(batch)
         published = self.durable.commit()
         self._log_notes()
         self.log_void(but={one.client for one in batch if isinstance(one.message, VoidRound)})
@@ -283,9 +289,34 @@ class Service:
             self._make_void(i, c, reason)
         submission.answers.append(SumRefusal(submission.sum_id, pairs, reason))
 
-    def _make_void(self, round: int, c: int, reason: str) -> None:
+    def _close_gaps(self, batch: Sequence[Submission]) -> None:
+        """Void the rounds that so many later ones of their client have overtaken that they will not come.
+
+        A client sends what the server lacks before anything new. One that does not would make every acknowledgement, which names
+        each round that overtook another, longer with every round.
+        """
+        for one in batch:
+            if isinstance(one.message, Received):
+                one.answers += [Refusal(NEVER_CAME, False, i) for i in self._close_gap(one.client)]
+            elif isinstance(one.message, Summed) and one.taken:
+                for c in {c for _, c in one.message.pairs}:
+                    self._close_gap(c)
+
+    def _close_gap(self, c: int) -> list[int]:
+        settled = self.durable.settled(c)
+        if len(settled.beyond) <= MOST_OVERTAKING:
+            return []
+        first_kept = sorted(settled.beyond)[-MOST_OVERTAKING]
+        missing = (i for i in range(settled.below, first_kept) if i not in settled.beyond)
+        void = [i for i in itertools.islice(missing, MOST_VOIDED) if self._make_void(i, c, NEVER_CAME)]
+        if void:
+            self._log("void", client=self._names[c], rounds=ranges(void), count=len(void), reason=NEVER_CAME)
+        return void
+
+    def _make_void(self, round: int, c: int, reason: str) -> bool:
         with suppress(PeerError):  # a pair that cannot even be void: no round waits for it
-            self.durable.submit(Voided(round, c, reason))
+            return self.durable.submit(Voided(round, c, reason))
+        return False
 
     # -- what goes out -------------------------------------------------------------------------------------------------
 
