@@ -1,5 +1,6 @@
 """Looking after a state on disk: `verify` says what is wrong with it, `backup` makes a copy that is known to be sound."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -84,6 +85,9 @@ def _kind_of(path: Path) -> str:
 def _check_server(path: Path, found: Examination) -> None:
     text = _kept_terms(path, found)
     check_journal(path / JOURNAL, _made, found, text)
+    digest = None if text is None else hashlib.sha256(text.encode()).hexdigest()
+    if digest is not None and found.facts.get("digest", digest) != digest:
+        found.damage.append(f"{TERMS} has other terms than the journal; the next start makes it anew from the run file")
     _check_model(path, found)
 
 

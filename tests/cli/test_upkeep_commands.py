@@ -22,6 +22,9 @@ def test_a_sound_state_ends_with_0_and_a_damaged_one_with_1_and_a_sentence_for_e
     state = Path(shutil.copytree(BEFORE / "served", tmp_path / "served"))
     found = crescendo("verify", state)
     assert found.exit_code == 0 and "sound" in found.stdout
+    terms = json.loads((state / "terms.json").read_text())
+    (state / "terms.json").write_text(json.dumps({**terms, "terms": terms["terms"].replace("before", "after")}))
+    assert "has other terms than the journal" in crescendo("verify", state).stdout
     (state / "terms.json").write_text("{")
     (state / "model.npz").write_bytes(b"")
     found = crescendo("verify", state)

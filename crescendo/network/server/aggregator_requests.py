@@ -65,6 +65,7 @@ class AggregatorRequests:
 
     def new_link(self, hello: NodeHello, most: int) -> AggregatorSession:
         """What an aggregator carries is judged when it sends it."""
+        self._server.service.measure_disk()  # if all clients come by way of it, nothing else may
         if self._server.service.turns_away:
             raise TryLater(NO_ROOM.reason)
         return AggregatorSession(hello, most)

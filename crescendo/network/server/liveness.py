@@ -66,8 +66,8 @@ class Liveness:
         self._pings += 1
         for session in server.sessions.values():
             session.send(Ping(self._pings))
+        self._service.measure_disk()
         async with server.commit_queue.paused():
-            self._service.measure_disk()
             self._service.log_void()
         if self._service.turns_away:
             self._counts_from = now + LONGEST_WAIT

@@ -12,6 +12,7 @@ message that repeats what was applied is dropped without a word.
 
 import asyncio
 import itertools
+import threading
 from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -84,7 +85,7 @@ class Service:
         self, durable: DurableServer, agreement: Agreement, log: Log = quiet, disk: DiskRoom | None = None
     ) -> None:
         self.durable, self.agreement, self._log = durable, agreement, log
-        self._disk, self._room = disk, Room.ENOUGH
+        self._disk, self._room, self._measuring = disk, Room.ENOUGH, threading.Lock()
         self._names = dict(enumerate(agreement.names))
         self._void: dict[int, list[int]] = {}  # declared void by their clients and not yet logged: one event for many
         self._broadcast: EncodedBroadcast | None = None  # the newest, unless the model has moved since
@@ -132,17 +133,20 @@ class Service:
         return self._room is Room.NONE and not self.durable.finished
 
     def measure_disk(self) -> None:
-        """See how much room there is, and log it when that changes."""
-        before, self._room = self._room, Room.ENOUGH if self._disk is None else self._disk.measured()
-        if self._disk is None or self._room is before:
+        """See how much room there is, and log it when that changes; any thread may."""
+        if self._disk is None:
             return
-        free = f"{self._disk.free:.1%}"
-        if self._room is Room.NONE:
-            self._log("disk_full", free=free, folder=str(self.durable.folder))
-        elif before is Room.NONE:
-            self._log("disk_room", free=free, folder=str(self.durable.folder))
-        elif self._room is Room.LITTLE:
-            self._log("disk_low", free=free, folder=str(self.durable.folder))
+        with self._measuring:
+            before, self._room = self._room, self._disk.measured()
+            if self._room is before:
+                return
+            free = f"{self._disk.free:.1%}"
+            if self._room is Room.NONE:
+                self._log("disk_full", free=free, folder=str(self.durable.folder))
+            elif before is Room.NONE:
+                self._log("disk_room", free=free, folder=str(self.durable.folder))
+            elif self._room is Room.LITTLE:
+                self._log("disk_low", free=free, folder=str(self.durable.folder))
 
     def waits_for(self, c: int) -> bool:
         """Does the round that is due wait for this client?"""

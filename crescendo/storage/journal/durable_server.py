@@ -334,7 +334,7 @@ class DurableServer:
 
     def _is_sound(self, path: Path, journal: Journal) -> bool:
         try:
-            snapshot = Snapshot.read(path)
+            snapshot = Snapshot.read(path, arrays=False)
             sound = snapshot is not None and snapshot.check == journal.check_before(snapshot.number)
         except JournalDamaged:
             sound = False

@@ -48,21 +48,21 @@ class Snapshot(NamedTuple):
                 SNAPSHOT.check(path, number)
 
     @classmethod
-    def read(cls, path: Path) -> Self | None:
-        """The snapshot in a file; None if it is damaged."""
+    def read(cls, path: Path, arrays: bool = True) -> Self | None:
+        """The snapshot in a file; None if it is damaged. Without ``arrays`` all of it is checked and the model is not kept."""
         with path.open("rb") as file:
-            found = cls._read(file)
+            found = cls._read(file, arrays)
         return found if found is not None and found.number == cls.number_in(path) else None
 
     @classmethod
-    def _read(cls, file: BufferedReader) -> Self | None:
+    def _read(cls, file: BufferedReader, arrays: bool = True) -> Self | None:
         opening, digest = file.read(len(SNAPSHOT.opening)), file.read(32)
         if opening != SNAPSHOT.opening or hashlib.file_digest(file, "sha256").digest() != digest:
             return None
         file.seek(len(opening) + len(digest))
         fields = json.loads(file.read(int.from_bytes(file.read(8), "little")))
         state = fields["state"]
-        for name, dtype, shape in fields["arrays"]:
+        for name, dtype, shape in fields["arrays"] if arrays else ():
             count = int(np.prod(shape))
             state[name] = np.frombuffer(file.read(count * np.dtype(dtype).itemsize), dtype=dtype).reshape(shape)
         return cls(fields["number"], fields["check"], state)

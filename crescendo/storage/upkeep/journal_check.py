@@ -81,7 +81,7 @@ class _JournalCheck:
     # -- snapshots -----------------------------------------------------------------------------------------------------
 
     def _read_snapshot(self, path: Path) -> None:
-        snapshot = Snapshot.read(path)
+        snapshot = Snapshot.read(path, arrays=self._make is not None)
         if snapshot is not None:
             self._snapshots[snapshot.number] = snapshot
             self._terms = self._terms or snapshot.state.get("terms")

@@ -56,7 +56,7 @@ def run_secured(what: str, folder: Path, port: int, certs: Path, log: Path) -> N
     with log.open("a") as out, JsonLog(out) as said, noting_what_is_sent(log):
         if what == "server":
             config = read_served(folder / "federation.toml")
-            serve_file(config, listening(address, certs), folder / "served", linger=600.0, log=said)
+            serve_file(config, listening(address, certs), folder / "served", linger=600.0, keep_all=True, log=said)
         else:
             c, policy = int(what), Policy.model_validate({"mechanisms": ["none"]})
             source, state = RecordSource(str(folder / f"part{c}.npz")), folder / f"client{c}"

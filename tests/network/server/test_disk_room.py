@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,14 @@ import pytest
 from crescendo.core.messages import Settled
 from crescendo.network.protocol.wire_messages import Ack, Refusal, Welcome
 from crescendo.network.server.liveness import LONGEST_WAIT, LivenessLimits
-from crescendo.storage.journal.journal_entries import Received, Voided, from_bytes
+from crescendo.storage.journal.journal_entries import Voided, from_bytes
 from crescendo.storage.journal.segments import Segments
 from crescendo.storage.ledger.open_ledger import open_ledger
 from tests.cli.joining_clients import ONE, OPEN, joined
+from tests.network.final_checks import pairs_in
 from tests.network.live_server import ONES, TWO, LiveServer, live_server, run_async
 from tests.network.server.test_liveness import Clock, clock
+from tests.network.server.test_the_end import below_a_node
 
 __all__ = ["clock"]  # a fixture
 
@@ -113,24 +116,29 @@ def test_no_client_becomes_absent_while_the_server_turns_it_away_or_before_it_ca
 
 
 @pytest.mark.slow
-def test_a_real_client_keeps_what_it_has_and_loses_nothing_to_a_full_disk(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_tree", [False, True], ids=["flat", "below an aggregator"])
+def test_a_real_client_keeps_what_it_has_and_loses_nothing_to_a_full_disk(tmp_path: Path, is_tree: bool) -> None:
     """The disk is full from the third measurement to the eighth: each batch and each attempt to come back is one."""
     measured = 0
 
     def free(folder: Path) -> float:
         nonlocal measured
         measured += 1
-        return 0.001 if 3 <= measured < 9 else 0.5
+        return 0.001 if first <= measured < first + 6 else 0.5
+
+    first = 4 if is_tree else 3  # an aggregator's hello is one more
 
     async def play() -> None:
-        async with live_server(tmp_path / "served", ONE, free=free) as on:
+        async with live_server(tmp_path / "served", ONE, free=free) as on, AsyncExitStack() as held:
             log: list[dict[str, Any]] = []
+            if is_tree:
+                await held.enter_async_context(below_a_node(on, []))
             result = await joined(on, tmp_path, OPEN, log=log)
             assert result.last == 3 and on.service.durable.finished and said(on) == ["disk_full", "disk_room"]
             reasons = [facts["reason"] for facts in log if facts["event"] == "sent_away"]
-            assert reasons and all("nearly full" in reason for reason in reasons)
+            assert reasons and (is_tree or all("nearly full" in reason for reason in reasons))
         entries = [from_bytes(record.kind, record.body) for record in Segments(tmp_path / "served").records()]
-        assert [entry.round for entry in entries if isinstance(entry, Received)] == [0, 1, 2, 3]
+        assert [i for entry in entries for i, _ in pairs_in(entry)] == [0, 1, 2, 3]
         assert not any(isinstance(entry, Voided) for entry in entries)
         with open_ledger(tmp_path / "client" / "ledger.sqlite", read_only=True) as ledger:
             assert ledger.last_round(on.agreed.federation) == 3 and not ledger.unacknowledged(on.agreed.federation)
