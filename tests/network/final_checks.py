@@ -62,6 +62,26 @@ def check(made: Federation) -> None:
     assert not alarms, alarms
 
 
+def check_with_absences(made: Federation) -> int:
+    """The same where clients were away: ledger, wire and journal hold the same pairs with the same bytes. How many there are.
+
+    A round that passed while its client was away is in none of the three: it was never charged.
+    """
+    agreed, entries = build_terms(terms_text(made.config)), entries_of(made)
+    applied, sent = Counter(pair for entry in entries for pair in pairs_in(entry)), check_sent(made)
+    charged = {(i, c) for c in range(len(made.names)) for i in charges_of(made, c)}
+    assert max(applied.values()) == 1, f"applied twice: {[pair for pair, times in applied.items() if times > 1]}"
+    assert charged == set(applied), f"charged and not applied, or applied and not charged: {charged ^ set(applied)}"
+    assert charged == set(sent), f"charged and not sent, or sent and not charged: {charged ^ set(sent)}"
+    check_contents(entries, sent, agreed.wire)
+    assert made.model().tobytes() == replay(made.journal).tobytes(), "the model is not what the journal adds up to"
+    for c in range(len(made.names)):
+        check_outbox_is_empty(made, agreed, c)
+    said = [facts for facts in made.events("server.log") if facts["event"] in ("alarm", "void_update", "void")]
+    assert not said, said
+    return len(charged)
+
+
 def check_applied_once(agreed: Agreement, entries: Iterable[Entry]) -> None:
     """Each pair that the terms have, in one entry: an update, or one sum. Nobody was absent, so none is void."""
     terms, applied = agreed.terms, Counter[Pair]()
@@ -131,4 +151,9 @@ def check_ledger(made: Federation, agreed: Agreement, c: int) -> None:
             assert total["spent"]["epsilon"] <= total["promised"]["epsilon"] <= total["epsilon"]
         planned = {i for i, event in enumerate(agreed.plan(c)) if event is not None}
         assert set(charges_of(made, c)) == planned
+    check_outbox_is_empty(made, agreed, c)
+
+
+def check_outbox_is_empty(made: Federation, agreed: Agreement, c: int) -> None:
+    with open_ledger(made.folder / f"client{c}" / "ledger.sqlite", read_only=True) as ledger:
         assert not ledger.unacknowledged(agreed.federation)

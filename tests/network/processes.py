@@ -48,6 +48,9 @@ class Client:
     seed: int | None
     log: str
     model: str | None = None
+    longest_piece: float = (
+        0.0  # seconds that a piece of a round takes at most, without any work: a long round on one core
+    )
 
 
 def run_server(run_file: str, port: int, state: str, log: str, linger: float) -> None:
@@ -86,7 +89,7 @@ def run_client(client: Client) -> None:
     from crescendo.privacy.mechanisms.noise import SeededSource
 
     seed, log = client.seed, Path(client.log)
-    with log.open("a") as out, JsonLog(out) as said, noting_what_is_sent(log):
+    with log.open("a") as out, JsonLog(out) as said, noting_what_is_sent(log), taking_time(client.longest_piece):
         try:
             join(
                 Endpoint(f"127.0.0.1:{client.port}"),
@@ -121,6 +124,22 @@ def noting_what_is_sent(log: Path) -> Iterator[None]:
             yield
 
 
+@contextmanager
+def taking_time(longest: float) -> Iterator[None]:
+    """The last piece of each round takes up to so many seconds more; nothing depends on how many."""
+    from crescendo.worker import Worker
+
+    run, pause, rng = Worker.run, CONTEXT.Event(), random.SystemRandom()
+
+    def slowly(worker: Worker, slots: int) -> None:
+        run(worker, slots)
+        if worker.round_is_full:
+            pause.wait(rng.uniform(0.0, longest))
+
+    with patch.object(Worker, "run", slowly if longest else run):
+        yield
+
+
 @dataclass
 class Federation:
     """The folder of a federation, and its processes. Use it in ``with``: nothing outlives it."""
@@ -133,6 +152,7 @@ class Federation:
     seed: int | None = None
     linger: float = 600.0
     client_port: int | None = None  # if it is not the server's
+    longest_piece: float = 0.0  # seconds that the last piece of a client's round takes at most
     server: BaseProcess | None = None
     said_before: int = 0  # characters in the server's log before the newest server began
     clients: dict[int, BaseProcess] = field(default_factory=dict)
@@ -165,6 +185,7 @@ class Federation:
             "seed": self.seed,
             "log": str(self.folder / f"client{c}.log"),
             "model": None if self.config.objective.kind == "logistic" else self.config.objective.kind,
+            "longest_piece": self.longest_piece,
         }
         self.clients[c] = CONTEXT.Process(target=run, args=(Client(**{**told, **changes}),))
         self.clients[c].start()
