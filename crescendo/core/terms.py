@@ -8,6 +8,7 @@ within the delay bound) is the business of `crescendo.schedules.schedule_certifi
 import bisect
 import hashlib
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -17,6 +18,7 @@ from crescendo.core.arrays import Floats, Ints
 from crescendo.core.random import Purpose, aim, stream
 from crescendo.errors import UsageError
 
+_TOGETHER = 1 << 18  # shares that are looked at together
 CACHED_NUMBERS = 4_000_000  # shares are kept for as many rounds as fit into this many numbers
 MOST_SUMS = 1024  # rounds for which the clients' slots before them are kept
 
@@ -166,11 +168,15 @@ class Terms:
         np.minimum(bounds, sizes, out=bounds)
         return bounds[:, 1:] - bounds[:, :-1]
 
-    def shares_of(self, c: int) -> list[int]:
-        """s_{i,c} of client c for every round."""
-        rows = max(1, CACHED_NUMBERS // 16 // self.clients)
-        starts = range(0, self.rounds, rows)
-        return [s for lo in starts for s in self.shares_of_rounds(lo, min(lo + rows, self.rounds))[:, c].tolist()]
+    def shares_of(self, c: int) -> Iterator[int]:
+        """s_{i,c} of client c for every round, a part of them at a time."""
+        for first, stop in self.parts():
+            yield from self.shares_of_rounds(first, stop)[:, c].tolist()
+
+    def parts(self) -> Iterator[tuple[int, int]]:
+        """All rounds, as ranges of those that are looked at together: there may be a million."""
+        rows = max(1, _TOGETHER // self.clients)
+        return ((first, min(first + rows, self.rounds)) for first in range(0, self.rounds, rows))
 
     def labels(self, first: int, stop: int) -> Ints:
         """s_0 + .. + s_{i-1} for the rounds ``first`` to ``stop``, both among them."""

@@ -37,7 +37,7 @@ def test_the_extremes_are_those_of_all_pairs(
     records = tuple(data.draw(st.integers(1, 30)) for _ in weights)
     together = terms.shares_of_rounds(0, rounds)
     assert together.tolist() == [[terms.share(i, c) for c in range(len(weights))] for i in range(rounds)]
-    assert [terms.shares_of(c) for c in range(len(weights))] == together.T.tolist()
+    assert [list(terms.shares_of(c)) for c in range(len(weights))] == together.T.tolist()
     found, pairs = Extremes.of(terms, records), [(i, c) for i in range(rounds) for c in range(len(weights))]
     assert found.rate == max((terms.share(i, c) / records[c] for i, c in pairs), default=0.0)
     assert found.rate == terms.share(found.round, found.client) / records[found.client]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from random import Random
@@ -15,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from scipy.special import log_ndtr
 
 from crescendo.errors import Refused, UsageError
-from crescendo.privacy.accounting.book import Account, Book, PlannedEvents, Promise, Total
+from crescendo.privacy.accounting.book import Account, Book, Promise, Total
 from crescendo.privacy.accounting.budget import Budget
 from crescendo.privacy.accounting.directed_rounding import down, sum_up
 from crescendo.privacy.accounting.events import Counted, Event, PoissonGaussian, tally
@@ -43,7 +44,7 @@ def exact(events: Counted, delta: float) -> float:
     return high
 
 
-def signed(book: Book, name: str, plan: PlannedEvents, delta: float = 1e-7) -> Promise:
+def signed(book: Book, name: str, plan: Sequence[Event | None], delta: float = 1e-7) -> Promise:
     promise = book.quote(name, "terms", "me", plan, delta, exact)
     book.sign(promise)
     return promise

@@ -28,7 +28,6 @@ from crescendo.network.transport.retry import Backoff, Unreachable
 from crescendo.network.transport.shutdown import ShutdownRequest
 from crescendo.objectives import ModelFile
 from crescendo.privacy.accounting.book import Account, Promise, tight
-from crescendo.privacy.accounting.events import tally
 from crescendo.privacy.mechanisms.noise import Source as Randomness
 from crescendo.privacy.mechanisms.noise import SystemSource
 from crescendo.storage.ledger.ledger_store import Ledger
@@ -183,8 +182,7 @@ class _Joining:
         known = self.ledger.account(agreed.federation)
         if made is not None and (known is None or known.promise.terms != agreed.digest):
             with _told():
-                events = tally(event for event in plan if event is not None)
-                self.policy.check_epsilon(agreed, price(events, made.usual_delta(delta)))
+                self.policy.check_epsilon(agreed, price(plan.counted, made.usual_delta(delta)))
         self.ledger.consider(agreed.federation, agreed.digest, self.policy.max_offers, time.time())
         self._check_open(agreed.federation, known)
         self.own = self.source.read(agreed, me)

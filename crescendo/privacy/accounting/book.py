@@ -46,9 +46,7 @@ from crescendo.errors import Refused
 from crescendo.privacy.accounting.budget import Budget, Orders
 from crescendo.privacy.accounting.directed_rounding import down, sum_up
 from crescendo.privacy.accounting.events import Counted, Event, fewer, tally
-
-PlannedEvents: TypeAlias = tuple[Event | None, ...]
-"""The event of every round, from round 0; None where nothing is sent."""
+from crescendo.privacy.accounting.planned_events import PlannedEvents
 
 Price: TypeAlias = Callable[[Counted, float], float]
 """An upper bound on the epsilon of events at a delta."""
@@ -162,7 +160,7 @@ class Book:
         failure: float = 0.0,
     ) -> Promise:
         """What signing off would promise, or Refused; nothing is changed. The same terms again give the same promise."""
-        plan = tuple(plan)
+        plan = PlannedEvents.of(plan)
         known = self.accounts.get(federation)
         if known is not None:
             if known.promise.asks_the_same(terms, client, plan, delta):
@@ -186,7 +184,7 @@ class Book:
                 f"federation {federation!r} asks delta {delta:g}, of which rare events take {failure:.3g}; "
                 f"agree on a larger delta"
             )
-        counted = tally(event for event in plan if event is not None)
+        counted = plan.counted
         epsilon = price(counted, down(delta, failure)) if counted else 0.0
         first = Orders.chosen(self.budget, counted, delta) if self.blank else None
         orders = first if self.blank else self.orders

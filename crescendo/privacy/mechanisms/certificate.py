@@ -22,6 +22,7 @@ there.
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -32,6 +33,7 @@ from crescendo.errors import Refused
 from crescendo.objectives.base import Objective
 from crescendo.privacy.accounting.directed_rounding import down
 from crescendo.privacy.accounting.events import Event
+from crescendo.privacy.accounting.planned_events import PlannedEvents
 from crescendo.privacy.mechanisms.sigmas import Sigmas
 
 if TYPE_CHECKING:
@@ -102,15 +104,14 @@ class Certificate:
         """What round i costs client c; None for a round without a share, in which it sends nothing."""
         return self.kind.event(self.rate(i, c), self.sigma(i)) if self.terms.share(i, c) else None
 
-    def plan(self, c: int) -> tuple[Event | None, ...]:
+    def plan(self, c: int) -> PlannedEvents:
         """What each round costs client c: `event` of every round, of which few are different."""
-        known: dict[tuple[int, float], Event | None] = {}
-        slots = enumerate(self.terms.shares_of(c))
-        keys = [(share, self.sigma(i)) for i, share in slots]
-        for share, sigma in set(keys):
-            rate = rate_of(share, self.records[c])
-            known[share, sigma] = self.kind.event(rate, sigma) if share else None
-        return tuple(known[key] for key in keys)
+
+        @functools.cache
+        def cost(share: int, sigma: float) -> Event | None:
+            return self.kind.event(rate_of(share, self.records[c]), sigma) if share else None
+
+        return PlannedEvents.of(cost(share, self.sigma(i)) for i, share in enumerate(self.terms.shares_of(c)))
 
     def events(self, c: int) -> list[Event]:
         """What the whole run costs client c."""

@@ -14,7 +14,6 @@ from crescendo.core.arrays import Floats, Ints
 from crescendo.core.terms import Terms
 from crescendo.errors import Refused
 
-_NUMBERS = 1 << 18  # shares that are looked at together
 _MOST_SLOTS = 10_000_000  # steps that are looked at one by one: terms come from a peer, and must not take all memory
 
 
@@ -33,9 +32,8 @@ class Rounds:
     @classmethod
     def all_of(cls, terms: Terms) -> Iterator[Rounds]:
         """All rounds, a part of them at a time."""
-        rows, before = max(1, _NUMBERS // terms.clients), np.zeros(terms.clients, np.int64)
-        for first in range(0, terms.rounds, rows):
-            stop = min(first + rows, terms.rounds)
+        before = np.zeros(terms.clients, np.int64)
+        for first, stop in terms.parts():
             shares = terms.shares_of_rounds(first, stop)
             if terms.steps.per == "round":
                 etas = np.asarray(terms.steps.at(terms.labels(first, stop)[:-1]), dtype=np.float64)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -74,7 +75,7 @@ class Guarantee:
             mechanism, terms, objective, clip=clip, sigma=noise, records=records, norm_bound=norm_bound
         )
         left = certificate.usual_delta(delta)
-        spent = _spent([tally(certificate.events(c)) for c in range(terms.clients)], left, epsilon, progress)
+        spent = _spent([certificate.plan(c).counted for c in range(terms.clients)], left, epsilon, progress)
         found = cls(certificate, delta, epsilon, spent)
         if epsilon is not None and found.epsilon > epsilon:
             enough = _planned(plans, epsilon, usual)
@@ -163,8 +164,8 @@ class Guarantee:
 
 def _plan(event: type[Event], terms: Terms, records: tuple[int, ...], c: int) -> Counted:
     """The rates of client c's rounds, as events with a sigma that is still to be found."""
-    slots = (terms.share(i, c) for i in range(terms.rounds))
-    return tally(event(min(1.0, rate_of(share, records[c])), 1.0) for share in slots if share)
+    slots = Counter(terms.shares_of(c)).items()
+    return tally((event(min(1.0, rate_of(share, records[c])), 1.0), count) for share, count in slots if share)
 
 
 def _planned(plans: list[Counted], epsilon: float | None, delta: float) -> float:

@@ -4,9 +4,9 @@ import math
 from dataclasses import asdict, fields
 from typing import Any
 
-from crescendo.privacy.accounting.book import Account, Book, PlannedEvents, Price, Promise
+from crescendo.privacy.accounting.book import Account, Book, Price, Promise
 from crescendo.privacy.accounting.budget import Budget, Orders
-from crescendo.privacy.accounting.events import Event
+from crescendo.privacy.accounting.planned_events import PlannedEvents
 
 
 def budget_body(budget: Budget, dataset: str, instance: str) -> dict[str, Any]:
@@ -25,7 +25,7 @@ def promise_body(promise: Promise) -> dict[str, Any]:
         "federation": promise.federation,
         "terms": promise.terms,
         "client": promise.client,
-        "plan": [None if event is None else list(event.to_json().values()) for event in promise.plan],
+        "plan": promise.plan.to_json(),
         "delta": promise.delta,
         "epsilon": _plain(promise.epsilon),
         "divergence": _plain(promise.divergence),
@@ -36,7 +36,7 @@ def promise_body(promise: Promise) -> dict[str, Any]:
 
 def promise_of(body: dict[str, Any]) -> Promise:
     """What `promise_body` wrote."""
-    plan: PlannedEvents = tuple(None if event is None else Event.from_json(*event) for event in body["plan"])
+    plan = PlannedEvents.from_json(body["plan"])
     orders = None if body["orders"] is None else Orders(**body["orders"])
     known = {field.name: body[field.name] for field in fields(Promise) if field.name in body}  # older ones have fewer
     numbers = {name: _number(body[name]) for name in ("epsilon", "divergence")}
