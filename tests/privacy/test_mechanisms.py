@@ -198,6 +198,19 @@ def test_local_is_certified_for_the_largest_step_of_each_client_s_round_as_it_is
     assert found.tolist() == largest, "what the reach of models is computed from"
 
 
+def test_a_client_from_before_labels_were_its_own_is_within_the_norm_limits() -> None:
+    """It took the steps of s_0+..+s_{i-1} + n h, with noise to match, and a server that is newer must not refuse them."""
+    steps, numbers = DiminishingSteps(0.1, 0.5, per="slot"), 10**6
+    made = Terms(ConstantSizes(20), steps, (0.8, 0.1, 0.1), 12, ahead=1, shares_by="coin", whole_rounds=True)
+    certified, ratios = certificate("local", made, records=(400, 400, 400)), []
+    for c, i in itertools.product(range(3), range(12)):
+        if made.share(i, c):
+            ratios.append(float(steps.at(20 * i)) / made.largest_step(i, c))
+            noise = certified.noise_scale(i, c) * max(1.0, ratios[-1]) * math.sqrt(numbers)
+            assert NormLimits(certified, numbers).longest(i, c) >= noise
+    assert max(ratios) > 1.05, "some steps were larger then"
+
+
 def test_rates_and_events_come_from_the_declared_number_of_records() -> None:
     certified = certificate(records=(40,))
     slots = [Private(certified, 0, np.arange(n), SeededSource(0, 0)).draw(0, 4) for n in (1, 1000)]

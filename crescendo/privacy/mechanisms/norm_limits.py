@@ -29,6 +29,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from crescendo.core.arrays import Vector
+from crescendo.core.terms import Terms
 from crescendo.errors import PeerError
 from crescendo.privacy.mechanisms.certificate import Certificate
 from crescendo.privacy.mechanisms.reach import LOG_CHANCE
@@ -60,7 +61,8 @@ class NormLimits:
         low, high = terms.block(i, self.size)
         noise = made.kind.longest_noise(made.noise_scale(i, c), high - low)
         moved = made.kind.longest_move(made, i, c, drawn)
-        return _ROUNDING * terms.combined * (moved + noise) + _LEAST_FLOAT * math.sqrt(high - low)
+        sent = terms.combined * _earlier_steps(terms, i, c) * (moved + noise)
+        return _ROUNDING * sent + _LEAST_FLOAT * math.sqrt(high - low)
 
     def check(self, i: int, c: int, delta: Vector) -> None:
         """Refuse an update that is too long."""
@@ -70,6 +72,15 @@ class NormLimits:
                 f"the update of round {i} from client {c} has length {length:.4g}, and under the terms a sound one is "
                 f"not longer than {longest:.4g}; refused"
             )
+
+
+def _earlier_steps(terms: Terms, i: int, c: int) -> float:
+    """How much longer the steps of a client may be that is from before the labels of slots were a client's own.
+
+    It takes those of s_0 + .. + s_{i-1}, and is as sound. 1 where the step is the same for the whole round.
+    """
+    own = terms.largest_step(i, c)
+    return max(1.0, abs(float(terms.steps.at(terms.before(i)))) / own) if own else 1.0
 
 
 def length_of(vector: Vector) -> float:
