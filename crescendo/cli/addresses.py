@@ -36,18 +36,18 @@ def place(address: str, certs: Path | None, policy: Policy | None = None) -> End
     credentials, token = PartyFolder(certs).client_credentials(), PartyFolder(certs).token()
     if policy is None or not pins:
         return Endpoint(address, credentials, token)
-    return Endpoint(address, None, token, _pinning(address, certs, policy))
+    return Endpoint(address, _pinning(address, certs, policy), token)
 
 
 def _pinning(address: str, certs: Path, policy: Policy) -> Callable[[], Any]:
     """Credentials with which only the certificate that the policy names is spoken to; looked at until it is seen once."""
-    made: list[Any] = []
+    made: list[Callable[[], Any]] = []
 
     def look() -> Any:
         if not made:
             shown = shown_certificate(address)
             policy.check_server(shown)
             made.append(PartyFolder(certs).client_credentials(shown))
-        return made[0]
+        return made[0]()
 
     return look

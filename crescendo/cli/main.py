@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from crescendo.cli import certs_commands as certs_cli
 from crescendo.cli import network_commands as network_cli
 from crescendo.cli import privacy_commands as privacy_cli
 from crescendo.cli import upkeep_commands as upkeep_cli
@@ -104,5 +105,6 @@ def _data_list(as_json: AsJson = False) -> None:
 
 
 app.add_typer(privacy_cli.commands)  # plan, account, audit
-app.add_typer(network_cli.commands)  # serve, join, aggregate, status, certs
+app.add_typer(network_cli.commands)  # serve, join, aggregate, status
+app.add_typer(certs_cli.certs)
 app.add_typer(upkeep_cli.commands)  # verify, backup

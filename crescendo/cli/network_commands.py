@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from crescendo.cli.common import AsJson, Certs, Logs, Overrides, event_log, on_the_network, one_sentence, print_json
+from crescendo.cli.common import AsJson, Certs, Logs, Overrides, event_log, on_the_network, print_json
 from crescendo.errors import UsageError
 
 commands = typer.Typer(rich_markup_mode=None)
@@ -182,48 +182,3 @@ def _status(
             StatusPrinter().watch(there)
         else:
             StatusPrinter().show(ask_status(there))
-
-
-@commands.command("certs", epilog="Example: crescendo certs keys --host server.example.org --client alice --client bob")
-def _certs(
-    where: Annotated[str, typer.Argument(metavar="DIR", help="Where the folders go; run again to add parties.")],
-    host: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="What others type to reach the server, or the aggregator that is made now: a name or an address; repeat at "
-            "will. Without it that is localhost and 127.0.0.1 alone.",
-        ),
-    ] = None,
-    client: Annotated[list[str] | None, typer.Option(metavar="NAME", help="A client; repeat at will.")] = None,
-    aggregator: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="An aggregator; name its own --host in the same command; repeat at will."),
-    ] = None,
-    tokens: Annotated[bool, typer.Option("--tokens", help="Clients show tokens instead of certificates.")] = False,
-    days: Annotated[int, typer.Option(help="How long certificates last.")] = 90,
-    as_json: AsJson = False,
-) -> None:
-    """Make an authority and a folder of certificates, or tokens, for each party of a trial."""
-    with one_sentence():
-        from crescendo.network.transport.certificate_checks import THIS_MACHINE
-        from crescendo.network.transport.certificates import make_certificates
-
-        if not where.strip():
-            raise UsageError("the folder has no name; write for example crescendo certs keys")
-        folder, hosts = Path(where), [*THIS_MACHINE, *(host or ())]
-        found = make_certificates(
-            folder, hosts=hosts, clients=client or (), aggregators=aggregator or (), tokens=tokens, days=days
-        )
-        if as_json:
-            facts = {"made": [str(place) for place in found.made], "kept": [str(place) for place in found.kept]}
-            print_json({**facts, "authority": str(folder / "authority")})
-            return
-        for place in found.made:
-            typer.echo(f"made {place}: copy it to that party, and to nobody else")
-        for place in found.kept:
-            typer.echo(f"kept {place}")
-        here_only = [str(place) for place in found.made if place.parent != folder / "clients"]
-        if here_only and not host:
-            typer.echo(f"{', '.join(here_only)} will do on this machine only; for others name its --host")
-        typer.echo(f"{folder / 'authority'} signs certificates: keep it off the machines that take part")

@@ -140,6 +140,18 @@ _DECLARED = (
         "the server ends, and these clients have still not said so. If one of them waits for the server, start it again. After a "
         "restart this names clients that had heard the end before: one that has its last model needs nothing",
     ),
+    LogEvent(
+        "keys_changed",
+        "info",
+        ("files in {folder} have changed; {ended} open streams are ended because of them",),
+        "nothing: certificates, tokens or the list of revoked certificates were replaced, and what can be used of them is in use",
+    ),
+    LogEvent(
+        "keys_unusable",
+        "error",
+        ("a file has changed that cannot be used, so what it was before stays in force: {reason}",),
+        "mend that file, or copy it again: until then a renewed certificate is not shown, and a revoked one still gets in",
+    ),
     # -- what is not allowed
     LogEvent(
         "refused",

@@ -41,7 +41,12 @@ def parse(words: list[str]) -> dict[str, object]:
     with group.make_context("crescendo", list(words)) as above:
         _, command, rest = group.resolve_command(above, list(words))
         assert command is not None
-        return dict(command.make_context(command.name, rest, parent=above).params)
+        made = command.make_context(command.name, rest, parent=above)
+        if isinstance(command, typer.core.TyperGroup):
+            _, command, rest = command.resolve_command(made, [*made._protected_args, *made.args])
+            assert command is not None
+            made = command.make_context(command.name, rest, parent=made)
+        return dict(made.params)
 
 
 @pytest.mark.parametrize("words", commands(PAGE), ids=" ".join)

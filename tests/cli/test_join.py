@@ -20,8 +20,8 @@ from crescendo.errors import Refused, UsageError
 from crescendo.federation.agreement import build_terms
 from crescendo.federation.own_records import RecordSource
 from crescendo.federation.policy import Policy
+from crescendo.network.authority.certificates import make_certificates
 from crescendo.network.client.join import join
-from crescendo.network.transport.certificates import make_certificates
 from crescendo.network.transport.channels import Endpoint
 from crescendo.network.transport.retry import Backoff, Unreachable
 from crescendo.network.transport.security import Authenticator, PartyFolder

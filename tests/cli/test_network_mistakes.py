@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from crescendo.cli.main import app
 from crescendo.core.messages import Settled
 from crescendo.errors import DataError, Refused, UsageError
+from crescendo.network.authority.certificates import make_certificates
 from crescendo.network.server.health import HealthPage
-from crescendo.network.transport.certificates import make_certificates
 from crescendo.storage.ledger.open_ledger import open_ledger
 from tests.cli.joining_clients import ONE, OPEN, begun, joined, played
 from tests.cli.refused_commands import here, refused, serve

@@ -21,9 +21,9 @@ from crescendo.config.loading import read
 from crescendo.config.to_terms import terms_text
 from crescendo.errors import UsageError
 from crescendo.federation.agreement import build_terms
+from crescendo.network.authority.certificates import make_certificates
 from crescendo.network.server.grpc_server import NetworkServer
 from crescendo.network.server.service import Service
-from crescendo.network.transport.certificates import make_certificates
 from crescendo.network.transport.channels import Endpoint
 from crescendo.storage.journal.durable_server import DurableServer
 from tests.cli.joining_clients import ONE, played

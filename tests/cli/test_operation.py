@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from crescendo.config.loading import read
-from crescendo.network.transport.certificates import make_certificates
+from crescendo.network.authority.certificates import make_certificates
 from tests.cli.joining_clients import ONE, records
 from tests.network.processes import free_port
 

@@ -10,7 +10,7 @@ import pytest
 
 from crescendo.cli.addresses import listening, place
 from crescendo.network.aggregator.node import aggregate
-from crescendo.network.transport.certificates import make_certificates
+from crescendo.network.authority.certificates import make_certificates
 from crescendo.network.transport.channels import Endpoint
 from crescendo.network.transport.error_translation import CONNECTING, UNRECOVERABLE
 from crescendo.network.transport.retry import Backoff, Unreachable, Unrecoverable

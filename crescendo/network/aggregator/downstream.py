@@ -22,6 +22,7 @@ from crescendo.network.protocol.encoded_broadcasts import EncodedBroadcast
 from crescendo.network.protocol.tree_messages import Below, NodeHello, NodeVersion, SumRefusal
 from crescendo.network.protocol.versions import PeerVersion
 from crescendo.network.protocol.wire_messages import FromServer, Goodbye, Hello, Ping, Refusal, VoidRound, Welcome
+from crescendo.network.server.admitted_streams import AdmittedStreams
 from crescendo.network.server.aggregator_streams import AggregatorSession, AggregatorStreams
 from crescendo.network.server.client_streams import ClientStreams
 from crescendo.network.server.health import health_handlers
@@ -62,8 +63,9 @@ class Downstream:
         self._heard: set[int] = set()  # clients that were heard since the last ping
         self.pending = PendingStreams(0, node.log)  # the terms will say of how many names
         self.connections = Connections(self.pending)
-        self._clients = ClientStreams(self, self.pending, self.connections)
-        self._aggregators = AggregatorStreams(self, self.pending, self.connections)
+        self.admitted = AdmittedStreams(admit, node.log)
+        self._clients = ClientStreams(self, self.pending, self.connections, self.admitted)
+        self._aggregators = AggregatorStreams(self, self.pending, self.connections, self.admitted)
 
     @property
     def handlers(self) -> tuple[Any, ...]:

@@ -65,7 +65,8 @@ class Node:
         watch = connections.watch(self.port)
         self.log("aggregating", port=self.port, parent=self._parent.address)
         try:
-            async with background(self.upstream.keep(), stop.wait(), self.over.wait(), watch) as tasks:
+            watches = watch, self.downstream.admitted.watch()
+            async with background(self.upstream.keep(), stop.wait(), self.over.wait(), *watches) as tasks:
                 try:
                     await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
                     if tasks[0].done():

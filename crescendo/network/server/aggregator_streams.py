@@ -34,6 +34,7 @@ from crescendo.network.protocol.tree_messages import (
 from crescendo.network.protocol.vector_parts import Assembly, Part
 from crescendo.network.protocol.versions import PeerVersion, program_of
 from crescendo.network.protocol.wire_messages import Ack, FromServer, Goodbye, Hello, Ping, Refusal, VoidRound
+from crescendo.network.server.admitted_streams import AdmittedStreams
 from crescendo.network.server.session import Session
 from crescendo.network.transport.channels import parsed
 from crescendo.network.transport.connections import Connections
@@ -126,8 +127,10 @@ class _AggregatorHost(Protocol):
 class AggregatorStreams:
     """Serves the streams of the aggregators of one host."""
 
-    def __init__(self, host: _AggregatorHost, pending: PendingStreams, connections: Connections) -> None:
-        self._host, self._pending, self._connections = host, pending, connections
+    def __init__(
+        self, host: _AggregatorHost, pending: PendingStreams, connections: Connections, admitted: AdmittedStreams
+    ) -> None:
+        self._host, self._pending, self._connections, self._admitted_streams = host, pending, connections, admitted
         self.links: set[AggregatorSession] = set()
         self._streams: set[asyncio.Task[Any]] = set()
 
@@ -163,10 +166,13 @@ class AggregatorStreams:
         stream.add_done_callback(self._streams.discard)
         await self._pending.serve(context, self._serve, TO_NODE.encode)
 
-    def _admitted(self, hello: NodeHello, context: Any) -> Agreement:
+    def _check(self, hello: NodeHello, context: Any) -> None:
         """An aggregator has to prove that it is one, wherever clients have to prove who they are."""
         admit = self._host.admit
         (admit.aggregator if isinstance(admit, Authenticator) else admit)(hello.name, hello.token, context)
+
+    def _admitted(self, hello: NodeHello, context: Any) -> Agreement:
+        self._check(hello, context)
         self._host.version.speak_with(hello.version, f"the {self._host.role}", f'aggregator "{hello.name}"')
         agreement = self._host.agreement
         if hello.federation not in ("", agreement.federation) or hello.digest not in ("", agreement.digest):
@@ -198,7 +204,8 @@ class AggregatorStreams:
             return Refusal(str(error))
 
         try:
-            await link.run(context, self._read_all(link, agreement, context), broken)
+            with self._admitted_streams.counted(lambda: self._check(hello, context), link.close):
+                await link.run(context, self._read_all(link, agreement, context), broken)
         finally:
             self.links.discard(link)
             host.on_link_end(link)

@@ -32,6 +32,7 @@ from crescendo.network.protocol.wire_messages import (
     VoidRound,
     Welcome,
 )
+from crescendo.network.server.admitted_streams import AdmittedStreams
 from crescendo.network.server.session import Session
 from crescendo.network.transport.connections import Connections
 from crescendo.network.transport.pending_streams import PendingStreams, TermsRequests
@@ -78,8 +79,10 @@ def _serialize(message: Any) -> bytes:
 class ClientStreams:
     """Serves the streams of the clients of one host."""
 
-    def __init__(self, host: _ClientHost, pending: PendingStreams, connections: Connections) -> None:
-        self._host, self._pending, self._connections = host, pending, connections
+    def __init__(
+        self, host: _ClientHost, pending: PendingStreams, connections: Connections, admitted: AdmittedStreams
+    ) -> None:
+        self._host, self._pending, self._connections, self._admitted_streams = host, pending, connections, admitted
         self._terms_requests = TermsRequests()
         self._buffers = BufferPool(4)  # one for all streams: what each of many kept for itself would add up
 
@@ -126,8 +129,9 @@ class ClientStreams:
         if not isinstance(session, Session):
             return session
         try:
-            reading = self._read_all(session, agreement, context)
-            await session.run(context, reading, lambda error: host.on_broken(session, error))
+            with self._admitted_streams.counted(lambda: host.admit(hello.name, hello.token, context), session.close):
+                reading = self._read_all(session, agreement, context)
+                await session.run(context, reading, lambda error: host.on_broken(session, error))
         finally:
             host.on_end(session)
         return []

@@ -22,6 +22,7 @@ from crescendo.logs import Log, quiet
 from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.network.protocol.versions import PeerVersion
 from crescendo.network.protocol.wire_messages import Goodbye, Hello, Refusal, VoidRound
+from crescendo.network.server.admitted_streams import AdmittedStreams
 from crescendo.network.server.aggregator_requests import AggregatorRequests
 from crescendo.network.server.aggregator_streams import AggregatorStreams
 from crescendo.network.server.client_streams import ClientStreams
@@ -68,8 +69,10 @@ class NetworkServer:
         self.rate_limits: defaultdict[int, RateLimits] = defaultdict(RateLimits)
         self._pending = PendingStreams(len(service.agreement.names), log)
         self._connections = Connections(self._pending)
-        self._clients = ClientStreams(self, self._pending, self._connections)
-        self._aggregators = AggregatorStreams(AggregatorRequests(self), self._pending, self._connections)
+        self._admitted = AdmittedStreams(admit, log)
+        streams = self._pending, self._connections, self._admitted
+        self._clients = ClientStreams(self, *streams)
+        self._aggregators = AggregatorStreams(AggregatorRequests(self), *streams)
         parties = Parties(self.version, self._versions, self._aggregators.versions)
         seen = self.sessions, self.last_heard, self._traffic, parties
         self._status_reporter = StatusReporter(service, *seen, costs, log)
@@ -103,7 +106,8 @@ class NetworkServer:
         health = health_handlers(self._pending, lambda: not self.failed.done())
         handlers = self._clients.handlers(Status=status), self._aggregators.handlers, health
         self._server, port = await listen(handlers, address, credentials, self._connections.most)
-        self._checking = [asyncio.create_task(one) for one in (self.liveness.run(), self._connections.watch(port))]
+        watches = self.liveness.run(), self._connections.watch(port), self._admitted.watch()
+        self._checking = [asyncio.create_task(one) for one in watches]
         for task in self._checking:
             task.add_done_callback(self._on_checking_end)
         if self.service.durable.finished:

@@ -103,21 +103,24 @@ class OutgoingStream:
 class Endpoint:
     """Where the server is and how to speak to it. Without credentials the bytes are not encrypted.
 
-    ``look`` makes the credentials when a connection is about to be made, if they depend on what the server shows: OSError if it
-    is not there, and whatever else it raises is final.
+    ``look`` makes the credentials when a connection is about to be made, since keys are renewed and some depend on what the
+    server shows: OSError if it is not there, and whatever else it raises is final. ``show`` gives the token as it is then.
     """
 
     address: str
-    credentials: Any = None
-    token: str = ""
     look: Callable[[], Any] | None = None
+    show: Callable[[], str] = str
+
+    @property
+    def token(self) -> str:
+        return self.show()
 
     @asynccontextmanager
     async def channel(self) -> AsyncIterator[grpc.aio.Channel]:
         """A new connection: gRPC's own waiting between attempts would add to ours."""
         options = [*OPTIONS, ("grpc.use_local_subchannel_pool", 1)]
         try:
-            credentials = self.credentials if self.look is None else await asyncio.to_thread(self.look)
+            credentials = None if self.look is None else await asyncio.to_thread(self.look)
         except OSError as error:
             raise StreamBroken(f"it shows no certificate: {reason_of(error)}") from None
         if credentials is None:

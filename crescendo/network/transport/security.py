@@ -4,12 +4,16 @@ Each party has a folder of its own, made by `crescendo certs` or by hand:
 
     ca.pem       the authority that this federation trusts, and no other
     cert.pem     this party's certificate, and key.pem its key (a client that shows a token needs neither)
+    next-key.pem the key of a certificate that was asked for and has not come yet (`crescendo certs request`)
+    revoked.pem  at the server: certificates that are no longer accepted, signed by the authority
     token        a client's secret (instead of a certificate)
     tokens.json  at the server: who has which token, as SHA-256. If it is there clients show tokens, else certificates
 
 A certificate says what its owner is and how it is called in a URI, ``urn:crescendo:client:NAME``, and what it may be used for:
 a client's can not stand in for the server. Tokens are 256 random bits, so their plain SHA-256 gives nothing away; they are
 compared in constant time. No secret is ever part of an error or a log.
+
+A running process takes up files that have changed: a server for every new connection, a client when it connects again.
 """
 
 from __future__ import annotations
@@ -31,12 +35,15 @@ from urllib.parse import quote, unquote
 import grpc
 
 from crescendo.errors import DataError, PeerError, UsageError
+from crescendo.network.transport.reloaded_files import ReloadedFiles, Stamp, stamp_of
+from crescendo.network.transport.revocation import REVOKED, Revocations
 
 Role = Literal["server", "client", "aggregator"]
 Purpose = Literal["serve", "ask"]
 Admit = Callable[[str, str, Any], None]  # takes a name, a token and the gRPC call; PeerError for a stranger
 URN = "urn:crescendo:"
 CA, CERTIFICATE, KEY, TOKEN, TOKENS = "ca.pem", "cert.pem", "key.pem", "token", "tokens.json"
+NEXT_KEY = "next-key.pem"
 
 
 @dataclass(frozen=True)
@@ -136,21 +143,66 @@ class PartyFolder:
     path: Path
 
     def server_credentials(self) -> Any:
-        """What a server (or aggregator) listens with: its certificate; clients must show one of the same authority, or tokens."""
-        pair = _secret(self.path / KEY), _read(self.path / CERTIFICATE)
-        mutual = not (self.path / TOKENS).exists()
-        return grpc.ssl_server_credentials([pair], _read(self.path / CA), require_client_auth=mutual)
+        """What a server (or aggregator) listens with: its certificate; clients must show one of the same authority, or tokens.
 
-    def client_credentials(self, pinned: bytes | None = None) -> Any:
-        """What a client (or aggregator) connects with. ``pinned`` (DER) is the only server certificate that will do."""
-        roots = _read(self.path / CA) if pinned is None else ssl.DER_cert_to_PEM_cert(pinned).encode()
-        own = (self.path / CERTIFICATE).exists()
-        pair = (_secret(self.path / KEY), _read(self.path / CERTIFICATE)) if own else (None, None)
-        return grpc.ssl_channel_credentials(roots, *pair)
+        gRPC asks before each handshake whether there is anything new.
+        """
+        mutual, files = not (self.path / TOKENS).exists(), ReloadedFiles(self._files, self._for_serving)
+        used = [files()]
 
-    def token(self) -> str:
-        """The party's token; empty if it has none."""
-        return _secret(self.path / TOKEN).decode().strip() if (self.path / TOKEN).exists() else ""
+        def changed() -> Any:
+            found = files()
+            if found == used[0]:
+                return None
+            used[0] = found
+            return _configuration(*found)
+
+        return grpc.dynamic_ssl_server_credentials(_configuration(*used[0]), changed, mutual)
+
+    def client_credentials(self, pinned: bytes | None = None) -> Callable[[], Any]:
+        """What a client (or aggregator) connects with, each time. No server certificate but ``pinned`` (DER) will do."""
+
+        def read() -> Any:
+            roots = self._authorities() if pinned is None else ssl.DER_cert_to_PEM_cert(pinned).encode()
+            own = (self.path / CERTIFICATE).exists()
+            return grpc.ssl_channel_credentials(roots, *(self._pair() if own else (None, None)))
+
+        return ReloadedFiles(self._files, read)
+
+    def token(self) -> Callable[[], str]:
+        """The party's token as it is now; empty if it has none."""
+        path = self.path / TOKEN
+        return ReloadedFiles((path,), lambda: _secret(path).decode().strip() if path.exists() else "")
+
+    @property
+    def _files(self) -> list[Path]:
+        return [self.path / name for name in (CA, CERTIFICATE, KEY, NEXT_KEY)]
+
+    def _for_serving(self) -> tuple[bytes, bytes, bytes]:
+        return *self._pair(), self._authorities()
+
+    def _authorities(self) -> bytes:
+        """One or, while an authority is replaced by another, several."""
+        from cryptography import x509
+
+        pem = _read(self.path / CA)
+        try:
+            x509.load_pem_x509_certificates(pem)
+        except ValueError:
+            raise DataError(f"{self.path / CA} is not a certificate; make it with `crescendo certs`") from None
+        return pem
+
+    def _pair(self) -> tuple[bytes, bytes]:
+        """The certificate and its key: the next one as soon as the certificate that was asked for has come."""
+        key, following = _secret(self.path / KEY), self.path / NEXT_KEY
+        certificate = _read(self.path / CERTIFICATE)
+        for one in (key, *([_secret(following)] if following.exists() else ())):
+            if belongs(one, certificate):
+                return one, certificate
+        raise DataError(
+            f"{self.path} has no key that belongs to its {CERTIFICATE}; put the key back, or ask for a certificate with "
+            f"`crescendo certs request`"
+        )
 
     def check(self, purpose: Purpose) -> None:
         """Refuse a folder that will not do, before anybody is asked: a failed handshake tells neither side why."""
@@ -193,6 +245,22 @@ class PartyFolder:
             return {"ask"} if (self.path / TOKEN).exists() else set()
         uses, _, _ = _read_certificate(self.path / CERTIFICATE)
         return {"serve", "ask"} if uses is None else uses
+
+
+def _configuration(key: bytes, certificate: bytes, authorities: bytes) -> Any:
+    return grpc.ssl_server_certificate_configuration([(key, certificate)], authorities)
+
+
+def belongs(key: bytes, certificate: bytes) -> bool:
+    """Is this private key (PEM) that of the certificate (PEM)?"""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import serialization
+
+    try:
+        public = x509.load_pem_x509_certificate(certificate).public_key()
+        return serialization.load_pem_private_key(key, None).public_key() == public
+    except (ValueError, TypeError):
+        return False
 
 
 def _now() -> datetime.datetime:
@@ -292,6 +360,8 @@ class Authenticator:
     """Lets a peer in under its own name only. The token list is read anew each time, so that a name can be struck off."""
 
     tokens: Path | None = None
+    folder: Path | None = None
+    revocations: Revocations | None = None
 
     @staticmethod
     def of(folder: Path) -> Authenticator:
@@ -299,7 +369,23 @@ class Authenticator:
         tokens = folder / TOKENS
         if tokens.exists():
             TokenBook.read(tokens)
-        return Authenticator(tokens if tokens.exists() else None)
+        revocations = Revocations(folder / REVOKED, folder / CA)
+        return Authenticator(tokens if tokens.exists() else None, folder, revocations)
+
+    def stamp(self) -> Stamp:
+        """What shows that a file has changed which decides who is let in, or what the server shows."""
+        names = (TOKENS, REVOKED, CA, CERTIFICATE, KEY, NEXT_KEY)
+        listed = [self.tokens] if self.folder is None else [self.folder / name for name in names]
+        return stamp_of(path for path in listed if path is not None)
+
+    def refresh(self) -> None:
+        """Read files that have changed; DataError for those that cannot be used."""
+        if self.tokens is not None:
+            TokenBook.read(self.tokens)
+        if self.revocations is not None:
+            self.revocations.refresh()
+        if self.folder is not None:
+            PartyFolder(self.folder)._for_serving()
 
     def __call__(self, name: str, token: str, context: Any) -> None:
         """Admit ``name``, or (if empty) anybody who is known; PeerError otherwise."""
@@ -316,7 +402,12 @@ class Authenticator:
         """What the other end of a gRPC call has proved to be, by its token or else by its certificate; None for a stranger."""
         if self.tokens is not None:
             return TokenBook.read(self.tokens).owner(token)
-        for uri in context.auth_context().get("peer_uri", ()):
+        shown = context.auth_context()
+        if self.revocations is not None and self.revocations.covers(shown.get("x509_pem_cert", ())):
+            raise PeerError(
+                "the certificate that was shown is revoked; refused, ask the server's operator for a new one"
+            )
+        for uri in shown.get("peer_uri", ()):
             identity = Identity.of(uri.decode(errors="replace"))
             if identity is not None:
                 return identity

@@ -66,7 +66,7 @@ def run_secured(what: str, folder: Path, port: int, certs: Path, log: Path) -> N
 
 @pytest.mark.parametrize("tokens", [False, True], ids=["certificates", "tokens"])
 def test_a_tree_with_tls_lets_in_who_proves_to_be_part_of_it_and_nobody_else(tokens: bool, tmp_path: Path) -> None:
-    from crescendo.network.transport.certificates import make_certificates
+    from crescendo.network.authority.certificates import make_certificates
 
     keys, raw = tmp_path / "keys", case(clients={"count": 2}, schedule={"wait": {"rounds": 0}})
     make_certificates(keys, clients=["client 0", "client 1"], aggregators=["node", "other"], tokens=tokens)

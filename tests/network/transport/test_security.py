@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 
 from crescendo.cli.main import app
 from crescendo.errors import DataError, PeerError, UsageError
+from crescendo.network.authority.certificates import make_certificates
 from crescendo.network.transport import security
-from crescendo.network.transport.certificates import make_certificates
 from crescendo.network.transport.security import Address, Authenticator, Identity, PartyFolder, TokenBook
 
 
@@ -70,7 +70,7 @@ def visit(
 
 
 def as_client(folder: Path) -> tuple[Any, str]:
-    return PartyFolder(folder).client_credentials(), PartyFolder(folder).token()
+    return PartyFolder(folder).client_credentials()(), PartyFolder(folder).token()()
 
 
 # -- mutual TLS
@@ -139,9 +139,9 @@ def test_a_pinned_server_is_the_only_one(mutual: Path, tmp_path: Path) -> None:
         return x509.load_pem_x509_certificate((folder / "cert.pem").read_bytes()).public_bytes(Encoding.DER)
 
     alice = mutual / "clients" / "alice"
-    pinned = PartyFolder(alice).client_credentials(der(mutual / "server"))
+    pinned = PartyFolder(alice).client_credentials(der(mutual / "server"))()
     assert visit(mutual / "server", pinned, "alice") == "in"
-    other = PartyFolder(alice).client_credentials(der(mutual / "aggregators" / "edge"))
+    other = PartyFolder(alice).client_credentials(der(mutual / "aggregators" / "edge"))()
     assert visit(mutual / "server", other, "alice") == "UNAVAILABLE", (
         "of the same authority, but not the one that was pinned"
     )
@@ -178,13 +178,13 @@ def test_a_token_opens_the_door_to_its_own_name_only(tokens: Path) -> None:
 def test_the_server_holds_no_token(tokens: Path) -> None:
     everything = b"".join(path.read_bytes() for path in (tokens / "server").iterdir())
     for name in ("alice", "bob"):
-        assert PartyFolder(tokens / "clients" / name).token().encode() not in everything
+        assert PartyFolder(tokens / "clients" / name).token()().encode() not in everything
 
 
 def test_a_name_that_is_struck_off_the_list_stays_out_at_once(tokens: Path, tmp_path: Path) -> None:
     listed = tmp_path / "tokens.json"
     listed.write_bytes((tokens / "server" / "tokens.json").read_bytes())
-    door, token = Authenticator(listed), PartyFolder(tokens / "clients" / "alice").token()
+    door, token = Authenticator(listed), PartyFolder(tokens / "clients" / "alice").token()()
     door("alice", token, None)
     kept = [entry for entry in json.loads(listed.read_text()) if entry["name"] != "alice"]
     listed.write_text(json.dumps(kept))

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from cryptography import x509
 
 from crescendo.errors import DataError, UsageError
-from crescendo.network.transport.security import CA, CERTIFICATE, TOKENS, TokenBook
+from crescendo.network.transport.security import CA, CERTIFICATE, TOKENS, Identity, TokenBook
 
 LONGEST_NAME = 128  # as on the wire
 LONGEST_FILE = 255  # bytes, of a folder's name
@@ -46,13 +46,8 @@ class CertificateRequest:
     def check(self) -> None:
         """Refuse what cannot be made, or does not fit what is there already."""
         for name in [*self.clients, *self.aggregators]:
-            _check_name(name)
-        for host in self.hosts:
-            _check_host(host)
-        if not 1 <= self.days <= LONGEST_DAYS:
-            raise UsageError(
-                f"certificates must last at least a day and at most {LONGEST_DAYS}, got {self.days}; choose --days in between"
-            )
+            check_party_name(name)
+        self.check_numbers()
         book = self.server / TOKENS
         if self.tokens and (self.server / CA).exists() and not book.exists():
             raise UsageError(
@@ -61,6 +56,15 @@ class CertificateRequest:
         if book.exists():
             TokenBook.read(book)
         self._check_kept([self.place("aggregators", name) for name in self.aggregators])
+
+    def check_numbers(self) -> None:
+        """Refuse hosts that are none, and a life that is too short or too long."""
+        for host in self.hosts:
+            check_host(host)
+        if not 1 <= self.days <= LONGEST_DAYS:
+            raise UsageError(
+                f"certificates must last at least a day and at most {LONGEST_DAYS}, got {self.days}; choose --days in between"
+            )
 
     def _check_kept(self, aggregators: list[Path]) -> None:
         listening = [self.server, *aggregators]
@@ -86,14 +90,15 @@ def _file_name(name: str) -> str:
     return quoted.replace(".", "%2E") if name.startswith(".") else quoted
 
 
-def _check_name(name: str) -> None:
+def check_party_name(name: str) -> None:
+    """Refuse what no party can be called."""
     if not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
         raise UsageError(f"{name!r} cannot be a name; use up to {LONGEST_NAME} printable characters")
     if len(_file_name(name)) > LONGEST_FILE:
         raise UsageError(f"{name!r} is too long for a folder's name once its signs are written out; use a shorter one")
 
 
-def _check_host(host: str) -> None:
+def check_host(host: str) -> None:
     """An address, or a name as the DNS has it; not a URL, a port or several at once."""
     try:
         ipaddress.ip_address(host)
@@ -104,12 +109,25 @@ def _check_host(host: str) -> None:
             ) from None
 
 
-def _hosts_of(place: Path) -> set[str]:
-    """The names and addresses in a party's certificate."""
+def serial_and_owner(place: Path) -> tuple[int, Identity]:
+    """Of the certificate in a party's folder."""
+    certificate, names = _certificate_in(place)
+    found = [Identity.of(uri) for uri in names.get_values_for_type(x509.UniformResourceIdentifier)]
+    if not found or found[0] is None:
+        raise DataError(f"the certificate in {place} is of no party of a federation; put it back or use a new folder")
+    return certificate.serial_number, found[0]
+
+
+def _certificate_in(place: Path) -> tuple[x509.Certificate, x509.SubjectAlternativeName]:
     try:
         certificate = x509.load_pem_x509_certificate((place / CERTIFICATE).read_bytes())
-        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        return certificate, certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except (OSError, ValueError, x509.ExtensionNotFound):
         raise DataError(f"the certificate in {place} cannot be read; put it back or use a new folder") from None
+
+
+def _hosts_of(place: Path) -> set[str]:
+    """The names and addresses in a party's certificate."""
+    _, names = _certificate_in(place)
     addresses = {str(address) for address in names.get_values_for_type(x509.IPAddress)}
     return addresses | set(names.get_values_for_type(x509.DNSName))

@@ -17,8 +17,10 @@ from cryptography.x509.oid import ExtendedKeyUsageOID as Use
 from cryptography.x509.oid import NameOID
 
 from crescendo.errors import DataError
-from crescendo.network.transport.certificate_checks import THIS_MACHINE, CertificateRequest
+from crescendo.network.authority.certificate_checks import THIS_MACHINE, CertificateRequest
 from crescendo.network.transport.security import CA, CERTIFICATE, KEY, TOKEN, TOKENS, Identity, Role, TokenBook
+
+ISSUED = "issued.jsonl"  # in the authority's folder: a line for each certificate
 
 
 @dataclass
@@ -47,7 +49,7 @@ def make_certificates(
     request.check()
     book, authority, made = (
         request.server / TOKENS,
-        _Authority(folder / "authority", datetime.timedelta(days=days)),
+        Authority(folder / "authority", lifetime(days)),
         _Made(),
     )
     listening = [(Identity("server", "server"), request.server)]
@@ -56,7 +58,7 @@ def make_certificates(
         if _begin(place, made):
             authority.certify(place, identity, hosts)
     if tokens and not book.exists():
-        _write_secret(book, b"[]")
+        write_secret(book, b"[]")
     for name in request.clients:
         if _begin(place := request.place("clients", name), made):
             if book.exists():
@@ -69,7 +71,7 @@ def make_certificates(
     return made
 
 
-def _write_secret(path: Path, content: bytes) -> None:
+def write_secret(path: Path, content: bytes) -> None:
     """Written whole or not at all, and readable by its owner only from the first byte on."""
     draft = path.with_name(f".{path.name}.draft")
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
@@ -91,7 +93,7 @@ def _arm_aggregators(request: CertificateRequest, book: Path) -> None:
         if not ((place := request.place("aggregators", name)) / TOKEN).exists():
             _give_token(place, Identity("aggregator", name), book)
     for place in (request.folder / "aggregators").glob("*"):
-        _write_secret(place / TOKENS, book.read_bytes())
+        write_secret(place / TOKENS, book.read_bytes())
 
 
 def _give_token(place: Path, identity: Identity, book: Path) -> None:
@@ -99,12 +101,16 @@ def _give_token(place: Path, identity: Identity, book: Path) -> None:
     entries: list[dict[str, str]] = json.loads(book.read_bytes())
     entries = [entry for entry in entries if (entry["role"], entry["name"]) != (identity.role, identity.name)]
     entries.append({"name": identity.name, "role": identity.role, "sha256": TokenBook.hash(token)})
-    _write_secret(place / TOKEN, token.encode())
-    _write_secret(book, json.dumps(entries, indent=1).encode())
+    write_secret(place / TOKEN, token.encode())
+    write_secret(book, json.dumps(entries, indent=1).encode())
 
 
-class _Authority:
-    """Signs certificates with a key that stays in its folder."""
+def lifetime(days: int) -> datetime.timedelta:
+    return datetime.timedelta(days=days)
+
+
+class Authority:
+    """Signs certificates and lists of revoked ones, with a key that stays in its folder; notes every certificate."""
 
     def __init__(self, folder: Path, lasts: datetime.timedelta) -> None:
 
@@ -119,10 +125,11 @@ class _Authority:
             self._key = key
             return
         folder.mkdir(parents=True, exist_ok=True)
-        self._key = ec.generate_private_key(ec.SECP256R1())
-        name = _name("Crescendo trial authority")
+        self._key = new_key()
+        # A name of its own: TLS looks an issuer up by its name, and two authorities are trusted while one replaces the other.
+        name = common_name(f"Crescendo trial authority {secrets.token_hex(4)}")
         self._certificate = self._signed(name, name, self._key.public_key(), [], None, 10 * lasts)
-        _write_secret(folder / KEY, _pem_of(self._key))
+        write_secret(folder / KEY, pem_of(self._key))
         (folder / CA).write_bytes(self._certificate.public_bytes(serialization.Encoding.PEM))
 
     def introduce(self, place: Path) -> None:
@@ -131,15 +138,31 @@ class _Authority:
 
     def certify(self, place: Path, identity: Identity, hosts: Sequence[str] = ()) -> None:
         """A key and a certificate for one party. The authority is written last: with it the folder is complete."""
-
-        key = ec.generate_private_key(ec.SECP256R1())
-        names: list[x509.GeneralName] = [_host(host) for host in hosts]
-        names.append(x509.UniformResourceIdentifier(identity.uri))
-        subject = _name(f"{identity.role} {identity.name}")
-        made = self._signed(subject, self._certificate.subject, key.public_key(), names, identity.role, self._lasts)
-        _write_secret(place / KEY, _pem_of(key))
+        key = new_key()
+        made = self.certificate(identity, key.public_key(), hosts)
+        write_secret(place / KEY, pem_of(key))
         (place / CERTIFICATE).write_bytes(made.public_bytes(serialization.Encoding.PEM))
         self.introduce(place)
+
+    def certificate(self, identity: Identity, key: Any, hosts: Sequence[str] = ()) -> x509.Certificate:
+        """A certificate of that party's public key; noted, so that it can be revoked."""
+        names: list[x509.GeneralName] = [_host(host) for host in hosts]
+        names.append(x509.UniformResourceIdentifier(identity.uri))
+        subject = common_name(f"{identity.role} {identity.name}")
+        made = self._signed(subject, self._certificate.subject, key, names, identity.role, self._lasts)
+        with (self._folder / ISSUED).open("a") as notes:
+            notes.write(json.dumps({"serial": f"{made.serial_number:x}", "uri": identity.uri}) + "\n")
+        return made
+
+    def revocation_list(self, serials: Iterable[int]) -> bytes:
+        """A signed list (PEM) of these certificates. It has no end: a list that is old is better than none."""
+        now = datetime.datetime.now(datetime.UTC)
+        builder = x509.CertificateRevocationListBuilder().issuer_name(self._certificate.subject).last_update(now)
+        builder = builder.next_update(datetime.datetime(9999, 12, 31, tzinfo=datetime.UTC))
+        for serial in sorted(serials):
+            entry = x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(now).build()
+            builder = builder.add_revoked_certificate(entry)
+        return builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
     def _signed(
         self, subject: Any, issuer: Any, key: Any, names: list[Any], role: Role | None, lasts: datetime.timedelta
@@ -164,8 +187,12 @@ class _Authority:
         return builder.sign(self._key, hashes.SHA256())
 
 
-def _name(text: str) -> Any:
+def new_key() -> ec.EllipticCurvePrivateKey:
+    return ec.generate_private_key(ec.SECP256R1())
 
+
+def common_name(text: str) -> x509.Name:
+    """The name that a certificate shows to people; it has 64 characters at most, and decides nothing here."""
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text[:64])])
 
 
@@ -176,7 +203,8 @@ def _host(host: str) -> x509.GeneralName:
         return x509.DNSName(host)
 
 
-def _pem_of(key: Any) -> bytes:
+def pem_of(key: Any) -> bytes:
+    """A private key, not encrypted: write it with `write_secret`."""
     pem: bytes = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )

@@ -1,0 +1,175 @@
+"""`crescendo certs`: the keys of a federation, made for everybody, asked for, signed, and taken back."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from crescendo.cli.common import AsJson, one_sentence, print_json
+from crescendo.errors import UsageError
+
+
+class _CertsGroup(TyperGroup):
+    """`certs DIR` is short for `certs make DIR`; to make a folder that is called like a command, write ./request."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0] not in (*self.commands, "-h", "--help"):
+            args = ["make", *args]
+        return super().parse_args(ctx, args)
+
+
+certs = typer.Typer(
+    name="certs",
+    cls=_CertsGroup,
+    help="Make keys for a federation, or ask for, sign and revoke certificates; `certs DIR` is short for `certs make DIR`.",
+    epilog="Example: crescendo certs keys --host server.example.org --client alice --client bob",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+class PartyRole(StrEnum):
+    """What a party is."""
+
+    client = "client"
+    aggregator = "aggregator"
+    server = "server"
+
+
+Keys = Annotated[Path, typer.Option("--keys", metavar="DIR", help="The folder of keys.")]
+Lasts = Annotated[int, typer.Option(help="How long certificates last.")]
+AsRole = Annotated[PartyRole, typer.Option("--role", help="What the party is.")]
+
+
+@certs.command("make", epilog="Example: crescendo certs keys --host server.example.org --client alice --client bob")
+def _make(
+    where: Annotated[str, typer.Argument(metavar="DIR", help="Where the folders go; run again to add parties.")],
+    host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="What others type to reach the server, or the aggregator that is made now: a name or an address; repeat at "
+            "will. Without it that is localhost and 127.0.0.1 alone.",
+        ),
+    ] = None,
+    client: Annotated[list[str] | None, typer.Option(metavar="NAME", help="A client; repeat at will.")] = None,
+    aggregator: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="An aggregator; name its own --host in the same command; repeat at will."),
+    ] = None,
+    tokens: Annotated[bool, typer.Option("--tokens", help="Clients show tokens instead of certificates.")] = False,
+    days: Lasts = 90,
+    as_json: AsJson = False,
+) -> None:
+    """Make an authority and a folder of certificates, or tokens, for each party of a trial."""
+    with one_sentence():
+        from crescendo.network.authority.certificate_checks import THIS_MACHINE
+        from crescendo.network.authority.certificates import make_certificates
+
+        if not where.strip():
+            raise UsageError("the folder has no name; write for example crescendo certs keys")
+        folder, hosts = Path(where), [*THIS_MACHINE, *(host or ())]
+        found = make_certificates(
+            folder, hosts=hosts, clients=client or (), aggregators=aggregator or (), tokens=tokens, days=days
+        )
+        if as_json:
+            facts = {"made": [str(place) for place in found.made], "kept": [str(place) for place in found.kept]}
+            print_json({**facts, "authority": str(folder / "authority")})
+            return
+        for place in found.made:
+            typer.echo(f"made {place}: copy it to that party, and to nobody else")
+        for place in found.kept:
+            typer.echo(f"kept {place}")
+        here_only = [str(place) for place in found.made if place.parent != folder / "clients"]
+        if here_only and not host:
+            typer.echo(f"{', '.join(here_only)} will do on this machine only; for others name its --host")
+        typer.echo(f"{folder / 'authority'} signs certificates: keep it off the machines that take part")
+
+
+@certs.command("request", epilog="Example: crescendo certs request alice --keys keys")
+def _request(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Your name in the federation's terms.")],
+    keys: Keys = Path("keys"),
+    role: AsRole = PartyRole.client,
+    as_json: AsJson = False,
+) -> None:
+    """Make your own key, which stays on this machine, and a request for its certificate; again, to renew it."""
+    with one_sentence():
+        from crescendo.network.authority.certificate_requests import request_certificate
+        from crescendo.network.transport.security import Identity
+
+        made = request_certificate(keys, Identity(role.value, name))
+        if as_json:
+            print_json({"request": str(made.path), "key_sha256": made.fingerprint})
+            return
+        typer.echo(f"made {made.path}: send it to the federation's authority; the key stays in {keys}")
+        typer.echo(f"the key's fingerprint, to be compared on the telephone: {made.fingerprint}")
+
+
+@certs.command("sign", epilog="Example: crescendo certs sign alice-request.pem --keys keys --file federation.toml")
+def _sign(
+    request: Annotated[Path, typer.Argument(metavar="REQUEST", help="What the party has sent.")],
+    keys: Keys = Path("keys"),
+    file: Annotated[
+        Path | None, typer.Option(metavar="FILE.toml", help="The run file: clients that it does not name are refused.")
+    ] = None,
+    role: AsRole = PartyRole.client,
+    host: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="What others type to reach it, if it listens.")
+    ] = None,
+    days: Lasts = 90,
+    renew: Annotated[bool, typer.Option("--renew", help="The party has a certificate and is to get another.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Sign a request at the authority: of what was sent, the name and the key are taken and nothing else."""
+    with one_sentence():
+        from crescendo.network.authority.certificate_requests import sign_request
+
+        names = None
+        if file is not None:
+            from crescendo.config.loading import read_served
+
+            names = read_served(file).serve.names or ()
+        made = sign_request(keys, request, role=role.value, hosts=host or (), names=names, days=days, renew=renew)
+        until = made.certificate.not_valid_after_utc
+        serial = f"{made.certificate.serial_number:x}"
+        before = None if made.before is None else f"{made.before:x}"
+        if as_json:
+            facts = {
+                "folder": str(made.folder),
+                "role": made.identity.role,
+                "name": made.identity.name,
+                "serial": serial,
+            }
+            print_json({**facts, "key_sha256": made.fingerprint, "until": until.isoformat(), "before": before})
+            return
+        typer.echo(f"signed for {made.identity.role} {made.identity.name} until {until:%Y-%m-%d}, serial {serial}")
+        typer.echo(f"the key's fingerprint, which the party was shown too: {made.fingerprint}")
+        typer.echo(f"send cert.pem and ca.pem in {made.folder} back; neither is secret")
+        if before is not None:
+            typer.echo(f"the one before stays valid until it ends; to end it now: crescendo certs revoke {before}")
+
+
+@certs.command("revoke", epilog="Example: crescendo certs revoke alice --keys keys")
+def _revoke(
+    what: Annotated[str, typer.Argument(metavar="NAME|SERIAL", help="A party, or one certificate.")],
+    keys: Keys = Path("keys"),
+    as_json: AsJson = False,
+) -> None:
+    """Take back a party's certificates and tokens, or one certificate; a running server notices."""
+    with one_sentence():
+        from crescendo.network.authority.revoking import revoke
+
+        found = revoke(keys, what)
+        if as_json:
+            print_json(
+                {"serials": found.serials, "tokens": len(found.tokens), "files": [str(file) for file in found.files]}
+            )
+            return
+        taken = [f"serial {serial}" for serial in found.serials] + ["its token"] * bool(found.tokens)
+        typer.echo(f"revoked {', '.join(taken)}")
+        typer.echo(
+            f"copy to the folders of those who listen, where it is noticed at once: {', '.join(map(str, found.files))}"
+        )

@@ -1,0 +1,65 @@
+"""Revocation: certificates that are no longer accepted although they have not ended, on a list that the authority has signed.
+
+The list is an X.509 CRL in ``revoked.pem``, made by `crescendo certs revoke`. A server or aggregator looks at it before it
+accepts a certificate, and again when the file changes. gRPC for Python has no hook for CRLs in its handshake, so this is done
+by the serial number of the certificate that was shown.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from crescendo.errors import DataError
+from crescendo.network.transport.reloaded_files import ReloadedFiles
+
+REVOKED = "revoked.pem"
+
+
+class Revocations:
+    """The list at ``path``, signed by one of the authorities in ``authorities``. Once there was one it is never taken back:
+    a list that is gone or cannot be used leaves the last good one in force."""
+
+    def __init__(self, path: Path, authorities: Path) -> None:
+        self._path, self._authorities, self._known = path, authorities, frozenset[int]()
+        self._files = ReloadedFiles((path, authorities), self._read)
+
+    def covers(self, shown: Iterable[bytes]) -> bool:
+        """Is one of these certificates (PEM) on the list? One that cannot be read counts as revoked."""
+        from cryptography import x509
+
+        serials = self._files()
+        try:
+            return (
+                any(x509.load_pem_x509_certificate(pem).serial_number in serials for pem in shown) if serials else False
+            )
+        except ValueError:
+            return True
+
+    def refresh(self) -> None:
+        """Read a list that has changed; DataError if it cannot be used."""
+        self._files.refresh()
+
+    def _read(self) -> frozenset[int]:
+        if not self._path.exists():
+            if self._known:
+                raise DataError(f"{self._path} is gone; the certificates that were on it stay revoked until a restart")
+            return self._known
+        self._known = revoked_serials(self._path, self._authorities)
+        return self._known
+
+
+def revoked_serials(path: Path, authorities: Path) -> frozenset[int]:
+    """The serial numbers on a list, or DataError if none of the authorities has signed it."""
+    from cryptography import x509
+
+    try:
+        found = x509.load_pem_x509_crl(path.read_bytes())
+        signers = x509.load_pem_x509_certificates(authorities.read_bytes())
+    except (OSError, ValueError):
+        raise DataError(
+            f"{path} is not a list of revoked certificates; make it with `crescendo certs revoke`"
+        ) from None
+    if not any(found.is_signature_valid(signer.public_key()) for signer in signers):  # type: ignore[arg-type]
+        raise DataError(
+            f"{path} is not signed by the authority in {authorities}; copy the list that `crescendo certs revoke` has made"
+        )
+    return frozenset(one.serial_number for one in found)
