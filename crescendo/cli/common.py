@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from crescendo.logs import Log
 
 PATIENCE = 2.0  # seconds that a last sentence waits for a reader to take what came before it
-LONGEST_SENTENCE = 4000  # of an error
+LONGEST_SENTENCE = 10_000  # of an error
 RunFile = Annotated[Path, typer.Argument(metavar="FILE.toml", help="The run file.")]
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="a.b=c", help="Set a key of the run file; repeat at will.")
