@@ -64,10 +64,10 @@ def joining(live: LiveServer, keys: Path, folder: Path, c: int = 0, log: Any = N
     return joins(there, folder / str(c), log or Told(), SOON, name=f"client {c}")
 
 
-async def here(live: LiveServer, times: int = 1) -> None:
-    """So many have joined, some of them anew, and those who are there are looked after."""
+async def here(live: LiveServer, clients: int = 1, times: int = 1) -> None:
+    """So many clients have joined, so many times in all, and their streams are looked after."""
     await until(lambda: len(live.events("joined")) >= times)
-    await until(lambda: len(live.server._admitted._open) == len(live.server.sessions) > 0)
+    await until(lambda: len(live.server._admitted._open) == len(live.server.sessions) == clients)
 
 
 def test_a_revoked_client_s_stream_ends_and_it_does_not_get_in_again(keys: Path, tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_a_client_that_renewed_its_certificate_comes_back_with_it_when_the_old_o
             signed = sign_request(keys, asked.path, renew=True)  # into the client's own folder: it lies on this machine
             assert signed.before is not None
             revoke(keys, f"{signed.before:x}")
-            await here(live, 2)
+            await here(live, times=2)
             assert live.events("disconnected") and not client.done()
         with pytest.raises(Unreachable):
             await client
@@ -158,7 +158,7 @@ def test_a_token_that_is_struck_off_ends_its_stream_and_a_new_one_is_taken_up(tm
                 await gone
             (mine(keys, 1) / "ca.pem").unlink()
             made(keys)  # a new token for client 1, in its own folder
-            await here(live, 3)
+            await here(live, times=3)
             assert not stays.done()
         with pytest.raises(Unreachable):
             await stays
@@ -191,7 +191,7 @@ def test_an_aggregator_ends_the_streams_of_its_own_revoked_clients(keys: Path, t
             (tmp_path / "0").mkdir()
             there = place(f"127.0.0.1:{node.port}", mine(keys))
             client = joins(there, tmp_path / "0", Told(), SOON, name="client 0")
-            await here(live)
+            await until(lambda: bool(live.events("joined")))
             revoke(keys, "client 0")
             with pytest.raises(Refused, match="revoked"):
                 await client
