@@ -82,7 +82,7 @@ async def a_damaged_list_of_tokens_is_described_in_the_log_alone(folder: Path) -
         assert refusal.reason == OUR_FAULT and not refusal.final
         check_clear(refusal.reason)
         with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await Endpoint(f"127.0.0.1:{here.port}", token="token 0").status(DEADLINE)
+            await Endpoint(f"127.0.0.1:{here.port}", show=lambda: "token 0").status(DEADLINE)
         assert caught.value.details() == OUR_FAULT
         assert all("tokens.json is not a list of" in line["reason"] for line in here.live.events("stream_failed"))
         assert len(here.live.events("stream_failed")) == 2
