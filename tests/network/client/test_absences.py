@@ -11,13 +11,15 @@ import numpy as np
 import pytest
 
 from crescendo.core.messages import Broadcast, Settled
+from crescendo.core.vectors import encode
 from crescendo.federation.own_records import RecordSource
 from crescendo.federation.policy import Policy
 from crescendo.network.client.join import join
+from crescendo.network.protocol.tree_messages import SumRefusal
 from crescendo.network.protocol.wire_messages import Refusal
 from crescendo.network.transport.channels import Endpoint
 from crescendo.network.transport.retry import Backoff
-from crescendo.storage.journal.journal_entries import Absent
+from crescendo.storage.journal.journal_entries import Absent, Summed
 from crescendo.storage.ledger.outbox import Release
 from crescendo.worker import Worker
 from tests.cli.joining_clients import OPEN, records
@@ -196,5 +198,26 @@ def test_an_update_of_a_round_that_was_void_before_it_came_is_logged_on_both_sid
             await other.send(2, ONES)
             await other.acknowledged(Settled(3))
             assert len(on.events("void_update")) == 1 and not on.events("alarm")
+
+    run_async(play)
+
+
+def test_a_sum_with_an_update_of_a_void_round_is_answered_with_that_pair_so_that_its_aggregator_sends_the_rest(
+    tmp_path: Path,
+) -> None:
+    async def play() -> None:
+        async with live_server(tmp_path, TWO) as on:
+            other = await on.join(1)
+            await on.server.put(0, Absent(0))
+            await other.send(0, ONES)
+            await other.k(1)
+            await on.join(0)
+            total = Summed(((0, 0), (1, 1)), on.agreed.wire, encode(2 * ONES, on.agreed.wire))
+            submission = await on.server.put(-1, total, sum_id="a" * 32)
+            [answer] = submission.answers
+            assert isinstance(answer, SumRefusal) and answer.pairs == ((0, 0),) and not submission.taken
+            assert [(f["client"], f["round"]) for f in on.events("void_update")] == [("client 0", 0)]
+            rest = await on.server.put(-1, Summed(((1, 1),), on.agreed.wire, encode(ONES, on.agreed.wire)))
+            assert rest.taken and not rest.answers
 
     run_async(play)
