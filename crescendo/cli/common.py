@@ -51,6 +51,8 @@ EXTRAS = {
     "google": "network",
     "cryptography": "network",
     "pandas": "demo",
+    "torch": "torch",
+    "safetensors": "torch",
 }  # package -> what brings it
 
 

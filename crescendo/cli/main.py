@@ -93,6 +93,21 @@ def _schedule(file: RunFile, overrides: Overrides = None, as_json: AsJson = Fals
         print_json(show.schedule_as_json(*found)) if as_json else show.RunPrinter().schedule(*found)
 
 
+@app.command("export", epilog="Example: crescendo export runs/flights-1 --to sklearn")
+def _export(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.")],
+    to: Annotated[str, typer.Option(help="torch, safetensors, sklearn or npz.")],
+    out: Annotated[Path | None, typer.Option(help="The file to write; else one in the run's folder.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a run's model as a file of another library."""
+    with one_sentence():
+        from crescendo.runs.export import export
+
+        path = export(run, to, out)
+        print_json({"model": str(path)}) if as_json else typer.echo(f"wrote {path}")
+
+
 @data.command("list", epilog="Example: crescendo data list --json")
 def _data_list(as_json: AsJson = False) -> None:
     """List the sources that data.source can name."""

@@ -8,6 +8,8 @@ from typing import Any, Self
 from crescendo.core.arrays import Floats
 from crescendo.core.vectors import message_bytes
 from crescendo.errors import UsageError
+from crescendo.objectives.logistic.objective import Logistic
+from crescendo.runs.export import logistic_regression
 from crescendo.runs.prepare import Prepared
 from crescendo.simulator.trace import Trace
 
@@ -66,14 +68,24 @@ class Result:
 
     def torch_model(self) -> Any:
         """The trained torch module: one like that which was given, with the weights that the run ended with."""
-        made = getattr(self.prepared.objective, "module", None)
-        if made is None:
+        if not self.is_torch:
             raise UsageError("this run trained no torch module; its model is the vector result.model")
-        return made(self.model)
+        return getattr(self.prepared.objective, "module")(self.model)  # noqa: B009
+
+    @property
+    def is_torch(self) -> bool:
+        """Whether a torch module was trained."""
+        return getattr(self.prepared.objective, "module", None) is not None
 
     def state_dict(self) -> Any:
         """The trained module's tensors by name, for ``load_state_dict``."""
         return self.torch_model().state_dict()
+
+    def sklearn_model(self) -> Any:
+        """A fitted scikit-learn ``LogisticRegression`` with the weights of a logistic run; it predicts labels as written."""
+        if not isinstance(self.prepared.objective, Logistic):
+            raise UsageError("this run trained no logistic regression; its model is the vector result.model")
+        return logistic_regression(self.model, self.prepared.dataset.classes)
 
     def as_json(self) -> Row:
         names = list(Result.__dataclass_fields__)

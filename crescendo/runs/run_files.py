@@ -4,8 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from crescendo.runs.export import save_model
 from crescendo.runs.folder import write_format
 from crescendo.runs.result import Result
 from crescendo.runs.run_events import Event, ModelsMeasured, RunBegan, RunEnded
@@ -41,7 +40,8 @@ class RunFiles:
         if spent is not None and result.noise_free is not None:
             spent["noise_free_accuracy"] = result.noise_free["accuracy"]
         (folder / "privacy.json").write_text(json.dumps(spent) + "\n", encoding="utf-8")
-        np.savez(folder / "model.npz", model=result.model)
+        module = result.state_dict() if result.is_torch else None
+        save_model(folder, result.model, result.prepared.dataset.classes, module)
         write_page(Story.of(result), folder, self._standalone)
 
 

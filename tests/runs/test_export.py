@@ -1,0 +1,97 @@
+"""A run's model in the formats of other libraries gives the same answers there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import crescendo
+from crescendo.cli.main import app
+from crescendo.errors import ConfigError, UsageError
+from crescendo.runs.export import export
+
+RNG = np.random.default_rng(4)
+X = RNG.normal(size=(80, 3))
+DATA = crescendo.dataset(X, np.where(X[:, 0] > 0, "late", "early"), test=0.25)
+CONFIG: dict[str, Any] = {
+    "clients": {"count": 2},
+    "schedule": {"rounds": 3, "sizes": {"kind": "constant", "size": 40}, "steps": {"kind": "constant", "eta": 0.1}},
+}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> crescendo.Result:
+    return crescendo.simulate(CONFIG, data=DATA, out=tmp_path_factory.mktemp("runs") / "logistic")
+
+
+def folder(result: crescendo.Result) -> Path:
+    assert result.run is not None
+    return Path(result.run)
+
+
+def test_a_logistic_run_becomes_a_fitted_regression_that_predicts_labels_as_written(
+    run: crescendo.Result, tmp_path: Path
+) -> None:
+    import joblib
+
+    made = joblib.load(export(folder(run), "sklearn", tmp_path / "model.joblib"))
+    assert DATA.test is not None and run.accuracy is not None
+    names = np.where(DATA.test.y > 0, DATA.classes[1], DATA.classes[0])
+    assert made.score(DATA.test.x, names) == pytest.approx(run.accuracy)
+    assert set(made.predict(X)) == {"early", "late"}
+    assert np.array_equal(run.sklearn_model().coef_, made.coef_)
+    assert made.predict_proba(X).shape == (80, 2)
+
+
+def test_npz_and_safetensors_hold_the_vector(run: crescendo.Result, tmp_path: Path) -> None:
+    pytest.importorskip("safetensors", reason="safetensors is not installed: the torch extra")
+    from safetensors.numpy import load_file
+
+    with np.load(export(folder(run), "npz", tmp_path / "m.npz")) as stored:
+        assert np.array_equal(stored["model"], run.model)
+    assert np.array_equal(load_file(export(folder(run), "safetensors", tmp_path / "m.st"))["model"], run.model)
+
+
+def test_a_torch_run_leaves_its_tensors_and_becomes_a_state_dict(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed: the torch extra")
+    net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))
+    found = crescendo.simulate(CONFIG, objective=crescendo.torch.model(net), data=DATA, out=tmp_path / "net")
+    assert (tmp_path / "net" / "model.safetensors").is_file()
+    again = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))
+    again.load_state_dict(torch.load(export(folder(found), "torch", tmp_path / "net.pt")))
+    x = torch.from_numpy(X.astype(np.float32))
+    assert torch.equal(again(x), found.torch_model()(x))
+    with pytest.raises(UsageError, match="no logistic regression"):
+        found.sklearn_model()
+
+
+@pytest.mark.parametrize(
+    ("to", "says"), [("onnx", "not to 'onnx'"), ("torch", "trained no torch module")], ids=["unknown", "torch"]
+)
+def test_what_cannot_be_exported_is_refused_in_a_sentence(
+    run: crescendo.Result, tmp_path: Path, to: str, says: str
+) -> None:
+    with pytest.raises(crescendo.CrescendoError, match=says):
+        export(folder(run), to, tmp_path / "model")
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_no_run_and_what_is_there_already_is_refused(run: crescendo.Result, tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("mine")
+    with pytest.raises(ConfigError, match="exists already"):
+        export(folder(run), "npz", tmp_path / "taken")
+    with pytest.raises(ConfigError, match=r"has no model\.npz"):
+        export(tmp_path, "npz")
+    with pytest.raises(ConfigError, match="cannot be written"):
+        export(folder(run), "npz", tmp_path / "no" / "such" / "folder")
+    assert (tmp_path / "taken").read_text() == "mine"
+
+
+def test_the_command_says_where_it_wrote(run: crescendo.Result, tmp_path: Path) -> None:
+    path = tmp_path / "model.joblib"
+    said = CliRunner().invoke(app, ["export", str(folder(run)), "--to", "sklearn", "--out", str(path)])
+    assert said.exit_code == 0 and said.output == f"wrote {path}\n" and path.is_file()
