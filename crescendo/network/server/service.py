@@ -300,7 +300,7 @@ class Service:
         each round that overtook another, longer with every round.
         """
         for one in batch:
-            if isinstance(one.message, Received):
+            if isinstance(one.message, Received) and one.taken:
                 one.answers += [Refusal(NEVER_CAME, False, i) for i in self._close_gap(one.client)]
             elif isinstance(one.message, Summed) and one.taken:
                 for c in {c for _, c in one.message.pairs}:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from crescendo.network.transport import descriptors
 from crescendo.network.transport.pending_streams import PendingStreams, TryLater, address_of, host_and_port, plain
 
-LOOK_EVERY, UNDER_FLOOD = 1.0, 0.1  # seconds between two looks; the second after one that closed something
+LOOK_EVERY, UNDER_FLOOD = 0.25, 0.1  # seconds between two looks; the second after one that closed something
 TOO_MANY = "too many connections that do not say who they are; the oldest of the address that has the most are closed"
 
 

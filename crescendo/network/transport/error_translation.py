@@ -21,7 +21,7 @@ CONNECTING = {
     "and that both folders were made by the same `crescendo certs`",
     "Failed parsing HTTP/2": "something answers that is not a Crescendo server; check the port",
     "Socket closed": "it hung up; it does not take what your --certs folder shows, or --certs was left out, or it was "
-    "just ending",
+    "just ending, or has no place for another connection",
     "reset by peer": "it hung up; is it a Crescendo server, and was it just ending?",
     "No route to host": "no way leads there; check the address and the network",
     "Network is unreachable": "no way leads there; check the address and the network",
