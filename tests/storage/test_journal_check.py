@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from crescendo.errors import CrescendoError
+from crescendo.storage.formats import SNAPSHOT
 from crescendo.storage.journal.journal import Journal
 from crescendo.storage.journal.journal_entries import Received, to_bytes
 from crescendo.storage.journal.segments import Segments
@@ -140,3 +142,10 @@ def test_files_that_a_server_prunes_while_they_are_read_are_no_damage(
         found = Examination(tmp_path, "server")
         check_journal(tmp_path, make, found)
         assert found.sound, found
+
+
+def test_a_snapshot_of_a_newer_program_is_not_called_damaged(folder: Path) -> None:
+    newest = Snapshot.paths(folder)[0]
+    newest.write_bytes(SNAPSHOT.opening[:-1] + b"9" + newest.read_bytes()[len(SNAPSHOT.opening) :])
+    with pytest.raises(CrescendoError, match="newer"):
+        examined(folder)

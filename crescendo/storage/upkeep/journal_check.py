@@ -65,6 +65,7 @@ class _JournalCheck:
         self._end, self._check, self._newest = 0, 0, -1
 
     def run(self) -> None:
+        Snapshot.refuse_newer(self._folder)  # it would look damaged
         for path in Snapshot.paths(self._folder):
             self._read_snapshot(path)
         segments = Segments(self._folder).paths()
