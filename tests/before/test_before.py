@@ -133,7 +133,10 @@ def test_a_federation_that_an_older_program_began_is_finished_with_the_model_of_
         shutil.copytree(HERE / HALFWAY / name, tmp_path / name)
     signed = json.loads((tmp_path / "served" / "terms.json").read_text())["terms"]
     with made:
-        made.start()
+        made.start_server()
+        made.start_client(0)  # first: to one that comes late the server gives a model with what the other did meanwhile
+        made.until(lambda: any(facts["event"] == "joined" for facts in made.events("server.log")), "client 0 joined")
+        made.start_client(1)
         made.wait()
         assert json.loads((tmp_path / "served" / "terms.json").read_text())["terms"] == signed
         assert not [facts for facts in made.events("server.log") if facts["event"] in ("journal", "new_epoch", "alarm")]
