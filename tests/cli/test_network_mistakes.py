@@ -66,7 +66,9 @@ def test_a_port_in_use_leaves_no_folder() -> None:
 
 def test_a_port_in_use_is_noticed_before_the_accounting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which takes its time."""
-    monkeypatch.setattr("crescendo.runs.serving.terms_text", lambda config: pytest.fail("it was accounted for first"))
+    monkeypatch.setattr(
+        "crescendo.runs.serving.terms_and_cost", lambda config: pytest.fail("it was accounted for first")
+    )
     with socket.create_server(("127.0.0.1", 0)) as taken:
         assert "cannot be listened on" in serve(listen=f"127.0.0.1:{taken.getsockname()[1]}")
 
