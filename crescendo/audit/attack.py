@@ -14,8 +14,9 @@ from crescendo.audit.checks import CHECKS
 from crescendo.audit.driving.evidence import Draws, Noise, Words
 from crescendo.audit.driving.lead import Faults
 from crescendo.audit.driving.subject import Sources, Subject
+from crescendo.audit.epsilon_bounds import clopper_pearson, scale_bounds
 from crescendo.audit.findings import DETERMINISTIC, Finding, Report, Row
-from crescendo.audit.lower_bounds import Cost, Scores, Shift, clopper_pearson, scale_bounds
+from crescendo.audit.lower_bounds import Cost, Scores, Shift
 from crescendo.audit.scores import Tested, combined
 from crescendo.audit.worst_cases.edges import probe_edges
 from crescendo.audit.worst_cases.fuzz import Fuzz

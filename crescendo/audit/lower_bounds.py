@@ -14,9 +14,10 @@ import numpy as np
 
 from crescendo.audit.driving.lead import Faults
 from crescendo.audit.driving.subject import Draw, Script, Subject
+from crescendo.audit.epsilon_bounds import clopper_pearson
 from crescendo.audit.worst_cases.fuzz import difference
 from crescendo.audit.worst_cases.scenes import Scene
-from crescendo.core.arrays import Array, Floats
+from crescendo.core.arrays import Floats
 from crescendo.privacy.accounting.events import Event
 
 Cost = Callable[[Sequence[Event]], float]
@@ -74,31 +75,6 @@ def _moved(subject: Subject, sent: list[list[list[Floats]]], moved: list[Floats]
         return Shift()
     weights = 1 / np.square(np.maximum(errors, 1e-300))
     return Shift(float(np.average(shifts, weights=weights)), float(1 / math.sqrt(weights.sum())))
-
-
-# -- confidence bounds: exact for counts, chi-squared for a scale --------------------------------------------------------
-
-
-def clopper_pearson(hits: int, runs: int, alpha: float) -> tuple[float, float]:
-    """A lower and an upper bound on a probability, each wrong with probability at most ``alpha``.
-
-    >>> low, high = clopper_pearson(0, 100, 0.05)
-    >>> low, round(high, 4)                                # 1 - 0.05 ** (1 / 100)
-    (0.0, 0.0295)
-    """
-    from scipy.stats import beta
-
-    low = 0.0 if hits == 0 else float(beta.ppf(alpha, hits, runs - hits + 1))
-    high = 1.0 if hits == runs else float(beta.ppf(1 - alpha, hits + 1, runs - hits))
-    return low, high
-
-
-def scale_bounds(values: Array, alpha: float) -> tuple[float, float]:
-    """Bounds on the standard deviation of a Gaussian with mean 0, each wrong with probability at most ``alpha``."""
-    from scipy.stats import chi2
-
-    total, n = float(np.sum(np.square(values))), values.size
-    return math.sqrt(total / chi2.ppf(1 - alpha, n)), math.sqrt(total / chi2.ppf(alpha, n))
 
 
 # -- by thresholds -----------------------------------------------------------------------------------------------------

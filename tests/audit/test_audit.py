@@ -11,8 +11,9 @@ import pytest
 
 from crescendo.audit import Report, audit
 from crescendo.audit.checks import CHECKS
+from crescendo.audit.epsilon_bounds import clopper_pearson, scale_bounds
 from crescendo.audit.findings import DETERMINISTIC
-from crescendo.audit.lower_bounds import Scores, clopper_pearson, scale_bounds
+from crescendo.audit.lower_bounds import Scores
 from crescendo.core.arrays import Ints, Vector
 from crescendo.core.terms import Terms
 from crescendo.data.records import Records

@@ -16,8 +16,8 @@ from scipy.stats import beta, binom
 from crescendo.audit.black_box.black_box import Claim, attack
 from crescendo.audit.black_box.callable_mechanism import CallableMechanism
 from crescendo.audit.black_box.distinguishers import Rule
-from crescendo.audit.black_box.epsilon_bounds import _epsilon_of_shift, epsilon_bound, gaussian_bound, spared
 from crescendo.audit.black_box.neighbours import Pair, _canaries, pairs
+from crescendo.audit.epsilon_bounds import _epsilon_of_shift, epsilon_bound, gaussian_bound, spared
 from crescendo.errors import ConfigError
 from crescendo.privacy.mechanisms.gaussian import noised
 from experiments.black_box import BITS, RECORDS, Case, broken, clipped, gaussian, responses, sound

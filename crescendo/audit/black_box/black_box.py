@@ -29,8 +29,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from crescendo.audit.black_box.distinguishers import RANKED, Rule, last_bits
-from crescendo.audit.black_box.epsilon_bounds import epsilon_bound, gaussian_bound
 from crescendo.audit.black_box.neighbours import Neighbours, Pair
+from crescendo.audit.epsilon_bounds import epsilon_bound, gaussian_bound
 from crescendo.core.arrays import Array, Bools, Floats
 
 _Runner: TypeAlias = Callable[[Pair, Bools, np.random.Generator], Floats]

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from crescendo.audit.black_box.epsilon_bounds import spared
+from crescendo.audit.epsilon_bounds import spared
 from crescendo.core.arrays import Bools, Floats, Uints
 
 _Score: TypeAlias = Callable[[Floats], Floats]

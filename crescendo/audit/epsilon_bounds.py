@@ -1,4 +1,4 @@
-"""Lower bounds on epsilon from counts, exact for any number of runs."""
+"""Bounds from samples, exact for any number of runs: on a rate, on a scale, and from counts on epsilon."""
 
 from __future__ import annotations
 
@@ -9,7 +9,31 @@ from typing import Any
 
 import numpy as np
 
+from crescendo.core.arrays import Array
+
 _FOR_DELTA = 0.1  # of what may go wrong, for the runs that delta lets be told apart
+
+
+def clopper_pearson(hits: int, runs: int, alpha: float) -> tuple[float, float]:
+    """A lower and an upper bound on a probability, each wrong with probability at most ``alpha``.
+
+    >>> low, high = clopper_pearson(0, 100, 0.05)
+    >>> low, round(high, 4)                                # 1 - 0.05 ** (1 / 100)
+    (0.0, 0.0295)
+    """
+    from scipy.special import betaincinv
+
+    low = 0.0 if hits == 0 else float(betaincinv(hits, runs - hits + 1, alpha))
+    high = 1.0 if hits == runs else float(betaincinv(hits + 1, runs - hits, 1 - alpha))
+    return low, high
+
+
+def scale_bounds(values: Array, alpha: float) -> tuple[float, float]:
+    """Bounds on the standard deviation of a Gaussian with mean 0, each wrong with probability at most ``alpha``."""
+    from scipy.stats import chi2
+
+    total, n = float(np.sum(np.square(values))), values.size
+    return math.sqrt(total / chi2.ppf(1 - alpha, n)), math.sqrt(total / chi2.ppf(alpha, n))
 
 
 @lru_cache(maxsize=256)
@@ -54,10 +78,9 @@ def gaussian_bound(hits: int, present: int, others: int, absent: int, alpha: flo
     >>> round(gaussian_bound(8413, 10_000, 5000, 10_000, 0.001, 1e-5), 2)    # a shift of 1 costs 4.38
     3.92
     """
-    from scipy.special import betaincinv, ndtri
+    from scipy.special import ndtri
 
-    high = 1.0 if others == absent else float(betaincinv(others + 1, absent - others, 1 - alpha / 2))
-    low = 0.0 if hits == 0 else float(betaincinv(hits, present - hits + 1, alpha / 2))
+    low, high = clopper_pearson(hits, present, alpha / 2)[0], clopper_pearson(others, absent, alpha / 2)[1]
     shift = float(ndtri(low) - ndtri(high))
     return _epsilon_of_shift(shift, delta) if shift > 0 else 0.0
 
