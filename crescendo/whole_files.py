@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -15,17 +15,23 @@ def whole_file(
 ) -> Iterator[BinaryIO]:
     """Write a file beside ``path``, sync it, and only then give it its name.
 
-    ``check`` looks at the synced draft; if it raises, or the writing does, whatever stood at ``path`` stays.
+    ``check`` looks at the synced draft; if it raises, or the writing does, whatever stood at ``path`` stays, and the draft goes:
+    on a full disk it would hold what little room is left.
     """
     draft = path.with_suffix(suffix)
     handle = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, PRIVATE_FILE)
-    with os.fdopen(handle, "wb") as file:
-        os.fchmod(handle, PRIVATE_FILE)  # a draft that a kill left may have another mode
-        yield file
-        file.flush()
-        os.fsync(handle)
-    check(draft)
-    draft.replace(path)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            os.fchmod(handle, PRIVATE_FILE)  # a draft that a kill left may have another mode
+            yield file
+            file.flush()
+            os.fsync(handle)
+        check(draft)
+        draft.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            draft.unlink()
+        raise
     sync_folder(path.parent)
 
 

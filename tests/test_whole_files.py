@@ -69,6 +69,7 @@ def test_what_fails_on_the_way_leaves_the_file_that_was_there(tmp_path: Path) ->
         out.write(b"new")
         raise RuntimeError
     assert path.read_bytes() == b"old"
+    assert [one.name for one in tmp_path.iterdir()] == ["terms.json"], "on a full disk a draft would hold the last room"
 
 
 def test_a_new_state_folder_is_for_its_owner_alone(tmp_path: Path) -> None:

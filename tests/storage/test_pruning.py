@@ -11,7 +11,7 @@ import pytest
 
 from crescendo.storage.journal.journal import Journal
 from crescendo.storage.journal.segments import JournalDamaged, Segments
-from crescendo.storage.journal.snapshots import Snapshot
+from crescendo.storage.journal.snapshots import DRAFT, Snapshot
 from tests.storage.durable_play import opened, run_some, state_of
 
 
@@ -162,3 +162,12 @@ def test_a_snapshot_has_the_terms_so_that_a_pruned_journal_still_says_what_it_is
         server.snapshot()
     found = Snapshot.read(Snapshot.paths(tmp_path)[0])
     assert found is not None and found.state["terms"] == '{"federation":"pruned"}'
+
+
+def test_a_draft_that_a_kill_left_goes_at_the_next_start(tmp_path: Path) -> None:
+    with opened(tmp_path, prune=True) as server:
+        run_some(server, 0, 1)
+    draft = tmp_path / f"snapshot-{4:020d}{DRAFT}"
+    draft.write_bytes(b"half a model")
+    with opened(tmp_path, prune=True):
+        assert not draft.exists()

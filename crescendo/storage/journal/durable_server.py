@@ -108,6 +108,7 @@ class DurableServer:
                 self._journal.write([to_bytes(first)])
             else:
                 self._state = self._resume(agreed)
+            Snapshot.remove_drafts(self.folder)
             self._snapshot_bytes = snapshot_bytes or max(SNAPSHOT_BYTES, 16 * self._state.server.model.nbytes)
             self._settled.update(self._state.server.word(range(agreed.clients), model=False).yours)
             self._publish(self._news())
@@ -326,8 +327,8 @@ class DurableServer:
                 sound.append(path)
         if len(sound) < KEPT:
             return
-        for old in [path for path in paths if path < sound[-1]] + list(self.folder.glob("snapshot-*.new")):
-            old.unlink()  # the latter a crash left behind
+        for old in [path for path in paths if path < sound[-1]]:
+            old.unlink()
         sync_folder(self.folder)
         if prune:
             journal.prune(Snapshot.number_in(sound[-1]))

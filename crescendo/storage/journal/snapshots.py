@@ -18,6 +18,7 @@ import numpy as np
 from crescendo.storage.formats import SNAPSHOT
 from crescendo.whole_files import forget_cached, whole_file
 
+DRAFT = ".new"
 KEPT = 2  # sound ones, the newest: one may be damaged on its disk
 
 
@@ -37,6 +38,12 @@ class Snapshot(NamedTuple):
     def number_in(path: Path) -> int:
         """The record that comes after the snapshot in a file, by the file's name."""
         return int(path.name.removeprefix("snapshot-"))
+
+    @staticmethod
+    def remove_drafts(folder: Path) -> None:
+        """Remove what kills left of snapshots that were being written, each as large as a model."""
+        for draft in folder.glob(f"snapshot-*{DRAFT}"):
+            draft.unlink()
 
     @classmethod
     def refuse_newer(cls, folder: Path) -> None:
@@ -72,7 +79,7 @@ class Snapshot(NamedTuple):
         pieces, hashed = list(self._pieces()), hashlib.sha256()
         for piece in pieces:
             hashed.update(piece)
-        with whole_file(folder / f"snapshot-{self.number:020d}", ".new", self._check_written) as file:
+        with whole_file(folder / f"snapshot-{self.number:020d}", DRAFT, self._check_written) as file:
             file.write(SNAPSHOT.opening + hashed.digest())
             for piece in pieces:
                 file.write(piece)
