@@ -4,6 +4,7 @@ A journal that meets the end of the disk fails, and its server ends. Before that
 talking: what is left is for its snapshots, for what other programs write, and for whoever comes to make room.
 """
 
+import errno
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
@@ -23,8 +24,10 @@ class Room(Enum):
 
 
 def free_share(folder: Path) -> float:
-    """The part of a folder's disk that is free."""
+    """The part of a folder's disk that is free; OSError if the file system does not say, as some of networks do not."""
     usage = shutil.disk_usage(folder)
+    if not usage.total:
+        raise OSError(errno.ENOTSUP, "the file system does not say how large it is", str(folder))
     return usage.free / usage.total
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack
 from pathlib import Path
+from shutil import _ntuple_diskusage
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from crescendo.network.server.liveness import LONGEST_WAIT, LivenessLimits
 from crescendo.storage.journal.journal_entries import Voided, from_bytes
 from crescendo.storage.journal.segments import Segments
 from crescendo.storage.ledger.open_ledger import open_ledger
+from crescendo.storage.upkeep.disk_room import DiskRoom, Room
 from tests.cli.joining_clients import ONE, OPEN, joined
 from tests.network.final_checks import pairs_in
 from tests.network.live_server import ONES, TWO, LiveServer, live_server, run_async
@@ -162,3 +164,10 @@ def test_after_the_last_round_clients_are_let_in_to_hear_of_it(tmp_path: Path) -
             assert isinstance(answer, Welcome)
 
     run_async(play)
+
+
+def test_a_file_system_that_does_not_say_how_large_it_is_has_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: _ntuple_diskusage(0, 0, 0))
+    assert DiskRoom(tmp_path).measured() is Room.ENOUGH
