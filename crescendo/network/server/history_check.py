@@ -13,6 +13,7 @@ from crescendo.errors import CrescendoError
 from crescendo.logs import Log
 from crescendo.storage.upkeep.examination import Examination
 from crescendo.storage.upkeep.journal_check import check_journal
+from crescendo.storage.upkeep.journal_listing import FilesGoAway
 
 MAX_WAIT = 5.0  # seconds that a server which ends waits for a read in hand
 
@@ -40,7 +41,7 @@ class HistoryCheck:
         found = Examination(self._folder, "server")
         try:
             check_journal(self._folder, None, found, pause=self._check_stopped)
-        except _Stopped:
+        except (_Stopped, FilesGoAway):  # the latter: all that was there at the start was pruned, and nothing needs it
             return
         except (CrescendoError, OSError) as error:
             found.damage.append(f"the journal could not be checked ({error})")

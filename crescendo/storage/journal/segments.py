@@ -69,8 +69,8 @@ class Segments:
 
     def paths(self) -> list[Path]:
         """The files, oldest first, without one whose making was cut short."""
-        unmade = self.unmade()
-        return [path for path in self._named() if path not in unmade]
+        named = self._named()
+        return named[:-1] if named and not _is_made(named[-1]) else named
 
     def unmade(self) -> list[Path]:
         """The last file, if its making was cut short: nothing was ever in it."""

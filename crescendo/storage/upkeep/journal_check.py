@@ -17,8 +17,8 @@ from crescendo.storage.journal.segments import JournalDamaged, Record, Scan, Seg
 from crescendo.storage.journal.server_state import ServerState
 from crescendo.storage.journal.snapshots import Snapshot
 from crescendo.storage.upkeep.examination import Examination
+from crescendo.storage.upkeep.journal_listing import MAX_TRIES, FilesGoAway, JournalListing
 
-MAX_TRIES = 20  # while a server removes what is being read
 NEEDED = "a server cannot start from this folder; put a backup back"
 NEWER_FIELDS = {
     "void"
@@ -51,7 +51,7 @@ def check_journal(
         found.notes += attempt.notes
         found.facts |= attempt.facts
         return
-    raise UsageError(f"the files in {folder} go away while they are read; try again")
+    raise FilesGoAway(folder)
 
 
 class _JournalCheck:
@@ -66,9 +66,9 @@ class _JournalCheck:
 
     def run(self) -> None:
         Snapshot.refuse_newer(self._folder)  # it would look damaged
-        for path in Snapshot.paths(self._folder):
+        snapshots, segments = JournalListing.of(self._folder)
+        for path in snapshots:
             self._read_snapshot(path)
-        segments = Segments(self._folder).paths()
         if not segments:
             self._found.damage.append(f"there is no journal in {self._folder}; {NEEDED}")
             return

@@ -1,20 +1,18 @@
 """Journal copy: a copy of a server's journal and snapshots that always opens, made while the server runs.
 
-Snapshots are copied first and segments after them, oldest first: whatever the server adds meanwhile comes after what a copied
-snapshot needs. If the server prunes something before it was copied, the copy begins anew. Of the last segment the whole records
-are copied and no more, so that the copy has no torn tail and its server does not begin a new epoch for one.
+What is copied was there at one instant, snapshots first and segments after them, oldest first: whatever the server adds later
+comes after what a copied snapshot needs. If the server prunes something before it was copied, the copy begins anew. Of the last
+segment the whole records are copied and no more, so that the copy has no torn tail and its server does not begin a new epoch
+for one.
 """
 
 import os
 import shutil
 from pathlib import Path
 
-from crescendo.errors import UsageError
-from crescendo.storage.journal.segments import Scan, Segments
-from crescendo.storage.journal.snapshots import Snapshot
+from crescendo.storage.journal.segments import Scan
+from crescendo.storage.upkeep.journal_listing import MAX_TRIES, FilesGoAway, JournalListing
 from crescendo.whole_files import PRIVATE_FILE, make_folder, sync_folder
-
-MAX_TRIES = 20
 
 
 def copy_journal(folder: Path, to: Path) -> None:
@@ -26,13 +24,13 @@ def copy_journal(folder: Path, to: Path) -> None:
             return
         except FileNotFoundError:  # pruned meanwhile
             shutil.rmtree(to)
-    raise UsageError(f"the files in {folder} go away while they are copied; try again")
+    raise FilesGoAway(folder)
 
 
 def _copy_all(folder: Path, to: Path) -> None:
-    for snapshot in Snapshot.paths(folder):
+    snapshots, segments = JournalListing.of(folder)
+    for snapshot in snapshots:
         copy_file(snapshot, to / snapshot.name)
-    segments = Segments(folder).paths()
     for segment in segments:
         copy_file(segment, to / segment.name, _whole_records(segment) if segment == segments[-1] else None)
     sync_folder(to)

@@ -14,6 +14,7 @@ from crescendo.network.server import serve as serve_module
 from crescendo.network.server.history_check import HistoryCheck
 from crescendo.network.server.serve import Listening, serve
 from crescendo.storage.journal.segments import Segments
+from crescendo.storage.journal.snapshots import Snapshot
 
 BEFORE = Path(__file__).resolve().parents[2] / "before"
 
@@ -54,3 +55,16 @@ def test_a_check_that_is_stopped_says_nothing(tmp_path: Path) -> None:
     check._stopped.set()
     with check:
         check.wait()
+
+
+def test_files_that_go_faster_than_they_are_read_are_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(BEFORE / "served" / "journal", tmp_path / "journal")
+
+    def gone(path: Path, arrays: bool) -> None:
+        raise FileNotFoundError(path)
+
+    said: list[str] = []
+    monkeypatch.setattr(Snapshot, "read", gone)
+    with HistoryCheck(tmp_path / "journal", lambda event, **facts: said.append(event)) as check:
+        check.wait()
+    assert said == []
