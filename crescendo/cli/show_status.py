@@ -105,7 +105,27 @@ def _picture(found: dict[str, Any]) -> RenderableType:
         )
         if any(client["epsilon_is"] != "tight" for client in found["clients"]):
             note += " With <= it is a quick bound, or the whole plan's cost: ask again."
-    return Group(_table(found), Text(note), Text(_versions(found)))
+    return Group(_table(found), *map(Text, _disk(found)), Text(note), Text(_versions(found)))
+
+
+def _disk(found: dict[str, Any]) -> list[str]:
+    """A line if the server's disk is nearly full. A server from before this says nothing of it.
+
+    >>> _disk({}), _disk({"disk": "enough", "disk_free": 0.5})
+    ([], [])
+    >>> print(*_disk({"disk": "little", "disk_free": 0.084}), *_disk({"disk": "none", "disk_free": 0.0191}), sep=chr(10))
+    The server's disk is filling up: 8.4% of it is free.
+    The server's disk is FULL: 1.9% of it is free, and clients are turned away until there is room.
+    """
+    match found.get("disk"):
+        case "little":
+            return [f"The server's disk is filling up: {found['disk_free']:.1%} of it is free."]
+        case "none":
+            free = f"{found['disk_free']:.1%}"
+            return [
+                f"The server's disk is FULL: {free} of it is free, and clients are turned away until there is room."
+            ]
+    return []
 
 
 def _versions(found: dict[str, Any]) -> str:

@@ -178,7 +178,7 @@ def _save_model(service: Service, state: Path) -> None:
 
 def _facts(service: Service, server: NetworkServer) -> dict[str, Any]:
     found = service.status()
-    told = {name: found[name] for name in ("federation", "k", "rounds", "epoch", "finished")}
+    told = {name: found[name] for name in ("federation", "k", "rounds", "epoch", "finished", "disk")}
     return {"ok": True, "connected": len(server.sessions), **told}
 
 

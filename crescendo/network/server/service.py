@@ -167,6 +167,8 @@ class Service:
             "late": durable.late,
             "mechanism": agreement.mechanism,
             "delta": agreement.delta,
+            "disk": None if self._disk is None else self._room.name.lower(),
+            "disk_free": None if self._disk is None else round(self._disk.free, 4),
         }
 
     # -- one message ---------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import AsyncExitStack
 from pathlib import Path
 from shutil import _ntuple_diskusage
@@ -57,6 +58,8 @@ def test_a_full_disk_turns_updates_and_hellos_away_and_room_lets_the_same_bytes_
             assert isinstance(answer, Refusal) and not answer.final and "nearly full" in answer.reason
             assert Segments(tmp_path).paths()[-1].stat().st_size == before
             assert on.service.durable.present.all() and on.service.durable.settled(0) == Settled(0)
+            told = json.loads(await on.server._status_reporter.answer())
+            assert (told["disk"], told["disk_free"]) == ("none", 0.015), "whoever asks why nothing goes on is told"
             disk.free = 0.04
             for c in (0, 1):
                 client = await on.join(c, last=0)
