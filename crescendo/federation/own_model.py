@@ -48,9 +48,11 @@ def with_copy(agreed: Agreement, copy: ModelFile | None) -> Agreement:
     _check_start(float(np.linalg.norm(start)), goal)
     certificate = agreed.certificate
     if certificate is not None:
-        if certificate.kind.clips_records and made.traits.unfit is not None:
+        by_record = certificate.kind.clips_records
+        if by_record and made.traits.unfit is not None:
             raise Refused(f"no privacy can be certified for {goal.kind}: {made.traits.unfit}")
-        made.check_forgetful(start, made_up_records(goal.features, len(agreed.classes or ())), goal.kind)
+        sample = made_up_records(goal.features, len(agreed.classes or ()))
+        made.check_forgetful(start, sample, goal.kind, by_record)
         certificate = dataclasses.replace(certificate, objective=made)  # of the same numbers, all that it rests on
     return dataclasses.replace(agreed, objective=made, certificate=certificate)
 

@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from crescendo.core.arrays import Floats, Ints, Vector
 from crescendo.errors import ConfigError, CrescendoError, Refused
-from crescendo.objectives.base import Block, LoopStepper, Stepper, Traits, clipped, shares
+from crescendo.objectives.base import Block, LoopStepper, Slots, Stepper, Traits, clipped, shares
 
 if TYPE_CHECKING:
     from crescendo.data.records import Records
@@ -68,20 +68,38 @@ class OwnModel:
         """A neural model of ours clips by itself; any other code is shown one record at a time."""
         return bool(getattr(self._model, "clips", False))
 
-    def check_forgetful(self, start: Floats, records: Records, kind: str) -> None:
+    def check_forgetful(self, start: Floats, records: Records, kind: str, by_record: bool) -> None:
         """What a certificate needs of any model's code: the gradient of a record depends on the model and that record alone.
 
-        Each record is shown to it alone, so only what it keeps between calls could break this. That cannot be proved of code
-        from outside; what shows on made-up records is refused.
+        Not ``by_record``, a round of its steps depends on the model and the records of that round alone. It is shown no others,
+        so only what it keeps between calls could break this. That cannot be proved of code from outside; what shows on made-up
+        records is refused.
         """
-        one = np.zeros(1, dtype=np.int64)
-        found = [self.gradient(start.copy(), records.take(np.array([r])), one) for r in (0, 1, 2, 0)]
-        scale = float(np.abs(found[0]).max(initial=0.0))
-        if not np.allclose(found[0], found[3], rtol=1e-9, atol=1e-12 * scale, equal_nan=True):
+        says = self._gradient_of if by_record else self._moved_by
+        shown = [[0], [1], [2], [0]] if by_record else [[0, 1], [2], [0, 1]]
+        first, *_, last = [says(start.copy(), records.take(np.array(rows))) for rows in shown]
+        scale = float(np.abs(first).max(initial=0.0))
+        if not np.allclose(first, last, rtol=1e-9, atol=1e-12 * scale, equal_nan=True):
             raise Refused(
                 f"{kind} says something else of a record once it has seen others, so no privacy can be certified for it; "
-                f"its gradient must keep nothing between calls and draw no random numbers"
+                f"its {'gradient' if by_record else 'steps'} must keep nothing between calls and draw no random numbers"
             )
+
+    def _gradient_of(self, start: Floats, record: Records) -> Floats:
+        return self.gradient(start, record, np.zeros(1, dtype=np.int64))
+
+    def _moved_by(self, start: Floats, records: Records) -> Floats:
+        """How far a round of one small step a record, on a stepper of its own, moves the model."""
+        stepper, count = self.stepper(records), len(records)
+        slots = Slots(np.arange(count), np.full(count, 0.01), np.arange(1, count + 1))
+        try:
+            stepper.load(start.copy())
+            stepper.advance(slots, 0, count)
+            return start - np.asarray(stepper.read(), dtype=np.float64)
+        except CrescendoError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise ConfigError(f"a step of {self.name} failed with {type(error).__name__}: {error}") from error
 
     def _call(self, method: str, *arguments: Any) -> Any:
         try:
@@ -156,8 +174,8 @@ class OwnModel:
         return made
 
     def stepper(self, data: Records) -> Stepper:
-        make = getattr(self._model, "stepper", None)
-        stepper: Stepper = LoopStepper(self, data) if make is None else make(data)
+        own = callable(getattr(self._model, "stepper", None))
+        stepper: Stepper = self._call("stepper", data) if own else LoopStepper(self, data)
         return stepper
 
 

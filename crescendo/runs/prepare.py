@@ -23,6 +23,7 @@ from crescendo.objectives.base import Traits
 from crescendo.objectives.objective_kinds import OBJECTIVES
 from crescendo.privacy.accounting.accountant import Progress
 from crescendo.privacy.mechanisms.admission import admitted, enough_declared, most_records
+from crescendo.privacy.mechanisms.mechanism_kinds import MECHANISMS
 from crescendo.privacy.planning.guarantee import Guarantee
 from crescendo.schedules import CutSizes, ScheduleCertificate
 
@@ -85,7 +86,8 @@ def prepare(
         goal = objective if isinstance(getattr(objective, "traits", None), Traits) else OwnModel(objective, sample)
     if private:
         if isinstance(goal, OwnModel):
-            goal.check_forgetful(first_model(goal, config.run.seed), sample, goal.name)
+            by_record = MECHANISMS[config.privacy.mechanism].clips_records
+            goal.check_forgetful(first_model(goal, config.run.seed), sample, goal.name, by_record)
         _check_counts(counts, [len(part) for part in parts])
         dataset, parts = _admit(dataset, parts, config.privacy.norm_bound, goal)
     schedule = RunSchedule.of(

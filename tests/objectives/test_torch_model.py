@@ -13,9 +13,10 @@ from crescendo.core.arrays import Floats, Ints
 from crescendo.data.from_arrays import dataset
 from crescendo.data.records import Dataset, Records
 from crescendo.errors import ConfigError, Refused
-from crescendo.objectives.base import LoopStepper, Slots, clipped
+from crescendo.objectives.base import LoopStepper, Slots, Stepper, clipped
 from crescendo.objectives.own import ModelFile, OwnModel
 from crescendo.privacy.mechanisms.minibatch import FrozenStepper
+from tests.objectives.bare import Bare
 
 torch = pytest.importorskip("torch", reason="torch is not installed: the torch extra")
 from torch import nn  # noqa: E402
@@ -385,6 +386,40 @@ def test_a_model_that_remembers_is_refused_by_a_private_simulation() -> None:
     }
     with pytest.raises(Refused, match="Remembers says something else of a record once it has seen others"):
         crescendo.simulate(asked, objective=Remembers(), data=images())
+
+
+def test_steps_that_remember_are_refused_where_a_whole_round_is_clipped() -> None:
+    class KeepsItsVelocity:
+        velocity: Any = 0.0
+
+        def initial(self, rng: Any) -> Floats:
+            return np.zeros(36)
+
+        def gradient(self, w: Any, data: Records, rows: Ints) -> Floats:
+            return np.asarray(data.x[rows].sum(axis=0), dtype=np.float64)
+
+        def evaluate(self, w: Any, data: Records) -> dict[str, float]:
+            return {"loss": 0.0}
+
+        def stepper(self, data: Records) -> Stepper:
+            model = self
+
+            class Heavy(LoopStepper):
+                def _gradient(self, rows: Ints, clip: float | None) -> Floats:
+                    model.velocity = 0.9 * model.velocity + model.gradient(self._w, data, rows)
+                    return np.asarray(model.velocity)
+
+            return Heavy(Bare(), data)
+
+    asked: dict[str, Any] = {
+        "clients": {"count": 2},
+        "schedule": {"rounds": 2, "sizes": {"kind": "constant", "size": 20}, "steps": {"kind": "constant", "eta": 0.1}},
+        "privacy": {"mechanism": "batch-clip", "sigma": 1.0, "delta": 1e-5, "clip": 0.5, "records": [24, 24]},
+    }
+    with pytest.raises(Refused, match=r"once it has seen others.* its steps must keep nothing between calls"):
+        crescendo.simulate(asked, objective=KeepsItsVelocity(), data=images())
+    asked["privacy"]["mechanism"] = "minibatch"  # which takes none of these steps
+    crescendo.simulate(asked, objective=KeepsItsVelocity(), data=images())
 
 
 def test_a_module_that_writes_into_its_records_leaves_them_as_they_are() -> None:
