@@ -156,6 +156,10 @@ def local(**options: Any) -> Callable[[], Case]:
     return lambda: subject("local", **options)
 
 
+def batch_clip(**options: Any) -> Callable[[], Case]:
+    return lambda: subject("batch-clip", **options)
+
+
 def minibatch(**options: Any) -> Callable[[], Case]:
     return lambda: subject("minibatch", **options)
 
@@ -243,6 +247,18 @@ BUGS: list[Bug] = [
     Bug(mechanisms.LeavesTheFactorOut, "sensitivity", local(blocks=2)),
     Bug(mechanisms.ChargesForMoreNoise, "certificate"),
     Bug(mechanisms.ChargesForFewerDraws, "certificate"),
+    # a displacement that is clipped as a whole
+    Bug(mechanisms.ClipsEachLayer, "certified formula", batch_clip()),
+    Bug(mechanisms.ClipsBeforeL2, "certified formula", batch_clip()),
+    Bug(mechanisms.ClipsInHalfFloats, "certified formula", batch_clip()),
+    Bug(mechanisms.ClipsEachCoordinate, "sensitivity", batch_clip()),
+    Bug(mechanisms.ClipsByTheRecords, "sensitivity", batch_clip()),
+    Bug(mechanisms.ClipsToTheLastLength, "carried over", batch_clip()),
+    Bug(mechanisms.SendsNoNoiseOfEmptyDraws, "certified formula", batch_clip()),
+    Bug(mechanisms.KeepsItsVelocity, "carried over", batch_clip()),
+    Bug(mechanisms.CentresByAllRecords, "carried over", batch_clip()),
+    Bug(mechanisms.NoiseForOneClip, "sensitivity", batch_clip()),
+    Bug(workers.GoesOnUnnoised, "carried over", batch_clip()),
 ]
 
 # written from the paper and the mechanism, by someone who had not seen the audit

@@ -251,3 +251,110 @@ class ChargesForFewerDraws(Certificate):
 
     def rate(self, i: int, c: int) -> float:
         return self.terms.share(i, c) / (self.records[c] + 1)
+
+
+# -- a displacement that is clipped as a whole -------------------------------------------------------------------------
+
+
+class _Whole(Private):
+    """`batch-clip`, with another way from a round's displacement to what is hidden."""
+
+    def release(self, i: int, start: Floats, stepper: Stepper) -> Floats:
+        block = slice(*self._terms.block(i, len(start)))
+        with np.errstate(all="ignore"):
+            return self._noised(i, self._cut(start[block] - stepper.read()[block], start[block]))
+
+    def _cut(self, moved: Floats, start: Floats) -> Floats:
+        raise NotImplementedError
+
+
+class ClipsEachLayer(_Whole):
+    """The displacement of the weights is clipped to S, and that of the intercept to S again."""
+
+    def _cut(self, moved: Floats, start: Floats) -> Floats:
+        return np.asarray(_clipped_apart(moved, self._certificate.clip))
+
+
+class ClipsBeforeL2(_Whole):
+    """The pull of L2 at the model that a round reached is added to the clipped displacement."""
+
+    def _cut(self, moved: Floats, start: Floats) -> Floats:
+        pull = self._certificate.objective.traits.l2 * self._terms.largest_step(0, self._me)
+        return np.asarray(clipped(moved, self._certificate.clip) + pull * (start - moved))
+
+
+class ClipsInHalfFloats(_Whole):
+    """The length of the displacement is computed in float16, in which a long one has none."""
+
+    def _cut(self, moved: Floats, start: Floats) -> Floats:
+        length = float(np.sqrt(np.sum(moved.astype(np.float16) ** 2, dtype=np.float16)))
+        return moved * min(1.0, self._certificate.clip / length) if 0 < length < math.inf else moved
+
+
+class ClipsEachCoordinate(_Whole):
+    """Every number of the displacement is cut to S, not the length of all."""
+
+    def _cut(self, moved: Floats, start: Floats) -> Floats:
+        return np.clip(np.nan_to_num(moved), -self._certificate.clip, self._certificate.clip)
+
+
+class ClipsByTheRecords(_Whole):
+    """The displacement is clipped to S for each of the drawn records, as if they were clipped one by one."""
+
+    def draw(self, i: int, size: int) -> Slots:
+        slots = super().draw(i, size)
+        self._drawn = len(slots.rows)
+        return slots
+
+    def _cut(self, moved: Floats, start: Floats) -> Floats:
+        return np.asarray(clipped(moved, self._certificate.clip * max(1, self._drawn)))
+
+
+class ClipsToTheLastLength(_Whole):
+    """The clip is the length of the round before, where that was longer than half of S."""
+
+    def _cut(self, moved: Floats, start: Floats) -> Floats:
+        clip = getattr(self, "_last", self._certificate.clip)
+        found = np.asarray(clipped(moved, clip))
+        self._last = max(float(np.linalg.norm(found)), self._certificate.clip / 2)
+        return found
+
+
+class SendsNoNoiseOfEmptyDraws(ClipsByTheRecords):
+    """A round that drew nobody sends its displacement, which is public, without noise."""
+
+    def _cut(self, moved: Floats, start: Floats) -> Floats:
+        return np.asarray(clipped(moved, self._certificate.clip))
+
+    def _noised(self, i: int, hidden: Floats) -> Floats:
+        return super()._noised(i, hidden) if self._drawn else hidden
+
+
+class KeepsItsVelocity(Private):
+    """The optimiser's momentum goes on from round to round."""
+
+    def stepper(self, objective: Any, data: Records) -> Stepper:
+        class Heavy(LoopStepper):
+            velocity: Any = 0.0
+
+            def _gradient(self, rows: Ints, clip: float | None) -> Vector:
+                self.velocity = 0.5 * self.velocity + super()._gradient(rows, clip)
+                return np.asarray(self.velocity)
+
+        return Heavy(objective, data)
+
+
+class CentresByAllRecords(Private):
+    """The features of the drawn records are taken relative to the mean of all, drawn or not."""
+
+    def stepper(self, objective: Any, data: Records) -> Stepper:
+        x = np.asarray(data.x)
+        return super().stepper(objective, Records(x - x.mean(axis=0) if len(x) else x, data.y))
+
+
+@dataclass(frozen=True)
+class NoiseForOneClip(Certificate):
+    """Noise is for a sensitivity of S, as if a record could not turn a displacement round."""
+
+    def sensitivity(self, i: int, c: int) -> float:
+        return self.clip * (1 + self.slack)

@@ -31,6 +31,7 @@ from crescendo.federation.agreement import LONGEST, Agreement, build_terms
 from crescendo.federation.objective_terms import Described
 from crescendo.federation.policy import Policy
 from crescendo.objectives import Traits
+from crescendo.objectives.base import clipped
 from crescendo.privacy.mechanisms.certificate import Certificate
 from crescendo.privacy.mechanisms.gaussian import grid, noised, word_of
 from crescendo.privacy.mechanisms.mechanism import Private
@@ -40,7 +41,7 @@ from tests.federation.terms_texts import at, canonical, changed, paths, put, sou
 from tests.objectives.bare import Bare
 
 NOT_FORESEEN = "the terms cannot be used"  # how a sentence begins about a mistake of ours
-POLICY = Policy(mechanisms=("none", "minibatch", "local"), epsilon=1e9, delta=0.999)
+POLICY = Policy(mechanisms=("none", "minibatch", "local", "batch-clip"), epsilon=1e9, delta=0.999)
 MOST_SECONDS = 60.0  # of processor time for one text
 MOST_BYTES = 3 << 30  # of memory for the whole fuzz
 ROWS = np.arange(6, dtype=np.int64)
@@ -151,12 +152,14 @@ def check_round(made: Certificate, i: int, c: int, found: Found) -> None:
     rate, share = Fraction(made.rate(i, c)), terms.share(i, c)
     assert 0 < rate <= 1 and rate >= Fraction(share, records) and (rate * 2**53).denominator == 1
     step = float(np.abs(terms.etas(i, c)).max()) * terms.blocks
-    assert 0 <= step * made.objective.traits.l2 <= 1.0
+    whole = made.mechanism == "batch-clip"  # the displacement is clipped, whatever L2 made of it
+    assert whole or 0 <= step * made.objective.traits.l2 <= 1.0
     scale = made.noise_scale(i, c)
-    exact = Fraction(made.sigma(i)) * Fraction(step) * Fraction(made.clip)
+    exact = Fraction(made.sigma(i)) * Fraction(2.0 if whole else step) * Fraction(made.clip)
     assert sys.float_info.min * 2**100 < scale < sys.float_info.max / 2**100 and Fraction(scale) >= exact
     drawn = float(most_drawn([share], [records])[0])
-    largest = step * made.clip * drawn * 1.001 + (made.model_bound if made.mechanism == "local" else 0.0)
+    largest = made.clip * (1.001 if whole else step * drawn * 1.001)
+    largest += made.model_bound if made.mechanism == "local" else 0.0
     assert largest <= 2.0**50 * grid(scale), f"{largest / grid(scale):g} steps of the grid in round {i} of client {c}"
     found.most_multiples = max(found.most_multiples, math.log2(largest / grid(scale)))
     found.scales = min(found.scales[0], scale), max(found.scales[1], scale)
@@ -225,6 +228,9 @@ def _released(made: Certificate, i: int, c: int, data: Records, start: Any, z: f
     released = mechanism.release(i, begin, stepper)
     low, high = made.terms.block(i, made.objective.size)
     hidden = stepper.gradients() if hasattr(stepper, "gradients") else begin[low:high] - stepper.read()[low:high]
+    if made.mechanism == "batch-clip":
+        hidden = clipped(hidden, made.clip)
+        assert math.hypot(*hidden) <= made.clip * (1 + made.slack), "what is hidden is longer than the clip"
     words = word_of(np.full(len(hidden), z))
     return noised(hidden, made.noise_scale(i, c), words, lambda number: itertools.repeat(1)), released
 

@@ -58,6 +58,7 @@ PRIVACY: dict[str, dict[str, Any]] = {
     "none": {},
     "minibatch": {"mechanism": "minibatch", **PRIVATE, "records": 4000},
     "local": {"mechanism": "local", **PRIVATE, "records": 4000},
+    "batch-clip": {"mechanism": "batch-clip", **PRIVATE, "records": 4000},
     "by step": {"mechanism": "minibatch", **PRIVATE, "records": 4000, "sigma": [[2, 4.0], [4, 2.0]]},
 }
 OWN = {
@@ -85,7 +86,7 @@ def sound() -> tuple[str, ...]:
                 continue  # they have other rounds
             text = _text_of(raw)
             found.append(text)
-            if privacy == "minibatch":
+            if privacy in ("minibatch", "batch-clip"):
                 found.append(canonical({**json.loads(text), "objective": OWN}))
     return tuple(found)
 
