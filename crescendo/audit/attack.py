@@ -263,8 +263,13 @@ def _true_event(subject: Subject, i: int) -> PoissonGaussian:
     """What round i costs, from the terms and the scale of its noise."""
     certificate, me = subject.certificate, subject.me
     rate = certificate.terms.share(i, me) / certificate.records[me]
-    change = _step(subject, i) * certificate.clip
+    change = certificate.clip * (2.0 if _whole(subject) else _step(subject, i))
     return PoissonGaussian(min(1.0, rate), subject.scale(i) / change if change > 0 else 0.0)
+
+
+def _whole(subject: Subject) -> bool:
+    """Is a whole displacement clipped? Then neither steps nor L2 matter: one record can turn it round."""
+    return subject.certificate.mechanism == "batch-clip"
 
 
 def _step(subject: Subject, i: int) -> float:
@@ -288,7 +293,7 @@ def _denied(subject: Subject, rounds: tuple[int, ...]) -> str | None:
             return f"round {i} is charged for noise {event.sigma:.6g} and has {true.sigma:.6g} of what one record can change"
         if event.rate > 1 or not _LEAST_SCALE < scale < 1 / _LEAST_SCALE:
             return f"round {i} has a rate of {event.rate:.4g} and noise of scale {scale:.4g}, which floats do not carry"
-        if step * l2 > 1 + _NEAR:
+        if step * l2 > 1 + _NEAR and not _whole(subject):
             return f"the step of round {i} times l2 is {step * l2:.4g}: the model grows by it, and noise is lost in its rounding"
         if step > limit * (1 + _NEAR):
             return f"the step of round {i} is {step:.6g} and must be at most 2 / L_eff = {limit:.6g}"

@@ -253,11 +253,11 @@ BUGS: list[Bug] = [
     Bug(mechanisms.ClipsInHalfFloats, "certified formula", batch_clip()),
     Bug(mechanisms.ClipsEachCoordinate, "sensitivity", batch_clip()),
     Bug(mechanisms.ClipsByTheRecords, "sensitivity", batch_clip()),
-    Bug(mechanisms.ClipsToTheLastLength, "carried over", batch_clip()),
+    Bug(mechanisms.ClipsToTheLastLength, "certified formula", batch_clip()),
     Bug(mechanisms.SendsNoNoiseOfEmptyDraws, "certified formula", batch_clip()),
     Bug(mechanisms.KeepsItsVelocity, "carried over", batch_clip()),
     Bug(mechanisms.CentresByAllRecords, "carried over", batch_clip()),
-    Bug(mechanisms.NoiseForOneClip, "sensitivity", batch_clip()),
+    Bug(mechanisms.NoiseForOneClip, "certificate", batch_clip()),
     Bug(workers.GoesOnUnnoised, "carried over", batch_clip()),
 ]
 

@@ -315,7 +315,7 @@ class ClipsToTheLastLength(_Whole):
 
     def _cut(self, moved: Floats, start: Floats) -> Floats:
         clip = getattr(self, "_last", self._certificate.clip)
-        found = np.asarray(clipped(moved, clip))
+        found: Floats = np.asarray(clipped(moved, clip), dtype=np.float64)
         self._last = max(float(np.linalg.norm(found)), self._certificate.clip / 2)
         return found
 

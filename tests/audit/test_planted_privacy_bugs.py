@@ -25,7 +25,7 @@ RIGHT: list[dict[str, Any]] = [
     {"mechanism": "local", "blocks": 2, "clients": 3},
     {"mechanism": "local", "l2": 1.2},
     {"mechanism": "local", "l2": 0.0, "bound": 1.2, "eta": 5.7},
-    {"mechanism": "batch-clip", "blocks": 2, "l2": 1.2},
+    {"mechanism": "batch-clip", "blocks": 2, "l2": 1.2, "eta": 1.6},
 ]
 
 
