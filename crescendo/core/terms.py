@@ -239,8 +239,9 @@ class Terms:
         """s_{0,c} + .. + s_{i-1,c} for every client; kept for some rounds, as each client asks for one after the other."""
         known = self._earlier.get(i)
         if known is None:
-            start = max((j for j in [*self._earlier] if j < i), default=0)
-            known = self._earlier.get(start, np.zeros(self.clients, np.int64))
+            nothing = (0, np.zeros(self.clients, np.int64))
+            sums = [*self._earlier.items()]  # at one instant: another thread may forget some
+            start, known = max((pair for pair in sums if pair[0] < i), key=lambda pair: pair[0], default=nothing)
             for lo in range(start, i, MOST_SUMS):
                 known = known + self._slots_between(lo, min(lo + MOST_SUMS, i))
             if len(self._earlier) >= max(8, min(MOST_SUMS, CACHED_NUMBERS // self.clients)):

@@ -7,7 +7,7 @@ its share of all slots ("diminishing_1"). `Terms.etas` makes the labels; here th
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, overload
+from typing import Annotated, Any, ClassVar, Literal, overload
 
 import numpy as np
 
@@ -34,8 +34,16 @@ class Steps(Declared, ABC):
     """eta at label t >= 0.
 
     A new kind is a frozen dataclass with declared parameters, ``_eta`` and, if it steps per slot, ``per``, and a line in the
-    registry.
+    registry. ``falls`` says that eta is at least 0 and never larger at a later label: then a round's first step is its largest.
     """
+
+    falls: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **given: Any) -> None:
+        """What was said of one formula is not said of another that a class below it brings."""
+        super().__init_subclass__(**given)
+        if vars(cls).keys() & {"_eta", "at"} and "falls" not in vars(cls):
+            cls.falls = False
 
     @abstractmethod
     def _eta(self, t: FloatArray) -> FloatArray:
@@ -44,11 +52,6 @@ class Steps(Declared, ABC):
     @property
     def per(self) -> Per:
         return "round"
-
-    @property
-    def falls(self) -> bool:
-        """Is eta at least 0 and never larger at a later label? Then a round's first step is its largest."""
-        return False
 
     @overload
     def at(self, t: float) -> float: ...

@@ -78,6 +78,19 @@ def test_the_slots_before_a_round_are_sums_of_shares_in_whatever_order_rounds_ar
     assert len(made._earlier) <= MOST_SUMS, "what is kept does not grow with the run"
 
 
+def test_the_slots_before_a_round_are_right_while_another_thread_forgets_them() -> None:
+    class Forgets(dict[int, Any]):
+        """As if all were forgotten between two looks."""
+
+        def get(self, key: int, default: Any = None) -> Any:
+            return default
+
+    made = make_terms((7,) * 50, (0.6, 0.3, 0.1), {"ahead": 1}, steps=Coded("slot"))
+    right = made.slots_before(40).tolist()
+    object.__setattr__(made, "_earlier", Forgets({20: made.slots_before(20)}))
+    assert made.slots_before(40).tolist() == right
+
+
 def test_blocks_share_the_coordinates_out_and_take_turns() -> None:
     properties.blocks_take_turns(Terms)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -47,3 +48,18 @@ def test_the_extremes_are_those_of_all_pairs(
         assert found.slots[c] == max(terms.share(i, c) for i in range(rounds))
         steps = [terms.largest_step(i, c) for i in range(rounds) if terms.share(i, c)]
         assert found.least[c] == min(steps, default=math.inf)
+
+
+@dataclass(frozen=True)
+class _Warming(DiminishingSteps):
+    """Steps that rise, made from a class whose steps fall."""
+
+    def _eta(self, t: Any) -> Any:
+        return self.eta0 * np.minimum(1.0, (t + 1) / 5000)
+
+
+def test_a_formula_of_ones_own_below_one_that_falls_is_looked_at_slot_by_slot() -> None:
+    steps = _Warming(0.5, 0.0, per="slot")
+    terms = Terms(PowerSizes(400, 0.5), steps, (0.7, 0.3), 4, ahead=1)
+    largest = max(terms.largest_step(i, c) for i in range(4) for c in range(2))
+    assert Extremes.of(terms, (9999, 9999)).step == largest
