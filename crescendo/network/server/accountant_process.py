@@ -86,7 +86,7 @@ def answer_all() -> None:
 def _answer(line: str) -> str:
     """
     >>> _answer('{"events": [{"rate": 0.01, "sigma": 1.0, "count": 1000}], "delta": 1e-5}')[:16]
-    '{"epsilon": 1.83'
+    '{"epsilon": 1.82'
     >>> _answer('{"events": [], "delta": 2}')
     '{"error": "delta must lie strictly between 0 and 1, got 2"}'
     """

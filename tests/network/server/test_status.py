@@ -343,7 +343,7 @@ def settled(folder: Path, rounds: int) -> Path:
 
 @pytest.mark.slow
 def test_a_server_that_is_accounting_for_a_status_ends_at_once_and_well(tmp_path: Path) -> None:
-    """It was aborted with 134: a thread that computes was cut off in compiled code by the end of the process."""
+    """A process that ends while its thread computes in compiled code may be aborted; so the computation has its own process."""
     at_work = tmp_path / "at_work"
     os.mkfifo(at_work)
     program = SERVER.format(program=ENDLESS.format(at_work=str(at_work)))
