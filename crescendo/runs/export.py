@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -35,8 +36,11 @@ def export(run: Path, to: str, out: Path | None = None) -> Path:
         draft.replace(path)
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {(error.strerror or 'unknown reason').lower()}") from None
+    except (ValueError, KeyError, EOFError, BadZipFile) as error:
+        raise ConfigError(f"the model in {run} is damaged and cannot be read; run it again") from error
     finally:
-        draft.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            draft.unlink()
     return path
 
 
@@ -75,10 +79,15 @@ def _to_torch(run: Path, path: Path) -> None:
     if not (run / TENSORS).is_file():
         raise UsageError(f"{run} trained no torch module; export it to npz, safetensors or sklearn")
     import torch
+    from safetensors import SafetensorError
     from safetensors.torch import load_file
 
+    try:
+        tensors = load_file(run / TENSORS)
+    except SafetensorError as error:
+        raise ValueError(str(error)) from error
     with path.open("wb") as file:
-        torch.save(load_file(run / TENSORS), file)
+        torch.save(tensors, file)
 
 
 def _to_sklearn(run: Path, path: Path) -> None:

@@ -95,3 +95,16 @@ def test_the_command_says_where_it_wrote(run: crescendo.Result, tmp_path: Path) 
     path = tmp_path / "model.joblib"
     said = CliRunner().invoke(app, ["export", str(folder(run)), "--to", "sklearn", "--out", str(path)])
     assert said.exit_code == 0 and said.output == f"wrote {path}\n" and path.is_file()
+
+
+@pytest.mark.parametrize("damage", [b"", b"junk", b"PK\x03\x04 cut"], ids=["empty", "junk", "cut"])
+def test_a_damaged_model_is_one_sentence_and_leaves_no_file(damage: bytes, tmp_path: Path) -> None:
+    pytest.importorskip("safetensors", reason="safetensors is not installed: the torch extra")
+    pytest.importorskip("torch", reason="torch is not installed: the torch extra")
+    (tmp_path / "model.npz").write_bytes(damage)
+    with pytest.raises(ConfigError, match="is damaged and cannot be read"):
+        export(tmp_path, "safetensors")
+    (tmp_path / "model.safetensors").write_bytes(damage)
+    with pytest.raises(ConfigError, match="is damaged and cannot be read"):
+        export(tmp_path, "torch")
+    assert sorted(found.name for found in tmp_path.iterdir()) == ["model.npz", "model.safetensors"]
