@@ -51,6 +51,10 @@ def with_copy(agreed: Agreement, copy: ModelFile | None) -> Agreement:
         by_record = certificate.kind.clips_records
         if by_record and made.traits.unfit is not None:
             raise Refused(f"no privacy can be certified for {goal.kind}: {made.traits.unfit}")
+        if by_record and not made.traits.plain_steps:
+            raise Refused(
+                f"{certificate.mechanism} takes plain steps, and {goal.kind} has an optimiser of its own; batch-clip would pass"
+            )
         sample = made_up_records(goal.features, len(agreed.classes or ()))
         made.check_forgetful(start, sample, goal.kind, by_record)
         certificate = dataclasses.replace(certificate, objective=made)  # of the same numbers, all that it rests on

@@ -259,6 +259,17 @@ def test_code_that_keeps_something_between_calls_gets_no_epsilon(tmp_path: Path)
             assert isinstance(with_copy(agreed, servers_copy(config.objective.kind)).objective, OwnModel)
 
 
+def test_a_model_with_an_optimiser_of_its_own_is_refused_by_minibatch_and_not_by_batch_clip(tmp_path: Path) -> None:
+    kind = written(tmp_path, more="\n    plain_steps = False")
+    agreed, whole = (
+        build_terms(terms_text(read(federation(kind, privacy={**MINIBATCH, "mechanism": name}))))
+        for name in ("minibatch", "batch-clip")
+    )
+    with pytest.raises(Refused, match="has an optimiser of its own"):
+        with_copy(agreed, servers_copy(kind))
+    assert isinstance(with_copy(whole, servers_copy(kind)).objective, OwnModel)
+
+
 def test_the_local_mechanism_is_refused_with_its_reason(tmp_path: Path) -> None:
     raw = federation(written(tmp_path), privacy={**MINIBATCH, "mechanism": "local"})
     with pytest.raises(Refused, match="Mean does not say that it is one; minibatch is certified for any model"):
