@@ -30,7 +30,7 @@ def commands(page: str) -> list[list[str]]:
     """Every command line: in a block of its own, in a unit (ExecStart=), in a service (command:), or in backquotes."""
     found = re.findall(r"^(?:ExecStart=\S*/)?crescendo (.+)$", page, re.M)
     found += re.findall(r"^ +command: (.+)$", page, re.M)
-    found += re.findall(r"`crescendo (\S+ [^`]+)`", page)
+    found += re.findall(r"`crescendo ([^\s`]+ [^`]+)`", page)
     return [shlex.split(line) for line in found]
 
 
