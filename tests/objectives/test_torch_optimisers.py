@@ -147,3 +147,23 @@ def test_a_module_with_adam_and_dropout_is_trained_privately_by_batch_clip() -> 
     result = crescendo.simulate(config, objective=model, data=DATA)
     assert result.privacy is not None and np.isfinite(result.model).all()
     assert result.privacy["mechanism"] == "batch-clip"
+
+
+def test_dropout_of_a_private_draw_differs_from_round_to_round() -> None:
+    """`batch-clip` numbers the drawn records 0, 1, 2, ..., so that their rows say no more than how many they are."""
+    torch.manual_seed(3)
+    objective = OwnModel(crescendo.torch.model(nn.Sequential(nn.Dropout(0.5), nn.Linear(5, 3))), DATA.train)
+    slots = Slots(np.arange(4), np.full(4, 0.1), ends=np.arange(1, 5))
+    start = objective.initial(np.random.default_rng(0))
+
+    def kept(begin: Any) -> Any:
+        stepper, found = objective.stepper(DATA.train), []
+        stepper.load(begin)
+        for h in range(4):
+            before = stepper.read()
+            stepper.advance(slots, h, h + 1)
+            found.append((stepper.read() != before)[:5].tolist())
+        return found
+
+    assert kept(start) == kept(start)
+    assert kept(start) != kept(start + 1e-3), "another round, another start model, and the same masks"

@@ -80,7 +80,7 @@ class TorchStepper:
 
     def _advance(self, slots: Slots, h0: int, h1: int) -> None:
         batch = self._model.batch
-        seed = xxhash.xxh3_64_intdigest(np.ascontiguousarray(slots.rows).tobytes()) >> 1 if self._model.draws else 0
+        seed = self._seed(slots) if self._model.draws else 0
         for h in range(h0, h1):
             if (h + 1) % batch and h + 1 < len(slots):
                 continue
@@ -90,6 +90,12 @@ class TorchStepper:
                 self._one_step(slots, h, slots.rows[h - h % batch : h + 1])
             else:
                 self._drawn_steps(slots, h, slots.rows[slots.records(h - h % batch).start : slots.records(h).stop])
+
+    def _seed(self, slots: Slots) -> int:
+        """Of a round's random layers: its rows, and in a private round its start model, as rows are only counted there."""
+        drawn = np.ascontiguousarray(slots.rows).tobytes()
+        public = b"" if slots.ends is None else self._origin.tobytes()
+        return xxhash.xxh3_64_intdigest(drawn + public) >> 1
 
     def _one_step(self, slots: Slots, h: int, rows: Ints) -> None:
         self._downhill(rows)
