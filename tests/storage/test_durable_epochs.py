@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -10,8 +11,11 @@ import pytest
 from crescendo.core.messages import Settled
 from crescendo.errors import PeerError
 from crescendo.storage.journal.replay import replay
-from crescendo.storage.journal.segments import Segments
-from tests.storage.durable_play import CLIENTS, ROUNDS, opened, same, update
+from crescendo.storage.journal.segments import OPENING, Segments
+from crescendo.storage.journal.snapshots import Snapshot
+from crescendo.storage.upkeep.examination import Examination
+from crescendo.storage.upkeep.journal_check import check_journal
+from tests.storage.durable_play import CLIENTS, ROUNDS, make, opened, run_some, same, state_of, update
 
 
 def test_a_server_put_back_from_a_backup_begins_a_new_epoch_when_a_client_has_seen_more(tmp_path: Path) -> None:
@@ -73,3 +77,26 @@ def test_a_cut_tail_begins_a_new_epoch_and_is_noted(tmp_path: Path) -> None:
         assert same(again.model, replay(tmp_path))
     with opened(tmp_path) as once_more:
         assert once_more.epoch == 1 and once_more.notes == []
+
+
+@pytest.mark.parametrize("left", [None, 0, OPENING.size - 1], ids=["gone", "empty", "cut"])
+def test_a_last_segment_that_is_gone_begins_a_new_epoch_and_is_damage(tmp_path: Path, left: int | None) -> None:
+    """The newest snapshot was made after the segment that begins there: without it, what was acknowledged since is lost."""
+    with opened(tmp_path, prune=True) as server:
+        for i in range(3):
+            run_some(server, i, i + 1)
+            server.snapshot()
+        run_some(server, 3, 5)
+    last = Segments(tmp_path).paths()[-1]
+    last.unlink() if left is None else os.truncate(last, left)
+    found = Examination(tmp_path, "server")
+    check_journal(tmp_path, make, found)
+    assert "what was acknowledged is lost" in found.damage[0]
+    with opened(tmp_path, prune=True) as older:
+        assert (older.epoch, older.k) == (1, 3) and "are gone" in older.notes[0]
+        run_some(older, 3, 4)
+        now = state_of(older)
+    for path in Snapshot.paths(tmp_path)[1:]:
+        path.unlink()
+    with opened(tmp_path, prune=True) as again:  # the newest snapshot still goes with the journal
+        assert state_of(again) == now and again.notes == []

@@ -280,6 +280,9 @@ class DurableServer:
         assert state is not None  # the journal has at least one entry
         if journal.cut is not None:
             self.notes.append(f"a torn tail of {journal.cut.bytes} bytes was cut off before entry {journal.cut.number}")
+        if ahead:
+            self.notes.append("segments of the journal are gone that were there when a snapshot was made")
+            journal.roll()  # a snapshot at the journal's end goes with a segment that begins there
         if journal.cut is not None or ahead:
             self._state = state
             self.submit(NewEpoch(state.server.epoch + 1, "the journal ends before something that was there"))
@@ -303,13 +306,13 @@ class DurableServer:
             journal.write(records)
 
     def _newest_snapshot(self) -> tuple[Snapshot | None, bool]:
-        """The newest one that is sound and of this journal, and whether there was one of entries that are gone."""
+        """The newest one that is sound and of this journal, and whether the journal ends before something that was there."""
         journal, ahead, useless = self._open(), False, list[Path]()
         for path in Snapshot.paths(self.folder):
             snapshot = Snapshot.read(path)
+            ahead = ahead or (snapshot is not None and not journal.reaches(snapshot.number))
             if snapshot is not None and snapshot.check == journal.check_before(snapshot.number):
                 break
-            ahead = ahead or (snapshot is not None and snapshot.number > journal.end)
             useless.append(path)
         else:
             snapshot = None

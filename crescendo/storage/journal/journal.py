@@ -85,6 +85,10 @@ class Journal:
         with path.open("rb") as file:
             return Scan(path, file).check
 
+    def reaches(self, number: int) -> bool:
+        """Does it go on from record ``number``, at which a segment began before a snapshot was made there?"""
+        return number < self.end or self._segments.path(number).exists()
+
     def check_whole(self) -> None:
         """Refuse a journal whose beginning was pruned: without a snapshot it says nothing."""
         first = Segments.first_in(self._segments.paths()[0])

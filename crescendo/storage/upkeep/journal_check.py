@@ -75,7 +75,6 @@ class _JournalCheck:
         self._newest = self._newest_sound(segments)
         for segment in segments:
             self._check_segment(segment, is_last=segment == segments[-1])
-        self._meet_snapshot(self._end, self._check)
         self._check_all_met(segments)
         self._say_facts(segments)
 
@@ -204,7 +203,7 @@ class _JournalCheck:
         first = Segments.first_in(segments[0])
         for number in sorted(self._snapshots):
             name = f"snapshot-{number:020d}"
-            if number > self._end:
+            if number >= self._end:
                 self._found.damage.append(
                     f"{name} is of record {number}, and the journal ends before it: what was acknowledged is lost, and a server "
                     f"begins a new epoch"
