@@ -22,7 +22,7 @@ from crescendo.privacy.mechanisms.mechanism_kinds import certify
 from crescendo.privacy.mechanisms.noise import SeededSource
 from crescendo.privacy.mechanisms.norm_limits import NormLimits
 from crescendo.schedules.sizes import ConstantSizes
-from crescendo.schedules.steps import ConstantSteps
+from crescendo.schedules.steps import ConstantSteps, DiminishingSteps
 from tests.objectives.bare import Bare
 
 CLIP = 0.25
@@ -81,6 +81,10 @@ def test_noise_and_norm_limits_do_not_depend_on_the_steps() -> None:
     longest = NormLimits(made, 2).longest(0, 0)
     assert longest == NormLimits(faster, 2).longest(0, 0)
     assert CLIP + made.noise_scale(0, 0) < longest < CLIP + 12 * made.noise_scale(0, 0)
+    falling = replace(terms(), steps=DiminishingSteps(0.9, 10.0, per="slot"), weights=(0.05, 0.95))
+    uneven = certify("batch-clip", falling, Pull(), clip=CLIP, sigma=1.0, records=(40, 40))
+    allowed = [NormLimits(uneven, 2).longest(i, c) for i in range(4) for c in range(2) if falling.share(i, c)]
+    assert allowed == pytest.approx([longest] * len(allowed))
 
 
 class Broken(Pull):

@@ -61,7 +61,8 @@ class NormLimits:
         low, high = terms.block(i, self.size)
         noise = made.kind.longest_noise(made.noise_scale(i, c), high - low)
         moved = made.kind.longest_move(made, i, c, drawn)
-        sent = terms.combined * _earlier_steps(terms, i, c) * (moved + noise)
+        longer = _earlier_steps(terms, i, c) if made.kind.clips_records else 1.0  # a clipped displacement has no steps
+        sent = terms.combined * longer * (moved + noise)
         return _ROUNDING * sent + _LEAST_FLOAT * math.sqrt(high - low)
 
     def check(self, i: int, c: int, delta: Vector) -> None:
