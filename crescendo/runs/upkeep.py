@@ -42,9 +42,10 @@ def backup(path: Path, to: Path) -> Examination:
 
     The copy is made in ``TO.partial``, verified, synced and renamed: whatever is at ``to`` is a whole backup.
     """
-    kind, partial = _kind_of(path), to.with_name(to.name + PARTIAL)
-    if to.exists() or not to.name:
+    kind = _kind_of(path)
+    if not to.name or to.exists() or to.is_symlink():
         raise UsageError(f"{to} is there already; a backup goes to a new place, so name another")
+    partial = to.with_name(to.name + PARTIAL)
     lock = _begun(partial)
     try:
         if kind == "server":
@@ -120,8 +121,9 @@ def _check_model(path: Path, found: Examination) -> None:
 
 def _begun(partial: Path) -> int:
     """An empty folder to copy to, locked. One that a killed backup left is emptied."""
-    ours = not partial.exists() or (partial / LOCK).exists() or not any(partial.iterdir())
-    if not ours:
+    there = partial.exists() or partial.is_symlink()
+    whole_folder = partial.is_dir() and not partial.is_symlink()  # what a link leads to is somebody's
+    if there and not (whole_folder and ((partial / LOCK).exists() or not any(partial.iterdir()))):
         raise UsageError(f"{partial} is there and was not left by a backup; remove it, or name another place")
     lock = lock_folder(partial)
     partial.chmod(PRIVATE_FOLDER)

@@ -70,6 +70,29 @@ def test_what_is_there_already_is_never_written_over(state: Path, tmp_path: Path
     assert (tmp_path / "other.partial" / "mine.txt").read_text() == "mine"
 
 
+@pytest.mark.parametrize("to", [".", "..", "link"])
+def test_a_place_that_is_there_under_any_name_is_refused(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, to: str
+) -> None:
+    (tmp_path / "in").mkdir()
+    monkeypatch.chdir(tmp_path / "in")
+    Path("link").symlink_to("nowhere")
+    with pytest.raises(UsageError, match="is there already"):
+        backup(state, Path(to))
+
+
+@pytest.mark.parametrize("kind", ["a link to a locked folder", "a file"])
+def test_a_partial_folder_that_no_backup_made_is_left_alone(state: Path, tmp_path: Path, kind: str) -> None:
+    other, partial = tmp_path / "other", tmp_path / "copy.partial"
+    other.mkdir()
+    for name in ("lock", "precious"):
+        (other / name).write_bytes(b"mine")
+    partial.symlink_to(other) if "link" in kind else partial.write_bytes(b"mine")
+    with pytest.raises(UsageError, match="was not left by a backup"):
+        backup(state, tmp_path / "copy")
+    assert contents(other) == {"lock": b"mine", "precious": b"mine"} and partial.exists()
+
+
 def test_there_is_no_backup_of_a_damaged_state(tmp_path: Path) -> None:
     state = Path(shutil.copytree(BEFORE / "served", tmp_path / "served"))
     first = Segments(state / "journal").paths()[0]
