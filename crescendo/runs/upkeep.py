@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import shutil
-from contextlib import closing
 from pathlib import Path
 
 from crescendo.core.terms import Terms
@@ -149,7 +148,6 @@ def _copy_client(path: Path, to: Path) -> None:
         copy_file(source, to / source.name)
     target = to / ledger.name
     copy_ledger(ledger, target)
-    with closing(LedgerFile(target, read_only=True)) as copied:
-        copied.note_backup()
+    LedgerFile.make_backup(target)
     with target.open("rb") as file:
         os.fsync(file.fileno())

@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -114,15 +113,25 @@ def test_an_older_copy_in_place_of_the_ledger_is_noticed(path: Path) -> None:
     assert "forgets what was spent" in examined(path).damage[0]
 
 
-def test_a_backup_is_read_and_nothing_is_charged_to_it_until_its_owner_says_so(path: Path) -> None:
-    with closing(LedgerFile(path, read_only=True)) as file:
-        file.note_backup()
+@pytest.mark.parametrize("alone", [False, True], ids=["with its lock", "the file alone"])
+def test_a_backup_is_read_and_nothing_is_charged_to_it_until_its_owner_says_so(path: Path, alone: bool) -> None:
+    """Copied to a new place by hand, too, where nothing else says what it is."""
+    LedgerFile.make_backup(path)
+    if alone:
+        path.with_name(path.name + ".lock").unlink()
     found = examined(path)
     assert found.sound and "is a backup" in found.notes[0]
     with open_ledger(path, read_only=True) as ledger:
         assert ledger.last_round("f") == 3
     with pytest.raises(DataError, match="does not know what was charged after it was made"):
         open_ledger(path)
-    path.with_name(path.name + ".lock").unlink()
+    consent = path.with_name(path.name + ".go-on")
+    consent.touch()
+    with open_ledger(path, read_only=True):
+        assert consent.exists(), "a reader uses it up for nobody"
     with open_ledger(path) as ledger:
         store(ledger, 4, b"more")
+    assert not consent.exists() and examined(path).notes == []
+    consent.touch()
+    open_ledger(path).close()
+    assert not consent.exists(), "nor does it wait for the next backup"

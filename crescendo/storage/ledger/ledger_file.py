@@ -10,7 +10,8 @@ SQLite, one transaction per entry, on disk (``synchronous=FULL``) before `append
   they are damaged they are gone, which the caller takes for a void round.
 - *Two processes.* ``FILE.lock`` is locked for as long as the ledger is open. A reader may look on.
 - *A kill in the middle of an upgrade.* Older tables are brought up in one transaction (`ledger_schema`).
-- *An older copy* put in place of the file. ``FILE.lock`` notes the last entry; a ledger that ends before it is refused.
+- *An older copy* put in place of the file. ``FILE.lock`` notes the last entry; a ledger that ends before it is refused. A backup
+  says in its own header that it is one, and is charged nothing until its owner says so.
 
 After a failed write nobody knows what is on disk, so the file closes itself: open it again and read.
 """
@@ -21,7 +22,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,7 +31,7 @@ from crescendo.storage.ledger import ledger_schema
 from crescendo.storage.ledger.ledger_faults import LedgerDamaged, explained
 from crescendo.whole_files import sync_folder, whole_file
 
-_BACKUP = "backup"  # the first word of the note beside a backup
+_GO_ON = ".go-on"  # what its owner puts beside a backup, to have it charged
 _START = hashlib.sha256(b"crescendo ledger").digest()
 
 
@@ -63,7 +64,9 @@ class LedgerFile:
             with explained(path):
                 self._db = self._connected(writable=locked, create=create, read_only=read_only)
                 self.entries = list(self._verified())
-            self._check_not_older(read_only)
+            self._check_not_older()
+            if not read_only:
+                self._check_no_backup()
             if read_only:
                 self._unlock()
         except BaseException:
@@ -213,11 +216,10 @@ class LedgerFile:
     def _note_head(self) -> None:
         """After the entry is on disk, so that the note never runs ahead of the file. It may lag; then it guards less."""
         if self._lock is not None:
-            line = "{} {}".format(*self.head)
             with suppress(OSError):
-                os.pwrite(self._lock, f"{line} {_check_word(line)}\n".rjust(120).encode(), 0)
+                os.pwrite(self._lock, _note(self.head), 0)
 
-    def _check_not_older(self, read_only: bool) -> None:
+    def _check_not_older(self) -> None:
         """Only the lock's holder looks: for others the note may be newer than what they read."""
         if self._lock is None:
             return
@@ -227,11 +229,23 @@ class LedgerFile:
                 f"the ledger {self.path} is an older or another copy: it has {len(self.entries)} entries where {noted[0]} were "
                 f"written; put the newest copy back, or what was spent would be spent again"
             )
-        if not read_only and self.is_backup(self.path):
+
+    def _check_no_backup(self) -> None:
+        """Refuse to charge a backup, unless its owner has put the file beside it that says so; that counts once."""
+        consent = _beside(self.path, _GO_ON)
+        if self.is_backup and not consent.exists():
             raise DataError(
                 f"the ledger {self.path} is a backup, and does not know what was charged after it was made; if that was nothing "
-                f"and the original is gone for good, remove {_beside(self.path, '.lock')} and start again"
+                f"and the original is gone for good, make an empty file {consent} and start again"
             )
+        if (
+            consent.exists()
+        ):  # it goes first, and beside a ledger that is none too: it must not be there for the next backup
+            consent.unlink()
+            sync_folder(self.path.parent)
+        if self.is_backup:
+            with explained(self.path):
+                ledger_schema.mark_backup(self._open(), False)
 
     def reaches(self, count: int, digest: str) -> bool:
         """Does this ledger hold what once was its head?"""
@@ -243,16 +257,19 @@ class LedgerFile:
         note = _note_of(path)
         return (int(note[-3]), note[-2]) if len(note) >= 3 and note[-1] == _check_word(" ".join(note[:-1])) else None
 
-    @staticmethod
-    def is_backup(path: Path) -> bool:
+    @property
+    def is_backup(self) -> bool:
         """Was this file made by a backup, and not gone on with since?"""
-        return _note_of(path)[:1] == [_BACKUP]
+        with explained(self.path):
+            return ledger_schema.is_backup(self._open())
 
-    def note_backup(self) -> None:
-        """Say in ``FILE.lock`` that this file is a backup, so that nothing is charged to it by mistake."""
-        line = "{} {} {}".format(_BACKUP, *self.head)
-        with whole_file(_beside(self.path, ".lock"), ".draft") as out:
-            out.write(f"{line} {_check_word(line)}\n".rjust(120).encode())
+    @classmethod
+    def make_backup(cls, path: Path) -> None:
+        """Say in a copy that it is one, so that nothing is charged to it by mistake, and beside it what it reaches to."""
+        with explained(path), closing(sqlite3.connect(path)) as db:
+            ledger_schema.mark_backup(db)
+        with closing(cls(path, read_only=True)) as file, whole_file(_beside(path, ".lock"), ".draft") as out:
+            out.write(_note(file.head))
 
 
 def _beside(path: Path, suffix: str) -> Path:
@@ -264,6 +281,12 @@ def _note_of(path: Path) -> list[str]:
     with suppress(OSError):
         return _beside(path, ".lock").read_bytes()[:200].decode(errors="replace").split()
     return []
+
+
+def _note(head: tuple[int, str]) -> bytes:
+    """What ``FILE.lock`` says of a ledger with this head."""
+    line = "{} {}".format(*head)
+    return f"{line} {_check_word(line)}\n".rjust(120).encode()
 
 
 def _digest(before: bytes, seq: int, kind: str, body: str) -> bytes:

@@ -12,6 +12,7 @@ from crescendo.storage.formats import LEDGER
 from crescendo.storage.ledger.ledger_faults import LedgerDamaged
 
 APPLICATION = 0x43524C47  # "CRLG", in the header of the file
+BACKUP = 0x43524C42  # "CRLB", in the header of a copy: in the file itself, so that it goes wherever the file is copied
 
 _FIRST = f"""
 create table entries (seq integer primary key, kind text not null, body text not null, digest blob not null);
@@ -47,7 +48,7 @@ def migrate(db: sqlite3.Connection) -> None:
 
 def check(db: sqlite3.Connection, path: Path) -> None:
     """Refuse what is no ledger, what is of a version that this program does not know, and tables that were altered."""
-    if db.execute("pragma application_id").fetchone()[0] != APPLICATION:
+    if _application(db) not in (APPLICATION, BACKUP):
         raise DataError(f"{path} is not a ledger; check the path")
     version = _version(db)  # before the tables: another version may have others
     LEDGER._replace(writes=len(STEPS) + 1).check(path, version)
@@ -58,6 +59,20 @@ def check(db: sqlite3.Connection, path: Path) -> None:
     sound.close()
     if not same:
         raise LedgerDamaged(path, "its tables or triggers were altered")
+
+
+def is_backup(db: sqlite3.Connection) -> bool:
+    """Was this file made by a backup, and not gone on with since?"""
+    return _application(db) == BACKUP
+
+
+def mark_backup(db: sqlite3.Connection, backup: bool = True) -> None:
+    """Say in the file that it is a backup, or that it is none any more."""
+    db.execute(f"pragma application_id = {BACKUP if backup else APPLICATION}")
+
+
+def _application(db: sqlite3.Connection) -> int:
+    return int(db.execute("pragma application_id").fetchone()[0])
 
 
 def _version(db: sqlite3.Connection) -> int:

@@ -48,7 +48,7 @@ def _check_noted(file: LedgerFile, noted: tuple[int, str] | None, path: Path, fo
             f"{path.name} has {len(file.entries)} entries where {noted[0]} were written: it is an older or another copy, and "
             f"forgets what was spent"
         )
-    if LedgerFile.is_backup(path):
+    if file.is_backup:
         found.notes.append(f"{path.name} is a backup: what was charged after it was made is not in it")
 
 
