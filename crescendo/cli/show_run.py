@@ -162,8 +162,11 @@ class RunPrinter(Printer):
             ("waits", f"{found.waits:,}", "times a client had to wait"),
             ("virtual time", f"{found.virtual_seconds:,.0f} s", f"simulated in {found.wall_seconds:.2f} s"),
         ]
+        if "gradient_norm" in found.metrics[-1]:
+            why = "mean squared norm of the gradient, over the models measured"
+            rows.insert(2, ("gradient", number(found.metrics[-1]["averaged_squared_gradient"]), why))
         if found.max_delay_used is not None:
-            rows.insert(7, ("delay", f"{found.max_delay_used:.0%}", "of what tau allows, at most"))
+            rows.insert(-2, ("delay", f"{found.max_delay_used:.0%}", "of what tau allows, at most"))
         if prepared.privacy is not None:
             rows[2:2] = _privacy(found)
             if prepared.dataset.left_out:

@@ -140,6 +140,11 @@ class _TimingKeys(Section):
 class _Evaluate(Section):
     every: int = key(1, COUNT, "measure the model every so many broadcasts, and at the end", ge=1)
     optimum: bool = key(False, FLAG, "also solve for the best model and record the distance to it")
+    gradient: bool = key(
+        False,
+        FLAG,
+        "also record the norm of the gradient over all training records, and the mean of its squares so far",
+    )
     auc: bool = key(False, FLAG, "also measure the area under the ROC curve, of the last model, on the test part")
     without_noise: bool = key(False, FLAG, "also run a private run without its noise, to say what the noise costs")
 

@@ -6,7 +6,16 @@ logistic/   logistic regression and its compiled loops
 optimum.py  w*, F* and G to full precision, cached
 """
 
-from crescendo.objectives.base import LoopStepper, Objective, Slots, Stepper, Traits, clipped, weights_of_rows
+from crescendo.objectives.base import (
+    LoopStepper,
+    Objective,
+    Slots,
+    Stepper,
+    Traits,
+    clipped,
+    mean_gradient,
+    weights_of_rows,
+)
 from crescendo.objectives.logistic.objective import Logistic
 from crescendo.objectives.optimum import Optimum
 from crescendo.objectives.own import ModelFile, OwnModel
@@ -22,5 +31,6 @@ __all__ = [
     "Stepper",
     "Traits",
     "clipped",
+    "mean_gradient",
     "weights_of_rows",
 ]

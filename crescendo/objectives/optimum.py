@@ -78,7 +78,7 @@ def _at(objective: Logistic, data: Records, weights: Floats | None, w: Floats) -
     )
     loss = objective.evaluate(w, data, weights, metrics=("loss",))["loss"]
     mean = float(np.average(squares, weights=weights))
-    return Optimum(w, loss, 2 * mean, objective.gradient_norm(w, data, weights))
+    return Optimum(w, loss, 2 * mean, float(np.linalg.norm(objective.mean_gradient(w, data, weights))))
 
 
 def _minimiser(objective: Logistic, data: Records, weights: Floats | None) -> Floats:

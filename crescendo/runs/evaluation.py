@@ -9,7 +9,7 @@ import numpy as np
 
 from crescendo.core.arrays import Floats
 from crescendo.data import Records, cache
-from crescendo.objectives import Logistic, Optimum
+from crescendo.objectives import Optimum, mean_gradient
 from crescendo.runs.prepare import Prepared
 from crescendo.schedules import lower_bound
 from crescendo.simulator.simulation import Moment
@@ -30,6 +30,7 @@ class Meter:
         records = max(len(prepared.dataset.train), prepared.objective.size)
         self._batch = max(1, min(64, STACK_NUMBERS // records))
         self._best = _best(prepared, self._weights) if prepared.config.evaluate.optimum else None
+        self._gradient = prepared.config.evaluate.gradient or self._best is not None
         self._kept: list[Moment] = []
         self._last: Moment | None = None
         self._due = time.monotonic() + LONGEST_WAIT
@@ -47,8 +48,7 @@ class Meter:
         if self._last is not None and self._last.k % self._every:
             self._kept.append(self._last)
         self._flush()
-        if self._best is not None:
-            _average(self.rows)
+        _average(self.rows)
         test = self._prepared.dataset.test
         if self._prepared.config.evaluate.auc and test is not None and self._last is not None:
             scores = self._scores(self._last.model[None, :], test, "auc")
@@ -72,6 +72,8 @@ class Meter:
             row.update({name: _finite(values[j]) for name, values in measured.items()})
             if self._best is not None:
                 row.update(self._against(self._best, moment, row["loss"]))
+            if self._gradient:
+                row["gradient_norm"] = self._gradient_norm(moment.model)
             self.rows.append(row)
         self._measured(self.rows[-len(self._kept) :])
         self._kept.clear()
@@ -85,19 +87,21 @@ class Meter:
         return found | {"accuracy": np.full(len(models), np.nan)} | tested
 
     def _against(self, best: Optimum, moment: Moment, loss: float | None) -> Row:
-        """How far from w*: |w - w*|^2, F - F*, |grad F|, and what the strongly convex theory says of the first."""
+        """How far from w*: |w - w*|^2, F - F*, and what the strongly convex theory says of the first."""
         prepared = self._prepared
-        train, goal = prepared.dataset.train, prepared.objective
-        assert isinstance(goal, Logistic)  # no other has an optimum
         row: Row = {
             "distance": _finite(np.sum((moment.model - best.model) ** 2)),
             "excess_loss": None if loss is None else loss - best.loss,
-            "gradient_norm": _finite(goal.gradient_norm(moment.model, train, self._weights)),
         }
         if prepared.convexity is not None:
             row["lower_bound"] = lower_bound(moment.gradients, best.G, prepared.convexity) if moment.gradients else None
             row.update(self._promised(best, moment.gradients))
         return row
+
+    def _gradient_norm(self, model: Floats) -> float | None:
+        """|grad F|, over all training records."""
+        prepared = self._prepared
+        return _finite(np.linalg.norm(mean_gradient(prepared.objective, model, prepared.dataset.train, self._weights)))
 
     def _promised(self, best: Optimum, t: int) -> Row:
         """The theory's bound on E|w - w*|^2 after t gradients, for a run that it is about."""
@@ -120,10 +124,12 @@ def _average(rows: list[Row]) -> None:
     ``averaged_squared_gradient`` the mean of |grad F|^2 over all models so far.
     """
     for j, row in enumerate(rows):
-        late = [other["excess_loss"] for other in rows[: j + 1] if 2 * other["gradients"] >= row["gradients"]]
-        squares = [other["gradient_norm"] for other in rows[: j + 1]]
-        row["averaged_excess_loss"] = None if None in late else float(np.mean(late))
-        row["averaged_squared_gradient"] = None if None in squares else float(np.mean(np.square(squares)))
+        if "excess_loss" in row:
+            late = [other["excess_loss"] for other in rows[: j + 1] if 2 * other["gradients"] >= row["gradients"]]
+            row["averaged_excess_loss"] = None if None in late else float(np.mean(late))
+        if "gradient_norm" in row:
+            squares = [other["gradient_norm"] for other in rows[: j + 1]]
+            row["averaged_squared_gradient"] = None if None in squares else float(np.mean(np.square(squares)))
 
 
 def _best(prepared: Prepared, weights: Floats | None) -> Optimum:

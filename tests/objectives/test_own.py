@@ -3,13 +3,15 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from crescendo.data.records import Records
 from crescendo.errors import ConfigError
-from crescendo.objectives import ModelFile, OwnModel, Slots, Traits
+from crescendo.objectives import ModelFile, OwnModel, Slots, Traits, mean_gradient
+from tests.objectives.bare import Bare
 
 DATA = Records(np.array([[1.0, 0.0], [0.0, 1.0], [3.0, 4.0]]), np.array([1.0, -1.0, 2.0]))
 SQUARES = """
@@ -61,6 +63,35 @@ def test_weighted_scores_of_an_own_model_are_weighted_means(tmp_path: Path) -> N
     assert model.evaluate(w, DATA, [1, 3, 1])["loss"] == pytest.approx(each @ [0.2, 0.6, 0.2])
     stack = model.evaluate(np.stack([w, 2 * w]), DATA, [1, 3, 1])["loss"]
     assert stack.tolist() == [model.evaluate(one, DATA, [1, 3, 1])["loss"] for one in (w, 2 * w)]
+
+
+class Counting(Bare):
+    """The loss |w - x|^2 / 2, which notes how many records it is asked for at once."""
+
+    size, l2 = 1 << 14, 0.5
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+
+    def gradient(self, w: Any, data: Any, rows: Any) -> Any:
+        self.asked.append(len(rows))
+        return sum(w - data.x[row, 0] for row in rows)
+
+    def evaluate(self, w: Any, data: Any, *how: Any, **more: Any) -> dict[str, Any]:
+        return {"loss": 0.0}
+
+
+def test_the_gradient_over_all_records_is_the_weighted_mean_of_a_loop_few_records_at_a_time() -> None:
+    rng = np.random.default_rng(3)
+    data = Records(rng.normal(size=(1500, 1)), np.ones(1500))
+    code, weights = Counting(), np.repeat([0.7 / 1000, 0.3 / 500], [1000, 500])
+    goal, w = OwnModel(code, data), rng.normal(size=1 << 14)
+    code.asked.clear()
+    found = goal.mean_gradient(w, data, weights)
+    assert sum(code.asked) == 1500 and max(code.asked) == 512  # 512 gradients of 16,384 numbers: 64 MB
+    np.testing.assert_allclose(found, w - weights @ data.x[:, 0] + 0.5 * w, rtol=1e-11)
+    np.testing.assert_allclose(mean_gradient(goal, w, data), w - data.x.mean() + 0.5 * w, rtol=1e-11)
+    np.testing.assert_allclose(mean_gradient(code, w, data, weights), w - weights @ data.x[:, 0], rtol=1e-11)
 
 
 def test_the_example_may_be_an_object_or_take_no_argument(tmp_path: Path) -> None:

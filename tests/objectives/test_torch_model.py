@@ -120,6 +120,52 @@ def one_by_one(net: nn.Module, data: Records, rows: Ints, clip: float, unit: flo
     return total
 
 
+def whole_gradient(net: nn.Module, data: Records, weights: Floats, l2: float) -> Floats:
+    """The gradient of the weighted loss and its penalty, record by record."""
+    x, y = torch.from_numpy(data.x).reshape(-1, 1, 6, 6).double(), torch.from_numpy(data.y).long()
+    moving, total = list(net.parameters()), 0.0
+    for row in range(len(data)):
+        loss = nn.functional.cross_entropy(net(x[row : row + 1]), y[row : row + 1])
+        parts = torch.autograd.grad(loss, moving)
+        total = total + weights[row] * np.concatenate([part.numpy().ravel() for part in parts])
+    flat = np.concatenate([p.detach().numpy().ravel() for p in moving])
+    return np.asarray(total + l2 * flat)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("private", [False, True])
+def test_a_run_records_the_squared_gradient_of_a_module_averaged_over_its_models(
+    private: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the weighted loss over all records with L2, as `evaluate` has it: dropout is off."""
+    monkeypatch.setattr("crescendo.objectives.own._SLOPE_AT_ONCE", 16)
+    data = images(100)
+    net = nn.Sequential(small_net(torch.float64), nn.Dropout(0.0 if private else 0.5))
+    config: dict[str, Any] = {
+        "clients": {"count": 2, "combine": "mean", "weights": [0.9, 0.1], "sizes": [1, 3]},
+        "schedule": {"rounds": 2, "sizes": {"kind": "constant", "size": 20}, "steps": {"kind": "constant", "eta": 0.1}},
+        "evaluate": {"gradient": True},
+    }
+    if private:
+        config["privacy"] = {"mechanism": "minibatch", "clip": 1.0, "sigma": 2.0, "epsilon": 500.0, "delta": 1e-5}
+        config["privacy"]["records"] = [20, 60]
+    found = crescendo.simulate(config, objective=crescendo.torch.model(net, l2=0.01), data=data)
+    train, weights = found.prepared.dataset.train, found.prepared.row_weights()
+    assert weights is not None and len(train) == 80
+    nets = [found.prepared.objective.module(w) for w in (found.prepared.agreement.initial(), found.model)]  # type: ignore[attr-defined]
+    norms = [np.linalg.norm(whole_gradient(net, train, weights, 0.01)) for net in nets]
+    rows = found.metrics
+    assert [rows[0]["gradient_norm"], rows[-1]["gradient_norm"]] == pytest.approx(norms, rel=1e-10)
+    squares = [row["gradient_norm"] ** 2 for row in rows]
+    assert len(rows) == 3 and rows[-1]["averaged_squared_gradient"] == pytest.approx(np.mean(squares), rel=1e-12)
+    assert "averaged_excess_loss" not in rows[-1]
+
+
+def test_the_gradient_of_a_model_that_is_no_number_is_none_either() -> None:
+    goal = objective(small_net(), images())
+    assert np.isnan(goal.mean_gradient(np.full(goal.size, 1e38), images().train)).all()
+
+
 @pytest.mark.parametrize("count", [0, 1, 2, 31, 32, 33, 130])
 def test_clipped_sums_are_those_of_a_loop(count: int) -> None:
     data, rows = images(200), np.random.default_rng(2).integers(0, 160, count)

@@ -107,12 +107,6 @@ class Logistic:
         slopes = _slopes(self.margins(w, data.x), data.y)
         return self.pulled(data.x, slopes / len(data) if weights is None else slopes * weights) + self.l2 * w
 
-    def gradient_norm(self, w: Vector, data: Records, weighted: npt.ArrayLike | None = None) -> Any:
-        """|grad F(w)|; an array of them for a stack of models."""
-        if w.ndim == 2:
-            return np.array([self.gradient_norm(model, data, weighted) for model in w])
-        return float(np.linalg.norm(self.mean_gradient(w, data, weighted)))
-
     def evaluate(
         self,
         w: Vector,
