@@ -34,7 +34,7 @@ class PerRecord:
         self.at_once, self.vectorised, self._draws, self._renew = at_once, False, draws, renew
         chance = "different" if draws else "error"
         self._mapped: Callable[..., Parameters] = vmap(grad(loss), in_dims=(0, 0, 0), randomness=chance)
-        self._alone: Callable[..., Parameters] = grad(loss)
+        self._loss = loss
 
     def choose(self, parameters: Parameters, shape: tuple[int, ...], dtype: torch.dtype) -> None:
         """Settle, on made-up records, whether chunks will do."""
@@ -51,8 +51,11 @@ class PerRecord:
         return torch.cat([self._one(parameters, x[k], y[k]) for k in range(len(x))])
 
     def _one(self, parameters: Parameters, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        """By the plain backward pass, which takes code that `torch.func` does not: one that writes into its buffers, say."""
         self._renew()
-        return _flat(self._alone(parameters, x, y), parameters, 1)
+        moving = {name: value.detach().requires_grad_() for name, value in parameters.items()}
+        found = torch.autograd.grad(self._loss(moving, x, y), list(moving.values()), materialize_grads=True)
+        return torch.cat([part.reshape(-1) for part in found])[None]
 
     def _chunk(self, parameters: Parameters, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         self._renew()
