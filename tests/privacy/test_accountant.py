@@ -22,7 +22,8 @@ from crescendo.errors import UsageError
 from crescendo.privacy import PoissonGaussian, account
 from crescendo.privacy.accounting import loss, renyi, tilted
 from crescendo.privacy.accounting.book import tight
-from crescendo.privacy.accounting.events import fewer, tally
+from crescendo.privacy.accounting.event_kinds import fewer
+from crescendo.privacy.accounting.events import tally
 from tests.privacy import oracle
 
 Schedule = list[tuple[float, float, int]]

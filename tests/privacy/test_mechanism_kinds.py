@@ -22,7 +22,8 @@ from crescendo.objectives.base import Stepper
 from crescendo.privacy.accounting.accountant import account
 from crescendo.privacy.accounting.book import Book
 from crescendo.privacy.accounting.budget import Budget
-from crescendo.privacy.accounting.events import Event, PoissonGaussian, fewer, from_json, tally, to_json
+from crescendo.privacy.accounting.event_kinds import fewer
+from crescendo.privacy.accounting.events import Event, PoissonGaussian, from_json, tally, to_json
 from crescendo.privacy.accounting.interchange import WRITERS
 from crescendo.privacy.mechanisms.certificate import Certificate
 from crescendo.privacy.mechanisms.mechanism import Mechanism, Private
@@ -139,6 +140,17 @@ def test_both_sides_of_a_federation_certify_it_from_the_terms_and_one_without_it
     with pytest.raises(Refused, match=r'privacy.mechanism must be .*, not "laplace"'):
         build_terms(text)
     register(Laplace)
+
+
+def test_its_plan_of_very_many_kinds_is_its_event_of_every_round_and_is_priced_by_its_own_event() -> None:
+    asked = case(schedule={"sizes": {"kind": "power", "scale": 9, "power": 1.0}}, privacy={**LAPLACE, "records": 10**6})
+    asked["schedule"]["rounds"] = 700
+    made = build_terms(terms_text(read(asked)))
+    assert made.certificate is not None
+    plan = made.plan(1)
+    assert list(plan) == [made.certificate.event(i, 1) for i in range(700)]
+    assert len(plan.counted) > 512 and plan.priced == fewer(plan.counted)
+    assert {type(event) for event, _ in plan.priced} == {SampledLaplace}
 
 
 def test_a_ledger_keeps_its_events_over_a_restart(tmp_path: Path) -> None:

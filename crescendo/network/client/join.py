@@ -182,7 +182,7 @@ class _Joining:
         known = self.ledger.account(agreed.federation)
         if made is not None and (known is None or known.promise.terms != agreed.digest):
             with _told():
-                self.policy.check_epsilon(agreed, price(plan.counted, made.usual_delta(delta)))
+                self.policy.check_epsilon(agreed, price(plan.priced, made.usual_delta(delta)))
         self.ledger.consider(agreed.federation, agreed.digest, self.policy.max_offers, time.time())
         self._check_open(agreed.federation, known)
         self.own = self.source.read(agreed, me)

@@ -45,7 +45,8 @@ from typing import Literal, TypeAlias
 from crescendo.errors import Refused
 from crescendo.privacy.accounting.budget import Budget, Orders
 from crescendo.privacy.accounting.directed_rounding import down, sum_up
-from crescendo.privacy.accounting.events import Counted, Event, fewer, tally
+from crescendo.privacy.accounting.event_kinds import fewer
+from crescendo.privacy.accounting.events import Counted, Event, tally
 from crescendo.privacy.accounting.planned_events import PlannedEvents
 
 Price: TypeAlias = Callable[[Counted, float], float]
@@ -102,7 +103,7 @@ class Account:
     @property
     def events(self) -> list[Event]:
         """What was charged."""
-        return [event for i in self.charged if (event := self.promise.plan[i]) is not None]
+        return [event for event in self.promise.plan.at(self.charged) if event is not None]
 
 
 @dataclass(frozen=True)
@@ -184,7 +185,7 @@ class Book:
                 f"federation {federation!r} asks delta {delta:g}, of which rare events take {failure:.3g}; "
                 f"agree on a larger delta"
             )
-        counted = plan.counted
+        counted = plan.priced
         epsilon = price(counted, down(delta, failure)) if counted else 0.0
         first = Orders.chosen(self.budget, counted, delta) if self.blank else None
         orders = first if self.blank else self.orders

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 from crescendo.core.arrays import Vector
 from crescendo.errors import UsageError
-
-_MOST_SIGMAS = 16  # kinds of noise in a plan of very many different rounds that is priced by fewer
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -51,9 +49,14 @@ class Event:
     @staticmethod
     def from_json(rate: float, sigma: float, event: str = "PoissonGaussian") -> Event:
         """What `to_json` made, by keywords or in order."""
-        if event not in Event.kinds:
-            raise UsageError(f"there is no event called {event!r}; import the module of its mechanism")
-        return Event.kinds[event](rate, sigma)
+        return Event.named(event)(rate, sigma)
+
+    @staticmethod
+    def named(name: str) -> type[Event]:
+        """The class that files know by this name."""
+        if name not in Event.kinds:
+            raise UsageError(f"there is no event called {name!r}; import the module of its mechanism")
+        return Event.kinds[name]
 
 
 class PoissonGaussian(Event):
@@ -87,35 +90,6 @@ def tally(events: Iterable[Event | tuple[Event, int]]) -> Counted:
         counts[event] += count
     found = ((event, count) for event, count in counts.items() if count)
     return tuple(sorted(found, key=lambda item: (type(item[0]).__name__, item)))
-
-
-def fewer(events: Counted, most: int = 512) -> Counted:
-    """At most ``most`` different events that cost no less: rates go up and sigmas down to others that are there.
-
-    Whoever proposes a plan of a million different rounds must not decide how long it takes to price it.
-
-    >>> many = tally(PoissonGaussian(i / 2000, 1.0) for i in range(1, 2000))
-    >>> few = fewer(many)
-    >>> len(few) <= 512, sum(count for _, count in few), few[-1] == many[-1], fewer(few) == few
-    (True, 1999, True, True)
-    """
-    if len(events) <= most:
-        return events
-    different = len({event.sigma for event, _ in events})
-    sigmas = _classes((event.sigma for event, _ in events), min(different, _MOST_SIGMAS), min)
-    rates = _classes((event.rate for event, _ in events), most // min(different, _MOST_SIGMAS), max)
-    return tally((type(event)(rates[event.rate], sigmas[event.sigma]), count) for event, count in events)
-
-
-def _classes(values: Iterable[float], most: int, side: Callable[[Iterable[float]], float]) -> dict[float, float]:
-    """For each value the one that stands for its class; classes are equally wide in logarithms."""
-    found = sorted(set(values))
-    least = next((value for value in found if value > 0), 1.0)
-    width = (math.log(found[-1] / least) or 1.0) / max(1, most - 2) if found[-1] > 0 else 1.0
-    members: dict[int, list[float]] = {}
-    for value in found:
-        members.setdefault(-1 if value == 0 else int(math.log(value / least) / width), []).append(value)
-    return {value: side(together) for together in members.values() for value in together}
 
 
 def to_json(events: Iterable[Event | tuple[Event, int]]) -> list[dict[str, Any]]:

@@ -1,23 +1,24 @@
-"""Planned events: what each round of a plan costs, kept as few kinds of events and a small number for each round.
+"""Planned events: what each round of a plan costs, kept as kinds of events and a small number for each round.
 
-Terms may have a million rounds, of which few are different. A client keeps its plan for as long as it takes part, and its
-ledger for good, so neither keeps an object for every round.
+Terms may have a million rounds, and as many kinds of them. A client keeps its plan for as long as it takes part, and its
+ledger for good, so neither keeps an object for a round or for a kind.
 """
 
 from __future__ import annotations
 
-import base64
-import zlib
+import functools
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, overload
 
 import numpy as np
 
-from crescendo.core.arrays import Ints
+from crescendo.core.arrays import Array, Ints
+from crescendo.privacy.accounting.event_kinds import LISTED, EventKinds, packed, unpacked
 from crescendo.privacy.accounting.events import Counted, Event, tally
 
-_LISTED = 10_000  # rounds up to which a plan is written round by round, as every version of a ledger reads it
-_TOGETHER = 1 << 16  # rounds that are coded together
+_TOGETHER = 1 << 16  # rounds that are numbered together
+_SHARED = 1 << 12  # kinds of which one object serves all rounds that are looked at one after the other
 
 
 class PlannedEvents(Sequence[Event | None]):
@@ -30,24 +31,26 @@ class PlannedEvents(Sequence[Event | None]):
     (4, None, True, True)
     """
 
-    def __init__(self, kinds: tuple[Event | None, ...], codes: Ints) -> None:
+    def __init__(self, kinds: EventKinds, codes: Ints) -> None:
         self._kinds, self._codes = kinds, codes
 
     @classmethod
     def of(cls, events: Iterable[Event | None]) -> PlannedEvents:
-        """A plan from its rounds. Kinds are numbered as they come, so that equal plans have equal numbers."""
+        """A plan from its rounds."""
         if isinstance(events, PlannedEvents):
             return events
-        known: dict[Event | None, int] = {}
-        parts, part = [], list[int]()
-        for event in events:
-            part.append(known.setdefault(event, len(known)))
-            if len(part) == _TOGETHER:
-                parts.append(_narrow(part))
-                part = []
-        codes = np.concatenate([*parts, _narrow(part)])
-        codes.flags.writeable = False
-        return cls(tuple(known), codes)
+        coming = iter(events)
+        parts = iter(lambda: list(islice(coming, _TOGETHER)), [])
+        return cls.joined(EventKinds.of(part) for part in parts)
+
+    @classmethod
+    def joined(cls, parts: Iterable[EventKinds]) -> PlannedEvents:
+        """A plan from its rounds, some at a time. Kinds are numbered as they come, so that equal plans have equal numbers."""
+        numbered = [part.numbered() for part in parts] or [EventKinds.of(()).numbered()]
+        kinds, numbers = EventKinds.joined([kinds for kinds, _ in numbered]).numbered()
+        ends = np.cumsum([len(kinds) for kinds, _ in numbered])
+        among = zip(numbered, np.split(numbers, ends[:-1]), strict=True)
+        return cls(kinds, np.concatenate([_narrow(number[codes]) for (_, codes), number in among]))
 
     def __len__(self) -> int:
         return len(self._codes)
@@ -58,11 +61,16 @@ class PlannedEvents(Sequence[Event | None]):
     def __getitem__(self, i: slice) -> PlannedEvents: ...
     def __getitem__(self, i: int | slice) -> Event | PlannedEvents | None:
         if isinstance(i, slice):
-            return PlannedEvents.of(self._kinds[code] for code in self._codes[i])
+            return self.at(np.arange(len(self))[i])
         return self._kinds[int(self._codes[i])]
 
+    def at(self, rounds: Ints | Sequence[int]) -> PlannedEvents:
+        """The plan of these rounds alone."""
+        return PlannedEvents.joined([self._kinds.at(self._codes[np.asarray(rounds, np.int64)])])
+
     def __iter__(self) -> Iterator[Event | None]:
-        return (self._kinds[code] for code in self._codes)
+        kind = functools.lru_cache(_SHARED)(self._kinds.__getitem__)
+        return (kind(int(code)) for code in self._codes)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, PlannedEvents):
@@ -77,41 +85,43 @@ class PlannedEvents(Sequence[Event | None]):
 
     @property
     def counted(self) -> Counted:
-        """The events that are sent, and how often each."""
-        counts = np.bincount(self._codes, minlength=len(self._kinds)).tolist()
-        return tally((event, count) for event, count in zip(self._kinds, counts, strict=True) if event is not None)
+        """The events that are sent, and how often each: an object for each kind, however many there are."""
+        return _counted(self._kinds, np.bincount(self._codes, minlength=len(self._kinds)))
+
+    @property
+    def priced(self) -> Counted:
+        """`fewer` of the events that are sent, without an object for each kind."""
+        counts = np.bincount(self._codes, minlength=len(self._kinds))
+        sent = np.flatnonzero((counts > 0) & (self._kinds.which > 0))
+        kinds, codes = self._kinds.at(sent).fewer().numbered()
+        together = np.zeros(len(kinds), np.int64)
+        np.add.at(together, codes, counts[sent])
+        return _counted(kinds, together)
 
     # -- as plain data ---------------------------------------------------------------------------------------------------
 
     def to_json(self) -> Any:
         """A list of rounds, or, for a long plan, its kinds and the packed numbers of its rounds; `from_json` the way back."""
-        kinds = [None if event is None else list(event.to_json().values()) for event in self._kinds]
-        if len(self) <= _LISTED:
+        if len(self) <= LISTED:
+            kinds = self._kinds.to_json()
             return [kinds[code] for code in self._codes]
-        packed = base64.b64encode(zlib.compress(self._codes.astype("<u4").tobytes())).decode()
-        return {"rounds": len(self), "kinds": kinds, "codes": packed}
+        return {"rounds": len(self), "kinds": self._kinds.to_json(), "codes": packed(self._codes, "<u4")}
 
     @classmethod
     def from_json(cls, raw: Any) -> PlannedEvents:
         """What `to_json` made, in either form."""
         if isinstance(raw, list):
             return cls.of(None if event is None else Event.from_json(*event) for event in raw)
-        kinds = tuple(None if event is None else Event.from_json(*event) for event in raw["kinds"])
-        codes = np.frombuffer(_unpacked(raw["codes"], 4 * raw["rounds"]), dtype="<u4")
-        if len(codes) != raw["rounds"] or codes.max() >= len(kinds):
+        kinds, codes = EventKinds.from_json(raw["kinds"]), unpacked(raw["codes"], "<u4", raw["rounds"])
+        if codes.max(initial=0) >= len(kinds):
             raise ValueError("a plan names kinds of rounds that it does not have")
         return cls(kinds, _narrow(codes))
 
 
-def _narrow(codes: Iterable[int]) -> Ints:
+def _counted(kinds: EventKinds, counts: Ints) -> Counted:
+    return tally((event, count) for j, count in enumerate(counts.tolist()) if (event := kinds[j]) is not None)
+
+
+def _narrow(codes: Array) -> Ints:
     """Numbers as the shortest whole numbers that hold them."""
-    found = np.asarray(codes, dtype=np.int64)
-    return found.astype(np.min_scalar_type(int(found.max(initial=0))))
-
-
-def _unpacked(text: str, most: int) -> bytes:
-    """The bytes, of which more than one too many are never unpacked: few letters can unfold into any number."""
-    try:
-        return zlib.decompressobj().decompress(base64.b64decode(text), most + 1)
-    except zlib.error as error:
-        raise ValueError(f"a plan cannot be unpacked ({error})") from None
+    return codes.astype(np.min_scalar_type(int(codes.max(initial=0))))

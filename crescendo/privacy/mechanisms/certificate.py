@@ -22,16 +22,18 @@ there.
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from crescendo.core.arrays import Ints
 from crescendo.core.terms import Terms
 from crescendo.errors import Refused
 from crescendo.objectives.base import Objective
 from crescendo.privacy.accounting.directed_rounding import down
+from crescendo.privacy.accounting.event_kinds import EventKinds
 from crescendo.privacy.accounting.events import Event
 from crescendo.privacy.accounting.planned_events import PlannedEvents
 from crescendo.privacy.mechanisms.sigmas import Sigmas
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
     from crescendo.privacy.mechanisms.mechanism import Mechanism
     from crescendo.privacy.mechanisms.noise import Source
     from crescendo.privacy.mechanisms.proposal import Proposal
+
+_TOGETHER = 1 << 16  # rounds whose events are made together
 
 RARE = 1e-9  # the most of delta that rare events may take: a draw beyond its bound, noise whose bits were stopped
 
@@ -105,13 +109,18 @@ class Certificate:
         return self.kind.event(self.rate(i, c), self.sigma(i)) if self.terms.share(i, c) else None
 
     def plan(self, c: int) -> PlannedEvents:
-        """What each round costs client c: `event` of every round, of which few are different."""
+        """What each round costs client c: `event` of every round, of which all may be different."""
+        shares = np.fromiter(self.terms.shares_of(c), np.int64, self.terms.rounds)
+        return PlannedEvents.joined(
+            self._kinds(c, first, shares[first : first + _TOGETHER]) for first in range(0, len(shares), _TOGETHER)
+        )
 
-        @functools.cache
-        def cost(share: int, sigma: float) -> Event | None:
-            return self.kind.event(rate_of(share, self.records[c]), sigma) if share else None
-
-        return PlannedEvents.of(cost(share, self.sigma(i)) for i, share in enumerate(self.terms.shares_of(c)))
+    def _kinds(self, c: int, first: int, shares: Ints) -> EventKinds:
+        """What the rounds from ``first`` on cost client c, with these shares."""
+        different, where = np.unique(shares, return_inverse=True)
+        rates = np.array([rate_of(share, self.records[c]) for share in different.tolist()])
+        sigmas = np.fromiter(map(self.sigma, range(first, first + len(shares))), np.float64, len(shares))
+        return EventKinds.alike(self.kind.event, rates[where], sigmas)
 
     def events(self, c: int) -> list[Event]:
         """What the whole run costs client c."""
