@@ -97,7 +97,8 @@ class EventKinds:
 
     def at(self, rows: Ints) -> EventKinds:
         """These kinds, of the types that they need."""
-        which, used = self.which[rows], np.unique(self.which[rows]).tolist()
+        which = self.which[rows]
+        used = np.unique(which).tolist()
         types = (None, *(self.types[w] for w in used if w))
         number: Array = np.zeros(len(self.types), np.uint16)
         number[[w for w in used if w]] = np.arange(1, len(types))
@@ -105,33 +106,31 @@ class EventKinds:
 
     def numbered(self) -> tuple[EventKinds, Ints]:
         """The different ones, in the order in which each first comes, and the number of each of these among them."""
-        order = np.lexsort((self.sigmas, self.rates, self.which))  # stable, so that of equal ones the first comes first
+        size = np.min_scalar_type(len(self))  # a plan of a million kinds is gone through in the shortest whole numbers
+        order = np.lexsort((self.sigmas, self.rates, self.which)).astype(
+            size
+        )  # stable: of equal ones the first is first
         new = np.zeros(len(self), np.bool_)
         new[:1] = True
         for column in (self.which, self.rates, self.sigmas):
             along = column[order]
             new[1:] |= along[1:] != along[:-1]
-        firsts = order[new]
-        rank: Array = np.empty(len(firsts), np.min_scalar_type(len(firsts)))
-        rank[np.argsort(firsts)] = np.arange(len(firsts))
-        codes: Array = np.empty(len(self), rank.dtype)
-        codes[order] = rank[np.cumsum(new) - 1]
-        firsts.sort()
-        return self.at(firsts), codes
+            del along
+        comes_first = np.zeros(len(self), np.bool_)
+        comes_first[order[new]] = True
+        rank = np.cumsum(comes_first, dtype=size)[order[new]] - size.type(1)
+        codes: Array = np.empty(len(self), size)
+        codes[order] = rank[np.cumsum(new, dtype=size) - size.type(1)]
+        del order, new, rank
+        return self.at(np.flatnonzero(comes_first)), codes
 
     def fewer(self, most: int = 512) -> EventKinds:
         """For each the one that prices it, at most ``most`` different ones: rates go up, sigmas down to others that are there."""
         if len(self) <= most:
             return self
-        sigmas = np.unique(self.sigmas)
-        noises = min(len(sigmas), _MOST_SIGMAS)
-        rates = np.unique(self.rates)
-        return EventKinds(
-            self.types,
-            self.which,
-            _stand_ins(rates, most // noises, up=True)[np.searchsorted(rates, self.rates)],
-            _stand_ins(sigmas, noises, up=False)[np.searchsorted(sigmas, self.sigmas)],
-        )
+        noises = min(len(np.unique(self.sigmas)), _MOST_SIGMAS)
+        rates = _stand_ins(self.rates, most // noises, up=True)
+        return EventKinds(self.types, self.which, rates, _stand_ins(self.sigmas, noises, up=False))
 
     # -- as plain data ---------------------------------------------------------------------------------------------------
 
@@ -200,11 +199,12 @@ def _by_name(types: Iterable[type[Event]]) -> tuple[type[Event] | None, ...]:
     return (None, *sorted(dict.fromkeys(types), key=lambda kind: kind.__name__))
 
 
-def _stand_ins(found: Floats, most: int, *, up: bool) -> Floats:
-    """For each of the sorted values the greatest, or least, of its class; classes are equally wide in logarithms.
+def _stand_ins(values: Floats, most: int, *, up: bool) -> Floats:
+    """For each value the greatest, or least, of its class; classes are equally wide in logarithms.
 
-    A class is a stretch of the values, so that logarithms are taken where one ends and not of each value.
+    A class is a stretch of the sorted values, so that logarithms are taken where one ends and not of each value.
     """
+    found = np.unique(values)
     least = next((float(value) for value in found if value > 0), 1.0)
 
     def log(value: float) -> float:
@@ -221,4 +221,4 @@ def _stand_ins(found: Floats, most: int, *, up: bool) -> Floats:
         end = bisect_right(found, number(found[begin]), begin, key=number)
         result[begin:end] = found[end - 1] if up else found[begin]
         begin = end
-    return result
+    return result[np.searchsorted(found, values)]

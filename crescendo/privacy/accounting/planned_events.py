@@ -46,11 +46,17 @@ class PlannedEvents(Sequence[Event | None]):
     @classmethod
     def joined(cls, parts: Iterable[EventKinds]) -> PlannedEvents:
         """A plan from its rounds, some at a time. Kinds are numbered as they come, so that equal plans have equal numbers."""
-        numbered = [part.numbered() for part in parts] or [EventKinds.of(()).numbered()]
-        kinds, numbers = EventKinds.joined([kinds for kinds, _ in numbered]).numbered()
-        ends = np.cumsum([len(kinds) for kinds, _ in numbered])
-        among = zip(numbered, np.split(numbers, ends[:-1]), strict=True)
-        return cls(kinds, np.concatenate([_narrow(number[codes]) for (_, codes), number in among]))
+        kinds, codes = [EventKinds.of(())], [_narrow(np.zeros(0))]
+        for part in parts:
+            among, code = part.numbered()
+            kinds.append(among)
+            codes.append(code)
+        ends = np.cumsum([len(among) for among in kinds])[:-1]
+        together = EventKinds.joined(kinds)
+        kinds.clear()  # there may be as many as there are rounds
+        different, numbers = together.numbered()
+        pairs = zip(np.split(numbers, ends), codes, strict=True)
+        return cls(different, np.concatenate([_narrow(number[code]) for number, code in pairs]))
 
     def __len__(self) -> int:
         return len(self._codes)

@@ -23,7 +23,9 @@ there.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -110,17 +112,17 @@ class Certificate:
 
     def plan(self, c: int) -> PlannedEvents:
         """What each round costs client c: `event` of every round, of which all may be different."""
-        shares = np.fromiter(self.terms.shares_of(c), np.int64, self.terms.rounds)
-        return PlannedEvents.joined(
-            self._kinds(c, first, shares[first : first + _TOGETHER]) for first in range(0, len(shares), _TOGETHER)
-        )
+        return PlannedEvents.joined(self._kinds(c))
 
-    def _kinds(self, c: int, first: int, shares: Ints) -> EventKinds:
-        """What the rounds from ``first`` on cost client c, with these shares."""
-        different, where = np.unique(shares, return_inverse=True)
-        rates = np.array([rate_of(share, self.records[c]) for share in different.tolist()])
-        sigmas = np.fromiter(map(self.sigma, range(first, first + len(shares))), np.float64, len(shares))
-        return EventKinds.alike(self.kind.event, rates[where], sigmas)
+    def _kinds(self, c: int) -> Iterator[EventKinds]:
+        """What each round costs client c, some rounds at a time."""
+        coming = self.terms.shares_of(c)
+        for first in range(0, self.terms.rounds, _TOGETHER):
+            shares = np.fromiter(islice(coming, _TOGETHER), np.int64)
+            different, where = np.unique(shares, return_inverse=True)
+            rates = np.array([rate_of(share, self.records[c]) for share in different.tolist()])
+            sigmas = np.array([self.sigma(i) for i in range(first, first + len(shares))])
+            yield EventKinds.alike(self.kind.event, rates[where], sigmas)
 
     def events(self, c: int) -> list[Event]:
         """What the whole run costs client c."""
