@@ -92,6 +92,7 @@ class Agreement:
                 whole_rounds=private,
                 combine=combine,
             )
+        check_running(objective, terms)
         return cls(names, run.seed, run.wire, terms, objective, features, classes, certificate, smooth=schedule.smooth)
 
     @cached_property
@@ -148,6 +149,18 @@ class Agreement:
     def _newest_plan(self) -> dict[int, PlannedEvents]:
         """The plan that was asked for last, by its client: to make one of a million rounds takes seconds."""
         return {}
+
+
+def check_running(objective: Objective, terms: Terms) -> None:
+    """ConfigError where running statistics would not be those of the clients' records: they are averaged, and all at once."""
+    layer = objective.traits.running_layer
+    if layer is not None and terms.combine == "sum" and terms.clients > 1:
+        raise ConfigError(
+            f"{layer} keeps running statistics, which the sum of {terms.clients} clients' updates would move "
+            f'{terms.clients} times too far; use clients.combine = "mean"'
+        )
+    if layer is not None and terms.blocks > 1:
+        raise ConfigError(f"{layer} keeps running statistics, which move in every round; leave schedule.blocks out")
 
 
 def build_terms(text: str) -> Agreement:

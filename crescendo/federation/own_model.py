@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from crescendo.errors import CrescendoError, Refused
-from crescendo.federation.agreement import Agreement
+from crescendo.federation.agreement import Agreement, check_running
 from crescendo.federation.objective_terms import Described, first_model, made_up_records, model_on_trial
 from crescendo.logs import Log
 from crescendo.objectives import ModelFile, OwnModel
@@ -46,6 +46,7 @@ def with_copy(agreed: Agreement, copy: ModelFile | None) -> Agreement:
     made = _checked(goal, copy, len(agreed.classes or ()))
     start = first_model(made, agreed.seed)
     _check_start(float(np.linalg.norm(start)), goal)
+    check_running(made, agreed.terms)
     certificate = agreed.certificate
     if certificate is not None:
         by_record = certificate.kind.clips_records

@@ -96,6 +96,7 @@ class Traits:
     clips: bool = False  # it is a `ClippingObjective`
     plain_steps: bool = True  # its steps are those of SGD, with no momentum or other state
     first_length: float | None = None  # of the first model, where only that is known of it
+    running_layer: str | None = None  # the layer whose running statistics are the model's last coordinates
     unfit: str | None = None  # why no privacy can be certified for it, in a sentence
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from crescendo.data.records import Records
 
 _LIBRARIES = ("torch",)
-_SLOPE_AT_ONCE = 512  # records whose summed gradient is asked for
+_MEASURED_AT_ONCE = 512  # records whose summed gradient is asked for
 _NUMBERS_AT_ONCE = 1 << 23  # of their gradients, 64 MB, if each is written out
 
 
@@ -63,6 +63,7 @@ class OwnModel:
             clips=self._clips,
             plain_steps=bool(getattr(self._model, "plain_steps", True)),
             unfit=getattr(self._model, "unfit", None),
+            running_layer=getattr(self._model, "running_layer", None),
         )
 
     @property
@@ -77,6 +78,11 @@ class OwnModel:
         so only what it keeps between calls could break this. That cannot be proved of code from outside; what shows on made-up
         records is refused.
         """
+        if self.traits.running_layer is not None:
+            raise Refused(
+                f"{self.traits.running_layer} of {kind} keeps running statistics of the records, and no privacy can be "
+                "certified for it; use GroupNorm in its place"
+            )
         says = self._gradient_of if by_record else self._moved_by
         shown = [[0], [1], [2], [0]] if by_record else [[0, 1], [2], [0, 1]]
         first, *_, last = [says(start.copy(), records.take(np.array(rows))) for rows in shown]
@@ -158,18 +164,21 @@ class OwnModel:
         return total
 
     def mean_gradient(self, w: Vector, data: Records, weighted: npt.ArrayLike | None = None) -> Floats:
-        """The gradient of F, L2 included. A model that has ``slope`` gives the sums of many records by itself, in less time.
+        """The gradient of F, L2 included. A model's ``measured_gradient`` gives the sums of many records in less time.
 
         Any other may write out each record's gradient: it is asked for so many that these stay few numbers.
         """
-        own = callable(getattr(self._model, "slope", None))
-        at_once = _SLOPE_AT_ONCE if own else max(1, min(_SLOPE_AT_ONCE, _NUMBERS_AT_ONCE // self.size))
+        own = callable(getattr(self._model, "measured_gradient", None))
+        trained = getattr(self._model, "trained_numbers", self.size)
+        at_once = _MEASURED_AT_ONCE if own else max(1, min(_MEASURED_AT_ONCE, _NUMBERS_AT_ONCE // self.size))
 
         def summed(rows: Ints) -> Vector:
-            found: Vector = self._call("slope", w, data, rows) if own else self.gradient(w, data, rows)
+            found: Vector = self._call("measured_gradient", w, data, rows) if own else self.gradient(w, data, rows)
             return found
 
-        return weighted_sum(summed, len(data), weighted, at_once) + self.l2 * w
+        return weighted_sum(summed, len(data), weighted, at_once) + self.l2 * np.where(
+            np.arange(self.size) < trained, w, 0.0
+        )
 
     def _means(self, w: Vector, data: Records) -> dict[str, float]:
         means = self._call("evaluate", w, data)

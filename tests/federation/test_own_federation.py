@@ -270,6 +270,19 @@ def test_a_model_with_an_optimiser_of_its_own_is_refused_by_minibatch_and_not_by
     assert isinstance(with_copy(whole, servers_copy(kind)).objective, OwnModel)
 
 
+def test_running_statistics_are_served_as_a_mean_and_without_privacy_or_refused(tmp_path: Path) -> None:
+    kind = written(tmp_path, more="\n    running_layer = 'the layer 2 (BatchNorm1d)'")
+    asked = federation(kind)
+    asked["clients"] = {"count": 2, "weights": "uniform"}
+    with pytest.raises(ConfigError, match=r'the layer 2 \(BatchNorm1d\) keeps .*use clients.combine = "mean"'):
+        with_copy(build_terms(terms_text(read(asked))), servers_copy(kind))
+    asked["clients"]["combine"] = "mean"
+    assert isinstance(with_copy(build_terms(terms_text(read(asked))), servers_copy(kind)).objective, OwnModel)
+    private = build_terms(terms_text(read(federation(kind, privacy={**MINIBATCH, "mechanism": "batch-clip"}))))
+    with pytest.raises(Refused, match=r"the layer 2 \(BatchNorm1d\) of mean.py:Mean keeps .*; use GroupNorm"):
+        with_copy(private, servers_copy(kind))
+
+
 def test_the_local_mechanism_is_refused_with_its_reason(tmp_path: Path) -> None:
     raw = federation(written(tmp_path), privacy={**MINIBATCH, "mechanism": "local"})
     with pytest.raises(Refused, match="Mean does not say that it is one; minibatch is certified for any model"):

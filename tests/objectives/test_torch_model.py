@@ -12,7 +12,7 @@ import crescendo
 from crescendo.core.arrays import Floats, Ints
 from crescendo.data.from_arrays import dataset
 from crescendo.data.records import Dataset, Records
-from crescendo.errors import ConfigError, Refused
+from crescendo.errors import ConfigError, CrescendoError, Refused
 from crescendo.objectives.base import LoopStepper, Slots, Stepper, clipped
 from crescendo.objectives.own import ModelFile, OwnModel
 from crescendo.privacy.mechanisms.minibatch import FrozenStepper
@@ -20,6 +20,8 @@ from tests.objectives.bare import Bare
 
 torch = pytest.importorskip("torch", reason="torch is not installed: the torch extra")
 from torch import nn  # noqa: E402
+
+from crescendo.objectives.neural.torch_stepper import TorchStepper  # noqa: E402
 
 
 def images(count: int = 60, seed: int = 0) -> Dataset:
@@ -138,7 +140,7 @@ def test_a_run_records_the_squared_gradient_of_a_module_averaged_over_its_models
     private: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of the weighted loss over all records with L2, as `evaluate` has it: dropout is off."""
-    monkeypatch.setattr("crescendo.objectives.own._SLOPE_AT_ONCE", 16)
+    monkeypatch.setattr("crescendo.objectives.own._MEASURED_AT_ONCE", 16)
     data = images(100)
     net = nn.Sequential(small_net(torch.float64), nn.Dropout(0.0 if private else 0.5))
     config: dict[str, Any] = {
@@ -535,7 +537,15 @@ def test_modules_that_cannot_be_made_or_moved_are_refused_in_a_sentence() -> Non
 @pytest.mark.parametrize(
     ("net", "sentence"),
     [
-        (nn.Sequential(nn.Flatten(), nn.Linear(36, 3), nn.BatchNorm1d(3)), r"layer 2 \(BatchNorm1d\).*use GroupNorm"),
+        (
+            lambda: nn.Sequential(nn.Linear(36, 3), nn.LazyBatchNorm1d(affine=False)),
+            "1.running_mean.* has no shape yet",
+        ),
+        (
+            nn.Sequential(nn.Flatten(), nn.Linear(36, 3), nn.BatchNorm1d(3).double()),
+            "all must be float32, or all float64",
+        ),
+        (nn.Sequential(nn.Linear(36, 3), nn.BatchNorm1d(3, affine=False).double()), "has other floats"),
         (nn.Flatten(), "no parameter that is trained"),
         (nn.Sequential(nn.Flatten(), nn.Linear(36, 3).half()), "parameters of float16; all must be float32"),
         (nn.Sequential(nn.Flatten(), nn.Linear(35, 3)), r"Sequential.gradient failed with RuntimeError"),
@@ -545,6 +555,97 @@ def test_modules_that_cannot_be_made_or_moved_are_refused_in_a_sentence() -> Non
 def test_modules_that_cannot_be_learned_are_refused_in_a_sentence(net: Any, sentence: str) -> None:
     with pytest.raises(ConfigError, match=sentence):
         objective(net, images())
+
+
+def normalised() -> nn.Module:
+    torch.manual_seed(5)
+    return nn.Sequential(
+        nn.Flatten(), nn.Linear(36, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3), nn.BatchNorm1d(3)
+    )
+
+
+def with_rounds(clients: int, **more: Any) -> dict[str, Any]:
+    sizes, steps = {"kind": "constant", "size": 16 * clients}, {"kind": "constant", "eta": 0.1}
+    return {"clients": {"count": clients}, "schedule": {"rounds": 3, "sizes": sizes, "steps": steps}, **more}
+
+
+@pytest.mark.parametrize("l2", [0.0, 0.1])
+def test_one_client_has_the_running_statistics_of_torchs_own_training(
+    l2: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And its weights: a federation of one is SGD."""
+    data, seen, advance = images(), [], TorchStepper.advance
+
+    def noted(self: TorchStepper, slots: Slots, h0: int, h1: int) -> None:
+        seen.append(slots.rows[h0:h1])
+        advance(self, slots, h0, h1)
+
+    monkeypatch.setattr(TorchStepper, "advance", noted)
+    found = crescendo.simulate(with_rounds(1), objective=crescendo.torch.model(normalised(), batch=8, l2=l2), data=data)
+    rows, net, train = np.concatenate(seen), normalised(), found.prepared.dataset.train
+    assert len(rows) == 48
+    textbook(net, train, Slots(rows, np.full(48, 0.1)), 8, l2)
+    state, due = found.torch_model().state_dict(), net.state_dict()
+    for name in due:
+        if "num_batches" not in name:
+            assert torch.allclose(state[name], due[name], atol=2e-6), name
+    assert not torch.allclose(due["2.running_var"], torch.ones(8), atol=0.1)  # they have moved
+    weights = np.concatenate([p.detach().numpy().ravel() for p in net.parameters()]).astype(np.float64)
+    x, y = torch.from_numpy(train.x).reshape(-1, 1, 6, 6), torch.from_numpy(train.y).long()
+    loss = nn.functional.cross_entropy(net.eval()(x), y).item() + l2 / 2 * weights @ weights
+    assert found.loss == pytest.approx(loss, rel=1e-5)
+
+
+def test_running_statistics_are_averaged_over_clients() -> None:
+    """One client has records of 0 and the other of 2: two batches move their means from 0 to 0 and to 1.5."""
+    data = dataset(np.repeat([0.0, 2.0], 100)[:, None].astype(np.float32), np.repeat([0, 1], 100))
+    net = nn.Sequential(nn.BatchNorm1d(1, momentum=0.5), nn.Linear(1, 2))
+    asked = with_rounds(2, evaluate={"gradient": True})
+    asked["clients"] |= {"split": "label", "combine": "mean"}
+    asked["schedule"]["rounds"] = 1
+    found = crescendo.simulate(asked, objective=crescendo.torch.model(net, batch=8, l2=0.5), data=data)
+    made, train = found.torch_model(), found.prepared.dataset.train
+    state = made.state_dict()
+    assert [state["0.running_mean"].item(), state["0.running_var"].item()] == pytest.approx([0.75, 0.25], rel=1e-6)
+    labels = torch.from_numpy(np.maximum(train.y, 0)).long()
+    loss = nn.functional.cross_entropy(made(torch.from_numpy(train.x)), labels)
+    parts = zip(torch.autograd.grad(loss, list(made.parameters())), made.parameters(), strict=True)
+    squares = sum(float(((slope + 0.5 * value.detach()) ** 2).sum()) for slope, value in parts)
+    assert found.metrics[-1]["gradient_norm"] ** 2 == pytest.approx(squares, rel=1e-4)
+
+
+def test_a_variance_that_late_updates_brought_below_0_is_taken_for_0() -> None:
+    model = crescendo.torch.model(normalised())
+    w = model.initial(np.random.default_rng(0))
+    w[-3:] = -1.0
+    assert model.module(w).state_dict()["5.running_var"].tolist() == [0.0, 0.0, 0.0]
+    assert np.isfinite(model.evaluate(w, images().train)["loss"])
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        ({}, r'layer 2 \(BatchNorm1d\) keeps .* 2 times too far; use clients.combine = "mean"'),
+        ({"blocks": 2}, "move in every round; leave schedule.blocks out"),
+        (
+            {"mechanism": "minibatch"},
+            r"layer 2 \(BatchNorm1d\) of Sequential keeps running .*; use GroupNorm in its place",
+        ),
+        (
+            {"mechanism": "batch-clip"},
+            r"layer 2 \(BatchNorm1d\) of Sequential keeps running .*; use GroupNorm in its place",
+        ),
+    ],
+)
+def test_running_statistics_that_cannot_be_averaged_or_hidden_are_refused(more: dict[str, Any], sentence: str) -> None:
+    asked = with_rounds(2)
+    if "blocks" in more:
+        asked["clients"]["combine"], asked["schedule"]["blocks"] = "mean", 2
+    if "mechanism" in more:
+        asked["clients"]["combine"] = "mean"
+        asked["privacy"] = more | {"sigma": 1.0, "delta": 1e-5, "clip": 0.5, "records": [24, 24]}
+    with pytest.raises(CrescendoError, match=sentence):
+        crescendo.simulate(asked, objective=crescendo.torch.model(normalised(), batch=8), data=images())
 
 
 def test_random_layers_are_refused_with_privacy() -> None:

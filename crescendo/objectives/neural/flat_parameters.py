@@ -1,4 +1,4 @@
-"""A module's trainable parameters as one flat vector, and back."""
+"""A module's trainable parameters, and the running statistics of its layers behind them, as one flat vector, and back."""
 
 from __future__ import annotations
 
@@ -17,17 +17,21 @@ _RANDOM = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout
 
 @dataclass(frozen=True)
 class Layout:
-    """Which parameters move, in the order of the vector. Tied weights are there once; frozen ones stay as they are."""
+    """Which parameters move, in the order of the vector. Tied weights are there once; frozen ones stay as they are.
+
+    Running statistics are its tail, from ``trained`` on: they move as the layers move them, with no gradient and no L2.
+    """
 
     names: tuple[str, ...]
     shapes: tuple[torch.Size, ...]
     dtype: torch.dtype
+    parameters: int  # how many of the names are parameters
 
     @classmethod
     def of(cls, net: nn.Module) -> Layout:
         """The layout of a module's vector; ConfigError where its parameters cannot be one."""
-        for name, parameter in net.named_parameters():
-            if isinstance(parameter, nn.parameter.UninitializedParameter):
+        for name, parameter in (*net.named_parameters(), *net.named_buffers()):
+            if isinstance(parameter, nn.parameter.UninitializedParameter | nn.parameter.UninitializedBuffer):
                 raise ConfigError(f"{name} of {type(net).__name__} has no shape yet; call the module once on a record")
             if parameter.device.type != "cpu":
                 raise ConfigError(
@@ -42,12 +46,22 @@ class Layout:
         if len(kinds) > 1 or not kinds <= {torch.float32, torch.float64}:
             said = ", ".join(sorted(str(kind).removeprefix("torch.") for kind in kinds))
             raise ConfigError(f"{type(net).__name__} has parameters of {said}; all must be float32, or all float64")
-        names, parameters = zip(*moving, strict=True)
-        return cls(names, tuple(parameter.shape for parameter in parameters), kinds.pop())
+        tail = _statistics(net)
+        names, values = zip(*moving, *tail, strict=True)
+        if odd := [name for name, value in tail if value.dtype not in kinds]:
+            raise ConfigError(
+                f"{odd[0]} of {type(net).__name__} has other floats than the parameters; make them the same"
+            )
+        return cls(names, tuple(value.shape for value in values), kinds.pop(), len(moving))
 
     @property
     def sizes(self) -> tuple[int, ...]:
         return tuple(shape.numel() for shape in self.shapes)
+
+    @property
+    def trained(self) -> int:
+        """How many numbers are parameters."""
+        return sum(self.sizes[: self.parameters])
 
     @property
     def size(self) -> int:
@@ -58,7 +72,15 @@ class Layout:
         return [part.view(shape) for part, shape in zip(torch.split(flat, list(self.sizes)), self.shapes, strict=True)]
 
     def named(self, flat: torch.Tensor) -> dict[str, torch.Tensor]:
-        return dict(zip(self.names, self.split(flat), strict=True))
+        """By name, as the module is asked with them; statistics are copies, which no gradient goes through.
+
+        Updates that are late may add up to a variance below 0: that is taken for 0.
+        """
+        found = dict(zip(self.names, self.split(flat), strict=True))
+        for name in self.names[self.parameters :]:
+            kept = found[name].detach().clone()
+            found[name] = kept.clamp_(min=0) if name.endswith("running_var") else kept
+        return found
 
     def tensor(self, w: Vector) -> torch.Tensor:
         """A copy of a model in the module's own floats."""
@@ -66,19 +88,23 @@ class Layout:
 
 
 def vector_of(net: nn.Module) -> Floats:
-    """The parameters that move, in float64."""
-    parts = [parameter.detach().reshape(-1) for parameter in net.parameters() if parameter.requires_grad]
+    """The parameters that move and the running statistics, in float64."""
+    moving = [parameter for parameter in net.parameters() if parameter.requires_grad]
+    parts = [value.detach().reshape(-1) for value in (*moving, *(value for _, value in _statistics(net)))]
     return np.asarray(torch.cat(parts).to(torch.float64).numpy())
 
 
-def check_buffers(net: nn.Module) -> None:
-    """Refuse layers that keep a statistic of the records they have seen: it is no part of the vector that is sent."""
-    for name, layer in net.named_modules():
-        if getattr(layer, "running_mean", None) is not None:
-            raise ConfigError(
-                f"the layer {name or 'itself'} ({type(layer).__name__}) keeps running statistics of the records, which no update "
-                f"carries; use GroupNorm, or {type(layer).__name__}(..., track_running_stats=False)"
-            )
+def running_layer(net: nn.Module) -> str | None:
+    """The first layer that keeps running statistics of the records it has seen."""
+    for name, _ in _statistics(net):
+        layer, _, _ = name.rpartition(".")
+        return f"the layer {layer or 'itself'} ({type(net.get_submodule(layer)).__name__})"
+    return None
+
+
+def _statistics(net: nn.Module) -> list[tuple[str, torch.Tensor]]:
+    """Running means and variances by name; how many batches a layer has seen stays with each client."""
+    return [(name, value) for name, value in net.named_buffers() if name.endswith(("running_mean", "running_var"))]
 
 
 def random_layers(net: nn.Module) -> tuple[str, ...]:

@@ -22,9 +22,9 @@ from crescendo.errors import ConfigError, CrescendoError
 from crescendo.objectives.neural.clipping import add_clipped
 from crescendo.objectives.neural.flat_parameters import (
     Layout,
-    check_buffers,
     private_copy,
     random_layers,
+    running_layer,
     vector_of,
 )
 from crescendo.objectives.neural.optimisers import check_optimiser
@@ -77,8 +77,12 @@ class TorchModel:
         self._make = None if isinstance(make, nn.Module) else make
         self.net = (private_copy(make) if isinstance(make, nn.Module) else _built(make, 0)).train()
         self.name = type(self.net).__name__
-        check_buffers(self.net)
-        self.layout, self.draws = Layout.of(self.net), random_layers(self.net)
+        self.layout, self.draws, self.running_layer = (
+            Layout.of(self.net),
+            random_layers(self.net),
+            running_layer(self.net),
+        )
+        self.trained_numbers = self.layout.trained
         self.loss, self.shape, self.batch, self.l2 = loss, shape, batch, l2
         self.optimiser, self.momentum = optimiser, momentum
         self.dtype = np.dtype(str(self.layout.dtype).removeprefix("torch."))
@@ -90,6 +94,7 @@ class TorchModel:
         self._moving = {id(parameter): parameter for parameter in self.net.parameters() if parameter.requires_grad}
         self._fresh: nn.Module = self.net  # a copy for one call of the code
         self._fresh_loss = loss
+        self._tried = False
 
     @property
     def clips(self) -> bool:
@@ -104,6 +109,8 @@ class TorchModel:
     @property
     def unfit(self) -> str | None:
         """Random layers draw by a record's place among the others: one record more would change what the others draw."""
+        if self.running_layer:
+            return f"{self.running_layer} keeps running statistics, which mix records; use GroupNorm in its place"
         if not self.draws:
             return None
         return f"{self.draws[0]} draws random numbers that one record more would change for the others; set p = 0"
@@ -119,6 +126,8 @@ class TorchModel:
     ) -> Floats:
         """The sum of the records' gradients; with ``clip`` each is clipped, and rounded to ``unit``, before it is added."""
         total, records = np.zeros(self.layout.size), self.tensors(data)
+        if self.running_layer:
+            return self._of_batch(w, records, rows)
         limit, grain = np.inf if clip is None else clip, 0.0 if unit is None else unit
         with self.alone(), self._lock:
             parameters = self.layout.named(self.layout.tensor(w))
@@ -143,10 +152,11 @@ class TorchModel:
                 outputs = functional_call(self._scored, parameters, (x,))
                 losses += float(self.mean_loss(outputs, y)) * len(rows)
                 hits += int((_decided(outputs) == y).sum())
-        penalty = 0.5 * self.l2 * float(np.dot(w, w))
+        weights = w[: self.trained_numbers]
+        penalty = 0.5 * self.l2 * float(np.dot(weights, weights))
         return {"loss": losses / len(data) + penalty, "accuracy": hits / len(data)}
 
-    def slope(self, w: Vector, data: Records, rows: Ints) -> Floats:
+    def measured_gradient(self, w: Vector, data: Records, rows: Ints) -> Floats:
         """The sum of the records' gradients of the loss that `evaluate` gives, in one pass: layers are as when they are asked.
 
         For measuring alone: nothing is made anew between records, and what is not finite stays so.
@@ -164,9 +174,9 @@ class TorchModel:
     def module(self, w: Vector) -> nn.Module:
         """A copy of the module with these weights, ready to be asked."""
         made, values = private_copy(self.net).eval(), self.layout.named(self.layout.tensor(w))
-        for name, parameter in made.named_parameters():
+        for name, value in (*made.named_parameters(), *made.named_buffers()):
             if name in values:
-                parameter.data = values[name].clone()
+                value.data = values[name].clone()
         return made
 
     # -- what its stepper needs ---------------------------------------------------------------------------------------
@@ -211,6 +221,19 @@ class TorchModel:
             if threads != 1:
                 torch.set_num_threads(threads)
             torch.set_rng_state(state)
+
+    def _of_batch(self, w: Vector, records: _Tensors, rows: Ints) -> Floats:
+        """The same of a module whose layers mix the records of a batch: times their number, the mean gradient of all as one."""
+        with self.alone(), self._lock:
+            if not self._tried:
+                self._try(*records.of(np.zeros(2, dtype=np.int64)))
+                self._tried = True
+            self._renew()
+            flat = self.layout.tensor(w).requires_grad_()
+            x, y = records.of(rows)
+            loss = self.mean(self._fresh_loss(functional_call(self._fresh, self.layout.named(flat), (x,)), y))
+            (found,) = torch.autograd.grad(loss, flat)
+        return np.asarray(found.to(torch.float64).numpy() * len(rows))
 
     # -- each record by itself ----------------------------------------------------------------------------------------
 

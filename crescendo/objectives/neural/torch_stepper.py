@@ -37,9 +37,11 @@ class TorchStepper:
             torch.zeros(layout.size, dtype=layout.dtype),
             torch.zeros(layout.size, dtype=layout.dtype),
         )
-        of_name = dict(self._net.named_parameters())
+        of_name = dict(self._net.named_parameters()) | dict(self._net.named_buffers())
         for name, value, slope in zip(layout.names, layout.split(self._flat), layout.split(self._slope), strict=True):
-            of_name[name].data, of_name[name].grad = value, slope
+            of_name[name].data = value
+            if of_name[name].requires_grad:
+                of_name[name].grad = slope
         self._loss = copy.deepcopy(model.loss) if isinstance(model.loss, nn.Module) else model.loss
         self._optimiser = optimiser_for(model.optimiser, model.momentum, self._flat)
         self._origin: Floats = np.zeros(layout.size)
@@ -118,11 +120,11 @@ class TorchStepper:
 
     def _shrink(self, slots: Slots, h: int) -> None:
         if self._model.l2:
-            low, high = slots.block or (0, len(self._origin))
+            low, high = slots.block or (0, self._model.trained_numbers)
             self._flat[low:high].mul_(1.0 - float(slots.etas[h]) * slots.factor * self._model.l2)
 
     def _step(self, slots: Slots, h: int) -> None:
-        low, high = slots.block or (0, len(self._origin))
+        low, high = slots.block or (0, self._model.trained_numbers)
         self._optimiser.step(self._flat, self._slope, low, high, float(slots.etas[h]) * slots.factor)
 
     def _downhill(self, rows: Ints) -> None:
