@@ -93,7 +93,9 @@ class HealthPage:
         async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             there[writer] = None
             if len(there) > MOST_OPEN:
-                next(iter(there)).transport.abort()
+                oldest = next(iter(there))
+                del there[oldest]  # now: its own task may be the last of hundreds that begin in this turn of the loop
+                oldest.transport.abort()
             try:
                 # to the end of the headers: closing on what was not read would make the kernel take the answer back
                 head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), PATIENCE)
@@ -110,7 +112,8 @@ class HealthPage:
                 writer.close()
 
         try:
-            return await asyncio.start_server(answer, self._host, self._port, limit=LONGEST)
+            # the backlog is also how many are accepted at once, before any of them can be closed
+            return await asyncio.start_server(answer, self._host, self._port, limit=LONGEST, backlog=MOST_OPEN)
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise UsageError(f"{self.address} cannot be listened on ({reason}); is the port in use?") from None
