@@ -23,7 +23,15 @@ from crescendo.network.authority.certificate_checks import (
     check_party_name,
     serial_and_owner,
 )
-from crescendo.network.authority.certificates import Authority, common_name, lifetime, new_key, pem_of, write_secret
+from crescendo.network.authority.certificates import (
+    Authority,
+    alone_in,
+    common_name,
+    lifetime,
+    new_key,
+    pem_of,
+    write_secret,
+)
 from crescendo.network.transport.security import (
     CA,
     CERTIFICATE,
@@ -137,18 +145,19 @@ def sign_request(
         raise UsageError(
             f'{file} is a request of client "{identity.name}", which the federation does not name; not signed'
         )
-    before = serial_and_owner(place)[0] if (place / CERTIFICATE).exists() else None
-    if before is not None and not renew:
-        raise UsageError(
-            f"{_called(identity)} has a certificate in {place}; make sure that {identity.name} itself asks for another, and add "
-            f"--renew"
-        )
-    authority = Authority(keys / "authority", lifetime(days))
-    made = authority.certificate(identity, key, [] if role == "client" else [*THIS_MACHINE, *hosts])
-    place.mkdir(parents=True, exist_ok=True)
-    (place / CERTIFICATE).write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    authority.introduce(place)
-    return Signed(place, identity, made, before)
+    with alone_in(keys):
+        before = serial_and_owner(place)[0] if (place / CERTIFICATE).exists() else None
+        if before is not None and not renew:
+            raise UsageError(
+                f"{_called(identity)} has a certificate in {place}; make sure that {identity.name} itself asks for another, "
+                f"and add --renew"
+            )
+        authority = Authority(keys / "authority", lifetime(days))
+        made = authority.certificate(identity, key, [] if role == "client" else [*THIS_MACHINE, *hosts])
+        place.mkdir(parents=True, exist_ok=True)
+        (place / CERTIFICATE).write_bytes(made.public_bytes(serialization.Encoding.PEM))
+        authority.introduce(place)
+        return Signed(place, identity, made, before)
 
 
 def _place(keys: Path, identity: Identity, role: Role, hosts: Sequence[str], days: int) -> Path:

@@ -1,11 +1,13 @@
 """Certificates for a trial: an authority, and a folder of certificates or tokens for each party to copy to its machine."""
 
 import datetime
+import fcntl
 import ipaddress
 import json
 import os
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -47,6 +49,13 @@ def make_certificates(
     """
     request = CertificateRequest(folder, hosts, list(clients), list(aggregators), tokens, days)
     request.check()
+    folder.mkdir(parents=True, exist_ok=True)
+    with alone_in(folder):
+        return _make(request)
+
+
+def _make(request: CertificateRequest) -> _Made:
+    folder, hosts, tokens, days = request.folder, request.hosts, request.tokens, request.days
     book, authority, made = (
         request.server / TOKENS,
         Authority(folder / "authority", lifetime(days)),
@@ -69,6 +78,17 @@ def make_certificates(
     if book.exists():
         _arm_aggregators(request, book)
     return made
+
+
+@contextmanager
+def alone_in(keys: Path) -> Iterator[None]:
+    """One command after the other changes the lists in ``keys``: of two at once, one would take back what the other has added."""
+    handle = os.open(keys, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def write_secret(path: Path, content: bytes) -> None:

@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from crescendo.errors import DataError, UsageError
 from crescendo.network.authority.certificate_checks import serial_and_owner
-from crescendo.network.authority.certificates import ISSUED, Authority, lifetime, write_secret
+from crescendo.network.authority.certificates import ISSUED, Authority, alone_in, lifetime, write_secret
 from crescendo.network.transport.revocation import REVOKED, revoked_serials
 from crescendo.network.transport.security import CA, CERTIFICATE, TOKENS, Identity, TokenBook
 
@@ -23,11 +24,14 @@ class Revoked:
 
 def revoke(keys: Path, what: str) -> Revoked:
     """Take back every certificate and token of the party called ``what``, or the certificate with that serial number."""
-    authority = keys / "authority"
-    if not (authority / CA).exists():
+    if not (keys / "authority" / CA).exists():
         raise DataError(f"there is no authority in {keys}; name the folder that `crescendo certs` made with --keys")
-    serials = _serials(keys, what)
-    struck = _struck_off(keys, what)
+    with alone_in(keys):
+        return _revoke(keys, what)
+
+
+def _revoke(keys: Path, what: str) -> Revoked:
+    authority, serials, struck = keys / "authority", _serials(keys, what), _struck_off(keys, what)
     if not serials and not struck:
         raise UsageError(
             f"{what!r} is neither a party nor the serial number of a certificate of {authority}; nothing is revoked"
@@ -41,12 +45,17 @@ def revoke(keys: Path, what: str) -> Revoked:
 
 
 def _write_list(authority: Path, serials: set[int], files: list[Path]) -> None:
-    kept = authority / REVOKED
-    before = revoked_serials(kept, authority / CA) if kept.exists() else frozenset()
-    signed = Authority(authority, lifetime(1)).revocation_list({*before, *serials})
+    signed = Authority(authority, lifetime(1)).revocation_list({*serials, *_revoked_before(authority, files)})
     for file in files:
         if file.parent.is_dir():
             write_secret(file, signed)
+
+
+def _revoked_before(authority: Path, files: list[Path]) -> Iterator[int]:
+    """What is on any of the lists: the authority's own may be lost, and copies be of another authority or damaged."""
+    for file in files:
+        with nullcontext() if file.parent == authority else suppress(DataError):
+            yield from revoked_serials(file, authority / CA) if file.exists() else ()
 
 
 def _serials(keys: Path, what: str) -> set[int]:

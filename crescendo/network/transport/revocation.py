@@ -15,8 +15,8 @@ REVOKED = "revoked.pem"
 
 
 class Revocations:
-    """The list at ``path``, signed by one of the authorities in ``authorities``. Once there was one it is never taken back:
-    a list that is gone or cannot be used leaves the last good one in force."""
+    """The list at ``path``, signed by one of the authorities in ``authorities``. What was on one is never taken back:
+    a list that is gone, cannot be used or is an older one leaves all of them in force."""
 
     def __init__(self, path: Path, authorities: Path) -> None:
         self._path, self._authorities, self._known = path, authorities, frozenset[int]()
@@ -26,11 +26,10 @@ class Revocations:
         """Is one of these certificates (PEM) on the list? One that cannot be read counts as revoked."""
         from cryptography import x509
 
-        serials = self._files()
+        self._files()
         try:
-            return (
-                any(x509.load_pem_x509_certificate(pem).serial_number in serials for pem in shown) if serials else False
-            )
+            known = self._known
+            return any(x509.load_pem_x509_certificate(pem).serial_number in known for pem in shown) if known else False
         except ValueError:
             return True
 
@@ -38,13 +37,15 @@ class Revocations:
         """Read a list that has changed; DataError if it cannot be used."""
         self._files.refresh()
 
-    def _read(self) -> frozenset[int]:
-        if not self._path.exists():
-            if self._known:
-                raise DataError(f"{self._path} is gone; the certificates that were on it stay revoked until a restart")
-            return self._known
-        self._known = revoked_serials(self._path, self._authorities)
-        return self._known
+    def _read(self) -> None:
+        there = self._path.exists()
+        found = revoked_serials(self._path, self._authorities) if there else frozenset()
+        missing, self._known = self._known - found, self._known | found
+        if missing:
+            what = f"lacks {len(missing)} certificates that were revoked before" if there else "is gone"
+            raise DataError(
+                f"{self._path} {what}; those stay revoked until a restart, so copy the newest list of `crescendo certs revoke`"
+            )
 
 
 def revoked_serials(path: Path, authorities: Path) -> frozenset[int]:

@@ -23,6 +23,7 @@ import hashlib
 import hmac
 import ipaddress
 import json
+import re
 import socket
 import ssl
 import stat
@@ -44,6 +45,7 @@ Admit = Callable[[str, str, Any], None]  # takes a name, a token and the gRPC ca
 URN = "urn:crescendo:"
 CA, CERTIFICATE, KEY, TOKEN, TOKENS = "ca.pem", "cert.pem", "key.pem", "token", "tokens.json"
 NEXT_KEY = "next-key.pem"
+_HASH = re.compile("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -330,8 +332,10 @@ class TokenBook:
             owners = {entry["sha256"]: Identity(entry["role"], entry["name"]) for entry in entries}  # type: ignore[arg-type]
             if not isinstance(entries, list) or any(known.role not in get_args(Role) for known in owners.values()):
                 raise ValueError
+            if not all(_HASH.fullmatch(known) and isinstance(owner.name, str) for known, owner in owners.items()):
+                raise ValueError
             return cls(owners)
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise DataError(f"{path} is not a list of name, role and sha256; make it with `crescendo certs`") from None
 
     @staticmethod

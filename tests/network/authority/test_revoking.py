@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import ssl
+import threading
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from typer.testing import CliRunner
 from crescendo.cli.main import app
 from crescendo.errors import DataError, UsageError
 from crescendo.network.authority.certificate_requests import request_certificate, sign_request
-from crescendo.network.authority.certificates import ISSUED, make_certificates
+from crescendo.network.authority.certificates import ISSUED, Authority, make_certificates
 from crescendo.network.authority.revoking import revoke
 from crescendo.network.transport.revocation import Revocations
 from crescendo.network.transport.security import Authenticator, Identity, TokenBook
@@ -95,6 +97,52 @@ def test_a_list_that_is_damaged_or_gone_later_leaves_the_last_one_in_force(keys:
     revoke(keys, "bob")  # and a good one is taken up again
     held.refresh()
     assert held.covers([(keys / "clients" / "bob" / "cert.pem").read_bytes()])
+
+
+def test_an_older_list_that_comes_back_takes_nothing_back(keys: Path) -> None:
+    """It is signed as well as the newest: whoever copied a backup let those in again that were revoked since."""
+    path, shown = keys / "server" / "revoked.pem", [(keys / "clients" / "bob" / "cert.pem").read_bytes()]
+    revoke(keys, "alice")
+    older = path.read_bytes()
+    held = Revocations(path, keys / "server" / "ca.pem")
+    revoke(keys, "bob")
+    assert held.covers(shown)
+    path.write_bytes(older)
+    with pytest.raises(DataError, match="lacks 1 certificate"):
+        held.refresh()
+    assert held.covers(shown)
+
+
+@pytest.mark.parametrize("lost", ["authority", "server"])
+def test_a_list_that_was_lost_is_made_whole_from_the_others(keys: Path, lost: str) -> None:
+    """Without the authority's own, the next revocation began anew and let those in again that were revoked before."""
+    revoke(keys, "alice")
+    (keys / lost / "revoked.pem").unlink()
+    (keys / "aggregators" / "edge" / "revoked.pem").write_bytes(b"damaged")
+    revoke(keys, "bob")
+    held = Revocations(keys / "server" / "revoked.pem", keys / "server" / "ca.pem")
+    assert all(held.covers([(keys / "clients" / name / "cert.pem").read_bytes()]) for name in ("alice", "bob"))
+
+
+def test_commands_at_once_come_one_after_the_other(keys: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each read the list and wrote its own: of twelve revocations at once four were left, and most had said that all is well."""
+    at_once, turns = list[str](), list[threading.Thread]()
+    signed = Authority.revocation_list
+
+    def meanwhile(self: Authority, serials: Iterable[int]) -> bytes:
+        if not turns:  # another one begins after this one has read the list, and has all the time that it wants
+            turns.append(threading.Thread(target=lambda: at_once.extend(revoke(keys, "bob").serials)))
+            turns[0].start()
+            turns[0].join(0.05)
+        return signed(self, serials)
+
+    monkeypatch.setattr(Authority, "revocation_list", meanwhile)
+    revoke(keys, "alice")
+    turns[0].join()
+    held = Revocations(keys / "server" / "revoked.pem", keys / "server" / "ca.pem")
+    assert at_once and all(
+        held.covers([(keys / "clients" / name / "cert.pem").read_bytes()]) for name in ("alice", "bob")
+    )
 
 
 def test_a_certificate_that_cannot_be_read_counts_as_revoked(keys: Path) -> None:

@@ -278,7 +278,9 @@ def test_secrets_are_made_unreadable_for_others_and_refused_if_they_are_not(
 def test_files_that_are_missing_or_broken_are_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"key\.pem cannot be read \(no such file"):
         PartyFolder(tmp_path).server_credentials()
-    for broken in ("{", "{}", '[{"name": 1}]', "[1]", '[{"name": "a", "role": "king", "sha256": "b"}]'):
+    entries = [("a", "king", "0" * 64), (5, "client", "0" * 64), ("a", "client", 5), ("a", "client", "é")]
+    odd = [json.dumps([{"name": name, "role": role, "sha256": hash}]) for name, role, hash in entries]
+    for broken in ("{", "{}", '[{"name": 1}]', "[1]", "[" * 100_000, *odd):
         (tmp_path / "tokens.json").write_text(broken)
         with pytest.raises(DataError, match="is not a list of name, role and sha256"):
             Authenticator.of(tmp_path)
