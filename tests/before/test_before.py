@@ -93,7 +93,7 @@ def test_a_run_folder_is_read(tmp_path: Path) -> None:
     again = CliRunner().invoke(app, ["run", str(tmp_path / "run" / "config.toml"), "--out", str(tmp_path / "again")])
     assert again.exit_code == 0
     lines = (tmp_path / "again" / "config.toml").read_text().splitlines(keepends=True)
-    added = {'combine = "sum"\n'}  # keys that there were not yet, at what they meant then
+    added = {'combine = "sum"\n', "gradient = false\n"}  # keys that there were not yet, at what they meant then
     assert "".join(line for line in lines if line not in added) == (HERE / "run" / "config.toml").read_text()
     with np.load(HERE / "run" / "model.npz") as old, np.load(tmp_path / "again" / "model.npz") as new:
         assert set(old.files) <= set(new.files)
