@@ -172,9 +172,8 @@ class RunPrinter(Printer):
             if prepared.dataset.left_out:
                 why = f"used in training or testing; {prepared.dataset.left_out:,} are left out, being no record of these classes"
                 rows.append(("records", f"{_records(prepared):,}", why))
-            rows[1:1] = (
-                [("auc", number(found.metrics[-1]["auc"]), "on the test part")] if "auc" in found.metrics[-1] else []
-            )
+        if "auc" in found.metrics[-1]:
+            rows.insert(1, ("auc", number(found.metrics[-1]["auc"]), "on the test part"))
         self.facts(f"{prepared.dataset.name}, {prepared.terms.clients} clients", rows)
         self._savings(found)
         if prepared.privacy is not None:

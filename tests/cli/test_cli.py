@@ -50,6 +50,11 @@ def test_run_prints_what_was_saved_and_where_the_report_is(run_file: str) -> Non
     assert Path("runs/small-1/report.html").is_file()
 
 
+def test_run_prints_the_area_under_the_curve_without_privacy_too(run_file: str) -> None:
+    found = runner.invoke(app, ["run", run_file, "--set", "evaluate.auc=true"])
+    assert found.exit_code == 0 and "auc" in found.stdout, found.output
+
+
 def test_a_name_in_brackets_is_printed_as_it_is(run_file: str) -> None:
     """Tables on the terminal take [/b] for markup, unless they are told that it is a name."""
     lines = [f"{i / 40},{('[/b]', '[red]')[i % 2]},{i // 2 % 2}" for i in range(40)]
