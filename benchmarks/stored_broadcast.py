@@ -48,7 +48,7 @@ from crescendo.network.protocol.wire_messages import (
     UpdatePart,
     Welcome,
 )
-from crescendo.network.transport.channels import OPTIONS, Endpoint
+from crescendo.network.transport.channels import CLIENT_OPTIONS, Endpoint
 
 BROADCASTS, EVERY, GOAL = 600, 0.02, 0.05
 STEP = 1024.0  # numbers are sent as multiples of 1 / STEP: exact in float32, and no model grows long
@@ -149,7 +149,7 @@ def _serialized(said: Any) -> bytes:
 async def serve(case: Case, folder: Path) -> tuple[Sender, float]:
     """Let the client join and work until all was sent. How long its rounds took, in seconds."""
     sender = Sender(case.agreed())
-    server = grpc.aio.server(options=OPTIONS)
+    server = grpc.aio.server(options=CLIENT_OPTIONS)
     handler = grpc.stream_stream_rpc_method_handler(
         sender.join,
         request_deserializer=pb.ToServer.FromString,

@@ -127,6 +127,13 @@ _DECLARED = (
         "blames this client, look into it",
     ),
     LogEvent(
+        "unanswered",
+        "warn",
+        ("{server} is there and has not answered for {seconds} s; this client waits, and charges nothing meanwhile",),
+        "if it goes on, ask the server's operator: it reads what this client says and answers nothing, or something in between "
+        "(a proxy) does. Said again each time that it has lasted twice as long",
+    ),
+    LogEvent(
         "lingering",
         "info",
         ("waiting for {clients}, at most {at_most} s: {why}",),

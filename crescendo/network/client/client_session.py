@@ -18,7 +18,7 @@ from crescendo.core.vectors import decode
 from crescendo.errors import Refused
 from crescendo.logs import Log, quiet
 from crescendo.network.client.participant import Participant
-from crescendo.network.client.terms_request import check_refusal, check_version
+from crescendo.network.client.terms_request import check_refusal, check_version, log_silence
 from crescendo.network.protocol.vector_parts import Assembly
 from crescendo.network.protocol.versions import OURS, program_of
 from crescendo.network.protocol.wire_messages import (
@@ -30,13 +30,15 @@ from crescendo.network.protocol.wire_messages import (
     Hello,
     Ping,
     Pong,
+    Refusal,
     UpdatePart,
     VoidRound,
     Welcome,
 )
 from crescendo.network.transport.background import background
-from crescendo.network.transport.channels import Endpoint, OutgoingStream
+from crescendo.network.transport.channels import Endpoint, OutgoingStream, StreamBroken
 from crescendo.network.transport.retry import BROKEN, Backoff, Retries
+from crescendo.network.transport.stream_writer import MAX_QUEUED
 from crescendo.network.transport.wording import ranges
 from crescendo.storage.ledger.outbox import Release
 
@@ -93,6 +95,7 @@ class _Connection:
         self._participant, self._instance, self._log = participant, instance, log
         self._outgoing: asyncio.Queue[FromClient | Release] | None = None  # of the stream that is up
         self._sent: set[int] = set()  # rounds that went out on this stream
+        self._refused: set[int | None] = set()  # rounds that the server has refused, on any stream
 
     def released(self, done: Release) -> None:
         """A round was released or is void: say so, unless the stream is down; then it goes out with the next."""
@@ -120,7 +123,8 @@ class _Connection:
         )
         async with self.endpoint.stream(hello) as stream:
             try:
-                async with background(self._read_all(stream), self.over.wait()) as (reading, ending):
+                silence = log_silence(self._log, self.endpoint.address, lambda: self.was_welcome)
+                async with background(self._read_all(stream), self.over.wait(), silence) as (reading, ending, _):
                     await asyncio.wait({reading, ending}, return_when=asyncio.FIRST_COMPLETED)
                     if reading.done():
                         reading.result()
@@ -155,9 +159,9 @@ class _Connection:
                     self._participant.check_alone(message.yours)
                     self._participant.acknowledged(message.yours, message.epoch)
                 elif isinstance(message, Ping):
-                    self._put(Pong(message.number))
+                    self._on_ping(message)
                 else:
-                    check_refusal(message, self._log)
+                    self._on_refusal(message)
         finally:
             if writing is not None:
                 writing.cancel()
@@ -175,6 +179,10 @@ class _Connection:
             raise Refused(
                 f"the server speaks for federation {welcome.federation!r} now, and this client signed off terms of "
                 f"{agreed.federation!r}; nothing more is sent, ask its operator"
+            )
+        if welcome.start > agreed.terms.rounds:
+            raise StreamBroken(
+                f"the server says to go on at round {welcome.start}, and this run has {agreed.terms.rounds} rounds"
             )
         await asyncio.to_thread(participant.check_alone, welcome.received, welcome.start)
         self.was_welcome = True
@@ -197,6 +205,20 @@ class _Connection:
         if self.over.is_set():  # it came to be over while this stream was being made
             self._put(Goodbye(finished=True))
         return asyncio.create_task(stream.write_all(self._outgoing.get, self._parts))
+
+    def _on_ping(self, ping: Ping) -> None:
+        """Answer, unless so much waits that the server does not read: what it asks for must not fill this client's memory."""
+        if self._outgoing is not None and self._outgoing.qsize() < MAX_QUEUED:
+            self._put(Pong(ping.number))
+
+    def _on_refusal(self, message: Any) -> None:
+        """Each round is refused, and logged, once: a server writes no more lines in this client's log than there are rounds."""
+        round = message.round if isinstance(message, Refusal) and not message.final else None
+        if round is not None and round >= self._participant.agreement.terms.rounds:
+            raise StreamBroken(f"the server refuses round {round}, which this run does not have")
+        if round is None or round not in self._refused:
+            check_refusal(message, self._log)
+            self._refused.add(round)
 
     def _put(self, message: FromClient) -> None:
         if self._outgoing is not None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
@@ -14,6 +14,8 @@ from crescendo.network.transport.background import background
 from crescendo.network.transport.channels import Endpoint, OutgoingStream, StreamBroken
 from crescendo.network.transport.error_translation import is_unrecoverable, reason_of
 from crescendo.network.transport.retry import BROKEN, Backoff, Retries, Unrecoverable
+
+SILENCE = 30.0  # seconds without an answer, before the first line about it
 
 
 class _TermsOffer(NamedTuple):
@@ -43,7 +45,8 @@ async def ask(
         try:
             hello = Hello(name, secrets.token_hex(16), token=endpoint.token, version=OURS)
             async with endpoint.stream(hello) as stream:
-                answer = await _until(stream.read(), stop)
+                async with background(log_silence(log, endpoint.address)):
+                    answer = await _until(stream.read(), stop)
                 if answer is None or isinstance(answer, Welcome):
                     yield None if answer is None else _TermsOffer(stream, answer)
                     return
@@ -74,6 +77,17 @@ def check_refusal(answer: Any, log: Log) -> None:
     log("refused", reason=answer.reason, final=answer.final, round=answer.round)
     if answer.final:
         raise Refused(f"the server refuses: {answer.reason}")
+
+
+async def log_silence(log: Log, server: str, answered: Callable[[], bool] = lambda: False) -> None:
+    """Say that a hello is not answered, after 30 seconds and then each time it has been twice as long, until it is."""
+    step, waited = SILENCE, 0.0
+    while True:
+        await asyncio.sleep(step)
+        step = waited = waited + step
+        if answered():
+            return
+        log("unanswered", server=server, seconds=round(waited))
 
 
 async def _until(reading: Any, stop: asyncio.Event) -> Any:

@@ -36,7 +36,7 @@ from crescendo.network.transport.channels import listen, parsed
 from crescendo.network.transport.connections import Connections
 from crescendo.network.transport.pending_streams import BUSY, LONGEST_HOLD, PendingStreams, source_of
 from crescendo.network.transport.rate_limits import TOO_MUCH_STATUS, RateLimits, StatusLimits
-from crescendo.network.transport.security import Admit, everybody
+from crescendo.network.transport.security import Admit, Authenticator, everybody
 from crescendo.network.transport.stream_writer import CLOSE_TIMEOUT
 from crescendo.storage.journal.journal_entries import Received
 
@@ -274,12 +274,14 @@ class NetworkServer:
             await context.abort(grpc.StatusCode.UNAUTHENTICATED, str(error))
         except CrescendoError as error:
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, self._pending.our_fault(error))
-        wait = self._status_limits.wait(f"address {source_of(context)}", f"party {_party(request.token, context)}")
+        party = _party(self.admit, request.token, context)
+        wait = self._status_limits.wait(f"address {source_of(context)}", f"party {party}")
         if not await self._pending.hold(context, LONGEST_HOLD if wait is None else wait) or wait is None:
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, TOO_MUCH_STATUS)
         await self._pending.send_last(context, [pb.StatusReply(json=await self._status_reporter.answer())])
 
 
-def _party(token: str, context: Any) -> str:
-    """What a peer has shown to be let in, by its token or else by its certificate; where nothing is asked for, its address."""
-    return token or " ".join(map(str, context.peer_identities() or ())) or source_of(context)
+def _party(admit: Admit, token: str, context: Any) -> str:
+    """Who a peer has proved to be; where nothing is asked for, its address. Never its own words: they may be long, and change."""
+    identity = admit.identify(token, context) if isinstance(admit, Authenticator) else None
+    return source_of(context) if identity is None else identity.uri

@@ -13,12 +13,13 @@ from google.protobuf.message import DecodeError
 from crescendo.errors import PeerError, UsageError
 from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.network.protocol.codec import TERMS, Codec
-from crescendo.network.protocol.tree_messages import RELAY, TO_NODE, TO_PARENT, NodeHello
+from crescendo.network.protocol.tree_messages import MANY, RELAY, TO_NODE, TO_PARENT, NodeHello
 from crescendo.network.protocol.vector_parts import PART
 from crescendo.network.protocol.wire_messages import SERVICE, TO_CLIENT, TO_SERVER, Hello
 from crescendo.network.transport.error_translation import reason_of
 
 LARGEST_MESSAGE = max(PART, 4 * TERMS) + (64 << 10)
+LARGEST_SENT_UP = PART + 16 * MANY + (64 << 10)  # any peer can have one in the server's memory, whoever it is
 MAX_STREAMS = 1000  # of one connection; a client has one, a proxy in between may have many
 JOIN, STATUS = f"/{SERVICE}/Join", f"/{SERVICE}/Status"
 
@@ -32,10 +33,11 @@ OPTIONS: list[tuple[str, Any]] = [
     ("grpc.enable_http_proxy", 0),
     ("grpc.enable_retries", 0),
     ("grpc.max_send_message_length", -1),
-    ("grpc.max_receive_message_length", LARGEST_MESSAGE),
 ]
+CLIENT_OPTIONS = [*OPTIONS, ("grpc.max_receive_message_length", LARGEST_MESSAGE)]
 SERVER_OPTIONS = [
     *OPTIONS,
+    ("grpc.max_receive_message_length", LARGEST_SENT_UP),
     ("grpc.so_reuseport", 0),
     ("grpc.max_concurrent_streams", MAX_STREAMS),
     ("grpc.server_handshake_timeout_ms", 10_000),  # until it speaks HTTP/2, and TLS before that
@@ -118,7 +120,7 @@ class Endpoint:
     @asynccontextmanager
     async def channel(self) -> AsyncIterator[grpc.aio.Channel]:
         """A new connection: gRPC's own waiting between attempts would add to ours."""
-        options = [*OPTIONS, ("grpc.use_local_subchannel_pool", 1)]
+        options = [*CLIENT_OPTIONS, ("grpc.use_local_subchannel_pool", 1)]
         try:
             credentials = None if self.look is None else await asyncio.to_thread(self.look)
         except OSError as error:
