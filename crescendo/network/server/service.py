@@ -91,6 +91,7 @@ class Service:
         self._broadcast: EncodedBroadcast | None = None  # the newest, unless the model has moved since
         self._buffers = BufferPool()
         self._beyond_bound = False
+        self._logged: set[tuple[str, int, int]] = set()  # events of pairs that are in the log since the start
         self._log_notes()
         durable.refuse_beyond(largest(agreement.wire) / 2)  # a model that the wire cannot carry could not be sent
 
@@ -266,7 +267,8 @@ class Service:
         reason = named(str(error), self._names)
         round = message.round if isinstance(message, Received | VoidRound) else None
         alarm = isinstance(error, ConflictingUpdate | OtherInstance)
-        self._log("alarm" if alarm else "refused", client=self._names[c], round=round, reason=reason)
+        if alarm or round is None or self._is_news("refused", c, round):
+            self._log("alarm" if alarm else "refused", client=self._names[c], round=round, reason=reason)
         if isinstance(message, Received) and not alarm:
             self._make_void(message.round, c, reason)
         if not isinstance(message, Absent):
@@ -277,11 +279,21 @@ class Service:
         """Log updates of rounds that were void before they came, and tell whoever sent them: it may have charged them."""
         reason = "the round was declared void before its update came; dropped, and never applied"
         for i, c in error.void:
-            self._log("void_update", client=self._names[c], round=i, reason=reason)
+            if self._is_news("void_update", c, i):
+                self._log("void_update", client=self._names[c], round=i, reason=reason)
         if error.void and isinstance(submission.message, Summed):
             submission.answers.append(SumRefusal(submission.sum_id, error.void, reason))
         elif error.void:
             submission.answers.append(Refusal(reason, False, error.void[0][0]))
+
+    def _is_news(self, event: str, c: int, round: int) -> bool:
+        """Whether the log lacks this event of this pair: a client that sends it again and again takes one line (rounds that
+        the run does not have count as one)."""
+        pair = event, c, min(round, self.agreement.terms.rounds)
+        if pair in self._logged:
+            return False
+        self._logged.add(pair)
+        return True
 
     def _refuse_sum(self, submission: Submission, total: Summed, error: PeerError) -> None:
         """Pairs at fault are final, as for an update; if none is known to be at fault, the aggregator finds out."""

@@ -330,3 +330,19 @@ def test_what_happens_to_the_files_while_it_serves_is_logged(tmp_path: Path) -> 
             assert [event["note"] for event in on.events("journal")] == ["a snapshot could not be written"]
 
     run_async(play)
+
+
+@pytest.mark.slow
+def test_a_refused_update_that_comes_again_and_again_takes_one_line_of_the_log(tmp_path: Path) -> None:
+    """One client of the federation could write 50 lines a second, without end."""
+
+    async def play() -> None:
+        async with live_server(tmp_path, TWO) as on:
+            client = await on.join(0)
+            nothing = np.full(5, np.nan, on.agreed.wire).tobytes()
+            for round in (*[0] * 20, *range(10**6, 10**6 + 20)):
+                await client.send(round, nothing)
+                await client.hear_until(Refusal)
+            assert [line["round"] for line in on.events("refused")] == [0, 10**6]
+
+    run_async(play)
