@@ -5,8 +5,6 @@ from typing import Protocol
 
 import torch
 
-from crescendo.errors import ConfigError
-
 _DECAYS, _EPSILON = (0.9, 0.999), 1e-8  # Adam's own
 
 
@@ -65,13 +63,3 @@ def optimiser_for(name: str, momentum: float, like: torch.Tensor) -> Optimiser:
     if name == "adam":
         return _Adam(like)
     return _Momentum(like, momentum) if momentum else _Plain()
-
-
-def check_optimiser(name: str, momentum: float) -> None:
-    """ConfigError, in one sentence, for what is no optimiser of ours."""
-    if name not in ("sgd", "adam"):
-        raise ConfigError(f'optimiser must be "sgd" or "adam", got {name!r}')
-    if isinstance(momentum, str) or not 0 <= momentum < 1:
-        raise ConfigError(f"momentum must be a number from 0 up to but not 1, got {momentum!r}")
-    if name == "adam" and momentum:
-        raise ConfigError("adam has a momentum of its own; leave momentum out")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import math
-import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +18,6 @@ from torch.func import functional_call
 
 from crescendo.core.arrays import Array, Floats, Ints, Vector
 from crescendo.errors import ConfigError, CrescendoError
-from crescendo.objectives.neural.clipping import add_clipped
 from crescendo.objectives.neural.flat_parameters import (
     Layout,
     private_copy,
@@ -27,7 +25,7 @@ from crescendo.objectives.neural.flat_parameters import (
     running_layer,
     vector_of,
 )
-from crescendo.objectives.neural.optimisers import check_optimiser
+from crescendo.objectives.neural.neural_model import NeuralModel, Options, split_options
 from crescendo.objectives.neural.per_record import PerRecord
 from crescendo.objectives.neural.torch_stepper import TorchStepper
 
@@ -36,8 +34,6 @@ if TYPE_CHECKING:
 
 Parameters = dict[str, torch.Tensor]
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
-_NUMBERS_AT_ONCE = 1 << 22  # of the gradients of a chunk: 16 MB of float32
-_MOST_AT_ONCE = 32  # records in a chunk: a chunk that is not full is computed as if it were
 _SCORED_AT_ONCE = 512
 
 
@@ -61,19 +57,11 @@ class _Tensors:
         return dense.reshape(len(dense), *self.shape)
 
 
-class TorchModel:
+class TorchModel(NeuralModel):
     """A module and its loss. The module given is never changed: `crescendo.torch.model` says what the arguments are."""
 
-    def __init__(
-        self,
-        make: nn.Module | Callable[[], nn.Module],
-        loss: Loss,
-        shape: tuple[int, ...],
-        batch: int,
-        l2: float,
-        optimiser: str,
-        momentum: float,
-    ) -> None:
+    def __init__(self, make: nn.Module | Callable[[], nn.Module], loss: Loss, options: Options) -> None:
+        super().__init__(options)
         self._make = None if isinstance(make, nn.Module) else make
         self.net = (private_copy(make) if isinstance(make, nn.Module) else _built(make, 0)).train()
         self.name = type(self.net).__name__
@@ -83,13 +71,10 @@ class TorchModel:
             running_layer(self.net),
         )
         self.trained_numbers = self.layout.trained
-        self.loss, self.shape, self.batch, self.l2 = loss, shape, batch, l2
-        self.optimiser, self.momentum = optimiser, momentum
+        self.loss, self.size = loss, self.layout.size
         self.dtype = np.dtype(str(self.layout.dtype).removeprefix("torch."))
         self._known: weakref.WeakKeyDictionary[Records, _Tensors] = weakref.WeakKeyDictionary()
         self._scored = private_copy(self.net).eval()
-        self._lock = threading.Lock()
-        self._at_once = max(1, min(_MOST_AT_ONCE, _NUMBERS_AT_ONCE // self.layout.size))
         self._per_record: PerRecord | None = None
         self._moving = {id(parameter): parameter for parameter in self.net.parameters() if parameter.requires_grad}
         self._fresh: nn.Module = self.net  # a copy for one call of the code
@@ -100,11 +85,6 @@ class TorchModel:
     def clips(self) -> bool:
         """Whether many records' gradients can be had at once. If not, the code is shown one record at a time, by others."""
         return self._per_record is not None and self._per_record.vectorised
-
-    @property
-    def plain_steps(self) -> bool:
-        """Whether a round's steps can be taken as one, by the sum of gradients."""
-        return self.optimiser == "sgd" and not self.momentum
 
     @property
     def unfit(self) -> str | None:
@@ -124,22 +104,13 @@ class TorchModel:
     def gradient(
         self, w: Vector, data: Records, rows: Ints, clip: float | None = None, unit: float | None = None
     ) -> Floats:
-        """The sum of the records' gradients; with ``clip`` each is clipped, and rounded to ``unit``, before it is added."""
-        total, records = np.zeros(self.layout.size), self.tensors(data)
         if self.running_layer:
-            return self._of_batch(w, records, rows)
-        limit, grain = np.inf if clip is None else clip, 0.0 if unit is None else unit
-        with self.alone(), self._lock:
-            parameters = self.layout.named(self.layout.tensor(w))
-            per_record = self._settled(records)
-            for first in range(0, len(rows), per_record.at_once):
-                chunk = rows[first : first + per_record.at_once]
-                if clip is None:
-                    found = self._gradients(per_record, parameters, records, chunk)
-                else:
-                    found = self._whatever_happens(per_record, parameters, records, chunk)
-                add_clipped(total, found, limit, grain)
-        return total
+            return self._of_batch(w, self.tensors(data), rows)
+        return super().gradient(w, data, rows, clip, unit)
+
+    def gradients_at(self, w: Vector, data: Records) -> Callable[[Ints], Array]:
+        records, parameters = self.tensors(data), self.layout.named(self.layout.tensor(w))
+        return partial(self._gradients, self._settled(records), parameters, records)
 
     def evaluate(self, w: Vector, data: Records) -> dict[str, float]:
         """The mean loss with L2, and how many labels are right: the largest output, or the sign of a single one."""
@@ -152,8 +123,7 @@ class TorchModel:
                 outputs = functional_call(self._scored, parameters, (x,))
                 losses += float(self.mean_loss(outputs, y)) * len(rows)
                 hits += int((_decided(outputs) == y).sum())
-        weights = w[: self.trained_numbers]
-        penalty = 0.5 * self.l2 * float(np.dot(weights, weights))
+        penalty = self.penalty(w[: self.trained_numbers])
         return {"loss": losses / len(data) + penalty, "accuracy": hits / len(data)}
 
     def measured_gradient(self, w: Vector, data: Records, rows: Ints) -> Floats:
@@ -186,11 +156,7 @@ class TorchModel:
         found = self._known.get(data)
         if found is None:
             x = torch.from_numpy(data.x).to(self.layout.dtype) if isinstance(data.x, np.ndarray) else data.x
-            labels = torch.from_numpy(np.maximum(data.y, 0).astype(np.int64))  # -1 and +1 become 0 and 1
-            shape = self.shape or data.shape or (data.features,)
-            if math.prod(shape) != data.features:
-                raise ConfigError(f"a record of shape {shape} does not have {data.features} numbers; check shape")
-            found = _Tensors(x, labels, shape, self.layout.dtype)
+            found = _Tensors(x, torch.from_numpy(self.labels_of(data)), self.shape_of(data), self.layout.dtype)
             self._known[data] = found
         return found
 
@@ -270,8 +236,8 @@ class TorchModel:
     def _settled(self, records: _Tensors) -> PerRecord:
         if self._per_record is None:
             self._try(*records.of(np.zeros(1, dtype=np.int64)))
-            made = PerRecord(self._loss_of_one, self._at_once, bool(self.draws), self._renew)
-            made.choose(self.layout.named(self.layout.tensor(vector_of(self.net))), records.shape, self.layout.dtype)
+            made = PerRecord(self._loss_of_one, self.at_once, bool(self.draws), self._renew)
+            made.choose(self.layout.named(self.layout.tensor(vector_of(self.net))), records.shape, self.dtype)
             self._per_record = made
         return self._per_record
 
@@ -282,18 +248,6 @@ class TorchModel:
             padded = np.concatenate([rows, np.full(per_record.at_once - len(rows), rows[0])])
         x, y = records.of(padded)
         return np.asarray(per_record.rows(parameters, x.reshape(len(padded), *records.shape), y).numpy()[: len(rows)])
-
-    def _whatever_happens(self, per_record: PerRecord, parameters: Parameters, records: _Tensors, rows: Ints) -> Array:
-        """The same for a private round: a record on which the code fails counts as 0, since stopping would tell of it."""
-        try:
-            return self._gradients(per_record, parameters, records, rows)
-        except BaseException as error:  # the code may even call sys.exit
-            if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
-                raise  # a person's; elsewhere only the code itself can have raised it
-            if len(rows) == 1:
-                return np.zeros((1, self.layout.size))
-        each = [self._whatever_happens(per_record, parameters, records, rows[k : k + 1]) for k in range(len(rows))]
-        return np.concatenate(each)
 
 
 def model(
@@ -314,12 +268,6 @@ def model(
     are of ``batch`` records, by their mean gradient. ``l2`` is a weight decay, outside of any clipping. ``optimiser`` is "sgd",
     with ``momentum`` if you like, or "adam"; its state lasts one round, and its step sizes are the schedule's.
     """
-    if isinstance(batch, bool) or not isinstance(batch, int | np.integer) or batch < 1:
-        raise ConfigError(f"batch must be a whole number, 1 or more, got {batch!r}")
-    if isinstance(l2, str) or not 0 <= l2 < math.inf:
-        raise ConfigError(f"l2 must be a number of at least 0, got {l2!r}")
-    if not isinstance(shape, tuple | list) or not all(isinstance(n, int | np.integer) and n > 0 for n in shape):
-        raise ConfigError(f"shape must be that of one record, such as (1, 28, 28), got {shape!r}")
     if isinstance(loss, type) or not callable(loss):
         raise ConfigError(
             f"a loss is a function of outputs and labels, or an object such as nn.CrossEntropyLoss(), not {loss!r}"
@@ -328,8 +276,7 @@ def model(
         raise ConfigError(
             f"a torch.nn.Module is needed, or a class or function that makes one, not {type(net).__name__}"
         )
-    check_optimiser(optimiser, momentum)
-    return TorchModel(net, loss, tuple(shape), batch, l2, optimiser, momentum)
+    return TorchModel(net, loss, Options(shape, batch, l2, optimiser, momentum))
 
 
 def from_file(named: Any, name: str, data: Records, options: dict[str, Any]) -> TorchModel:
@@ -337,22 +284,11 @@ def from_file(named: Any, name: str, data: Records, options: dict[str, Any]) -> 
 
     A class or function is called with what it asks for by name: ``features`` and the run file's options.
     """
-    known = ("batch", "l2", "shape", "optimiser", "momentum")
-    ours = {key: value for key, value in options.items() if key in known}
-    theirs = {key: value for key, value in options.items() if key not in known}
     loss = getattr(named, "loss", nn.functional.cross_entropy)
     if isinstance(named, nn.Module):
-        return model(named, loss, **ours)
-    offered = {"features": data.features, **theirs}
-    asked = inspect.signature(named).parameters
-    anything = any(p.kind is p.VAR_KEYWORD for p in asked.values())
-    for option in theirs:
-        if option not in asked and not anything:
-            raise ConfigError(
-                f"objective.options.{option} is given but {name} takes no {option}; leave it out or add it"
-            )
-    given = {key: value for key, value in offered.items() if anything or key in asked}
-    return model(lambda: named(**given), loss, **ours)
+        return model(named, loss, **split_options(lambda **theirs: named, name, data.features, options)[1])
+    make, ours = split_options(named, name, data.features, options)
+    return model(make, loss, **ours)
 
 
 def _built(make: Callable[[], nn.Module], seed: int) -> nn.Module:

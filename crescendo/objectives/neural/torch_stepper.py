@@ -10,10 +10,10 @@ import torch
 import xxhash
 from torch import nn
 
-from crescendo.core.arrays import Floats, Ints, Vector
-from crescendo.errors import ConfigError, CrescendoError, UsageError
+from crescendo.core.arrays import Floats, Ints
 from crescendo.objectives.base import Slots
 from crescendo.objectives.neural.flat_parameters import private_copy
+from crescendo.objectives.neural.neural_stepper import NeuralStepper
 from crescendo.objectives.neural.optimisers import optimiser_for
 
 if TYPE_CHECKING:
@@ -21,15 +21,11 @@ if TYPE_CHECKING:
     from crescendo.objectives.neural.torch_model import TorchModel
 
 
-class TorchStepper:
-    """Moves a copy of the module. Its parameters and their gradients are views of two flat tensors, so a step is one line.
-
-    A local batch of b records is one step, by their mean gradient, at the last of its b slots; the last batch of a round may
-    be smaller. Where a round is interrupted makes no difference: which records form a batch follows from the slots alone. The
-    optimiser's state lasts a round.
-    """
+class TorchStepper(NeuralStepper):
+    """Moves a copy of the module. Its parameters and their gradients are views of two flat tensors, so a step is one line."""
 
     def __init__(self, model: TorchModel, data: Records) -> None:
+        super().__init__(model)
         self._model, self._records = model, model.tensors(data)
         layout = model.layout
         self._net = private_copy(model.net).train()
@@ -44,41 +40,15 @@ class TorchStepper:
                 of_name[name].grad = slope
         self._loss = copy.deepcopy(model.loss) if isinstance(model.loss, nn.Module) else model.loss
         self._optimiser = optimiser_for(model.optimiser, model.momentum, self._flat)
-        self._origin: Floats = np.zeros(layout.size)
-        self._loaded: Floats = self._origin
 
-    def load(self, w: Vector) -> None:
+    def _reset(self) -> None:
         self._optimiser.reset()
-        self._origin = np.array(w, dtype=np.float64)
-        self._flat.copy_(self._model.layout.tensor(self._origin))
-        self._loaded = self._in_full()
 
-    def translate(self, by: Vector) -> None:
-        """Move along with a newer global model: the work done stays as it is, to the bit."""
-        moved = self._in_full() - self._loaded
-        self._origin = self._origin + by
-        self._flat.copy_(self._model.layout.tensor(self._origin + moved))
-        self._loaded = self._in_full() - moved
-
-    def read(self) -> Floats:
-        """Where the round began plus what the module moved: the rounding of its start to the module's floats cancels out."""
-        return np.asarray(self._origin + (self._in_full() - self._loaded))
+    def _put(self, w: Floats) -> None:
+        self._flat.copy_(self._model.layout.tensor(w))
 
     def _in_full(self) -> Floats:
         return np.array(self._flat.numpy(), dtype=np.float64)  # a copy, also of float64
-
-    def advance(self, slots: Slots, h0: int, h1: int) -> None:
-        slots.check(h0, h1, len(self._origin))
-        if slots.clip is not None:
-            raise UsageError("the steps of a neural model clip nothing; minibatch and batch-clip do")
-        with self._model.alone():
-            try:
-                self._advance(slots, h0, h1)
-            except CrescendoError:
-                raise
-            except Exception as error:
-                said = f"{type(error).__name__}: {error}"
-                raise ConfigError(f"a step of {self._model.name} failed with {said}") from error
 
     def _advance(self, slots: Slots, h0: int, h1: int) -> None:
         batch = self._model.batch

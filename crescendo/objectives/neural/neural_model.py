@@ -1,0 +1,139 @@
+"""What a torch module and a JAX function have in common as models of the user's own; `OwnModel` makes an objective of either."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from crescendo.core.arrays import Array, Floats, Ints, Vector
+from crescendo.errors import ConfigError
+from crescendo.objectives.neural.clipping import add_clipped
+
+if TYPE_CHECKING:
+    from crescendo.data.records import Records
+
+_NUMBERS_AT_ONCE = 1 << 22  # of the gradients of a chunk: 16 MB of float32
+_MOST_AT_ONCE = 32  # records in a chunk: a chunk that is not full is computed as if it were
+_OURS = ("batch", "l2", "shape", "optimiser", "momentum")
+
+
+class Options(NamedTuple):
+    """How a neural model is trained: `crescendo.torch.model` says what each means."""
+
+    shape: tuple[int, ...] = ()
+    batch: int = 1
+    l2: float = 0.0
+    optimiser: str = "sgd"
+    momentum: float = 0.0
+
+    def check(self) -> None:
+        """ConfigError, in one sentence, for what makes no sense."""
+        if isinstance(self.batch, bool) or not isinstance(self.batch, int | np.integer) or self.batch < 1:
+            raise ConfigError(f"batch must be a whole number, 1 or more, got {self.batch!r}")
+        if isinstance(self.l2, str) or not 0 <= self.l2 < math.inf:
+            raise ConfigError(f"l2 must be a number of at least 0, got {self.l2!r}")
+        whole = isinstance(self.shape, tuple | list) and all(isinstance(n, int | np.integer) for n in self.shape)
+        if not whole or not all(n > 0 for n in self.shape):
+            raise ConfigError(f"shape must be that of one record, such as (1, 28, 28), got {self.shape!r}")
+        if self.optimiser not in ("sgd", "adam"):
+            raise ConfigError(f'optimiser must be "sgd" or "adam", got {self.optimiser!r}')
+        if isinstance(self.momentum, str) or not 0 <= self.momentum < 1:
+            raise ConfigError(f"momentum must be a number from 0 up to but not 1, got {self.momentum!r}")
+        if self.optimiser == "adam" and self.momentum:
+            raise ConfigError("adam has a momentum of its own; leave momentum out")
+
+
+class NeuralModel(ABC):
+    """Options, the shape and labels of records, and sums of clipped gradients. A subclass says how gradients are computed."""
+
+    name: str
+    size: int
+    dtype: np.dtype[Any]
+
+    def __init__(self, options: Options) -> None:
+        options.check()
+        _, self.batch, self.l2, self.optimiser, self.momentum = options
+        self.shape = tuple(options.shape)
+        self._lock = threading.Lock()
+
+    @property
+    def plain_steps(self) -> bool:
+        """Whether a round's steps can be taken as one, by the sum of gradients."""
+        return self.optimiser == "sgd" and not self.momentum
+
+    @property
+    def at_once(self) -> int:
+        """How many records' gradients are held at once, however many were drawn."""
+        return max(1, min(_MOST_AT_ONCE, _NUMBERS_AT_ONCE // self.size))
+
+    @abstractmethod
+    def alone(self) -> AbstractContextManager[None]:
+        """While it computes: one thread, and nothing that the caller has set."""
+
+    @abstractmethod
+    def gradients_at(self, w: Vector, data: Records) -> Callable[[Ints], Array]:
+        """What gives one row for each of up to `at_once` records. Called within `alone`."""
+
+    def gradient(
+        self, w: Vector, data: Records, rows: Ints, clip: float | None = None, unit: float | None = None
+    ) -> Floats:
+        """The sum of the records' gradients; with ``clip`` each is clipped, and rounded to ``unit``, before it is added."""
+        total = np.zeros(self.size)
+        limit, grain = np.inf if clip is None else clip, 0.0 if unit is None else unit
+        with self.alone(), self._lock:
+            gradients = self.gradients_at(w, data)
+            for first in range(0, len(rows), self.at_once):
+                chunk = rows[first : first + self.at_once]
+                found = gradients(chunk) if clip is None else self._whatever_happens(gradients, chunk)
+                add_clipped(total, found, limit, grain)
+        return total
+
+    def _whatever_happens(self, gradients: Callable[[Ints], Array], rows: Ints) -> Array:
+        """The same for a private round: a record on which the code fails counts as 0, since stopping would tell of it."""
+        try:
+            return gradients(rows)
+        except BaseException as error:  # the code may even call sys.exit
+            if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+                raise  # a person's; elsewhere only the code itself can have raised it
+            if len(rows) == 1:
+                return np.zeros((1, self.size))
+        return np.concatenate([self._whatever_happens(gradients, rows[k : k + 1]) for k in range(len(rows))])
+
+    def shape_of(self, data: Records) -> tuple[int, ...]:
+        """Of one record, as the model reads it."""
+        shape = self.shape or data.shape or (data.features,)
+        if math.prod(shape) != data.features:
+            raise ConfigError(f"a record of shape {shape} does not have {data.features} numbers; check shape")
+        return shape
+
+    @staticmethod
+    def labels_of(data: Records) -> Ints:
+        """Whole numbers from 0 up: -1 and +1 become 0 and 1."""
+        return np.maximum(data.y, 0).astype(np.int64)
+
+    def penalty(self, w: Vector) -> float:
+        return 0.5 * self.l2 * float(np.dot(w, w))
+
+
+def split_options(
+    make: Any, name: str, features: int, options: dict[str, Any]
+) -> tuple[Callable[[], Any], dict[str, Any]]:
+    """A run file's options: what makes the model, with those it asks for by name and ``features``; and those that are ours."""
+    ours = {key: value for key, value in options.items() if key in _OURS}
+    theirs = {key: value for key, value in options.items() if key not in _OURS}
+    asked = inspect.signature(make).parameters
+    anything = any(p.kind is p.VAR_KEYWORD for p in asked.values())
+    for option in theirs:
+        if option not in asked and not anything:
+            raise ConfigError(
+                f"objective.options.{option} is given but {name} takes no {option}; leave it out or add it"
+            )
+    given = {key: value for key, value in ({"features": features} | theirs).items() if anything or key in asked}
+    return (lambda: make(**given)), ours

@@ -1,0 +1,71 @@
+"""One client's neural model between rounds and within them, whatever library moves it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from crescendo.core.arrays import Floats, Vector
+from crescendo.errors import ConfigError, CrescendoError, UsageError
+from crescendo.objectives.base import Slots
+from crescendo.objectives.neural.neural_model import NeuralModel
+
+
+class NeuralStepper(ABC):
+    """Where the round began, in float64, and how far the model has moved since, in the model's own floats.
+
+    A local batch of b records is one step, by their mean gradient, at the last of its b slots; the last batch of a round may
+    be smaller. Where a round is interrupted makes no difference: which records form a batch follows from the slots alone. The
+    optimiser's state lasts a round.
+    """
+
+    def __init__(self, model: NeuralModel) -> None:
+        self._trained = model
+        self._origin: Floats = np.zeros(model.size)
+        self._loaded: Floats = self._origin
+
+    @abstractmethod
+    def _reset(self) -> None:
+        """Forget the optimiser's state."""
+
+    @abstractmethod
+    def _put(self, w: Floats) -> None:
+        """Hold these weights, rounded to the model's floats."""
+
+    @abstractmethod
+    def _in_full(self) -> Floats:
+        """A copy of the weights that are held."""
+
+    @abstractmethod
+    def _advance(self, slots: Slots, h0: int, h1: int) -> None: ...
+
+    def load(self, w: Vector) -> None:
+        self._reset()
+        self._origin = np.array(w, dtype=np.float64)
+        self._put(self._origin)
+        self._loaded = self._in_full()
+
+    def translate(self, by: Vector) -> None:
+        """Move along with a newer global model: the work done stays as it is, to the bit."""
+        moved = self._in_full() - self._loaded
+        self._origin = self._origin + by
+        self._put(self._origin + moved)
+        self._loaded = self._in_full() - moved
+
+    def read(self) -> Floats:
+        """Where the round began plus what the model moved: the rounding of its start to the model's floats cancels out."""
+        return np.asarray(self._origin + (self._in_full() - self._loaded))
+
+    def advance(self, slots: Slots, h0: int, h1: int) -> None:
+        slots.check(h0, h1, len(self._origin))
+        if slots.clip is not None:
+            raise UsageError("the steps of a neural model clip nothing; minibatch and batch-clip do")
+        with self._trained.alone():
+            try:
+                self._advance(slots, h0, h1)
+            except CrescendoError:
+                raise
+            except Exception as error:
+                said = f"{type(error).__name__}: {error}"
+                raise ConfigError(f"a step of {self._trained.name} failed with {said}") from error
