@@ -13,12 +13,14 @@ report      a run as a page               cli         the commands
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from crescendo.errors import ConfigError, CrescendoError, DataError, PeerError, Refused, UsageError
 
 if TYPE_CHECKING:
     from crescendo.data.from_arrays import dataset
+    from crescendo.objectives.neural import jax_model as jax
     from crescendo.objectives.neural import torch_model as torch
     from crescendo.privacy.planning.planner import plan
     from crescendo.runs.result import Result
@@ -34,6 +36,7 @@ __all__ = [
     "Result",
     "UsageError",
     "dataset",
+    "jax",
     "plan",
     "simulate",
     "torch",
@@ -53,14 +56,15 @@ def __getattr__(name: str) -> Any:
         from crescendo.data import from_arrays
 
         return from_arrays.dataset
-    if name == "torch":
-        return _torch()
+    if name in ("torch", "jax"):
+        return _neural(name)
     raise AttributeError(f"module 'crescendo' has no attribute {name!r}")
 
 
-def _torch() -> Any:
+def _neural(library: str) -> Any:
     try:
-        from crescendo.objectives.neural import torch_model
+        return importlib.import_module(f"crescendo.objectives.neural.{library}_model")
     except ImportError as error:
-        raise ConfigError("crescendo.torch needs torch; install it with pip install 'crescendo-fl[torch]'") from error
-    return torch_model
+        raise ConfigError(
+            f"crescendo.{library} needs {library}; install it with pip install 'crescendo-fl[{library}]'"
+        ) from error

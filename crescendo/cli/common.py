@@ -53,6 +53,8 @@ EXTRAS = {
     "pandas": "demo",
     "torch": "torch",
     "safetensors": "torch",
+    "jax": "jax",
+    "jaxlib": "jax",
 }  # package -> what brings it
 
 

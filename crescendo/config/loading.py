@@ -10,6 +10,7 @@ from typing import Any
 
 from crescendo.config.schema import Config
 from crescendo.errors import ConfigError
+from crescendo.objectives.own import library_of
 from crescendo.tables import read_toml, show
 
 Raw = dict[str, Any]
@@ -83,7 +84,7 @@ def _anchor(raw: Raw, folder: Path) -> None:
         value = table.get(name) if isinstance(table, dict) else None
         if not isinstance(value, str) or (name == "kind" and ".py:" not in value):
             continue
-        library = "torch:" if name == "kind" and value.startswith("torch:") else ""
+        library = value[: len(library_of(value)) + 1] if name == "kind" and library_of(value) else ""
         path, colon, rest = value.removeprefix(library).partition(".py:") if name == "kind" else (value, "", "")
         there = folder / (path + ".py" if colon else path)
         if there.exists() and isinstance(table, dict):

@@ -16,6 +16,7 @@ from crescendo.federation.kind_tables import tables
 from crescendo.federation.schedule_terms import Schedule
 from crescendo.federation.terms_tables import Counts, Privacy, Run
 from crescendo.objectives.objective_kinds import OBJECTIVES
+from crescendo.objectives.own import OWN_KINDS
 from crescendo.privacy.mechanisms.mechanism_kinds import NONE
 from crescendo.simulator.timing import TIMES
 from crescendo.tables import AS_TUPLE, COUNT, FLAG, POSITIVE, KnownWord, Section, key, number_as, one_of
@@ -90,7 +91,7 @@ def _is_objective(kind: str) -> bool:
 
 class _Goal(Section):
     kind: Annotated[
-        str, KnownWord(_is_objective, lambda: one_of(*OBJECTIVES, "file.py:Name", "torch:file.py:Name"))
+        str, KnownWord(_is_objective, lambda: one_of(*OBJECTIVES, *OWN_KINDS))
     ] = key("logistic", "", "what is learned; a file is looked for beside the run file")
     l2: Annotated[float, Field(ge=0)] | Literal["1/N"] = key(
         0.0,

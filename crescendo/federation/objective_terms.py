@@ -17,9 +17,10 @@ from crescendo.data.labels import Classes
 from crescendo.data.records import Records
 from crescendo.errors import ConfigError, CrescendoError, UsageError
 from crescendo.objectives import ModelFile, Objective, OwnModel, Traits
+from crescendo.objectives.own import library_of
 
 Raw = dict[str, Any]
-KIND = re.compile(r'(torch:)?[^/\\":]{1,100}\.py:[A-Za-z_]\w{0,99}')
+KIND = re.compile(r'(torch:|jax:)?[^/\\":]{1,100}\.py:[A-Za-z_]\w{0,99}')
 MOST_OWN_FEATURES = 10_000_000  # of an own model: each side makes up records of that many to try it on
 
 
@@ -43,7 +44,7 @@ class Described:
     @property
     def library(self) -> str:
         """Of whose modules it is; empty for a class with ``initial``, ``gradient`` and ``evaluate``."""
-        return "torch" if self.kind.startswith("torch:") else ""
+        return library_of(self.kind)
 
     @property
     def traits(self) -> Traits:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import importlib
 import inspect
 import sys
 from collections.abc import Callable, Sequence
@@ -31,9 +32,19 @@ from crescendo.objectives.base import Block, LoopStepper, Slots, Stepper, Traits
 if TYPE_CHECKING:
     from crescendo.data.records import Records
 
-_LIBRARIES = ("torch",)
+_LIBRARIES = ("torch", "jax")  # of neural models; a kind may begin with one of them and a colon
+OWN_KINDS = ("file.py:Name", *(f"{library}:file.py:Name" for library in _LIBRARIES))
 _MEASURED_AT_ONCE = 512  # records whose summed gradient is asked for
 _NUMBERS_AT_ONCE = 1 << 23  # of their gradients, 64 MB, if each is written out
+
+
+def library_of(kind: str) -> str:
+    """The library that a kind names; empty for a class with ``initial``, ``gradient`` and ``evaluate``.
+
+    >>> library_of("jax:net.py:Net"), library_of("own.py:Softmax")
+    ('jax', '')
+    """
+    return next((library for library in _LIBRARIES if kind.startswith(f"{library}:")), "")
 
 
 class OwnModel:
@@ -196,6 +207,12 @@ class OwnModel:
         made: Callable[[Vector], Any] | None = getattr(self._model, "module", None)
         return made
 
+    @property
+    def pytree(self) -> Callable[[Vector], Any] | None:
+        """Makes the parameters of a JAX model of a vector; None where the model is no such model."""
+        made: Callable[[Vector], Any] | None = getattr(self._model, "pytree", None)
+        return made
+
     def stepper(self, data: Records) -> Stepper:
         own = callable(getattr(self._model, "stepper", None))
         stepper: Stepper = self._call("stepper", data) if own else LoopStepper(self, data)
@@ -209,7 +226,7 @@ class ModelFile:
     path: Path
     name: str
     source: bytes = field(repr=False)
-    library: str = ""  # "torch" if what has the name is a module of it
+    library: str = ""  # "torch" or "jax" if what has the name is a model of it
 
     @classmethod
     def read(cls, kind: str, folder: Path | None = None, asked: str = "objective.kind") -> ModelFile:
@@ -217,10 +234,11 @@ class ModelFile:
 
         ``asked`` is what named it, for errors.
         """
-        library = next((known for known in _LIBRARIES if kind.startswith(f"{known}:")), "")
+        library = library_of(kind)
         file, colon, name = kind.removeprefix(f"{library}:").rpartition(":")
         if not colon or not file.endswith(".py") or not name.isidentifier():
-            raise ConfigError(f'{asked} = "{kind}" is not of the form "file.py:Name" or "torch:file.py:Name"')
+            forms = ", ".join(f'"{form}"' for form in OWN_KINDS[:-1]) + f' or "{OWN_KINDS[-1]}"'
+            raise ConfigError(f'{asked} = "{kind}" is not of the form {forms}')
         path = (folder or Path()) / file
         try:
             return cls(path, name, path.read_bytes(), library)
@@ -264,13 +282,16 @@ class ModelFile:
 
 
 def _neural(file: ModelFile, data: Records, options: dict[str, Any]) -> Any:
-    """The torch module of a file as a model; `OwnModel` completes it. Torch is looked for first: the file itself asks for it."""
+    """The neural model of a file; `OwnModel` completes it. Its library is looked for first: the file itself asks for it."""
+    library = file.library
     try:
-        from crescendo.objectives.neural.torch_model import from_file
+        neural = importlib.import_module(f"crescendo.objectives.neural.{library}_model")
     except ImportError as error:
-        raise ConfigError("a torch model needs torch; install it with pip install 'crescendo-fl[torch]'") from error
+        raise ConfigError(
+            f"a {library} model needs {library}; install it with pip install 'crescendo-fl[{library}]'"
+        ) from error
     try:
-        return from_file(file.named(), file.name, data, options)
+        return neural.from_file(file.named(), file.name, data, options)
     except CrescendoError:
         raise
     except Exception as error:

@@ -77,6 +77,13 @@ class Result:
         """Whether a torch module was trained."""
         return getattr(self.prepared.objective, "module", None) is not None
 
+    def jax_params(self) -> Any:
+        """The trained parameters of a JAX model: a pytree like that which was given, of JAX arrays."""
+        made = getattr(self.prepared.objective, "pytree", None)
+        if made is None:
+            raise UsageError("this run trained no JAX model; its model is the vector result.model")
+        return made(self.model)
+
     def state_dict(self) -> Any:
         """The trained module's tensors by name, for ``load_state_dict``."""
         return self.torch_model().state_dict()

@@ -1,0 +1,215 @@
+"""A pure JAX loss with its parameters, as a model of the user's own: `OwnModel` makes a full objective of it."""
+
+from __future__ import annotations
+
+import inspect
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from crescendo.core.arrays import Array, Floats, Ints, Vector
+from crescendo.errors import ConfigError, CrescendoError
+from crescendo.objectives.neural.jax_programs import Programs
+from crescendo.objectives.neural.jax_stepper import JaxStepper
+from crescendo.objectives.neural.neural_model import NeuralModel, Options, split_options
+from crescendo.objectives.neural.probes import independent
+from crescendo.objectives.neural.pytrees import Leaves
+
+if TYPE_CHECKING:
+    from crescendo.data.records import Records
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Records in the model's floats, each in the shape that the loss reads; sparse rows are filled in when asked for."""
+
+    x: Any
+    y: Array
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    def of(self, rows: Ints) -> tuple[Array, Array]:
+        x = self.x[rows]
+        dense = np.asarray(x if isinstance(x, np.ndarray) else x.toarray(), dtype=self.dtype)
+        return dense.reshape(len(rows), *self.shape), self.y[rows]
+
+    def padded(self, rows: Ints, count: int) -> tuple[Array, Array]:
+        """``count`` records, of which the first are those of ``rows``, and the others made of zeros."""
+        x, y = np.zeros((count, *self.shape), self.dtype), np.zeros(count, np.int32)
+        x[: len(rows)], y[: len(rows)] = self.of(rows)
+        return x, y
+
+
+class JaxModel(NeuralModel):
+    """A loss and its parameters: `crescendo.jax.model` says what the arguments are."""
+
+    unfit = None
+
+    def __init__(
+        self,
+        loss: Callable[..., Any],
+        params: Any,
+        predict: Callable[..., Any] | None,
+        options: Options,
+        name: str,
+    ) -> None:
+        super().__init__(options)
+        self.name, self._loss, self._predict = name, loss, predict
+        self._make = params if _makes(params) else None
+        given = params if self._make is None else self._made(0)
+        self.leaves = Leaves.of(given)
+        self.size, self.dtype = self.leaves.size, self.leaves.dtype
+        self._first = self.leaves.vector(jax.tree.leaves(given))
+        self._rows: weakref.WeakKeyDictionary[Records, _Rows] = weakref.WeakKeyDictionary()
+        self._programs: dict[tuple[int, ...], Programs] = {}
+        self._in_chunks: dict[tuple[int, ...], bool] = {}
+
+    @property
+    def clips(self) -> bool:
+        """Whether many records' gradients can be had at once. If not, the code is shown one record at a time, by others."""
+        return bool(self._in_chunks) and all(self._in_chunks.values())
+
+    # -- what every model of a user's own has -------------------------------------------------------------------------
+
+    def initial(self, rng: np.random.Generator) -> Floats:
+        """The parameters as they are; those that a function makes of a new key if one was given, by the run's seed."""
+        if self._make is None:
+            return self._first.copy()
+        made = self._made(int(rng.integers(2**31)))
+        if Leaves.of(made) != self.leaves:
+            raise ConfigError("params makes another pytree for another key; its arrays must have the same shapes")
+        return self.leaves.vector(jax.tree.leaves(made))
+
+    def gradients_at(self, w: Vector, data: Records) -> Callable[[Ints], Array]:
+        records, programs, leaves = self.records(data), self.programs(data), self.leaves.leaves(w)
+
+        def chunk(x: Array, y: Array) -> Array:
+            return programs.gradients(leaves, x, y.astype(np.int32), len(x))
+
+        def gradients(rows: Ints) -> Array:
+            x, y = records.padded(rows, self.at_once)
+            return programs.gradients(leaves, x, y, len(rows))[: len(rows)]
+
+        if records.shape not in self._in_chunks:
+            self._in_chunks[records.shape] = independent(chunk, self.at_once, records.shape, self.dtype)
+        if self._in_chunks[records.shape]:
+            return gradients
+        return lambda rows: np.concatenate([gradients(rows[k : k + 1]) for k in range(len(rows))])
+
+    def evaluate(self, w: Vector, data: Records) -> dict[str, float]:
+        """The mean loss with L2, and how many labels are predicted right, if the model says what it predicts."""
+        records, programs, leaves = self.records(data), self.programs(data), self.leaves.leaves(w)
+        total, hits, decided = 0.0, 0, None
+        with self.alone():
+            for first in range(0, len(data), programs.records):
+                rows = np.arange(first, min(first + programs.records, len(data)))
+                losses, decided = programs.scores(leaves, *records.padded(rows, programs.records))
+                total += float(losses[: len(rows)].astype(np.float64).sum())
+                hits += 0 if decided is None else int((decided[: len(rows)] == records.y[rows]).sum())
+        found = {"loss": total / len(data) + self.penalty(w)}
+        return found if self._predict is None else found | {"accuracy": hits / len(data)}
+
+    def stepper(self, data: Records) -> JaxStepper:
+        return JaxStepper(self, data)
+
+    def pytree(self, w: Vector) -> Any:
+        """The parameters with these numbers, as JAX arrays in a pytree like that which was given."""
+        with self.alone():
+            return self.leaves.tree([jax.numpy.asarray(leaf) for leaf in self.leaves.leaves(w)])
+
+    # -- what its stepper needs ---------------------------------------------------------------------------------------
+
+    def records(self, data: Records) -> _Rows:
+        """The records as the loss reads them; made once, for all clients that share them."""
+        found = self._rows.get(data)
+        if found is None:
+            x = np.asarray(data.x, dtype=self.dtype) if isinstance(data.x, np.ndarray) else data.x
+            found = _Rows(x, self.labels_of(data).astype(np.int32), self.shape_of(data), self.dtype)
+            self._rows[data] = found
+        return found
+
+    def programs(self, data: Records) -> Programs:
+        shape = self.shape_of(data)
+        if shape not in self._programs:
+            with self.alone():
+                self._programs[shape] = Programs(self._loss, self._predict, self.leaves, shape)
+        return self._programs[shape]
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """On the CPU, in the parameters' own floats, and by none of the caller's settings. Programs have one thread."""
+        with ExitStack() as settings:
+            for one in (
+                jax.enable_x64(self.dtype == np.float64),
+                jax.default_device(jax.local_devices(backend="cpu")[0]),
+                jax.default_matmul_precision("default"),
+                jax.numpy_dtype_promotion("standard"),
+                jax.numpy_rank_promotion("allow"),
+                jax.disable_jit(False),
+                jax.debug_nans(False),
+                jax.debug_infs(False),
+                jax.transfer_guard("allow"),
+            ):
+                settings.enter_context(one)
+            yield
+
+    def _made(self, seed: int) -> Any:
+        assert self._make is not None
+        try:
+            return self._make(jax.random.key(seed))
+        except CrescendoError:
+            raise
+        except Exception as error:
+            raise ConfigError(f"params could not be made: {type(error).__name__}: {error}") from error
+
+
+def _makes(params: Any) -> bool:
+    """Whether it is a function that makes parameters: a pytree may be callable too."""
+    return callable(params) and jax.tree_util.all_leaves([params])
+
+
+def model(
+    loss: Callable[..., Any],
+    params: Any,
+    *,
+    predict: Callable[..., Any] | None = None,
+    shape: tuple[int, ...] = (),
+    batch: int = 1,
+    l2: float = 0.0,
+    optimiser: str = "sgd",
+    momentum: float = 0.0,
+    name: str = "",
+) -> JaxModel:
+    """A JAX loss as an objective: ``crescendo.simulate(config, objective=crescendo.jax.model(loss, params), data=...)``.
+
+    ``loss(params, x, y)`` is a pure function that JAX can trace: the mean over a batch, or one number for each of its records. It
+    is traced once, for one record: ``x`` has a first side of 1. ``params`` is any pytree of float arrays, or a function of
+    a JAX random key that makes one, which is called anew under each run's seed. ``predict(params, x)`` gives a row of outputs or
+    a label for each record, for the accuracy. Labels are whole numbers from 0 up. The other options are those of
+    `crescendo.torch.model`: ``shape``, ``batch``, ``l2``, ``optimiser`` and ``momentum``.
+    """
+    if not callable(loss):
+        raise ConfigError(f"a loss is a function of params, records and labels, not {loss!r}")
+    if predict is not None and not callable(predict):
+        raise ConfigError(f"predict is a function of params and records, not {predict!r}")
+    options = Options(shape, batch, l2, optimiser, momentum)
+    return JaxModel(loss, params, predict, options, name or getattr(loss, "__name__", type(loss).__name__))
+
+
+def from_file(named: Any, name: str, data: Records, options: dict[str, Any]) -> JaxModel:
+    """The model of a run file's ``jax:file.py:Name``: something with ``params`` and ``loss``, and ``predict`` if it has that.
+
+    A class or function is called with what it asks for by name: ``features`` and the run file's options.
+    """
+    makes = inspect.isclass(named) or inspect.isroutine(named)
+    make, ours = split_options(named if makes else lambda **theirs: named, name, data.features, options)
+    made = make()
+    for needed in ("params", "loss"):
+        if not hasattr(made, needed):
+            raise ConfigError(f"{name} has no {needed}; a JAX model needs params and loss(params, x, y)")
+    return model(made.loss, made.params, predict=getattr(made, "predict", None), name=name, **ours)

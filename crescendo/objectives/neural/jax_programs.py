@@ -1,0 +1,263 @@
+"""The compiled programs of a JAX loss: each record's gradient, the steps of a round, and scores.
+
+The user's code is traced once, on one record; every program is made of that trace, so that what the code keeps or draws cannot
+show. Programs are compiled ahead, for one thread, and each for one shape of its arrays, of which a number that is passed along
+says how much is in use: sizes that change with every round compile nothing anew.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.extend.core import jaxpr_as_fun
+
+from crescendo.core.arrays import Array
+from crescendo.errors import ConfigError
+from crescendo.objectives.neural.pytrees import Leaves
+
+Tree = list[Any]  # the leaves of the parameters, or of what is laid out like them
+_DECAYS, _EPSILON = (0.9, 0.999), 1e-8  # Adam's own
+_ONE_THREAD = {"xla_cpu_multi_thread_eigen": False}
+_RECORDS = 256  # that a program is given in one call, at most
+_NUMBERS = 1 << 22  # of these records together
+
+
+class Steps(NamedTuple):
+    """What a program of steps is told of each step. Without ``drawn`` each has records and is a step of its own.
+
+    ``shrink`` multiplies the model, before the gradient if the records were drawn and after it if not. ``x`` has a record's
+    shape after the first two sides, the steps and the places of a batch; ``weight`` is a record's in the gradient. A gradient is
+    added to those since the last step if ``has``, and the step is taken if ``takes``.
+    """
+
+    x: Any
+    y: Any
+    weight: Any
+    eta: Any
+    spread: Any
+    shrink: Any
+    has: Any
+    takes: Any
+
+
+class Programs:
+    """All programs for records of one shape."""
+
+    def __init__(
+        self, loss: Callable[..., Any], predict: Callable[..., Any] | None, leaves: Leaves, shape: tuple[int, ...]
+    ) -> None:
+        self._leaves, self._shape, self._lock = leaves, shape, threading.Lock()
+        self._known: dict[Any, Callable[..., Any]] = {}
+        self._loss = _frozen(partial(_loss_of_one, loss), leaves, shape, labels=True)
+        self._predict = None if predict is None else _frozen(partial(_decision, predict), leaves, shape, labels=False)
+
+    @property
+    def records(self) -> int:
+        """How many records a call takes: a power of two, bounded in memory."""
+        most = max(1, min(_RECORDS, _NUMBERS // max(1, int(np.prod(self._shape)))))
+        return 1 << (most.bit_length() - 1)
+
+    def _compiled(self, key: Any, function: Callable[..., Any], *like: Any) -> Callable[..., Any]:
+        with self._lock:
+            if key not in self._known:
+                lowered = jax.jit(function).lower(*like)
+                self._known[key] = lowered.compile(compiler_options=_ONE_THREAD)
+            return self._known[key]
+
+    def _tree(self, dtype: Any = None) -> Tree:
+        return [_like(shape, dtype or self._leaves.dtype) for shape in self._leaves.shapes]
+
+    def _slope(self, leaves: Tree, x: Any, y: Any) -> Tree:
+        """One record's gradient; x and y have a first side of 1."""
+        found: Tree = jax.grad(lambda these: self._loss(*these, x, y)[0])(leaves)
+        return found
+
+    def _mean_slope(self, leaves: Tree, x: Any, y: Any, weight: Any) -> Tree:
+        """The gradient of a batch: the weighted sum of its records' losses, each by itself."""
+
+        def total(these: Tree) -> Any:
+            each = jax.vmap(lambda one, label: self._loss(*these, one[None], label[None])[0])(x, y)
+            return jnp.dot(weight, each)
+
+        found: Tree = jax.grad(total)(leaves)
+        return found
+
+    # -- each record by itself ----------------------------------------------------------------------------------------
+
+    def gradients(self, leaves: Tree, x: Array, y: Array, count: int) -> Array:
+        """One row for each of the first ``count`` records of a chunk, computed one after the other by the same code.
+
+        So a record has no company and its place is only where its row is written to.
+        """
+
+        def run(leaves: Tree, x: Any, y: Any, count: Any) -> Any:
+            def body(k: Any, rows: Any) -> Any:
+                slope = self._slope(leaves, _at(x, k)[None], _at(y, k)[None])
+                return lax.dynamic_update_index_in_dim(rows, jnp.concatenate([s.ravel() for s in slope]), k, 0)
+
+            return lax.fori_loop(0, count, body, jnp.zeros((len(x), self._leaves.size), self._leaves.dtype))
+
+        like = (self._tree(), _like(x.shape, x.dtype), _like(y.shape, y.dtype), _like((), np.int32))
+        program = self._compiled(("gradients", len(x)), run, *like)
+        return np.asarray(program(leaves, x, y, np.int32(count)))
+
+    def scores(self, leaves: Tree, x: Array, y: Array) -> tuple[Array, Array | None]:
+        """The loss of each of ``records`` records, and what is predicted of it."""
+
+        def run(leaves: Tree, x: Any, y: Any) -> Any:
+            losses = jax.vmap(lambda one, label: self._loss(*leaves, one[None], label[None])[0])(x, y)
+            if self._predict is None:
+                return losses, losses
+            return losses, jax.vmap(lambda one: self._predict(*leaves, one[None])[0])(x)
+
+        like = (self._tree(), _like(x.shape, x.dtype), _like(y.shape, y.dtype))
+        losses, decided = self._compiled(("scores", len(x)), run, *like)(leaves, x, y)
+        return np.asarray(losses), None if self._predict is None else np.asarray(decided)
+
+    # -- the steps of a round -----------------------------------------------------------------------------------------
+
+    def walk(
+        self, rule: str, momentum: float, drawn: bool, carried: tuple[Any, ...], steps: Steps, count: int, mask: Tree
+    ) -> tuple[Any, ...]:
+        """Take the first ``count`` of these steps, in one compiled loop. Where ``mask`` is false nothing moves.
+
+        ``carried`` is the leaves, the optimiser's state and, if records were ``drawn``, the gradient since the last step.
+        """
+
+        def run(carried: Any, steps: Steps, count: Any, mask: Tree) -> Any:
+            walk = partial(self._drawn_step if drawn else self._plain_step, rule, momentum, mask)
+            return lax.fori_loop(
+                0, count, lambda i, carried: walk(carried, Steps(*(_at(a, i) for a in steps))), carried
+            )
+
+        like = jax.tree.map(lambda a: _like(np.shape(a), a.dtype), (carried, steps, np.int32(0), mask))
+        key = ("steps", rule, momentum, drawn, bool(mask), steps.y.shape)
+        found: tuple[Any, ...] = self._compiled(key, run, *like)(carried, steps, np.int32(count), mask)
+        return found
+
+    def _plain_step(self, rule: str, momentum: float, mask: Tree, carried: Any, step: Steps) -> Any:
+        leaves, state = carried
+        shrunk = [w * step.shrink for w in leaves]
+        moved, state = _moved(rule, momentum, shrunk, state, self._of_batch(leaves, step), step)
+        return _where(mask, moved, leaves), state
+
+    def _drawn_step(self, rule: str, momentum: float, mask: Tree, carried: Any, step: Steps) -> Any:
+        leaves, state, slopes = carried
+        shrunk = _where(mask, [w * step.shrink for w in leaves], leaves)
+
+        def added(_: Any) -> Tree:
+            return [a + b for a, b in zip(slopes, self._of_batch(shrunk, step), strict=True)]
+
+        slopes = lax.cond(step.has, added, lambda _: slopes, None)
+
+        def taken(_: Any) -> Any:
+            moved, after = _moved(rule, momentum, shrunk, state, slopes, step)
+            return _where(mask, moved, shrunk), after, [jnp.zeros_like(a) for a in slopes]
+
+        return lax.cond(step.takes, taken, lambda _: (shrunk, state, slopes), None)
+
+    def _of_batch(self, leaves: Tree, step: Steps) -> Tree:
+        """Of a batch of one the weight is 1."""
+        if step.y.shape[0] == 1:
+            return self._slope(leaves, step.x, step.y)
+        return self._mean_slope(leaves, step.x, step.y, step.weight)
+
+
+def first_state(rule: str, momentum: float, leaves: Tree) -> Tree:
+    """What an optimiser begins a round with: nothing, a velocity, or Adam's two means; each laid out like the leaves."""
+    many = 2 if rule == "adam" else 1 if momentum else 0
+    return [[np.zeros_like(leaf) for leaf in leaves] for _ in range(many)]
+
+
+def corrections(rule: str, numbers: Array) -> tuple[Array, Array]:
+    """What step ``numbers`` of a round divide their step size and their spread by: Adam's means begin at 0."""
+    if rule != "adam":
+        return np.ones(len(numbers)), np.ones(len(numbers))
+    first, second = (1 - decay ** numbers.astype(np.float64) for decay in _DECAYS)
+    return first, np.sqrt(second)
+
+
+def _moved(rule: str, momentum: float, leaves: Tree, state: Tree, slopes: Tree, step: Steps) -> tuple[Tree, Tree]:
+    """One step of SGD, of the heavy ball, or of Adam, as `torch.optim` has them."""
+    if rule == "adam":
+        means = [m + (1 - _DECAYS[0]) * (g - m) for m, g in zip(state[0], slopes, strict=True)]
+        squares = [_DECAYS[1] * s + (1 - _DECAYS[1]) * g * g for s, g in zip(state[1], slopes, strict=True)]
+        after = [
+            w - step.eta * m / (jnp.sqrt(s) / step.spread + _EPSILON)
+            for w, m, s in zip(leaves, means, squares, strict=True)
+        ]
+        return after, [means, squares]
+    if momentum:
+        slopes = [momentum * v + g for v, g in zip(state[0], slopes, strict=True)]
+        state = [slopes]
+    return [w - step.eta * g for w, g in zip(leaves, slopes, strict=True)], state
+
+
+def _where(mask: Tree, moved: Tree, stayed: Tree) -> Tree:
+    if not mask:
+        return moved
+    return [jnp.where(m, a, b) for m, a, b in zip(mask, moved, stayed, strict=True)]
+
+
+def _at(array: Any, k: Any) -> Any:
+    return lax.dynamic_index_in_dim(array, k, 0, keepdims=False)
+
+
+def _like(shape: tuple[int, ...], dtype: Any) -> Any:
+    return jax.ShapeDtypeStruct(shape, dtype)
+
+
+def _frozen(function: Callable[..., Any], leaves: Leaves, shape: tuple[int, ...], labels: bool) -> Callable[..., Any]:
+    """The code as it is traced, once and for all. Code that is traced differently the second time is no pure function."""
+    tree = leaves.tree([_like(one, leaves.dtype) for one in leaves.shapes])
+    record = (_like((1, *shape), leaves.dtype), _like((1,), np.int32))[: 1 + labels]
+    # A new function each time: JAX keeps what it has traced by the function.
+    first, second = (jax.make_jaxpr(lambda *given: function(*given))(tree, *record) for _ in range(2))
+    same = _text(first) == _text(second) and len(first.consts) == len(second.consts)
+    if not same or not all(np.array_equal(a, b) for a, b in zip(first.consts, second.consts, strict=True)):
+        raise ConfigError(
+            "the code is another each time that JAX traces it, so it keeps or draws something; write a pure function"
+        )
+    if labels and not _used(first.jaxpr, len(leaves.shapes)):
+        raise ConfigError("the loss does not depend on the params; compute it from them")
+    frozen: Callable[..., Any] = jaxpr_as_fun(first)
+    return frozen
+
+
+def _text(traced: Any) -> str:
+    return re.sub(r"0x[0-9a-f]+", "", str(traced))  # where a function of the code lies in memory
+
+
+def _used(jaxpr: Any, many: int) -> bool:
+    params = {id(one) for one in jaxpr.invars[:many]}
+    return any(id(one) in params for equation in jaxpr.eqns for one in equation.invars)
+
+
+def _loss_of_one(loss: Callable[..., Any], params: Any, x: Any, y: Any) -> Any:
+    found = loss(params, x, y)
+    kind = getattr(found, "dtype", None)
+    if kind is None or not jnp.issubdtype(kind, jnp.floating) or found.shape not in ((), (1,)):
+        said = type(found).__name__ if kind is None else f"array of {kind} and shape {found.shape}"
+        raise ConfigError(f"the loss of one record is a {said}; one number is needed, the mean or one for each record")
+    return jnp.mean(found)
+
+
+def _decision(predict: Callable[..., Any], params: Any, x: Any) -> Any:
+    """The class of one record: the largest output, the sign of a single one, or the whole number that was predicted."""
+    found = jnp.asarray(predict(params, x))
+    if found.ndim not in (1, 2) or found.shape[0] != 1:
+        raise ConfigError(
+            f"predict gave shape {found.shape} for one record; a row of outputs or one label for each record is needed"
+        )
+    if found.ndim == 2 and found.shape[1] > 1:
+        return jnp.argmax(found[0])
+    only = found.reshape(1)[0]
+    return only.astype(jnp.int32) if jnp.issubdtype(found.dtype, jnp.integer) else (only > 0).astype(jnp.int32)

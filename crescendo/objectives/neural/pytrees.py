@@ -1,0 +1,62 @@
+"""The parameters of a JAX model, any pytree of float arrays, as one flat vector, and back."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from crescendo.core.arrays import Array, Floats, Vector
+from crescendo.errors import ConfigError
+
+_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+
+
+@dataclass(frozen=True)
+class Leaves:
+    """How a pytree is laid out: its structure, and the shapes of its arrays in the order of the vector."""
+
+    structure: Any
+    shapes: tuple[tuple[int, ...], ...]
+    dtype: np.dtype[Any]
+
+    @classmethod
+    def of(cls, params: Any) -> Leaves:
+        """The layout of a pytree's vector; ConfigError where its leaves cannot be one."""
+        paths, structure = jax.tree_util.tree_flatten_with_path(params)
+        arrays = {"params" + jax.tree_util.keystr(path): leaf for path, leaf in paths}
+        for name, leaf in arrays.items():
+            if getattr(leaf, "dtype", None) not in _FLOATS:
+                what = getattr(leaf, "dtype", type(leaf).__name__)
+                raise ConfigError(
+                    f"{name} is of {what}; every leaf of params must be a float32 array, or every one a float64 array"
+                )
+        kinds = {np.dtype(leaf.dtype) for leaf in arrays.values()}
+        if len(kinds) > 1:
+            raise ConfigError("params have leaves of float32 and of float64; all must be float32, or all float64")
+        shapes = tuple(tuple(np.shape(leaf)) for leaf in arrays.values())
+        if not sum(math.prod(shape) for shape in shapes):
+            raise ConfigError("params have no number that is trained; a pytree of float arrays is needed")
+        return cls(structure, shapes, kinds.pop())
+
+    @property
+    def size(self) -> int:
+        return sum(math.prod(shape) for shape in self.shapes)
+
+    def split(self, flat: Array) -> list[Array]:
+        """The leaves of a vector, in its own floats."""
+        ends = np.cumsum([math.prod(shape) for shape in self.shapes])[:-1]
+        return [part.reshape(shape) for part, shape in zip(np.split(flat, ends), self.shapes, strict=True)]
+
+    def leaves(self, w: Vector) -> list[Array]:
+        """A copy of a model in the pytree's own floats, leaf by leaf."""
+        return self.split(np.array(w, dtype=self.dtype))
+
+    def vector(self, leaves: list[Any]) -> Floats:
+        return np.concatenate([np.asarray(leaf, dtype=np.float64).ravel() for leaf in leaves])
+
+    def tree(self, leaves: list[Any]) -> Any:
+        return jax.tree_util.tree_unflatten(self.structure, leaves)
