@@ -90,9 +90,9 @@ def _is_objective(kind: str) -> bool:
 
 
 class _Goal(Section):
-    kind: Annotated[
-        str, KnownWord(_is_objective, lambda: one_of(*OBJECTIVES, *OWN_KINDS))
-    ] = key("logistic", "", "what is learned; a file is looked for beside the run file")
+    kind: Annotated[str, KnownWord(_is_objective, lambda: one_of(*OBJECTIVES, *OWN_KINDS))] = key(
+        "logistic", "", "what is learned; a file is looked for beside the run file"
+    )
     l2: Annotated[float, Field(ge=0)] | Literal["1/N"] = key(
         0.0,
         'a number of at least 0, or "1/N"',

@@ -58,7 +58,10 @@ WRONG_VALUES = [
     ('data.source=""', 'data.source must be the name of a source or a path, not ""'),
     ("objective.l2=-0.1", 'objective.l2 must be a number of at least 0, or "1/N", not -0.1'),
     ("objective.l2=1/M", 'objective.l2 must be a number of at least 0, or "1/N", not "1/M"; did you mean "1/N"?'),
-    ("objective.kind=tree", 'objective.kind must be "logistic", "file.py:Name" or "torch:file.py:Name", not "tree"'),
+    (
+        "objective.kind=tree",
+        'objective.kind must be "logistic", "file.py:Name", "torch:file.py:Name" or "jax:file.py:Name", not "tree"',
+    ),
     ("objective.intercept=1", "objective.intercept must be true or false, not 1"),
     ("objective.options={a = 1}", 'objective.options is for kind = "file.py:Name" only; leave it out'),
     ("privacy.mechanism=magic", 'privacy.mechanism must be "none", "minibatch", "local" or "batch-clip", not "magic"'),

@@ -95,14 +95,39 @@ def loaded_by(code: str) -> set[str]:
 
 @pytest.mark.slow
 def test_core_imports_no_heavy_or_waiting_library() -> None:
-    heavy = {"torch", "numba", "grpc", "asyncio", "socket", "scipy", "sklearn", "pydantic", "typer", "plotly", "pandas"}
+    heavy = {
+        "torch",
+        "jax",
+        "numba",
+        "grpc",
+        "asyncio",
+        "socket",
+        "scipy",
+        "sklearn",
+        "pydantic",
+        "typer",
+        "plotly",
+        "pandas",
+    }
     code = "import crescendo.core.server, crescendo.core.client, crescendo.core.terms, crescendo.schedules"
     assert loaded_by(code) & heavy == set()
 
 
 @pytest.mark.slow
 def test_importing_crescendo_loads_numpy_at_most() -> None:
-    heavy = {"torch", "numba", "scipy", "sklearn", "pydantic", "typer", "rich", "plotly", "pandas", "dp_accounting"}
+    heavy = {
+        "torch",
+        "jax",
+        "numba",
+        "scipy",
+        "sklearn",
+        "pydantic",
+        "typer",
+        "rich",
+        "plotly",
+        "pandas",
+        "dp_accounting",
+    }
     assert loaded_by("import crescendo") & heavy == set()
 
 

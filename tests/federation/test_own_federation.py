@@ -140,14 +140,35 @@ class Net(nn.Sequential):
 """
 
 
+JAX_MODEL = """
+import jax, jax.numpy as jnp
+
+class Net:
+    def __init__(self, features, hidden=4):
+        self.sizes = features, hidden
+
+    def params(self, rng):
+        first, last = jax.random.split(rng)
+        return {"a": jax.random.normal(first, self.sizes), "b": jnp.zeros(self.sizes[1]),
+                "c": jax.random.normal(last, (self.sizes[1], 3)), "d": jnp.zeros(3)}
+
+    def loss(self, params, x, y):
+        outputs = jax.nn.relu(x @ params["a"] + params["b"]) @ params["c"] + params["d"]
+        return -jnp.take_along_axis(jax.nn.log_softmax(outputs), y[:, None], 1).mean()
+"""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("privacy", [{"mechanism": "none"}, {**MINIBATCH, "records": 200}], ids=["plain", "private"])
-def test_a_torch_module_is_served_like_any_other_model(tmp_path: Path, privacy: dict[str, Any]) -> None:
-    """The client names its copy with the word torch or without: the terms say what kind of model it is."""
-    pytest.importorskip("torch", reason="torch is not installed: the torch extra")
-    (tmp_path / "net.py").write_text(TORCH_MODEL)
+@pytest.mark.parametrize(("library", "source"), [("torch", TORCH_MODEL), ("jax", JAX_MODEL)], ids=["torch", "jax"])
+def test_a_neural_model_is_served_like_any_other(
+    tmp_path: Path, library: str, source: str, privacy: dict[str, Any]
+) -> None:
+    """The client names its copy with the word torch or jax or without: the terms say what kind of model it is."""
+    pytest.importorskip(library, reason=f"{library} is not installed: the {library} extra")
+    (tmp_path / "net.py").write_text(source)
     copy = f"{tmp_path / 'net.py'}:Net"
-    raw = federation(f"torch:{copy}", privacy=privacy)
+    raw = federation(f"{library}:{copy}", privacy=privacy)
     raw["objective"]["options"] = {"hidden": 5}
     policy = OPEN if privacy["mechanism"] == "none" else {"epsilon": 50.0, "delta": 1e-5}
 

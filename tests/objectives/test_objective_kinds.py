@@ -103,8 +103,8 @@ def test_mistakes_are_answered_as_for_logistic() -> None:
     with pytest.raises(ConfigError) as caught:
         small("objective.kind=leest")
     assert str(caught.value) == (
-        'objective.kind must be "logistic", "least", "parts", "file.py:Name" or "torch:file.py:Name", not "leest"; '
-        'did you mean "least"?'
+        'objective.kind must be "logistic", "least", "parts", "file.py:Name", "torch:file.py:Name" or '
+        '"jax:file.py:Name", not "leest"; did you mean "least"?'
     )
     with pytest.raises(ConfigError, match=r"objective.options is for kind"):
         small("objective.kind=least", "objective.options={a = 1}")
@@ -114,7 +114,10 @@ def test_mistakes_are_answered_as_for_logistic() -> None:
         terms_text(read(case(objective={"kind": "least"}, data={"classes": [1, 2, 3]})))
     with pytest.raises(ConfigError, match=r"data.classes is missing; a sum of parts has a part for each class"):
         build_terms(terms_text(read(case(objective={"kind": "parts"}))))
-    assert '| `objective.kind` | "logistic", "least", "parts", "file.py:Name" or "torch:file.py:Name" |' in reference()
+    assert (
+        '| `objective.kind` | "logistic", "least", "parts", "file.py:Name", "torch:file.py:Name" or "jax:file.py:Name" |'
+        in reference()
+    )
 
 
 def test_a_name_is_registered_once_and_is_not_that_of_a_file() -> None:

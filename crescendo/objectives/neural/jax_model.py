@@ -137,8 +137,17 @@ class JaxModel(NeuralModel):
         shape = self.shape_of(data)
         if shape not in self._programs:
             with self.alone():
-                self._programs[shape] = Programs(self._loss, self._predict, self.leaves, shape)
+                self._programs[shape] = self._traced(shape)
         return self._programs[shape]
+
+    def _traced(self, shape: tuple[int, ...]) -> Programs:
+        try:
+            return Programs(self._loss, self._predict, self.leaves, shape)
+        except CrescendoError:
+            raise
+        except (Exception, SystemExit) as error:
+            said = f"{type(error).__name__}: {error}".partition("\n")[0]  # JAX goes on for pages
+            raise ConfigError(f"JAX cannot trace {self.name} on a record of shape {shape}: {said}") from error
 
     @contextmanager
     def alone(self) -> Iterator[None]:

@@ -57,6 +57,7 @@ class Programs:
         self._leaves, self._shape, self._lock = leaves, shape, threading.Lock()
         self._known: dict[Any, Callable[..., Any]] = {}
         self._loss = _frozen(partial(_loss_of_one, loss), leaves, shape, labels=True)
+        self._maps = self._can_be_mapped()
         self._predict = None if predict is None else _frozen(partial(_decision, predict), leaves, shape, labels=False)
 
     @property
@@ -65,15 +66,20 @@ class Programs:
         most = max(1, min(_RECORDS, _NUMBERS // max(1, int(np.prod(self._shape)))))
         return 1 << (most.bit_length() - 1)
 
-    def _compiled(self, key: Any, function: Callable[..., Any], *like: Any) -> Callable[..., Any]:
-        with self._lock:
-            if key not in self._known:
-                lowered = jax.jit(function).lower(*like)
-                self._known[key] = lowered.compile(compiler_options=_ONE_THREAD)
-            return self._known[key]
+    def _run(self, key: Any, function: Callable[..., Any], *given: Any) -> Any:
+        """What the function gives, by the program of that key, which is compiled once for arguments of these shapes."""
+        try:
+            with self._lock:
+                if key not in self._known:
+                    like = jax.tree.map(lambda a: _like(np.shape(a), a.dtype), given)
+                    self._known[key] = jax.jit(function).lower(*like).compile(compiler_options=_ONE_THREAD)
+            return jax.block_until_ready(self._known[key](*given))
+        except Exception as error:  # a callback's, say; JAX tells it as a traceback, whose last line is what happened
+            said = [line.strip() for line in f"{type(error).__name__}: {error}".splitlines() if line.strip()]
+            raise ConfigError(f"the code of the model failed with {said[-1]}") from error
 
-    def _tree(self, dtype: Any = None) -> Tree:
-        return [_like(shape, dtype or self._leaves.dtype) for shape in self._leaves.shapes]
+    def _tree(self) -> Tree:
+        return [_like(shape, self._leaves.dtype) for shape in self._leaves.shapes]
 
     def _slope(self, leaves: Tree, x: Any, y: Any) -> Tree:
         """One record's gradient; x and y have a first side of 1."""
@@ -84,11 +90,27 @@ class Programs:
         """The gradient of a batch: the weighted sum of its records' losses, each by itself."""
 
         def total(these: Tree) -> Any:
-            each = jax.vmap(lambda one, label: self._loss(*these, one[None], label[None])[0])(x, y)
-            return jnp.dot(weight, each)
+            return jnp.dot(weight, self._losses(these, x, y))
 
         found: Tree = jax.grad(total)(leaves)
         return found
+
+    def _losses(self, leaves: Tree, x: Any, y: Any) -> Any:
+        """Each record's loss, all at once if JAX can map the code over records, else one after the other."""
+
+        def of_one(record: Any) -> Any:
+            return self._loss(*leaves, record[0][None], record[1][None])[0]
+
+        return jax.vmap(of_one)((x, y)) if self._maps else lax.map(of_one, (x, y))
+
+    def _can_be_mapped(self) -> bool:
+        self._maps = True
+        record = (_like((2, *self._shape), self._leaves.dtype), _like((2,), np.int32))
+        try:
+            jax.make_jaxpr(self._mean_slope)(self._tree(), *record, _like((2,), self._leaves.dtype))
+        except Exception:  # a callback, say, or an operation without a rule for many records
+            return False
+        return True
 
     # -- each record by itself ----------------------------------------------------------------------------------------
 
@@ -105,21 +127,18 @@ class Programs:
 
             return lax.fori_loop(0, count, body, jnp.zeros((len(x), self._leaves.size), self._leaves.dtype))
 
-        like = (self._tree(), _like(x.shape, x.dtype), _like(y.shape, y.dtype), _like((), np.int32))
-        program = self._compiled(("gradients", len(x)), run, *like)
-        return np.asarray(program(leaves, x, y, np.int32(count)))
+        return np.asarray(self._run(("gradients", len(x)), run, leaves, x, y, np.int32(count)))
 
     def scores(self, leaves: Tree, x: Array, y: Array) -> tuple[Array, Array | None]:
         """The loss of each of ``records`` records, and what is predicted of it."""
 
         def run(leaves: Tree, x: Any, y: Any) -> Any:
-            losses = jax.vmap(lambda one, label: self._loss(*leaves, one[None], label[None])[0])(x, y)
+            losses = self._losses(leaves, x, y)
             if self._predict is None:
                 return losses, losses
-            return losses, jax.vmap(lambda one: self._predict(*leaves, one[None])[0])(x)
+            return losses, lax.map(lambda one: self._predict(*leaves, one[None])[0], x)
 
-        like = (self._tree(), _like(x.shape, x.dtype), _like(y.shape, y.dtype))
-        losses, decided = self._compiled(("scores", len(x)), run, *like)(leaves, x, y)
+        losses, decided = self._run(("scores", len(x)), run, leaves, x, y)
         return np.asarray(losses), None if self._predict is None else np.asarray(decided)
 
     # -- the steps of a round -----------------------------------------------------------------------------------------
@@ -133,14 +152,13 @@ class Programs:
         """
 
         def run(carried: Any, steps: Steps, count: Any, mask: Tree) -> Any:
-            walk = partial(self._drawn_step if drawn else self._plain_step, rule, momentum, mask)
+            taken = partial(self._drawn_step if drawn else self._plain_step, rule, momentum, mask)
             return lax.fori_loop(
-                0, count, lambda i, carried: walk(carried, Steps(*(_at(a, i) for a in steps))), carried
+                0, count, lambda i, carried: taken(carried, Steps(*(_at(a, i) for a in steps))), carried
             )
 
-        like = jax.tree.map(lambda a: _like(np.shape(a), a.dtype), (carried, steps, np.int32(0), mask))
         key = ("steps", rule, momentum, drawn, bool(mask), steps.y.shape)
-        found: tuple[Any, ...] = self._compiled(key, run, *like)(carried, steps, np.int32(count), mask)
+        found: tuple[Any, ...] = self._run(key, run, carried, steps, np.int32(count), mask)
         return found
 
     def _plain_step(self, rule: str, momentum: float, mask: Tree, carried: Any, step: Steps) -> Any:

@@ -56,8 +56,8 @@ class JaxStepper(NeuralStepper):
         first, spread = corrections(model.optimiser, np.maximum(numbers, 1))
         x, y, weight = self._gathered(slots, plan, part)
         told = (plan.eta[part] / first, spread, plan.shrink[part])
-        told = tuple(self._padded(number).astype(model.dtype) for number in told)
-        steps = Steps(x, y, weight, *told, self._padded(plan.has[part]), self._padded(takes))
+        eta, spread, shrink = (self._padded(numbers).astype(model.dtype) for numbers in told)
+        steps = Steps(x, y, weight, eta, spread, shrink, self._padded(plan.has[part]), self._padded(takes))
         carried = (self._held, self._state, self._slopes)[: 2 + drawn]
         rule = (model.optimiser, model.momentum, drawn)
         self._held, self._state, *rest = self._programs.walk(*rule, carried, steps, len(takes), mask)

@@ -12,7 +12,7 @@ import numpy as np
 from crescendo.core.arrays import Array, Floats, Vector
 from crescendo.errors import ConfigError
 
-_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+_FLOATS = ("float32", "float64")
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,8 @@ class Leaves:
         paths, structure = jax.tree_util.tree_flatten_with_path(params)
         arrays = {"params" + jax.tree_util.keystr(path): leaf for path, leaf in paths}
         for name, leaf in arrays.items():
-            if getattr(leaf, "dtype", None) not in _FLOATS:
-                what = getattr(leaf, "dtype", type(leaf).__name__)
+            what = str(getattr(leaf, "dtype", type(leaf).__name__))
+            if what not in _FLOATS:
                 raise ConfigError(
                     f"{name} is of {what}; every leaf of params must be a float32 array, or every one a float64 array"
                 )
