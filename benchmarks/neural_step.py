@@ -24,7 +24,7 @@ from crescendo.data.records import Records
 from crescendo.objectives.base import Slots
 from crescendo.objectives.own import OwnModel
 
-STEPS, TURNS, ETA = 512, 7, 0.01
+STEPS, TURNS, ETA = 256, 25, 0.01
 
 
 def library_convolution(x: Any, weight: Any, pad: int) -> Any:

@@ -13,7 +13,6 @@ report      a run as a page               cli         the commands
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
 from crescendo.errors import ConfigError, CrescendoError, DataError, PeerError, Refused, UsageError
@@ -63,8 +62,14 @@ def __getattr__(name: str) -> Any:
 
 def _neural(library: str) -> Any:
     try:
-        return importlib.import_module(f"crescendo.objectives.neural.{library}_model")
+        if library == "jax":
+            from crescendo.objectives.neural import jax_model
+
+            return jax_model
+        from crescendo.objectives.neural import torch_model
+
+        return torch_model
     except ImportError as error:
         raise ConfigError(
-            f"crescendo.{library} needs {library}; install it with pip install 'crescendo-fl[{library}]'"
+            f"a {library} model needs {library}; install it with pip install 'crescendo-fl[{library}]'"
         ) from error

@@ -240,7 +240,7 @@ def _frozen(function: Callable[..., Any], leaves: Leaves, shape: tuple[int, ...]
     # A new function each time: JAX keeps what it has traced by the function.
     first, second = (jax.make_jaxpr(lambda *given: function(*given))(tree, *record) for _ in range(2))
     same = _text(first) == _text(second) and len(first.consts) == len(second.consts)
-    if not same or not all(np.array_equal(a, b) for a, b in zip(first.consts, second.consts, strict=True)):
+    if not same or any(_bytes(a) != _bytes(b) for a, b in zip(first.consts, second.consts, strict=True)):
         raise ConfigError(
             "the code is another each time that JAX traces it, so it keeps or draws something; write a pure function"
         )
@@ -254,6 +254,11 @@ def _text(traced: Any) -> str:
     return re.sub(r"0x[0-9a-f]+", "", str(traced))  # where a function of the code lies in memory
 
 
+def _bytes(array: Any) -> bytes:
+    is_key = jnp.issubdtype(array.dtype, jax.dtypes.prng_key)
+    return np.asarray(jax.random.key_data(array) if is_key else array).tobytes()
+
+
 def _used(jaxpr: Any, many: int) -> bool:
     params = {id(one) for one in jaxpr.invars[:many]}
     return any(id(one) in params for equation in jaxpr.eqns for one in equation.invars)
@@ -264,7 +269,9 @@ def _loss_of_one(loss: Callable[..., Any], params: Any, x: Any, y: Any) -> Any:
     kind = getattr(found, "dtype", None)
     if kind is None or not jnp.issubdtype(kind, jnp.floating) or found.shape not in ((), (1,)):
         said = type(found).__name__ if kind is None else f"array of {kind} and shape {found.shape}"
-        raise ConfigError(f"the loss of one record is a {said}; one number is needed, the mean or one for each record")
+        raise ConfigError(
+            f"the loss of one record is a {said}; an array of one number is needed: a mean, or one for each record"
+        )
     return jnp.mean(found)
 
 
