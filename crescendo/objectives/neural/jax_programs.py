@@ -30,7 +30,7 @@ _RECORDS = 256  # that a program is given in one call, at most
 _NUMBERS = 1 << 22  # of these records together
 
 
-class Steps(NamedTuple):
+class LocalSteps(NamedTuple):
     """What a program of steps is told of each step. Without ``drawn`` each has records and is a step of its own.
 
     ``shrink`` multiplies the model, before the gradient if the records were drawn and after it if not. ``x`` has a record's
@@ -144,30 +144,37 @@ class Programs:
     # -- the steps of a round -----------------------------------------------------------------------------------------
 
     def walk(
-        self, rule: str, momentum: float, drawn: bool, carried: tuple[Any, ...], steps: Steps, count: int, mask: Tree
+        self,
+        rule: str,
+        momentum: float,
+        drawn: bool,
+        carried: tuple[Any, ...],
+        steps: LocalSteps,
+        count: int,
+        mask: Tree,
     ) -> tuple[Any, ...]:
         """Take the first ``count`` of these steps, in one compiled loop. Where ``mask`` is false nothing moves.
 
         ``carried`` is the leaves, the optimiser's state and, if records were ``drawn``, the gradient since the last step.
         """
 
-        def run(carried: Any, steps: Steps, count: Any, mask: Tree) -> Any:
+        def run(carried: Any, steps: LocalSteps, count: Any, mask: Tree) -> Any:
             taken = partial(self._drawn_step if drawn else self._plain_step, rule, momentum, mask)
             return lax.fori_loop(
-                0, count, lambda i, carried: taken(carried, Steps(*(_at(a, i) for a in steps))), carried
+                0, count, lambda i, carried: taken(carried, LocalSteps(*(_at(a, i) for a in steps))), carried
             )
 
         key = ("steps", rule, momentum, drawn, bool(mask), steps.y.shape)
         found: tuple[Any, ...] = self._run(key, run, carried, steps, np.int32(count), mask)
         return found
 
-    def _plain_step(self, rule: str, momentum: float, mask: Tree, carried: Any, step: Steps) -> Any:
+    def _plain_step(self, rule: str, momentum: float, mask: Tree, carried: Any, step: LocalSteps) -> Any:
         leaves, state = carried
         shrunk = [w * step.shrink for w in leaves]
         moved, state = _moved(rule, momentum, shrunk, state, self._of_batch(leaves, step), step)
         return _where(mask, moved, leaves), state
 
-    def _drawn_step(self, rule: str, momentum: float, mask: Tree, carried: Any, step: Steps) -> Any:
+    def _drawn_step(self, rule: str, momentum: float, mask: Tree, carried: Any, step: LocalSteps) -> Any:
         leaves, state, slopes = carried
         shrunk = _where(mask, [w * step.shrink for w in leaves], leaves)
 
@@ -182,7 +189,7 @@ class Programs:
 
         return lax.cond(step.takes, taken, lambda _: (shrunk, state, slopes), None)
 
-    def _of_batch(self, leaves: Tree, step: Steps) -> Tree:
+    def _of_batch(self, leaves: Tree, step: LocalSteps) -> Tree:
         """Of a batch of one the weight is 1."""
         if step.y.shape[0] == 1:
             return self._slope(leaves, step.x, step.y)
@@ -203,7 +210,7 @@ def corrections(rule: str, numbers: Array) -> tuple[Array, Array]:
     return first, np.sqrt(second)
 
 
-def _moved(rule: str, momentum: float, leaves: Tree, state: Tree, slopes: Tree, step: Steps) -> tuple[Tree, Tree]:
+def _moved(rule: str, momentum: float, leaves: Tree, state: Tree, slopes: Tree, step: LocalSteps) -> tuple[Tree, Tree]:
     """One step of SGD, of the heavy ball, or of Adam, as `torch.optim` has them."""
     if rule == "adam":
         means = [m + (1 - _DECAYS[0]) * (g - m) for m, g in zip(state[0], slopes, strict=True)]

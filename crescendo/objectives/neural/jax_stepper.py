@@ -8,7 +8,7 @@ import numpy as np
 
 from crescendo.core.arrays import Array, Floats
 from crescendo.objectives.base import Slots
-from crescendo.objectives.neural.jax_programs import Steps, corrections, first_state
+from crescendo.objectives.neural.jax_programs import LocalSteps, corrections, first_state
 from crescendo.objectives.neural.neural_stepper import NeuralStepper
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class JaxStepper(NeuralStepper):
         x, y, weight = self._gathered(slots, plan, part)
         told = (plan.eta[part] / first, spread, plan.shrink[part])
         eta, spread, shrink = (self._padded(numbers).astype(model.dtype) for numbers in told)
-        steps = Steps(x, y, weight, eta, spread, shrink, self._padded(plan.has[part]), self._padded(takes))
+        steps = LocalSteps(x, y, weight, eta, spread, shrink, self._padded(plan.has[part]), self._padded(takes))
         carried = (self._held, self._state, self._slopes)[: 2 + drawn]
         rule = (model.optimiser, model.momentum, drawn)
         self._held, self._state, *rest = self._programs.walk(*rule, carried, steps, len(takes), mask)
