@@ -459,6 +459,7 @@ def test_mistakes_in_such_a_file_are_named(tmp_path: Path, monkeypatch: pytest.M
         with pytest.raises(ConfigError, match=sentence):
             ModelFile.read(f"jax:net.py:{name}", tmp_path).made(DATA.train, options)
     monkeypatch.setitem(sys.modules, "crescendo.objectives.neural.jax_model", None)
+    monkeypatch.delattr("crescendo.objectives.neural.jax_model")
     for ask in (lambda: ModelFile.read("jax:net.py:Net", tmp_path).made(DATA.train, {}), lambda: crescendo.jax):
         with pytest.raises(ConfigError, match=r"needs jax; install it with pip install 'crescendo-fl\[jax\]'"):
             ask()
