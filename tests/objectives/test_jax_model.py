@@ -204,6 +204,15 @@ def test_clipped_sums_are_those_of_a_loop(count: int) -> None:
     assert np.array_equal(found, np.rint(found / unit) * unit)
 
 
+def test_the_gradient_that_a_run_measures_is_that_of_its_loss() -> None:
+    """And of a model that has diverged it is not 0, as a private sum is."""
+    objective = goal(l2=0.1)
+    first = start(objective)
+    due = objective.gradient(first, DATA.train, np.arange(40)) / 40 + 0.1 * first
+    assert np.allclose(objective.mean_gradient(first, DATA.train), due, atol=1e-12)
+    assert np.isnan(objective.mean_gradient(np.full_like(first, np.nan), DATA.train)).any()
+
+
 @pytest.mark.parametrize("chunks", [True, False], ids=["chunks", "one by one"])
 def test_a_record_adds_the_same_bits_in_any_company(chunks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """With sums that are exact, any difference would show; these records make much of a last bit."""

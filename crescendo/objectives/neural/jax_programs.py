@@ -129,6 +129,11 @@ class Programs:
 
         return np.asarray(self._run(("gradients", len(x)), run, leaves, x, y, np.int32(count)))
 
+    def summed(self, leaves: Tree, x: Array, y: Array, weight: Array) -> Tree:
+        """The weighted sum of ``records`` records' gradients, all at once; for measuring alone."""
+        found: Tree = self._run(("summed", len(x)), self._mean_slope, leaves, x, y, weight)
+        return found
+
     def scores(self, leaves: Tree, x: Array, y: Array) -> tuple[Array, Array | None]:
         """The loss of each of ``records`` records, and what is predicted of it."""
 
