@@ -22,7 +22,7 @@ def params(rng):  # a JAX random key
     return {"hidden": random.normal(rng, (64, 32)) / 8, "last": jnp.zeros((32, 10))}
 
 
-schedule = {"rounds": 60, "sizes": {"kind": "constant", "size": 240}, "steps": {"kind": "constant", "eta": 0.1}}
+schedule = {"rounds": 60, "sizes": {"kind": "constant", "size": 240}, "steps": {"kind": "constant", "eta": 0.05}}
 privacy = {"mechanism": "minibatch", "epsilon": 8.0, "delta": 1e-4, "clip": 1.0, "records": [359] * 4}
 config = {"clients": {"count": 4, "combine": "mean"}, "schedule": schedule, "privacy": privacy}
 result = crescendo.simulate(config, objective=crescendo.jax.model(loss, params, predict=predict), data=data)

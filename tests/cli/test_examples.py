@@ -50,11 +50,13 @@ def test_a_model_of_ones_own_takes_under_thirty_lines(example: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("library", ["torch", "jax"])
-def test_a_neural_model_of_ones_own_is_trained_privately(library: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("library", "rounds"), [("torch", 12), ("jax", 30)])
+def test_a_neural_model_of_ones_own_is_trained_privately(
+    library: str, rounds: int, capsys: pytest.CaptureFixture[str]
+) -> None:
     pytest.importorskip(library, reason=f"{library} is not installed: the {library} extra")
     source = (EXAMPLES / f"own_{library}_model.py").read_text()
-    fewer = source.replace('"rounds": 60', '"rounds": 12')
+    fewer = source.replace('"rounds": 60', f'"rounds": {rounds}')
     assert fewer != source
     exec(compile(fewer, f"own_{library}_model.py", "exec"), {})
     said = re.fullmatch(r"accuracy ([.\d]+) at epsilon ([.\d]+)\n", capsys.readouterr().out)
