@@ -23,6 +23,7 @@ BELOW = (*SERVED, "tables", "simulator", "algorithms", "network", "audit")
 
 ALLOWED: dict[str, tuple[str, ...]] = {
     "errors": (),
+    "interrupts": (),
     "logs": ("errors",),
     "tables": ("errors",),
     "whole_files": (),
@@ -36,13 +37,13 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "algorithms": (*DOMAIN, "worker", "simulator"),
     "storage": ("errors", "core", "privacy.accounting", "whole_files"),
     "federation": (*DRIVEN, "tables"),
-    "network": (*SERVED, "tables"),
+    "network": (*SERVED, "tables", "interrupts"),
     "audit": (*SERVED, "simulator"),
     "config": BELOW,
     "report": (*BELOW, "config"),
     "runs": (*BELOW, "config", "report"),
-    "cli": (*BELOW, "config", "runs", "report"),
-    "api": (*BELOW, "config", "runs", "report", "cli"),
+    "cli": (*BELOW, "config", "runs", "report", "interrupts"),
+    "api": (*BELOW, "config", "runs", "report", "cli", "interrupts"),
 }
 """What a room may import: rooms, or one module of a room. ``api`` is `crescendo` itself, with ``__main__``."""
 

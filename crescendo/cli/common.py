@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
+from crescendo import interrupts
 from crescendo.errors import CrescendoError
 from crescendo.logs.peer_text import cleaned
 
@@ -61,6 +62,17 @@ EXTRAS = {
 @contextlib.contextmanager
 def one_sentence() -> Iterator[None]:
     """What we raise on purpose, and what the system refuses, ends as one sentence on stderr and exit code 1."""
+    with interrupts.heeded(), _as_sentence():
+        interrupts.check()
+        try:
+            yield
+        except Exception:
+            interrupts.check()  # a library may have made this of it
+            raise
+
+
+@contextlib.contextmanager
+def _as_sentence() -> Iterator[None]:
     try:
         yield
     except CrescendoError as error:
@@ -113,6 +125,7 @@ def event_log(form: LogForm | None) -> Iterator[Log]:
     from crescendo.logs import JsonLog, hear_libraries
     from crescendo.logs.words import WordsLog
 
+    interrupts.check()
     on_terminal = sys.stderr is not None and sys.stderr.isatty()
     in_words = on_terminal if form is None else form is LogForm.words
     with (WordsLog if in_words else JsonLog)() as log, hear_libraries(log):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from rich.progress import TextColumn
 from rich.text import Text
 
+from crescendo import interrupts
 from crescendo.cli.terminal import Printer, new_table, progress_bar
 from crescendo.config.schema import Config
 from crescendo.core.terms import Terms
@@ -32,6 +33,7 @@ def progress(config: Config) -> Iterator[Sink]:
 
         def show(event: Event) -> None:
             nonlocal accuracy
+            interrupts.check()
             doing = "Training"
             if isinstance(event, WithoutNoise):
                 doing, event = "Again without noise", event.event

@@ -8,6 +8,8 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Self
 
+from crescendo import interrupts
+
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -42,6 +44,8 @@ class ShutdownRequest:
             yield shutdown
             return
         before = [signal.signal(one, shutdown.request) for one in SIGNALS]
+        if interrupts.noted():
+            shutdown.request()  # it came before, and its exception was lost
         try:
             yield shutdown
         finally:
