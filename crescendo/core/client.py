@@ -240,7 +240,8 @@ class Client:
         if any(self.terms.share(i, self.me) for i in range(self.round, ahead) if i in broadcast.yours):
             raise UsageError(
                 f"the server has rounds of client {self.me} beyond {self.round - 1}, the last that it sent: this client's "
-                f"state is older than what it sent; restore the newer state or join under another name"
+                f"state is older than what it sent; restore the newer state; if it is lost, this has to be a new client of a new "
+                f"federation"
             )
 
 

@@ -181,7 +181,8 @@ class Server:
         if last < self._last[c]:
             raise PeerError(
                 f"client {c} says that its last round is {last}, but it sent round {self._last[c]}: its state is older than "
-                f"what it sent; restore the newer state or join under another name"
+                f"what it sent; restore the newer state; if it is lost, this has to be a new client of a new "
+                f"federation"
             )
 
     def _furthest(self, c: int) -> int:

@@ -14,7 +14,7 @@ from crescendo.storage.journal.journal_entries import Received, to_bytes
 from crescendo.storage.journal.segments import Segments
 from crescendo.storage.journal.snapshots import Snapshot
 from crescendo.storage.upkeep.examination import Examination
-from crescendo.storage.upkeep.journal_check import HISTORY, NEEDED, check_journal
+from crescendo.storage.upkeep.journal_check import HISTORY, NEEDED, WITHOUT, check_journal
 from tests.storage.durable_play import make, opened, run_some, update
 
 pytestmark = pytest.mark.usefixtures("no_waiting")
@@ -142,6 +142,31 @@ def test_files_that_a_server_prunes_while_they_are_read_are_no_damage(
         found = Examination(tmp_path, "server")
         check_journal(tmp_path, make, found)
         assert found.sound, found
+
+
+def test_of_a_damaged_snapshot_it_is_said_what_a_server_starts_from_instead(tmp_path: Path) -> None:
+    with opened(tmp_path) as server:
+        for i in range(2):
+            run_some(server, i, i + 1)
+            server.snapshot()
+    newer, older = Snapshot.paths(tmp_path)
+    first = Segments(tmp_path).paths()[0]
+    sound = {path: path.read_bytes() for path in (newer, older, first)}
+
+    def said(*flipped: Path, pruned: bool = False) -> list[str]:
+        for path in sound:
+            path.write_bytes(sound[path])
+        for path in flipped:
+            flip(path)
+        if pruned:
+            first.unlink()
+        return [sentence.partition("; ")[2] for sentence in examined(tmp_path).damage]
+
+    assert said(newer) == [f"{WITHOUT}, from an older snapshot"]
+    assert said(older) == [f"{WITHOUT}, from a newer snapshot"]
+    assert said(newer, older) == [f"{WITHOUT}, from the beginning of the journal"] * 2
+    assert said(older, pruned=True) == [HISTORY]
+    assert said(newer, older, pruned=True) == [NEEDED] * 2 + [f"{NEEDED}"]
 
 
 def test_a_snapshot_of_a_newer_program_is_not_called_damaged(folder: Path) -> None:

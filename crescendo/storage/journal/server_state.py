@@ -113,7 +113,7 @@ class ServerState:
         if known is not None and known != instance:
             raise OtherInstance(
                 f"client {client} is registered as another instance; two copies of one client, or a lost state folder: "
-                f"go on with the folder it began with, or join under another name"
+                f"go on with the folder it began with; if that is lost, it has to be a new client of a new federation"
             )
         self.instances[client] = instance
         return known is None

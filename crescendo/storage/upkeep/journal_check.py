@@ -23,7 +23,8 @@ NEEDED = "a server cannot start from this folder; put a backup back"
 NEWER_FIELDS = {
     "void"
 }  # a server that went on from a snapshot of an earlier version knows less of these than the journal
-HISTORY = "a server starts without it, from a newer snapshot, but this history cannot be replayed"
+WITHOUT = "a server starts without it"
+HISTORY = f"{WITHOUT}, from a newer snapshot, but this history cannot be replayed"
 
 
 Make = Callable[[str], Terms] | None
@@ -60,6 +61,7 @@ class _JournalCheck:
     ) -> None:
         self._folder, self._make, self._found, self._terms, self._pause = folder, make, found, terms, pause
         self._snapshots: dict[int, Snapshot] = {}
+        self._damaged: list[int] = []
         self._state: ServerState | None = None  # None where what came before is not known
         self._literal: Floats | None = None  # the model by subtraction alone, beside the state's
         self._end, self._check, self._newest = 0, 0, -1
@@ -69,10 +71,11 @@ class _JournalCheck:
         snapshots, segments = JournalListing.of(self._folder)
         for path in snapshots:
             self._read_snapshot(path)
+        self._newest = self._newest_sound(segments)
+        self._say_damaged(segments)
         if not segments:
             self._found.damage.append(f"there is no journal in {self._folder}; {NEEDED}")
             return
-        self._newest = self._newest_sound(segments)
         for segment in segments:
             self._check_segment(segment, is_last=segment == segments[-1])
         self._check_all_met(segments)
@@ -86,9 +89,19 @@ class _JournalCheck:
             self._snapshots[snapshot.number] = snapshot
             self._terms = self._terms or snapshot.state.get("terms")
         else:
-            self._found.damage.append(
-                f"{path.name} is damaged; a server starts from the one before it, or from the journal's beginning"
-            )
+            self._damaged.append(Snapshot.number_in(path))
+
+    def _say_damaged(self, segments: list[Path]) -> None:
+        """Whether a server can do without, and from where, is known once all the others are read."""
+        replayed_from = [*self._snapshots, *(0 for segment in segments if Segments.first_in(segment) == 0)]
+        for number in self._damaged:
+            if self._newest < 0:
+                means = NEEDED
+            elif number > self._newest:
+                means = f"{WITHOUT}, from {'an older snapshot' if self._newest else 'the beginning of the journal'}"
+            else:
+                means = f"{WITHOUT}, from a newer snapshot" if min(replayed_from) < number else HISTORY
+            self._found.damage.append(f"snapshot-{number:020d} is damaged; {means}")
 
     def _newest_sound(self, segments: list[Path]) -> int:
         """The record that a server reads the journal from: that of the newest snapshot with a segment that begins there."""
