@@ -23,11 +23,17 @@ def listening(address: str, certs: Path | None, health: str | None = None) -> Li
     return Listening(address, own.server_credentials(), Authenticator.of(certs), page)
 
 
-def place(address: str, certs: Path | None, policy: Policy | None = None) -> Endpoint:
-    """Where the server is. If the policy names its certificate, it is looked at once the server is there; no other will do."""
+def place(address: str, certs: Path | None, policy: Policy | None = None, name: str | None = None) -> Endpoint:
+    """Where the server is, for the party ``name``.
+
+    If the policy names its certificate, it is looked at once the server is there; no other will do.
+    """
     Address(address).check(certs)
     if certs is not None:
-        PartyFolder(certs).check("ask")
+        own = PartyFolder(certs)
+        own.check("ask")
+        if name is not None:
+            own.check_name(name)
     pins = policy is not None and policy.server is not None
     if certs is None:
         if pins:

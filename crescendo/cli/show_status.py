@@ -17,7 +17,7 @@ from crescendo.cli.terminal import Printer, new_table
 from crescendo.errors import UsageError
 from crescendo.logs.peer_text import all_cleaned
 from crescendo.network.transport.channels import Endpoint
-from crescendo.network.transport.error_translation import is_unrecoverable, reason_of
+from crescendo.network.transport.error_translation import is_unrecoverable
 from crescendo.report.numbers import size
 
 COLUMNS = ("here", "round", "lag", "waiting", "silent", "up", "down", "eps spent")  # beside the client's name
@@ -39,7 +39,7 @@ def ask_status(endpoint: Endpoint, timeout: float = 15.0) -> dict[str, Any]:
         _picture(found)  # whatever a server sends, it can be shown or is refused here
         return found
     except grpc.aio.AioRpcError as error:
-        raise _trouble(endpoint.address, error) from None
+        raise _trouble(endpoint, error) from None
     except _UNSOUND:
         raise UsageError(f"what answers at {endpoint.address} is not a Crescendo server of this version") from None
 
@@ -48,12 +48,13 @@ class _NotThere(UsageError):
     """No server answers; one may later."""
 
 
-def _trouble(address: str, error: grpc.aio.AioRpcError) -> UsageError:
+def _trouble(endpoint: Endpoint, error: grpc.aio.AioRpcError) -> UsageError:
+    address = endpoint.address
     if error.code() is grpc.StatusCode.UNAUTHENTICATED:
-        return UsageError(f"the server at {address} says: {reason_of(error)}")
+        return UsageError(f"the server at {address} says: {endpoint.why(error)}")
     if error.code() is grpc.StatusCode.UNIMPLEMENTED:
         return UsageError(f"what answers at {address} has no status; is it an aggregator? ask the server itself")
-    sentence = f"the server at {address} does not answer: {reason_of(error)}"
+    sentence = f"the server at {address} does not answer: {endpoint.why(error)}"
     return UsageError(sentence) if is_unrecoverable(error) else _NotThere(sentence)
 
 

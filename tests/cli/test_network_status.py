@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from crescendo.cli.addresses import listening
+from crescendo.cli.addresses import listening, place
 from crescendo.cli.main import app
 from crescendo.cli.show_status import StatusPrinter
 from crescendo.config.loading import read
@@ -172,7 +172,7 @@ def join(certs: str) -> str:
 @pytest.mark.parametrize("tokens", [False, True], ids=["certificates", "tokens"])
 def test_the_server_s_own_folder_is_not_for_asking(tokens: bool) -> None:
     make_certificates(Path("keys"), clients=["alice"], tokens=tokens)
-    said = "the certificate in keys/server is for serving and not for asking; name the folder of a client, or of an aggregator"
+    said = "the certificate in keys/server is a server's; use a client's or an aggregator's folder with --certs"
     assert said in refused("status", "127.0.0.1:1", "--certs", "keys/server")
     assert said in join("keys/server")
 
@@ -183,13 +183,22 @@ def test_the_authority_s_folder_is_nobody_s_own() -> None:
     assert said in refused("status", "127.0.0.1:1", "--certs", "keys/authority") and said in join("keys/authority")
 
 
+def test_another_s_certificate_is_called_so_before_anybody_is_asked() -> None:
+    make_certificates(Path("keys"), clients=["alice", "bob"])
+    said = "the certificate in keys/clients/bob is bob's, and --as says alice; "
+    with pytest.raises(UsageError, match=said):
+        place("127.0.0.1:1", Path("keys/clients/bob"), name="alice")
+    assert place("127.0.0.1:1", Path("keys/clients/bob"), name="bob").address == "127.0.0.1:1"
+
+
 def test_a_client_s_folder_is_not_for_serving() -> None:
     make_certificates(Path("keys"), clients=["alice"])
-    assert "a client's and not for serving" in serve("--certs", "keys/clients/alice")
+    assert "is a client's; use the folder of the server" in serve("--certs", "keys/clients/alice")
 
 
 def test_the_folder_of_all_parties_is_not_one_party_s() -> None:
     make_certificates(Path("keys"), clients=["alice"])
+    assert "keys holds the folders of several parties; " in join("keys")
     assert serve("--certs", "keys").endswith("name yours with --certs: keys/server\n")
     assert join("keys").endswith("name yours with --certs: keys/clients/alice\n")
 
@@ -231,7 +240,7 @@ def test_a_server_that_is_not_there_is_called_so() -> None:
     ("served", "shown", "reason"),
     [
         ("keys/server", "others/clients/alice", "not of the authority in your --certs folder"),
-        ("keys/server", None, "or --certs was left out"),
+        ("keys/server", None, "it hung up; --certs was left out, and it wants TLS"),
         (None, "keys/clients/alice", "does not speak TLS"),
         ("tokens/server", "struck", "says: this peer has not shown a certificate or token"),
     ],

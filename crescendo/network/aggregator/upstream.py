@@ -25,7 +25,7 @@ from crescendo.network.protocol.versions import OURS, program_of
 from crescendo.network.protocol.wire_messages import Refusal
 from crescendo.network.transport.background import background
 from crescendo.network.transport.channels import Endpoint, OutgoingStream, StreamBroken
-from crescendo.network.transport.error_translation import is_unrecoverable, reason_of
+from crescendo.network.transport.error_translation import is_unrecoverable
 from crescendo.network.transport.retry import BROKEN, Backoff, Unrecoverable
 
 if TYPE_CHECKING:
@@ -89,9 +89,11 @@ class Upstream:
                 if self._node.agreement is None and is_unrecoverable(
                     error
                 ):  # as for a client: no parent has answered yet
-                    raise Unrecoverable(self._parent.address, reason_of(error)) from None
+                    raise Unrecoverable(self._parent.address, self._parent.why(error)) from None
                 wait = next(waits)
-                log("disconnected", parent=self._parent.address, reason=reason_of(error), again_in=round(wait, 2))
+                log(
+                    "disconnected", parent=self._parent.address, reason=self._parent.why(error), again_in=round(wait, 2)
+                )
             finally:
                 self._set_queue(None)
                 self._node.downstream.send_away("the way to the server is interrupted; come back")

@@ -73,7 +73,7 @@ async def take_part(
 
 async def _keep_connected(connection: _Connection, backoff: Backoff, log: Log) -> None:
     """One stream after the other; returns when the run is over."""
-    retries = Retries(backoff, connection.endpoint.address, log)
+    retries = Retries(backoff, connection.endpoint, log)
     while not connection.over.is_set():
         try:
             await connection.one_stream()

@@ -12,7 +12,7 @@ from crescendo.network.protocol.versions import OURS
 from crescendo.network.protocol.wire_messages import Goodbye, Hello, Refusal, Welcome
 from crescendo.network.transport.background import background
 from crescendo.network.transport.channels import Endpoint, OutgoingStream, StreamBroken
-from crescendo.network.transport.error_translation import is_unrecoverable, reason_of
+from crescendo.network.transport.error_translation import is_unrecoverable
 from crescendo.network.transport.retry import BROKEN, Backoff, Retries, Unrecoverable
 
 SILENCE = 30.0  # seconds without an answer, before the first line about it
@@ -40,7 +40,7 @@ async def ask(
     What no attempt can mend, such as a wrong certificate, ends here, as a mistake in the command: no server has answered yet.
     Once one has, the mistake may be the operator's, who mends it, so `take_part` goes on trying.
     """
-    retries = Retries(backoff, endpoint.address, log)
+    retries = Retries(backoff, endpoint, log)
     while True:
         try:
             hello = Hello(name, secrets.token_hex(16), token=endpoint.token, version=OURS)
@@ -54,7 +54,7 @@ async def ask(
                 raise StreamBroken("the server spoke out of turn")
         except BROKEN as error:
             if is_unrecoverable(error):
-                raise Unrecoverable(endpoint.address, reason_of(error)) from None
+                raise Unrecoverable(endpoint.address, endpoint.why(error)) from None
             if await retries.wait(error, lambda **facts: log("unreachable", **facts), stop):
                 yield None
                 return

@@ -117,6 +117,10 @@ class Endpoint:
     def token(self) -> str:
         return self.show()
 
+    def why(self, error: BaseException) -> str:
+        """Why it is not reached, as far as can be told from here."""
+        return reason_of(error, in_the_clear=self.look is None)
+
     @asynccontextmanager
     async def channel(self) -> AsyncIterator[grpc.aio.Channel]:
         """A new connection: gRPC's own waiting between attempts would add to ours."""

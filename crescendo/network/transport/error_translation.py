@@ -20,13 +20,17 @@ CONNECTING = {
     "Tls handshake failed": "its certificate is not of the authority in your --certs folder; check that it is the right server, "
     "and that both folders were made by the same `crescendo certs`",
     "Failed parsing HTTP/2": "something answers that is not a Crescendo server; check the port",
-    "Socket closed": "it hung up; it does not take what your --certs folder shows, or --certs was left out, or it was "
-    "just ending, or has no place for another connection",
+    "Socket closed": "it hung up; it does not take what your --certs folder shows, or was just ending, or has no place for "
+    "another connection",
     "reset by peer": "it hung up; is it a Crescendo server, and was it just ending?",
     "No route to host": "no way leads there; check the address and the network",
     "Network is unreachable": "no way leads there; check the address and the network",
     "imed out": "nothing answers there; check the address, and that no firewall is in between",
     "imeout": "nothing answers there; check the address, and that no firewall is in between",
+}
+IN_THE_CLEAR = CONNECTING | {
+    "Socket closed": "it hung up; --certs was left out, and it wants TLS, or it was just ending, or has no place for another "
+    "connection",
 }
 UNRECOVERABLE = (
     "WRONG_VERSION_NUMBER",
@@ -44,8 +48,8 @@ OWN_CODES = (
 )
 
 
-def reason_of(error: BaseException) -> str:
-    """Why there is no connection, or none any more.
+def reason_of(error: BaseException, in_the_clear: bool = False) -> str:
+    """Why there is no connection, or none any more; ``in_the_clear``: we asked without TLS.
 
     >>> reason_of(ConnectionRefusedError(111, "Connection refused"))
     'nobody listens there; is the server running, and is this its port?'
@@ -54,7 +58,8 @@ def reason_of(error: BaseException) -> str:
     if isinstance(error, asyncio.InvalidStateError) or (_by_grpc(error) and not _while_connecting(text)):
         return f"the connection broke ({text[:LONGEST]})" if text else "the connection broke"
     if isinstance(error, OSError) or _by_grpc(error):
-        text = next((meaning for words, meaning in CONNECTING.items() if words in text), text)
+        meanings = IN_THE_CLEAR if in_the_clear else CONNECTING
+        text = next((meaning for words, meaning in meanings.items() if words in text), text)
     return text[:LONGEST] or type(error).__name__
 
 

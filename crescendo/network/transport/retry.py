@@ -12,8 +12,7 @@ import grpc.aio
 
 from crescendo.errors import UsageError
 from crescendo.logs import Log
-from crescendo.network.transport.channels import StreamBroken
-from crescendo.network.transport.error_translation import reason_of
+from crescendo.network.transport.channels import Endpoint, StreamBroken
 
 BROKEN = (StreamBroken, grpc.aio.AioRpcError, asyncio.InvalidStateError)  # what a stream that breaks raises
 
@@ -55,8 +54,8 @@ class Backoff:
 class Retries:
     """Attempts to reach the server, counted from when it was last there."""
 
-    def __init__(self, backoff: Backoff, address: str, log: Log) -> None:
-        self._backoff, self._address, self._log = backoff, address, log
+    def __init__(self, backoff: Backoff, endpoint: Endpoint, log: Log) -> None:
+        self._backoff, self._endpoint, self._log = backoff, endpoint, log
         self.reached()
 
     def reached(self) -> None:
@@ -68,15 +67,20 @@ class Retries:
 
         `Unreachable` if there is to be none. True if ``stop`` was set meanwhile.
         """
-        without, reason = time.monotonic() - self._since, reason_of(error)
+        without, reason = time.monotonic() - self._since, self._endpoint.why(error)
         left = self._backoff.give_up - without
         if left <= 0:
             raise Unreachable(
-                f"gave up after {without:.0f} s without the server at {self._address} ({reason}); what is done is kept, so "
-                f"the same command goes on"
+                f"gave up after {without:.0f} s without the server at {self._endpoint.address} ({reason}); what is done is kept, "
+                f"so the same command goes on"
             )
         wait = min(next(self._waits), left)
-        facts = {"server": self._address, "reason": reason, "without_it": round(without, 1), "again_in": round(wait, 2)}
+        facts = {
+            "server": self._endpoint.address,
+            "reason": reason,
+            "without_it": round(without, 1),
+            "again_in": round(wait, 2),
+        }
         turned_away = isinstance(error, StreamBroken) and error.turned_away
         self._log("sent_away", **facts) if turned_away else lost(**facts)
         with suppress(TimeoutError):

@@ -211,9 +211,7 @@ class PartyFolder:
         folder = self.path
         if not (folder / CA).exists() and (inside := self._parties(purpose)):
             some = ", ".join(map(str, inside[:4])) + (", .." if len(inside) > 4 else "")
-            raise UsageError(
-                f"{folder} is nobody's own folder, it has such folders inside; name yours with --certs: {some}"
-            )
+            raise UsageError(f"{folder} holds the folders of several parties; name yours with --certs: {some}")
         if purpose == "ask" and (folder / CA).exists() and not self._uses():
             raise UsageError(
                 f"{folder} has neither a certificate nor a token, so it lets nobody in; name your own folder with --certs"
@@ -223,11 +221,11 @@ class PartyFolder:
         uses, since, until = _read_certificate(folder / CERTIFICATE)
         if uses is not None and purpose not in uses:
             raise UsageError(
-                f"the certificate in {folder} is for serving and not for asking; name the folder of a client, or of an "
-                f"aggregator, with --certs, for example one made by `crescendo certs DIR --client operator`"
+                f"the certificate in {folder} is a server's; use a client's or an aggregator's folder with --certs, "
+                f"for example one made by `crescendo certs DIR --client operator`"
                 if purpose == "ask"
-                else f"the certificate in {folder} is a client's and not for serving; name the folder of the server, or of the "
-                f"aggregator that listens, with --certs"
+                else f"the certificate in {folder} is a client's; use the folder of the server, or of the aggregator that "
+                f"listens, with --certs"
             )
         now = _now()
         if not since <= now <= until:
@@ -235,6 +233,26 @@ class PartyFolder:
                 f"the certificate in {folder} is valid from {since:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M} UTC and it is "
                 f"{now:%Y-%m-%d %H:%M}; to renew it, remove {CA} beside it where it was made and run `crescendo certs` again"
             )
+
+    def check_name(self, name: str) -> None:
+        """Refuse another's certificate; of one that was made elsewhere and names nobody, the server judges."""
+        owner = self._owner() if (self.path / CERTIFICATE).exists() else None
+        if owner is not None and owner.name != name:
+            raise UsageError(
+                f"the certificate in {self.path} is {owner.name}'s, and --as says {name}; name the folder of {name} with "
+                f"--certs, or say --as {owner.name}"
+            )
+
+    def _owner(self) -> Identity | None:
+        from cryptography import x509
+
+        found = x509.load_pem_x509_certificate(_read(self.path / CERTIFICATE))
+        try:
+            names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        except x509.ExtensionNotFound:
+            return None
+        uris = names.get_values_for_type(x509.UniformResourceIdentifier)
+        return next((owner for uri in uris if (owner := Identity.of(uri)) is not None), None)
 
     def _parties(self, purpose: Purpose) -> list[Path]:
         """Folders of parties inside: all that `crescendo certs` made, or a copy that went a level too deep."""
