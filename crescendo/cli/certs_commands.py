@@ -1,5 +1,6 @@
 """`crescendo certs`: the keys of a federation, made for everybody, asked for, signed, and taken back."""
 
+from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,14 +11,26 @@ from typer.core import TyperGroup
 from crescendo.cli.common import AsJson, one_sentence, print_json
 from crescendo.errors import UsageError
 
+ALIKE = 0.82  # at least so much of a word is that of a command that was mistyped
+NO_COMMANDS = ("list", "show", "new")  # which others have
+
 
 class _CertsGroup(TyperGroup):
     """`certs DIR` is short for `certs make DIR`; to make a folder that is called like a command, write ./request."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and args[0] not in (*self.commands, "-h", "--help"):
+            with one_sentence():
+                self._refuse_mistyped(args[0])
             args = ["make", *args]
         return super().parse_args(ctx, args)
+
+    def _refuse_mistyped(self, word: str) -> None:
+        """A folder is not made for a word that was meant as a command."""
+        near = get_close_matches(word, self.commands, 1, ALIKE)
+        if near or word in NO_COMMANDS:
+            meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(self.commands)};"
+            raise UsageError(f"{word} is no command of certs; {meant} a folder of that name is written ./{word}")
 
 
 certs = typer.Typer(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import math
 import os
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from crescendo.logs import Log
 
 PATIENCE = 2.0  # seconds that a last sentence waits for a reader to take what came before it
+OF_PATHS = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.EROFS, errno.ENAMETOOLONG)
 LONGEST_SENTENCE = 10_000  # of an error
 RunFile = Annotated[Path, typer.Argument(metavar="FILE.toml", help="The run file.")]
 Overrides = Annotated[
@@ -94,7 +96,8 @@ def _as_sentence() -> Iterator[None]:
         raise _fail("out of memory; use fewer clients or records, or a larger evaluate.every") from None
     except OSError as error:
         where = f" {error.filename}" if error.filename else ""
-        raise _fail(f"the system refused{where}: {(error.strerror or str(error)).lower()}") from None
+        remedy = "; check that path and who may use it, or name another" if error.errno in OF_PATHS and where else ""
+        raise _fail(f"the system refused{where}: {(error.strerror or str(error)).lower()}{remedy}") from None
 
 
 def _fail(sentence: str, code: int = 1) -> typer.Exit:

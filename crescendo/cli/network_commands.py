@@ -38,7 +38,7 @@ def _serve(
         from crescendo.runs.serving import serve_file
 
         if keep not in ("needed", "all"):
-            raise UsageError(f"--keep is needed or all, got {keep!r}")
+            raise UsageError(f"--keep must be needed or all, not {keep!r}")
         where = listening(listen, certs, health)
         with event_log(logs) as log:
             served = serve_file(config, where, state, linger=linger, keep_all=keep == "all", log=log)
@@ -113,7 +113,7 @@ def _join(
         source.check()
         backoff = Backoff() if give_up_after is None else Backoff(give_up=give_up_after)
         copy = ModelFile.read(model, asked="--model") if model is not None else None
-        there = place(address, certs, allowed)
+        there = place(address, certs, allowed, name)
         with event_log(logs) as log:
             joined = run(there, name, source, state, allowed, model=copy, log=log, backoff=backoff)
         finished = joined.model is not None
@@ -127,7 +127,8 @@ def _join(
             }
             print_json({**facts, "model": model})
         else:
-            ended = f"finished: the model is in {model}" if finished else "stopped: start it again to go on"
+            again = "to go on" if joined.federation is not None else "to try again; the server was never reached"
+            ended = f"finished: the model is in {model}" if finished else f"stopped: start it again {again}"
             typer.echo(f"{name}: {ended}")
 
 
@@ -146,7 +147,7 @@ def _aggregate(
             from crescendo.cli.addresses import listening, place
             from crescendo.network.aggregator.node import aggregate as run
 
-            finished = run(name, place(parent, certs), listening(listen, certs), log=log)
+            finished = run(name, place(parent, certs, name=name), listening(listen, certs), log=log)
         ended = "finished" if finished else "stopped: start it again to go on"
         print_json({"finished": finished}) if as_json else typer.echo(f"{name}: {ended}")
 

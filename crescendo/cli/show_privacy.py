@@ -15,6 +15,7 @@ from crescendo.privacy.accounting import accountant
 from crescendo.runs.statements import SAYS_OF_EVENTS, ClientAccount, EventsStatement, Statement
 
 MOST_CLIENTS = 20
+WIDEST = 1000  # of a table
 TITLES = {
     None: "What each client would spend in a real federation",
     True: "What each client would have spent in a real federation",
@@ -149,6 +150,9 @@ class PrivacyPrinter(Printer):
             return
         columns = ("sent", "rounds", "spent", "promised", "delta", "state")
         table = new_table("Federations", *columns, left=0, names=("federation", "client"))
+        table.columns[
+            0
+        ].no_wrap = True  # it is copied into other commands; a terminal that is too narrow wraps the line
         for one in summary["federations"]:
             counts = f"{one['charged']:,}", f"{one['rounds']:,}"
             costs = epsilon(one["spent"]), epsilon(one["promised"]), f"{one['delta']:g}"
@@ -159,6 +163,8 @@ class PrivacyPrinter(Printer):
                 *costs,
                 "closed" if one["closed"] else "open",
             )
+        needed = self.measure(table, options=self.options.update(max_width=WIDEST)).minimum
+        self.width = max(self.width, needed)
         self.print(table)
         self.say(_deltas(summary))
 

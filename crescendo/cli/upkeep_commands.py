@@ -44,4 +44,4 @@ def _print(found: "Examination", verdict: str) -> None:
     for sentence in [*found.damage, *(f"note: {note}" for note in found.notes)]:
         typer.echo(sentence)
     facts = ", ".join(f"{name} {value}" for name, value in found.facts.items() if isinstance(value, int))
-    typer.echo(f"{found.kind} {found.path}: {verdict} ({facts})")
+    typer.echo(f"{found.kind} {found.path}: {verdict}{f' ({facts})' if facts else ''}")

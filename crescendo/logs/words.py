@@ -20,6 +20,7 @@ INDENT = 31  # columns before the sentence
 NARROWEST = 60  # a terminal that is no wider than this wraps lines by itself
 COLOURS = {"info": "32", "warn": "33", "error": "1;31"}  # of ANSI: green, yellow, bold red
 DIM, BOLD = "2", "1"
+PHRASES = {"times": "{} times", "without_it": "{} s without it"}  # of facts whose name and value are no English
 MOST_ITEMS = 20  # of a list
 
 
@@ -67,7 +68,7 @@ class WordsLog(EventLog):
 
 
 def sentence_of(event: str, facts: Mapping[str, Any]) -> str:
-    """What happened, in words, and in brackets what else is known about it; of numbers, those that are not zero.
+    """What happened, in words, and in brackets what else is known about it; neither numbers that are zero nor what is not so.
 
     >>> sentence_of("joined", {"client": "al\\x1b[2Jice", "start": 3, "epoch": 0, "k": 2})
     'al?[2Jice has joined and goes on at round 3 (k 2)'
@@ -79,12 +80,14 @@ def sentence_of(event: str, facts: Mapping[str, Any]) -> str:
     said = template.format_map(words) if template is not None else ""
     named = fields_of(template) if template is not None else set()
     rest = {name: word for name, word in words.items() if name not in named and not _is_zero(facts[name])}
-    more = ", ".join(f"{cleaned(name)} {word}" for name, word in rest.items())
+    more = ", ".join(
+        PHRASES[name].format(word) if name in PHRASES else f"{cleaned(name)} {word}" for name, word in rest.items()
+    )
     return f"{said} ({more})".strip() if more else said
 
 
 def _is_zero(fact: Any) -> bool:
-    return isinstance(fact, int | float) and not isinstance(fact, bool) and fact == 0
+    return isinstance(fact, int | float) and fact == 0  # also of what is not so
 
 
 def _shown(fact: Any) -> str:

@@ -74,6 +74,7 @@ def prepare(
         stated_classes(config.data.source, config.data.classes)
     dataset, parts = load_parts(config, data)
     clients = len(parts)
+    names = client_names(dataset, clients, config.clients.split)
     config = config.model_copy(update={"clients": config.clients.model_copy(update={"count": clients})})
     # in a private run nothing that others see may be counted from the records: how many there are is typed in
     declared = config.declared(clients) if private else None
@@ -88,7 +89,7 @@ def prepare(
         if isinstance(goal, OwnModel):
             by_record = MECHANISMS[config.privacy.mechanism].clips_records
             goal.check_forgetful(first_model(goal, config.run.seed), sample, goal.name, by_record)
-        _check_counts(counts, [len(part) for part in parts])
+        _check_counts(names, counts, [len(part) for part in parts])
         dataset, parts = _admit(dataset, parts, config.privacy.norm_bound, goal)
     schedule = RunSchedule.of(
         config.schedule,
@@ -104,7 +105,7 @@ def prepare(
         schedule,
         goal,
         tuple(float(share) for share in shares),
-        names=client_names(dataset, clients, config.clients.split),
+        names=names,
         run=config.run,
         shares=config.clients.shares,
         combine=config.clients.combine,
@@ -118,13 +119,13 @@ def prepare(
     return Prepared(config, dataset, parts, agreement, schedule.sizes, schedule.convex, found)
 
 
-def _check_counts(counts: tuple[int, ...], found: Sequence[int]) -> None:
+def _check_counts(names: Sequence[str], counts: tuple[int, ...], found: Sequence[int]) -> None:
     """ConfigError if a client of a simulation has more records than its certificate is about."""
-    for client, (stated, records) in enumerate(zip(counts, found, strict=True)):
+    for client, stated, records in zip(names, counts, found, strict=True):
         if records > most_records(stated):
             raise ConfigError(
-                f"client {client} has {records} records, and with privacy.records = {stated} its certificate is about "
-                f"{most_records(stated)} at most; declare at least {enough_declared(records)}"
+                f"{client} has {records} records, and privacy.records = {stated} certifies clients with {most_records(stated)} "
+                f"at most; set privacy.records to {enough_declared(records)} or more"
             )
 
 

@@ -264,6 +264,13 @@ def test_a_reader_that_goes_away_is_no_error(run_file: str) -> None:
     assert found.stderr == "" and found.returncode == 141
 
 
+def test_a_path_that_the_system_refuses_comes_with_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit), one_sentence():
+        Path("/dev/null/state").read_bytes()
+    said = "crescendo: the system refused /dev/null/state: not a directory; check that path and who may use it, or name another\n"
+    assert capsys.readouterr().err == said
+
+
 @pytest.mark.parametrize(("module", "extra"), [("grpc", "network"), ("cryptography", "network"), ("pandas", "demo")])
 def test_a_package_that_is_not_installed_is_named_with_what_brings_it(
     module: str, extra: str, capsys: pytest.CaptureFixture[str]

@@ -57,6 +57,14 @@ def test_terms_that_cannot_be_served_leave_no_folder() -> None:
     assert "serve.federation is missing" in serve(file="bare.toml")
 
 
+def test_a_folder_that_cannot_be_made_is_refused_before_anything_takes_time() -> None:
+    assert "mine.csv/served cannot be made (not a directory); name another" in serve(state="mine.csv/served")
+
+
+def test_the_journal_is_kept_as_needed_or_all_of_it() -> None:
+    assert serve("--keep", "some") == "crescendo: --keep must be needed or all, not 'some'\n"
+
+
 def test_a_port_in_use_leaves_no_folder() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         where = f"127.0.0.1:{taken.getsockname()[1]}"
@@ -93,6 +101,14 @@ def test_a_folder_of_other_files_is_not_taken_for_a_state() -> None:
     ("words", "reason"),
     [
         (("",), "has no name"),
+        (
+            ("list",),
+            "list is no command of certs; there are make, request, sign, revoke; a folder of that name is written ./list",
+        ),
+        (
+            ("requst", "alice"),
+            "requst is no command of certs; did you mean request? a folder of that name is written ./requst",
+        ),
         (("keys", "--days", "0"), "at most 3650"),
         (("keys", "--days", "3651"), "at most 3650"),
         (("keys", "--days", "99999999999"), "at most 3650"),

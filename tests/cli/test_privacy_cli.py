@@ -221,6 +221,15 @@ def test_account_of_a_run_without_privacy_is_one_sentence(what: str) -> None:
     assert (found["mechanism"], found["epsilon"], found["clients"]) == ("none", None, [])
 
 
+def test_a_federation_s_name_is_whole_on_a_narrow_terminal_and_can_be_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    plan, name = [PoissonGaussian(0.1, 2.0)] * 5, "readmission-2026-" + "0123456789" * 7
+    with open_ledger("my.ledger", Budget(3.0, 1e-5), dataset="flights") as ledger:
+        ledger.sign(name, "terms", "AA", plan, 1e-6)
+    row = next(line for line in shown("account", "--ledger", "my.ledger").splitlines() if name in line)
+    assert row.split()[-1] == "open"
+
+
 def test_account_shows_what_a_ledger_has_spent_and_left() -> None:
     plan = [PoissonGaussian(0.1, 2.0)] * 5
     with open_ledger("my.ledger", Budget(3.0, 1e-5), dataset="flights") as ledger:

@@ -27,6 +27,7 @@ def test_a_sound_state_ends_with_0_and_a_damaged_one_with_1_and_a_sentence_for_e
     assert "has other terms than the journal" in crescendo("verify", state).stdout
     (state / "terms.json").write_text("{")
     (state / "model.npz").write_bytes(b"")
+    assert "()" not in crescendo("verify", state).stdout
     found = crescendo("verify", state)
     assert found.exit_code == 1 and found.stdout.count("cannot be read") == 2 and "DAMAGED" in found.stdout
     found = crescendo("verify", state, "--json")

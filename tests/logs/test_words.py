@@ -82,8 +82,13 @@ def test_what_comes_again_and_again_floods_nobody() -> None:
         log("unreachable", server="here", reason="nobody", without_it=0.1, again_in=10.0)
 
     lines = lines_of(say)
-    assert [re.search(r"times (\d+)", line)[1] for line in lines[1:-2]] == ["2", "4", "8", "16", "32", "64"]  # type: ignore[index]
+    assert [re.search(r"(\d+) times", line)[1] for line in lines[1:-2]] == ["2", "4", "8", "16", "32", "64"]  # type: ignore[index]
     assert "joined" in lines[-2] and "times" not in lines[-1]
+    assert lines[1].endswith("(1 s without it, 2 times)")
+
+
+def test_what_is_not_so_is_not_spoken_of() -> None:
+    assert sentence_of("stopped", {"k": 3, "finished": False}) == "stopped at round 3"
 
 
 @pytest.mark.parametrize("event", [*EVENTS, "of another version"])

@@ -242,7 +242,7 @@ def test_a_private_simulation_leaves_bad_records_out(tmp_path: Path, capsys: pyt
 
 def test_a_simulated_client_with_more_than_twice_what_it_declares_is_refused(tmp_path: Path) -> None:
     (tmp_path / "all.csv").write_text(HEADER + GOOD * 3)
-    with pytest.raises(ConfigError, match=r"client 0 has 90 records, .* about 64 at most; declare at least 64"):
+    with pytest.raises(ConfigError, match=r"client 0 has 90 records, .* with 64 at most; set privacy.records to 64"):
         simulate(private_run(tmp_path / "all.csv", classes=[0, 1]))
 
 

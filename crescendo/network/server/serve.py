@@ -189,6 +189,14 @@ def _check_folder(state: Path) -> None:
     ours = (state / "journal").is_dir() or (state / "terms.json").exists()
     if state.is_dir() and not ours and any(found.name != "lost+found" for found in state.iterdir()):
         raise UsageError(f"{state} has files that are not a federation's; name a new or empty folder with --state")
+    missing = [place for place in (state, *state.parents) if not place.exists()]
+    try:
+        state.mkdir(parents=True, exist_ok=True)
+        for place in missing:
+            place.rmdir()  # it is made when there is something to put into it
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise UsageError(f"{state} cannot be made ({reason}); name another folder with --state") from None
 
 
 def _listen(address: str, held: ExitStack) -> None:
