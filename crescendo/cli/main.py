@@ -104,8 +104,9 @@ def _export(
     with one_sentence():
         from crescendo.runs.export import export
 
-        path = export(run, to, out)
-        print_json({"model": str(path)}) if as_json else typer.echo(f"wrote {path}")
+        path, written = export(run, to, out)
+        says = f"wrote {path}" if written else f"{path} is there already: the run wrote it"
+        print_json({"model": str(path)}) if as_json else typer.echo(says)
 
 
 @data.command("list", epilog="Example: crescendo data list --json")

@@ -59,7 +59,7 @@ POLICY = """
 dataset = "our records"     # whose budget this is, whichever federation they serve
 epsilon = 1.0               # all that may ever be spent on them
 delta = 1e-6
-mechanisms = ["minibatch"]  # or "local"; ["none"] protects nobody
+mechanisms = ["minibatch"]  # or "local" or "batch-clip"; ["none"] protects nobody
 """
 
 

@@ -90,6 +90,14 @@ def _checks(rows: tuple[Row, ...]) -> Table:
     return table
 
 
+def _about_shift(found: Report) -> str:
+    """An estimate above 1 is no alarm by itself: that of a sound mechanism is as often above its true value as below it."""
+    says = f"an estimate through the noise, standard error {found.shift_error:.2g}; a sound mechanism's true value is at most 1"
+    if found.passed and found.shift_ratio > 1 and found.shift_error > 0:
+        says += f", and {(found.shift_ratio - 1) / found.shift_error:.1f} errors above it is no evidence against that"
+    return says
+
+
 def _told(row: Row) -> str:
     if not row.passed:
         return "FAILED" if row.p is None else f"FAILED {row.p:.0e}"
@@ -197,7 +205,7 @@ class PrivacyPrinter(Printer):
             (
                 "measured / certified shift",
                 f"{found.shift_ratio:.4f}",
-                f"of the mean by one record, give or take {found.shift_error:.2g}; at most 1 but for chance",
+                _about_shift(found),
             ),
             ("carried to the next round", f"{found.carried_ratio:.1e}", "besides what was sent; about 0"),
         ]

@@ -80,8 +80,10 @@ def _privacy(found: Result) -> list[tuple[str, str, str]]:
     return rows
 
 
-def _largest(prepared: Prepared) -> int:
-    return max(prepared.sizes(i) for i in range(max(0, prepared.sizes.rounds - 2), prepared.sizes.rounds))
+def _sizes(prepared: Prepared) -> str:
+    sizes = prepared.sizes
+    first, largest = sizes(0), max(sizes(i) for i in range(max(0, sizes.rounds - 2), sizes.rounds))
+    return f"{first:,} gradients each" if first == largest else f"from {first:,} to {largest:,} gradients"
 
 
 def _first_rounds(terms: Terms, most: int = FIRST_ROUNDS) -> list[Row]:
@@ -157,7 +159,7 @@ class RunPrinter(Printer):
             ("accuracy", number(found.accuracy), "on the test part"),
             ("loss", number(found.loss), "on the training data, L2 included"),
             ("gradients", f"{found.gradients:,}", "over all clients"),
-            ("rounds", f"{found.rounds:,}", f"from {prepared.sizes(0):,} to {_largest(prepared):,} gradients"),
+            ("rounds", f"{found.rounds:,}", _sizes(prepared)),
             ("sent", size(found.bytes_up), "by the clients"),
             ("received", size(found.bytes_down), f"by the clients, in {found.broadcasts:,} broadcasts"),
             ("rounds ahead", f"{found.max_rounds_ahead}", "at most, of the newest global model"),
@@ -185,6 +187,8 @@ class RunPrinter(Printer):
 
     def _savings(self, found: Result) -> None:
         constant = found.constant
+        if constant.rounds == found.rounds:  # the rounds did not grow
+            return
         table = new_table("Saved by rounds that grow", "same gradients")
         for name in ("this run", f"constant rounds of {constant.size:,}", ""):
             table.add_column(name, justify="right")

@@ -51,7 +51,7 @@ def with_copy(agreed: Agreement, copy: ModelFile | None) -> Agreement:
     if certificate is not None:
         by_record = certificate.kind.clips_records
         if by_record and made.traits.unfit is not None:
-            raise Refused(f"no privacy can be certified for {goal.kind}: {made.traits.unfit}")
+            raise Refused(f"{certificate.mechanism} cannot be certified for {goal.kind}: {made.traits.unfit}")
         if by_record and not made.traits.plain_steps:
             raise Refused(
                 f"{certificate.mechanism} takes plain steps, and {goal.kind} has an optimiser of its own; batch-clip would pass"

@@ -97,7 +97,7 @@ class Traits:
     plain_steps: bool = True  # its steps are those of SGD, with no momentum or other state
     first_length: float | None = None  # of the first model, where only that is known of it
     running_layer: str | None = None  # the layer whose running statistics are the model's last coordinates
-    unfit: str | None = None  # why no privacy can be certified for it, in a sentence
+    unfit: str | None = None  # why no mechanism that clips records can be certified for it, and what would pass
 
 
 class Objective(Protocol):

@@ -1,12 +1,14 @@
 """A run's model in the formats of other libraries: ``crescendo export RUN --to torch|safetensors|sklearn|npz``."""
 
 import contextlib
+import hashlib
+import io
 import json
-import shutil
-from collections.abc import Callable
+import secrets
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-from zipfile import BadZipFile
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -16,40 +18,49 @@ from crescendo.errors import ConfigError, UsageError
 from crescendo.runs.folder import RUNNING
 
 MODEL, TENSORS = "model.npz", "model.safetensors"
+Trained = Literal["logistic", "torch", "own"]
 
 
-def export(run: Path, to: str, out: Path | None = None) -> Path:
-    """Write the model of a run's folder as a file of another library; where it was written."""
+class Exported(NamedTuple):
+    """Where the file lies, and whether it was written now: a run's own file is there already."""
+
+    path: Path
+    written: bool
+
+
+def export(run: Path, to: str, out: Path | None = None) -> Exported:
+    """Write the model of a run's folder as a file of another library, once all of it was read and is sound."""
     if to not in _FORMATS:
         raise ConfigError(f"a model is exported to {', '.join(_FORMATS)}, not to {to!r}")
     if run.name.endswith(RUNNING):
         raise ConfigError(f"{run} is a run that still goes on or was killed; export one that is complete")
     if not (run / MODEL).is_file():
         raise ConfigError(f"{run} is not a run's folder: it has no {MODEL}; name a folder that `crescendo run` made")
-    suffix, write = _FORMATS[to]
+    suffix, content_of = _FORMATS[to]
     path = run / f"model{suffix}" if out is None else out
-    if path.exists() and not (out is None and path.name in (MODEL, TENSORS)):
-        raise ConfigError(f"{path} exists already; name another file with --out")
-    draft = path.with_name(f"{path.name}.partial")
+    stored = _Stored.of(run)
+    content = content_of(stored)
+    if out is None and stored.has(path.name):
+        return Exported(path, written=False)
     try:
-        write(run, draft)
-        draft.replace(path)
+        _write(path, content)
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {(error.strerror or 'unknown reason').lower()}") from None
-    except (ValueError, KeyError, EOFError, BadZipFile) as error:
-        raise ConfigError(f"the model in {run} is damaged and cannot be read; run it again") from error
-    finally:
-        with contextlib.suppress(OSError):
-            draft.unlink()
-    return path
+    return Exported(path, written=True)
 
 
-def save_model(folder: Path, model: Floats, classes: tuple[Any, ...], tensors: dict[str, Any] | None) -> None:
+def save_model(
+    folder: Path, model: Floats, classes: tuple[Any, ...], trained: Trained, tensors: dict[str, Any] | None
+) -> None:
     """The model of a run that has ended: the vector and what its labels mean; of a torch module also its named tensors."""
-    np.savez(folder / MODEL, model=model, classes=np.array(json.dumps(classes)))
+    digest = ""
     if tensors is not None:
         with contextlib.suppress(ImportError):  # a run's model is not lost for the lack of a second format
-            _save_tensors({name: value.numpy() for name, value in tensors.items()}, folder / TENSORS)
+            content = _safetensors({name: value.numpy() for name, value in tensors.items()})
+            (folder / TENSORS).write_bytes(content)
+            digest = hashlib.sha256(content).hexdigest()
+    meaning = {"classes": json.dumps(classes), "trained": trained, "tensors": digest}
+    np.savez(folder / MODEL, model=model, **{name: np.array(text) for name, text in meaning.items()})
 
 
 def logistic_regression(model: Floats, classes: tuple[Any, ...]) -> Any:
@@ -63,52 +74,135 @@ def logistic_regression(model: Floats, classes: tuple[Any, ...]) -> Any:
     return made
 
 
-def _to_npz(run: Path, path: Path) -> None:
-    shutil.copyfile(run / MODEL, path)
+@dataclass(frozen=True)
+class _Stored:
+    """What a run's folder holds of its model, all of it read. Folders of earlier versions lack ``trained`` and ``tensors``."""
+
+    run: Path
+    content: bytes  # of model.npz
+    arrays: dict[str, Any]
+
+    @classmethod
+    def of(cls, run: Path) -> Self:
+        content = _bytes_of(run / MODEL)
+        with _damage_named(run), np.load(io.BytesIO(content)) as file:
+            arrays = {name: file[name] for name in file.files}
+            if arrays["model"].ndim != 1:
+                raise ValueError("a model is one vector")
+        return cls(run, content, arrays)
+
+    @property
+    def trained(self) -> str:
+        if "trained" in self.arrays:
+            return str(self.arrays["trained"])
+        if (self.run / TENSORS).is_file():
+            return "torch"
+        with contextlib.suppress(ConfigError):
+            return read(self.run / "config.toml").objective.kind
+        return "own"
+
+    @property
+    def is_torch(self) -> bool:
+        """Whether the run left the tensors of a torch module; it does not where safetensors is not installed."""
+        return self.trained == "torch" and (self.run / TENSORS).is_file()
+
+    def has(self, name: str) -> bool:
+        """Whether the run itself wrote that file."""
+        return name == MODEL or (name == TENSORS and self.is_torch)
+
+    def tensors(self) -> dict[str, Any]:
+        """The tensors of the torch module by name."""
+        from safetensors.torch import load
+
+        content = _bytes_of(self.run / TENSORS)
+        with _damage_named(self.run):
+            if "tensors" in self.arrays and hashlib.sha256(content).hexdigest() != str(self.arrays["tensors"]):
+                raise ValueError(f"{TENSORS} is not the file that the run wrote")
+            return load(content)
+
+    def refusal(self, why: str) -> UsageError:
+        """Why not to this format, and the formats that do work for this run."""
+        more = (
+            ["torch"]
+            if self.is_torch
+            else ["sklearn"]
+            if self.trained == "logistic" and "classes" in self.arrays
+            else []
+        )
+        *some, last = ["npz", "safetensors", *more]
+        return UsageError(f"{self.run} {why}; export it to {', '.join(some)} or {last}")
 
 
-def _to_safetensors(run: Path, path: Path) -> None:
-    if (run / TENSORS).is_file():
-        shutil.copyfile(run / TENSORS, path)
-        return
-    with np.load(run / MODEL) as stored:
-        _save_tensors({"model": stored["model"]}, path)
+def _to_npz(stored: _Stored) -> bytes:
+    return stored.content
 
 
-def _to_torch(run: Path, path: Path) -> None:
-    if not (run / TENSORS).is_file():
-        raise UsageError(f"{run} trained no torch module; export it to npz, safetensors or sklearn")
+def _to_safetensors(stored: _Stored) -> bytes:
+    if stored.is_torch:
+        return _safetensors({name: value.numpy() for name, value in stored.tensors().items()})
+    return _safetensors({"model": stored.arrays["model"]})
+
+
+def _to_torch(stored: _Stored) -> bytes:
+    if not stored.is_torch:
+        raise stored.refusal("holds no torch module" if stored.trained == "torch" else "trained no torch module")
     import torch
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
 
-    try:
-        tensors = load_file(run / TENSORS)
-    except SafetensorError as error:
-        raise ValueError(str(error)) from error
-    with path.open("wb") as file:
-        torch.save(tensors, file)
+    file = io.BytesIO()
+    torch.save(stored.tensors(), file)
+    return file.getvalue()
 
 
-def _to_sklearn(run: Path, path: Path) -> None:
+def _to_sklearn(stored: _Stored) -> bytes:
     import joblib
 
-    if read(run / "config.toml").objective.kind != "logistic":
-        raise UsageError(f"{run} trained no logistic regression; export it to npz, safetensors or torch")
-    with np.load(run / MODEL) as stored:
-        if "classes" not in stored:
-            raise UsageError(f"{run} was made by an earlier version, which did not keep what labels mean; run it again")
-        made = logistic_regression(stored["model"], tuple(json.loads(str(stored["classes"]))))
-    joblib.dump(made, path)
+    if stored.trained != "logistic":
+        raise stored.refusal("trained no logistic regression")
+    if "classes" not in stored.arrays:
+        raise stored.refusal("was made by an earlier version, which did not keep what labels mean")
+    with _damage_named(stored.run):
+        classes = tuple(json.loads(str(stored.arrays["classes"])))
+    file = io.BytesIO()
+    joblib.dump(logistic_regression(stored.arrays["model"], classes), file)
+    return file.getvalue()
 
 
-def _save_tensors(tensors: dict[str, Any], path: Path) -> None:
-    from safetensors.numpy import save_file
+def _safetensors(tensors: dict[str, Any]) -> bytes:
+    from safetensors.numpy import save
 
-    save_file({name: np.ascontiguousarray(value) for name, value in tensors.items()}, path, {"format": "pt"})
+    return save({name: np.ascontiguousarray(value) for name, value in tensors.items()}, {"format": "pt"})
 
 
-_FORMATS: dict[str, tuple[str, Callable[[Path, Path], None]]] = {
+def _bytes_of(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {(error.strerror or 'unknown reason').lower()}") from None
+
+
+@contextlib.contextmanager
+def _damage_named(run: Path) -> Iterator[None]:
+    """Readers of zip, npy and safetensors raise dozens of types; about bytes in memory each of them means damage."""
+    try:
+        yield
+    except Exception as error:
+        raise ConfigError(f"the model in {run} is damaged and cannot be read; run it again") from error
+
+
+def _write(path: Path, content: bytes) -> None:
+    """A whole file or none, by a draft that nobody else has a file of the name of; never over a file that is there."""
+    if path.exists():
+        raise ConfigError(f"{path} exists already; name another file with --out")
+    draft = path.with_name(f".{secrets.token_hex(8)}.partial")
+    try:
+        with draft.open("xb") as file:
+            file.write(content)
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+_FORMATS: dict[str, tuple[str, Callable[[_Stored], bytes]]] = {
     "torch": (".pt", _to_torch),
     "safetensors": (".safetensors", _to_safetensors),
     "sklearn": (".joblib", _to_sklearn),

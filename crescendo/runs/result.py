@@ -9,7 +9,7 @@ from crescendo.core.arrays import Floats
 from crescendo.core.vectors import message_bytes
 from crescendo.errors import UsageError
 from crescendo.objectives.logistic.objective import Logistic
-from crescendo.runs.export import logistic_regression
+from crescendo.runs.export import Trained, logistic_regression
 from crescendo.runs.prepare import Prepared
 from crescendo.simulator.trace import Trace
 
@@ -84,13 +84,20 @@ class Result:
             raise UsageError("this run trained no JAX model; its model is the vector result.model")
         return made(self.model)
 
+    @property
+    def trained(self) -> Trained:
+        """Which library has the trained model as its own; an objective that a program gave is in no run file."""
+        if isinstance(self.prepared.objective, Logistic):
+            return "logistic"
+        return "torch" if self.is_torch else "own"
+
     def state_dict(self) -> Any:
         """The trained module's tensors by name, for ``load_state_dict``."""
         return self.torch_model().state_dict()
 
     def sklearn_model(self) -> Any:
         """A fitted scikit-learn ``LogisticRegression`` with the weights of a logistic run; it predicts labels as written."""
-        if not isinstance(self.prepared.objective, Logistic):
+        if self.trained != "logistic":
             raise UsageError("this run trained no logistic regression; its model is the vector result.model")
         return logistic_regression(self.model, self.prepared.dataset.classes)
 

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 import crescendo
 from crescendo.audit import Finding, Report
 from crescendo.cli.main import app
+from crescendo.cli.show_privacy import _about_shift
 from crescendo.config.plan_file import PlanFile
 from crescendo.errors import UsageError
 from crescendo.privacy.accounting.accountant import account
@@ -374,6 +375,13 @@ def test_the_exit_code_of_audit_is_its_verdict(
     for words in ("claimed epsilon", "99% confidence", "worst sensitivity ratio", "measured / certified noise"):
         assert words in found.stdout
     assert all(finding.says in found.stdout for finding in findings)
+
+
+def test_a_shift_above_one_that_chance_explains_is_called_that() -> None:
+    chance = {**REPORT, "shift_ratio": 1.2189, "shift_error": 0.15}
+    words = "standard error 0.15; a sound mechanism's true value is at most 1"
+    passed, failed = (_about_shift(Report(**chance, findings=f)) for f in ((), (Finding("shift", "too far"),)))
+    assert passed.endswith(f"{words}, and 1.5 errors above it is no evidence against that") and failed.endswith(words)
 
 
 @pytest.mark.slow

@@ -93,9 +93,10 @@ class Address:
             raise UsageError(
                 f"{self.text} is not HOST:PORT; an IPv6 address stands in brackets, for example [::1]:7077"
             )
-        short = len(port) <= 5 and port.isascii() and port.isdecimal()
-        if not _is_host(inside, bracketed=host != inside) or not short or int(port) > 65535:
+        if not _is_host(inside, bracketed=host != inside) or not (port.isascii() and port.isdecimal()):
             raise UsageError(f"{self.text} is not HOST:PORT; write for example 127.0.0.1:7077")
+        if len(port) > 5 or int(port) > 65535:
+            raise UsageError(f"{self.text} is not HOST:PORT: a port is at most 65535; write for example 127.0.0.1:7077")
         return inside, int(port)
 
     @property

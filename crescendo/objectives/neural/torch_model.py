@@ -93,7 +93,8 @@ class TorchModel(NeuralModel):
             return f"{self.running_layer} keeps running statistics, which mix records; use GroupNorm in its place"
         if not self.draws:
             return None
-        return f"{self.draws[0]} draws random numbers that one record more would change for the others; set p = 0"
+        says = f"{self.draws[0]} draws random numbers that one record more would change for the others"
+        return f"{says}; leave that out, or choose batch-clip"
 
     # -- what every model of a user's own has -------------------------------------------------------------------------
 

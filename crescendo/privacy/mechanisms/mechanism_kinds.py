@@ -10,7 +10,7 @@ own file: the accountant, the ledger and the search for the least noise go on fr
 import operator
 
 from crescendo.core.terms import Terms
-from crescendo.errors import Refused, UsageError
+from crescendo.errors import UsageError
 from crescendo.objectives.base import Objective
 from crescendo.privacy.mechanisms.batch_clip import BatchClip
 from crescendo.privacy.mechanisms.certificate import Certificate
@@ -50,8 +50,6 @@ def certify(
     """The certificate of a mechanism under these terms, or Refused."""
     if mechanism not in MECHANISMS:
         raise UsageError(f"there is no certified mechanism {mechanism!r}; choose {' or '.join(MECHANISMS)}")
-    if MECHANISMS[mechanism].clips_records and objective.traits.unfit is not None:
-        raise Refused(f"the {mechanism} mechanism cannot be certified: {objective.traits.unfit}")
     clip = float(clip)  # numpy's float32 would make the noise's scale one, too
     norm_bound, records = None if norm_bound is None else float(norm_bound), tuple(map(operator.index, records))
     return MECHANISMS[mechanism](terms, objective, clip, Sigmas.of(sigma), records, norm_bound).certified()

@@ -140,6 +140,8 @@ class Proposal(ABC):
         found = [self._rates(), self._step_sizes()]
         self._require(found)  # what follows computes with them
         found += self.requirements()
+        if self.clips_records and self.objective.traits.unfit is not None:  # first: what no change of the model mends
+            raise Refused(f"the {self.name} mechanism cannot be certified: {self.objective.traits.unfit}")
         self._require(found)
         first = self._first_length()
         reached = reach(self.terms, self.objective.size, self.lengths, self.sigma, first)
