@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, disable-error-code=index
-"""A torch module of your own, trained privately over four clients: python examples/own_torch_model.py"""
+"""A torch module of your own, trained privately over four clients: python examples/own_torch_model.py (needs the extra torch)"""
 
 from sklearn.datasets import load_digits
 from torch import nn
