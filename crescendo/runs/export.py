@@ -59,8 +59,8 @@ def save_model(
             content = _safetensors({name: value.numpy() for name, value in tensors.items()})
             (folder / TENSORS).write_bytes(content)
             digest = hashlib.sha256(content).hexdigest()
-    meaning = {"classes": json.dumps(classes), "trained": trained, "tensors": digest}
-    np.savez(folder / MODEL, model=model, **{name: np.array(text) for name, text in meaning.items()})
+    meaning = np.array(json.dumps(classes))
+    np.savez(folder / MODEL, model=model, classes=meaning, trained=np.array(trained), tensors=np.array(digest))
 
 
 def logistic_regression(model: Floats, classes: tuple[Any, ...]) -> Any:
