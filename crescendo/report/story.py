@@ -174,6 +174,8 @@ def _headline(result: Any) -> list[tuple[str, str, str]]:
 
 def _savings(result: Any) -> list[tuple[str, str, str, str]]:
     constant = result.constant
+    if constant.rounds == result.rounds:  # the rounds did not grow
+        return []
     pairs = [
         ("rounds", result.rounds, constant.rounds, "{:,}".format),
         ("bytes sent by clients", result.bytes_up, constant.bytes_up, size),

@@ -54,6 +54,7 @@ def test_rounds_that_do_not_grow_are_not_said_to_save(run_file: str) -> None:
     found = runner.invoke(app, ["run", run_file, "--set", "schedule.sizes={kind = 'constant', size = 10}"])
     assert found.exit_code == 0 and "10 gradients each" in found.stdout, found.output
     assert "Saved by rounds" not in found.stdout
+    assert "The same gradients in constant rounds" not in Path("runs/small-1/report.html").read_text()
 
 
 def test_run_prints_the_area_under_the_curve_without_privacy_too(run_file: str) -> None:
