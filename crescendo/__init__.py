@@ -13,11 +13,12 @@ report      a run as a page               cli         the commands
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from crescendo.errors import ConfigError, CrescendoError, DataError, PeerError, Refused, UsageError
 
+TYPE_CHECKING = False  # typing takes time to load, and until `__main__` begins an interrupt is a traceback
 if TYPE_CHECKING:
+    from typing import Any
+
     from crescendo.data.from_arrays import dataset
     from crescendo.objectives.neural import jax_model as jax
     from crescendo.objectives.neural import torch_model as torch
