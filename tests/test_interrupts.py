@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import subprocess
+import sys
 import weakref
 from collections.abc import Iterator
 from contextlib import suppress
@@ -81,6 +83,25 @@ def test_an_interrupt_that_an_import_made_another_error_of_is_one_line_too(capsy
         swallowed()
         raise ImportError("this library is broken")
     assert (ended.value.exit_code, capsys.readouterr().err) == (130, "crescendo: stopped\n")
+
+
+IN_EXEC = """
+import sys, typer
+from crescendo.cli.common import one_sentence
+try:
+    with one_sentence():
+        exec("raise KeyboardInterrupt")  # as while a named tuple is made
+except typer.Exit as ended:
+    sys.exit(ended.exit_code)
+"""
+
+
+@pytest.mark.slow
+def test_an_interrupt_in_code_that_an_import_makes_ends_with_130_and_not_by_the_signal(tmp_path: Path) -> None:
+    (tmp_path / "interrupted.py").write_text(IN_EXEC)
+    command = [sys.executable, "-m", "interrupted"]
+    found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert (found.returncode, found.stderr) == (130, "crescendo: stopped\n")
 
 
 def test_one_that_was_swallowed_before_is_a_request_to_shut_down() -> None:

@@ -84,6 +84,7 @@ def _as_sentence() -> Iterator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(141) from None
     except KeyboardInterrupt:
+        exec("")  # else Python, which remembers one that came out of an exec, would end by the signal under -m
         raise _fail("stopped", 130) from None
     except ModuleNotFoundError as error:
         extra = EXTRAS.get((error.name or "").partition(".")[0])
