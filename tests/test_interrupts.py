@@ -6,6 +6,7 @@ import asyncio
 import signal
 import subprocess
 import sys
+import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import suppress
@@ -35,8 +36,13 @@ def started() -> Iterator[None]:
 
 def interrupt(*_: object) -> None:
     signal.raise_signal(signal.SIGINT)
-    while True:  # until the signal is heard of
-        pass
+    until_heard()
+
+
+def until_heard() -> None:
+    """Wait for the signal, which ends the wait; not for ever."""
+    threading.Event().wait(60)
+    raise AssertionError("no interrupt came")
 
 
 def swallowed() -> None:
@@ -54,8 +60,7 @@ def test_an_interrupt_in_a_callback_from_which_nothing_spreads_comes_again(capsy
         reference = weakref.ref(referred, interrupt)
         del referred
         assert reference() is None
-        while True:
-            pass
+        until_heard()
 
     with interrupts.heeded(), pytest.raises(KeyboardInterrupt):
         dropped()
