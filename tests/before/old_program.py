@@ -28,7 +28,8 @@ role, told = json.loads(sys.argv[2])
 if role == "server":
     processes.run_server(*told)
 elif role == "client":
-    processes.run_client(processes.Client(**told))
+    known = processes.Client.__dataclass_fields__  # what tests ask of a client has grown since
+    processes.run_client(processes.Client(**{name: value for name, value in told.items() if name in known}))
 else:
     process_tree.run_aggregator(*told)
 """
