@@ -18,6 +18,7 @@ from tests.network.processes import Client
 
 ROOT = Path(__file__).parents[2]
 COMMIT = "0905781"  # before there were versions in messages
+LATER_KEY = "gradient = false\n"  # of [evaluate]
 BODY = """
 import json, sys
 import crescendo
@@ -50,8 +51,10 @@ class OldProgram:
 
     root: Path
 
-    def server(self, *told: Any) -> NoReturn:
-        self._become("server", told)
+    def server(self, run_file: str, *told: Any) -> NoReturn:
+        path = Path(run_file)  # of a key that came later only its default, which the older program has without it
+        path.write_text("".join(line for line in path.read_text().splitlines(keepends=True) if line != LATER_KEY))
+        self._become("server", (run_file, *told))
 
     def client(self, client: Client) -> NoReturn:
         self._become("client", dataclasses.asdict(client))
