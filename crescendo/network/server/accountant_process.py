@@ -1,7 +1,7 @@
 """The tight accountant in a process of its own, for a server that goes on with its rounds.
 
 It computes for seconds in compiled code. A thread would take turns with the server's loop, could not be stopped, and would be cut
-off inside that code when the process ends, which aborts it (``terminate called without an active exception``). A process is
+off inside that code when the process ends, which can abort it (seen with a thread inside `scipy.fft`). A process is
 ended at any instant, and has nothing on disk to lose. Questions and answers are lines of JSON on its standard input and output.
 """
 
