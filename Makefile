@@ -57,11 +57,11 @@ clean:
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(STAMPS)/demo: $(PINS)
-	@echo "Setting up .venv: about 37 packages, 160 MB to download (700 MB installed), once."
+	@echo "Setting up .venv: about 43 packages, 160 MB to download (700 MB installed), once."
 	@$(call install,.[demo])
 
 $(STAMPS)/test: $(PINS)
-	@echo "Setting up .venv for the checks: about 70 packages, 490 MB to download (1.8 GB installed), once."
+	@echo "Setting up .venv for the checks: about 76 packages, 490 MB to download (1.8 GB installed), once."
 	@$(call install,.[demo$(comma)network$(comma)torch$(comma)jax$(comma)test])
 	@touch $(STAMPS)/demo
 

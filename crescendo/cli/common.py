@@ -54,6 +54,8 @@ EXTRAS = {
     "google": "network",
     "cryptography": "network",
     "pandas": "demo",
+    "pooch": "data",
+    "requests": "data",
     "torch": "torch",
     "safetensors": "torch",
     "jax": "jax",

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from crescendo.cli import certs_commands as certs_cli
+from crescendo.cli import data_commands as data_cli
 from crescendo.cli import network_commands as network_cli
 from crescendo.cli import privacy_commands as privacy_cli
 from crescendo.cli import upkeep_commands as upkeep_cli
@@ -23,14 +24,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-data = typer.Typer(
-    name="data",
-    help="The data sets a run file can name.",
-    epilog="Example: crescendo data list",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
-app.add_typer(data)
 
 
 def _version(asked: bool) -> None:
@@ -109,17 +102,7 @@ def _export(
         print_json({"model": str(path)}) if as_json else typer.echo(says)
 
 
-@data.command("list", epilog="Example: crescendo data list --json")
-def _data_list(as_json: AsJson = False) -> None:
-    """List the sources that data.source can name."""
-    with one_sentence():
-        from crescendo.cli import show_run as show
-        from crescendo.data import catalogue
-
-        sources = catalogue()
-        print_json({"sources": [vars(source) for source in sources]}) if as_json else show.RunPrinter().sources(sources)
-
-
+app.add_typer(data_cli.data)  # list, get
 app.add_typer(privacy_cli.commands)  # plan, account, audit
 app.add_typer(network_cli.commands)  # serve, join, aggregate, status
 app.add_typer(certs_cli.certs)

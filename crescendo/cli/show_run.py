@@ -248,3 +248,9 @@ class RunPrinter(Printer):
             rows, features = (f"{count:,}" if count is not None else "" for count in (one.rows, one.features))
             table.add_row(one.name, rows, features, "yes" if one.here else "no", Text(one.about))
         self.print(table)
+        ways: dict[str, list[str]] = {}
+        for one in found:
+            if not one.here:
+                ways.setdefault(one.comes_from.replace(one.name, "NAME"), []).append(one.name)
+        for way, names in ways.items():
+            self.say(f"To get {', '.join(names)}: {way}")

@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
+from crescendo.data import cache
 from crescendo.data.sets.known import KnownFile
 from crescendo.errors import DataError
 
@@ -31,6 +32,11 @@ def data_folder(folder: Path | str | None) -> Path | None:
     return Path(chosen).expanduser() if chosen else None
 
 
+def downloads() -> Path:
+    """Where `crescendo data get` puts files and where a file is looked for last: a folder of the cache."""
+    return cache.folder() / "sets"
+
+
 class DataFile:
     """A file of data, read once. Its content is what it holds, unpacked as the end of its name says."""
 
@@ -38,11 +44,11 @@ class DataFile:
         self.path = path
 
     @classmethod
-    def find(cls, names: Sequence[str], folder: Path | None) -> Self | None:
-        """The first of ``names`` in the folder, plain or packed."""
-        if folder is None:
-            return None
-        return next((cls(folder / n) for name in names for n in _forms(name) if (folder / n).is_file()), None)
+    def find(cls, names: Sequence[str], folder: Path | None, *, fall_back: bool = True) -> Self | None:
+        """The first of ``names``, plain or packed, in the folder; else, with ``fall_back``, among the downloads."""
+        places = [place for place in (folder, downloads() if fall_back else None) if place is not None]
+        forms = [place / form for place in places for name in names for form in _forms(name)]
+        return next((cls(path) for path in forms if path.is_file()), None)
 
     @classmethod
     def must_find(cls, source: str, names: Sequence[str], folder: Path | None) -> Self:
@@ -50,7 +56,10 @@ class DataFile:
         if found is not None:
             return found
         looked = ", ".join(form for name in names for form in _forms(name))
-        how = f"give the folder that has it as data.folder or in the environment variable {_VARIABLE}"
+        how = (
+            f"get it with crescendo data get {source}, or give the folder that has it as data.folder or in the environment "
+            f"variable {_VARIABLE}"
+        )
         if folder is None:
             raise DataError(f"{source} is read from a file ({looked}) and no data folder was given; {how}")
         if not folder.is_dir():
@@ -59,7 +68,7 @@ class DataFile:
 
     def beside(self, name: str) -> Self | None:
         """The file ``name`` in the same folder, packed as the name says, plain, or packed in another way."""
-        return self.find([name, _unpacked(Path(name))], self.path.parent)
+        return self.find([name, _unpacked(Path(name))], self.path.parent, fall_back=False)
 
     @property
     def name(self) -> str:

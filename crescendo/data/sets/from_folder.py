@@ -9,8 +9,6 @@ from crescendo.data.records import Raw
 from crescendo.data.sets.known import MNIST, SETS, KnownFile, KnownSet
 from crescendo.data.sets.named_source import NamedSource
 
-_FOLDER = "a data folder"
-
 
 def _read_libsvm(chosen: KnownSet, folder: Path | None, test: float) -> Raw:
     """A LIBSVM set, with the number of features that it is known to have."""
@@ -45,6 +43,10 @@ def _spellings(file: KnownFile) -> list[str]:
     return [file.name, file.name.replace("-idx", ".idx")]
 
 
+def _how(name: str) -> str:
+    return f"crescendo data get {name}"
+
+
 def _libsvm_source(chosen: KnownSet) -> NamedSource:
     """A LIBSVM set whose files are known."""
     return NamedSource(
@@ -53,7 +55,7 @@ def _libsvm_source(chosen: KnownSet) -> NamedSource:
         chosen.rows,
         chosen.features,
         chosen.classes,
-        _FOLDER,
+        _how(chosen.name),
         partial(_read_libsvm, chosen),
         own_test=chosen.test is not None,
         here=partial(_has_libsvm, chosen),
@@ -61,6 +63,14 @@ def _libsvm_source(chosen: KnownSet) -> NamedSource:
 
 
 _MNIST = NamedSource(
-    "mnist", "handwritten digits", 60_000, 784, tuple(range(10)), _FOLDER, _read_mnist, own_test=True, here=_has_mnist
+    "mnist",
+    "handwritten digits",
+    60_000,
+    784,
+    tuple(range(10)),
+    _how("mnist"),
+    _read_mnist,
+    own_test=True,
+    here=_has_mnist,
 )
 SOURCES = (*map(_libsvm_source, SETS.values()), _MNIST)

@@ -1,0 +1,54 @@
+"""The commands about data sets: `data list` and `data get`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from crescendo.cli.common import AsJson, one_sentence, print_json
+
+data = typer.Typer(
+    name="data",
+    help="The data sets a run file can name.",
+    epilog="Example: crescendo data list",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@data.command("list", epilog="Example: crescendo data list --json")
+def _list(as_json: AsJson = False) -> None:
+    """List the sources that data.source can name, and how to get those that are not here."""
+    with one_sentence():
+        from crescendo.cli import show_run as show
+        from crescendo.data import catalogue
+
+        sources = catalogue()
+        print_json({"sources": [vars(source) for source in sources]}) if as_json else show.RunPrinter().sources(sources)
+
+
+@data.command("get", epilog="Example: crescendo data get a9a")
+def _get(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A name of `crescendo data list`.")],
+    to: Annotated[Path | None, typer.Option(metavar="DIR", help="Where to put it; else the cache.")] = None,
+    mirror: Annotated[str | None, typer.Option("--from", metavar="URL", help="A folder that serves it, too.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Download a public data set, compare it with the known sha256, and keep it where runs find it."""
+    with one_sentence():
+        from crescendo.cli.terminal import progress_bar
+        from crescendo.data.download import get
+
+        with progress_bar() as bar:
+            task = bar.add_task(name, total=None)
+            found = get(
+                name,
+                to,
+                mirror,
+                lambda file, done, total: bar.update(task, description=file, completed=done, total=total),
+            )
+        if as_json:
+            print_json({"source": name, "files": [file.to_json() for file in found]})
+            return
+        for file in found:
+            typer.echo(f"{'downloaded' if file.downloaded else 'already here:'} {file.path}")
