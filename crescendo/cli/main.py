@@ -102,6 +102,29 @@ def _export(
         print_json({"model": str(path)}) if as_json else typer.echo(says)
 
 
+@app.command("check", epilog="Example: crescendo check runs/a9a-1")
+def _check(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.")],
+    as_json: AsJson = False,
+) -> None:
+    """Verify that every gradient of a run saw the updates that its delay bound requires. Exit code 1 if one did not."""
+    with one_sentence():
+        from crescendo.cli.terminal import Printer, progress_bar
+        from crescendo.runs.checking import RunCheck
+
+        with progress_bar() as bar:
+            bar.add_task("Checking", total=None)
+            found = RunCheck.of(run)
+        if as_json:
+            print_json(found.to_json())
+        else:
+            for i, c in found.found.excluded:
+                typer.echo(f"excluded: round {i} of {found.names[c]}")
+            Printer().say(found.verdict)
+        if not found.holds:
+            raise typer.Exit(1)
+
+
 app.add_typer(data_cli.data)  # list, get
 app.add_typer(privacy_cli.commands)  # plan, account, audit
 app.add_typer(network_cli.commands)  # serve, join, aggregate, status

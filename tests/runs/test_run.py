@@ -22,6 +22,7 @@ from crescendo.runs.folder import new_folder, next_folder
 from crescendo.runs.run_events import Event, ModelsMeasured, RoundCompleted, RunBegan, RunEnded
 from crescendo.runs.simulate import simulate
 from crescendo.runs.statements import Statement
+from crescendo.simulator.consistency import check
 from crescendo.simulator.trace import Trace
 from tests.config.small import SMALL, small
 
@@ -120,7 +121,7 @@ def test_a_run_folder_has_everything_and_can_be_run_again(tmp_path: Path) -> Non
     rows = [json.loads(line) for line in (tmp_path / "a" / "metrics.jsonl").read_text().splitlines()]
     assert rows == first.metrics and not any("wall" in name for row in rows for name in row)
     assert np.load(tmp_path / "a" / "model.npz")["model"].tolist() == first.model.tolist()
-    assert Trace.load(tmp_path / "a" / "trace.npz").check(first.prepared.terms) == 60
+    assert check(Trace.load(tmp_path / "a" / "trace.npz"), first.prepared.terms) == 60
     simulate(tmp_path / "a" / "config.toml", out=tmp_path / "b")
     for name in names - {"report.html"}:
         assert (tmp_path / "b" / name).read_bytes() == (tmp_path / "a" / name).read_bytes(), name

@@ -16,9 +16,12 @@ from crescendo.core.server import Server
 from crescendo.core.terms import Terms
 from crescendo.data.records import Records
 from crescendo.errors import CrescendoError
+from crescendo.simulator import consistency
+from crescendo.simulator.consistency import Inconsistent
 from crescendo.simulator.simulation import Moment, Simulation
 from crescendo.simulator.timing import Constant, Crashes, Exponential, LogNormal, Timing, Uniform
-from crescendo.simulator.trace import Inconsistent, Trace
+from crescendo.simulator.trace import Trace
+from crescendo.simulator.trace_soundness import require_sound
 from crescendo.worker import Worker
 from tests import paper
 from tests.core.play import plain_assignment, plain_rule, plain_shares
@@ -200,10 +203,11 @@ def rounded_down(tau: Any) -> Any:
 def is_consistent(parts: Parts, case: Case) -> None:
     """[thmalg], by the models' own contents and by the trace's check."""
     run, assignment = simulate(parts, case), plain_assignment(case.terms)
+    require_sound(run.trace, case.terms)
     excluded = paper.labels(assignment, excluded_pairs(run.trace))
     found = paper.first_inconsistent(run.book, assignment, required_delay(case.terms), excluded)
     assert found is None, f"inconsistent: (gradient, missing label) = {found}"
-    assert run.trace.check(case.terms) == len(run.book), "every gradient is checked"
+    assert consistency.check(run.trace, case.terms) == len(run.book), "every gradient is checked"
 
 
 def finds_what_the_literal_check_finds(check: Any, case: Case) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from crescendo.core.client import Client
 from crescendo.core.messages import Broadcast, Update
 from crescendo.core.terms import Terms
+from crescendo.simulator.consistency import check
 from crescendo.simulator.simulation import Simulation
 from crescendo.simulator.timing import Exponential
 from crescendo.simulator.trace import Trace
@@ -143,14 +144,14 @@ def is_off_by_one_round(trace: Trace, terms: Terms) -> int:
     tables = {name: dict(columns) for name, columns in trace.tables.items()}
     newest = len(tables["broadcasts"]["k"]) - 1
     tables["segments"]["basis"] = np.minimum(tables["segments"]["basis"] + 1, newest)
-    return Trace(**{**vars(trace), "tables": tables}).check(terms)
+    return check(Trace(**{**vars(trace), "tables": tables}), terms)
 
 
 def forgets_own_work(trace: Trace, terms: Terms) -> int:
     """A client's own updates on the way are taken as missing."""
     tables = {name: dict(columns) for name, columns in trace.tables.items()}
     tables["segments"]["client"] = (tables["segments"]["client"] + 1) % terms.clients
-    return Trace(**{**vars(trace), "tables": tables}).check(terms)
+    return check(Trace(**{**vars(trace), "tables": tables}), terms)
 
 
 class RolledAssignment(Terms):
@@ -161,4 +162,4 @@ class RolledAssignment(Terms):
 def has_labels_off_by_one(trace: Trace, terms: Terms) -> int:
     """Every label is that of its neighbour."""
     rolled = RolledAssignment(**{one.name: getattr(terms, one.name) for one in dataclasses.fields(terms) if one.init})
-    return trace.check(rolled)
+    return check(trace, rolled)

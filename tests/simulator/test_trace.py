@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from crescendo.errors import DataError
+from crescendo.simulator.consistency import Inconsistent, check
 from crescendo.simulator.timing import Constant, LogNormal, Timing
-from crescendo.simulator.trace import Inconsistent, Trace
+from crescendo.simulator.trace import Trace
 from tests.core.properties import for_all, same
 from tests.core.strategies import make_terms
 from tests.simulator import federations as f
@@ -34,7 +35,7 @@ def test_the_theorem_holds_on_recorded_runs_by_both_checks() -> None:
 
 @pytest.mark.slow
 def test_the_check_refuses_exactly_what_the_literal_check_refuses() -> None:
-    for_all(f.cases(), partial(f.finds_what_the_literal_check_finds, Trace.check), 40)
+    for_all(f.cases(), partial(f.finds_what_the_literal_check_finds, check), 40)
 
 
 def altered(trace: Trace, table: str, **columns: Any) -> Trace:
@@ -48,14 +49,14 @@ def test_a_gradient_on_a_model_that_is_too_old_is_named() -> None:
     basis = trace.tables["segments"]["basis"].copy()
     basis[-1] = -1
     with pytest.raises(Inconsistent, match=r"gradient labelled \d+ .*without the update labelled"):
-        altered(trace, "segments", basis=basis).check(TWO)
+        check(altered(trace, "segments", basis=basis), TWO)
 
 
 def test_an_update_that_came_after_its_broadcast_is_noticed() -> None:
     trace = simulate(PARTS, CASE).trace
     fewer = np.maximum(trace.tables["broadcasts"]["applied"] - 1, 0)
     with pytest.raises(Inconsistent):
-        altered(trace, "broadcasts", applied=fewer).check(TWO)
+        check(altered(trace, "broadcasts", applied=fewer), TWO)
 
 
 def test_a_trace_is_read_back_as_it_was_written(tmp_path: Path) -> None:
@@ -63,7 +64,7 @@ def test_a_trace_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     trace.save(tmp_path / "trace.npz")
     again = Trace.load(tmp_path / "trace.npz")
     assert again.counts() == trace.counts() and same(again.model, trace.model) and same(again.tables, trace.tables)
-    assert again.check(TWO) == TWO.before(4)
+    assert check(again, TWO) == TWO.before(4)
 
 
 def test_a_broken_trace_file_is_refused_in_one_sentence(tmp_path: Path) -> None:
