@@ -15,6 +15,7 @@ from crescendo.errors import ConfigError
 from crescendo.federation.kind_tables import tables
 from crescendo.federation.schedule_terms import Schedule
 from crescendo.federation.terms_tables import Counts, Privacy, Run
+from crescendo.objectives.nets.net_names import NETS, is_net
 from crescendo.objectives.objective_kinds import OBJECTIVES
 from crescendo.objectives.own import OWN_KINDS
 from crescendo.privacy.mechanisms.mechanism_kinds import NONE
@@ -86,12 +87,15 @@ class _Clients(Section):
 
 
 def _is_objective(kind: str) -> bool:
-    return kind in OBJECTIVES or re.search(r"^.+\.py:[A-Za-z_]\w*$", kind) is not None
+    return kind in OBJECTIVES or is_net(kind) or re.search(r"^.+\.py:[A-Za-z_]\w*$", kind) is not None
 
 
 class _Goal(Section):
-    kind: Annotated[str, KnownWord(_is_objective, lambda: one_of(*OBJECTIVES, *OWN_KINDS))] = key(
-        "logistic", "", "what is learned; a file is looked for beside the run file"
+    kind: Annotated[str, KnownWord(_is_objective, lambda: one_of(*OBJECTIVES, *NETS, *OWN_KINDS))] = key(
+        "logistic",
+        "",
+        "what is learned; `lenet`, `mlp` and `softmax` are networks of ours, by jax where it is installed, else by torch "
+        "(`torch:lenet` names the library); a file is looked for beside the run file",
     )
     l2: Annotated[float, Field(ge=0)] | Literal["1/N"] = key(
         0.0,
@@ -100,7 +104,7 @@ class _Goal(Section):
     )
     intercept: bool = key(True, FLAG, "whether the model has an intercept")
     dtype: Literal["float64", "float32"] = key("float64", one_of("float64", "float32"), "the precision of local steps")
-    options: dict[str, Any] = key({}, "a table", "keyword arguments for an objective of your own")
+    options: dict[str, Any] = key({}, "a table", "keyword arguments for a network or an objective of your own")
 
 
 class Listed(Section):
@@ -270,7 +274,7 @@ class Config(Section):
         if self.evaluate.without_noise and self.privacy.mechanism == NONE:
             raise ValueError("evaluate.without_noise is for a private run; leave it out")
         if self.objective.options and self.objective.kind in OBJECTIVES:
-            raise ValueError('objective.options is for kind = "file.py:Name" only; leave it out')
+            raise ValueError('objective.options is for networks and for kind = "file.py:Name" only; leave it out')
         given = self.objective.l2, self.objective.intercept, self.objective.dtype
         if self.objective.kind not in OBJECTIVES and given != (0.0, True, "float64"):
             ours = " and ".join(OBJECTIVES)

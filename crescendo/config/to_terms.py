@@ -23,6 +23,7 @@ from crescendo.federation.objective_terms import KIND, MOST_OWN_FEATURES, first_
 from crescendo.federation.schedule_terms import RunSchedule
 from crescendo.federation.terms_tables import TermsTable
 from crescendo.objectives import ModelFile, Objective
+from crescendo.objectives.nets.net_names import with_classes
 from crescendo.objectives.objective_kinds import OBJECTIVES
 from crescendo.privacy.accounting.accountant import Progress
 from crescendo.privacy.mechanisms.mechanism_kinds import NONE
@@ -178,16 +179,17 @@ def _own_model(config: Config, features: int) -> Raw:
             f"a served model of your own may have {MOST_CLASSES} classes and {MOST_OWN_FEATURES} features at most, "
             f"not {len(classes)} and {features}"
         )
-    _check_options(asked.options)
+    options = with_classes(asked.kind, asked.options, len(classes))
+    _check_options(options)
     copy = ModelFile.read(asked.kind)
     if not KIND.fullmatch(copy.kind):
         raise ConfigError(f'"{copy.kind}" cannot be a name in terms; give the file a short and simple name')
-    made = model_on_trial(copy, features, len(classes), asked.options)
+    made = model_on_trial(copy, features, len(classes), options)
     return {
         "kind": copy.kind,
         "sha256": copy.sha256,
         "features": features,
-        "options": asked.options,
+        "options": options,
         "size": made.size,
         "l2": made.l2,
         "dtype": made.dtype.name,

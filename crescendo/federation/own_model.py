@@ -12,6 +12,7 @@ from crescendo.federation.agreement import Agreement, check_running
 from crescendo.federation.objective_terms import Described, first_model, made_up_records, model_on_trial
 from crescendo.logs import Log
 from crescendo.objectives import ModelFile, OwnModel
+from crescendo.objectives.nets.net_names import name_of
 from crescendo.objectives.objective_kinds import OBJECTIVES
 
 VERSIONS = "install the same versions of what it imports"
@@ -63,6 +64,9 @@ def with_copy(agreed: Agreement, copy: ModelFile | None) -> Agreement:
 
 
 def _checked(goal: Described, copy: ModelFile | None, classes: int) -> OwnModel:
+    ours = name_of(goal.kind)
+    if copy is None and ours is not None:
+        raise Refused(f"the terms are about a network of Crescendo's own, {ours}; allow it with --model {ours}")
     if copy is None:
         raise Refused(
             f"the terms are about the model {goal.kind}, and code is never taken from a server; get a copy whose SHA-256 is "
@@ -71,9 +75,10 @@ def _checked(goal: Described, copy: ModelFile | None, classes: int) -> OwnModel:
     if copy.name != goal.name:
         raise Refused(f"the terms are about {goal.name} of {goal.kind}, and {copy.name} was named; name {goal.name}")
     if copy.sha256 != goal.sha256:
+        same = f"the same version and --model {ours}" if ours else "the file that the terms were made with"
         raise Refused(
             f"the copy of {goal.kind} that was named has the SHA-256 {copy.sha256}, and the terms say {goal.sha256}; "
-            f"both sides need the file that the terms were made with"
+            f"both sides need {same}"
         )
     copy = dataclasses.replace(copy, library=goal.library)  # the terms say what kind of model it is
     made = model_on_trial(copy, goal.features, classes, goal.options)

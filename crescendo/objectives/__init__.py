@@ -2,6 +2,8 @@
 
 base.py     the protocols, traits, Slots, and the loop that steps any objective
 own.py      a user's own model from a file
+neural/     torch modules and JAX functions as models
+nets/       networks of ours by one word
 logistic/   logistic regression and its compiled loops
 optimum.py  w*, F* and G to full precision, cached
 """

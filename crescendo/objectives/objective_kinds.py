@@ -13,6 +13,7 @@ import numpy.typing as npt
 from crescendo.errors import ConfigError, UsageError
 from crescendo.objectives.base import Objective
 from crescendo.objectives.logistic.objective import Logistic
+from crescendo.objectives.nets.net_names import is_net
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ OBJECTIVES: dict[str, ObjectiveKind] = {}
 def register(*kinds: ObjectiveKind) -> None:
     """Make objectives known by their names; a name is given once, and is not that of a file."""
     for kind in kinds:
-        if kind.name in OBJECTIVES or ":" in kind.name:
+        if kind.name in OBJECTIVES or is_net(kind.name) or ":" in kind.name:
             raise UsageError(f"{kind.name!r} is taken or names a file; choose another name for the objective")
         OBJECTIVES[kind.name] = kind
 

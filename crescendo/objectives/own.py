@@ -28,6 +28,7 @@ import numpy.typing as npt
 from crescendo.core.arrays import Floats, Ints, Vector
 from crescendo.errors import ConfigError, CrescendoError, Refused
 from crescendo.objectives.base import Block, LoopStepper, Slots, Stepper, Traits, clipped, levels, weighted_sum
+from crescendo.objectives.nets.net_names import file_of
 
 if TYPE_CHECKING:
     from crescendo.data.records import Records
@@ -230,10 +231,11 @@ class ModelFile:
 
     @classmethod
     def read(cls, kind: str, folder: Path | None = None, asked: str = "objective.kind") -> ModelFile:
-        """The file of ``file.py:Name``, read and not yet run; a relative file is looked for in ``folder``.
+        """The file of ``file.py:Name`` or of a network of ours, read and not yet run; a relative one is looked for in ``folder``.
 
         ``asked`` is what named it, for errors.
         """
+        kind = file_of(kind)
         library = library_of(kind)
         file, colon, name = kind.removeprefix(f"{library}:").rpartition(":")
         if not colon or not file.endswith(".py") or not name.isidentifier():

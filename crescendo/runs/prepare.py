@@ -20,6 +20,7 @@ from crescendo.federation.objective_terms import first_model, made_up_records
 from crescendo.federation.schedule_terms import RunSchedule
 from crescendo.objectives import ModelFile, Objective, OwnModel, weights_of_rows
 from crescendo.objectives.base import Traits
+from crescendo.objectives.nets.net_names import settled, with_classes
 from crescendo.objectives.objective_kinds import OBJECTIVES
 from crescendo.privacy.accounting.accountant import Progress
 from crescendo.privacy.mechanisms.admission import admitted, enough_declared, most_records
@@ -66,6 +67,8 @@ def prepare(
     config: Config, objective: Any = None, data: Dataset | None = None, progress: Progress | None = None
 ) -> Prepared:
     """Load, split and certify. What the run file alone can decide is decided before any data are read."""
+    goal_asked = config.objective.model_copy(update={"kind": settled(config.objective.kind)})
+    config = config.model_copy(update={"objective": goal_asked})
     count, private = config.clients.count, config.privacy.mechanism != "none"
     wait = config.schedule.wait
     if count is not None and not (wait.is_theorem and wait.m1 is None):  # which depends on L and mu, and so on the data
@@ -165,7 +168,7 @@ def _make_objective(config: Config, dataset: Dataset, records: int, sample: Reco
     asked = config.objective
     kind, classes = OBJECTIVES.get(asked.kind), len(dataset.classes)
     if kind is None:
-        return ModelFile.read(asked.kind).made(sample, asked.options)
+        return ModelFile.read(asked.kind).made(sample, with_classes(asked.kind, asked.options, classes))
     if not kind.fits(classes):
         raise ConfigError(
             f"{dataset.name} has {classes} classes and {kind.about} tells {kind.many} apart; "

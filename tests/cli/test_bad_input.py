@@ -63,7 +63,7 @@ WRONG_VALUES = [
         'objective.kind must be "logistic", "file.py:Name", "torch:file.py:Name" or "jax:file.py:Name", not "tree"',
     ),
     ("objective.intercept=1", "objective.intercept must be true or false, not 1"),
-    ("objective.options={a = 1}", 'objective.options is for kind = "file.py:Name" only; leave it out'),
+    ("objective.options={a = 1}", 'objective.options is for networks and for kind = "file.py:Name" only; leave it out'),
     ("privacy.mechanism=magic", 'privacy.mechanism must be "none", "minibatch", "local" or "batch-clip", not "magic"'),
     ("privacy.mechanism=minibatch", 'privacy.delta is missing; privacy.mechanism = "minibatch" needs it'),
     ("privacy.sigma=2.0", 'privacy.sigma does nothing with privacy.mechanism = "none"; leave it out or choose one'),

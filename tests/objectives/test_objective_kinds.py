@@ -103,10 +103,10 @@ def test_mistakes_are_answered_as_for_logistic() -> None:
     with pytest.raises(ConfigError) as caught:
         small("objective.kind=leest")
     assert str(caught.value) == (
-        'objective.kind must be "logistic", "least", "parts", "file.py:Name", "torch:file.py:Name" or '
-        '"jax:file.py:Name", not "leest"; did you mean "least"?'
+        'objective.kind must be "logistic", "least", "parts", "lenet", "mlp", "softmax", "file.py:Name", '
+        '"torch:file.py:Name" or "jax:file.py:Name", not "leest"; did you mean "least"?'
     )
-    with pytest.raises(ConfigError, match=r"objective.options is for kind"):
+    with pytest.raises(ConfigError, match=r"objective.options is for networks"):
         small("objective.kind=least", "objective.options={a = 1}")
     with pytest.raises(ConfigError, match="iris has 3 classes and least squares tells two apart"):
         simulate(small("objective.kind=least", "data.source=iris"))

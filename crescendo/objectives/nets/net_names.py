@@ -1,0 +1,78 @@
+"""The names of the networks of ours: ``kind = "lenet"``, or ``"torch:lenet"`` where the library matters.
+
+A name stands for a function in a file of the package. So such a model is one in a file like any user's own: it takes options,
+terms hold the SHA-256 of that file, and each side of a federation runs its own copy. Nothing here loads torch or jax.
+"""
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+from crescendo.errors import ConfigError
+
+NETS = ("lenet", "mlp", "softmax")
+_LIBRARIES = ("jax", "torch")  # the quicker one first
+_FOLDER = Path(__file__).parent
+
+
+def is_net(kind: str) -> bool:
+    """Whether a kind is one of ours.
+
+    >>> [is_net(kind) for kind in ("lenet", "torch:mlp", "net.py:lenet", "keras:lenet", "logistic")]
+    [True, True, False, False, False]
+    """
+    library, colon, name = kind.rpartition(":")
+    return name in NETS and (library in _LIBRARIES if colon else True)
+
+
+def settled(kind: str) -> str:
+    """The same with its library, where it is one of ours: that which was named, else JAX where it is installed, else torch.
+
+    >>> settled("torch:lenet"), settled("net.py:Net")
+    ('torch:lenet', 'net.py:Net')
+    """
+    if not is_net(kind) or ":" in kind:
+        return kind
+    there = [library for library in _LIBRARIES if importlib.util.find_spec(library) is not None]
+    if not there:
+        raise ConfigError(f"{kind} needs jax or torch; install one with pip install 'crescendo-fl[jax]'")
+    return f"{there[0]}:{kind}"
+
+
+def file_of(kind: str) -> str:
+    """The file that a kind names, as ``library:file.py:Name``; a kind that is none of ours names its own.
+
+    >>> file_of("jax:mlp").endswith("nets/jax_nets.py:mlp"), file_of("net.py:Net")
+    (True, 'net.py:Net')
+    """
+    if not is_net(kind):
+        return kind
+    library, _, name = settled(kind).partition(":")
+    return f"{library}:{_FOLDER / f'{library}_nets.py'}:{name}"
+
+
+def with_classes(kind: str, options: dict[str, Any], classes: int) -> dict[str, Any]:
+    """The options of a model; one of ours has an output for each class of the data, or for more.
+
+    >>> with_classes("lenet", {}, 3), with_classes("net.py:Net", {}, 3)
+    ({'classes': 3}, {})
+    """
+    if not is_net(kind):
+        return options
+    asked = options.get("classes", classes)
+    if isinstance(asked, bool) or not isinstance(asked, int) or asked < classes:
+        raise ConfigError(
+            f"objective.options.classes = {asked!r} is too few for data of {classes} classes; leave it out"
+        )
+    return {**options, "classes": asked}
+
+
+def name_of(kind: str) -> str | None:
+    """What a user may call the model that terms know by the name of our file; None for any other.
+
+    >>> name_of("torch:torch_nets.py:lenet"), name_of("torch:net.py:lenet")
+    ('torch:lenet', None)
+    """
+    library, _, rest = kind.partition(":")
+    name = rest.removeprefix(f"{library}_nets.py:")
+    return f"{library}:{name}" if library in _LIBRARIES and name in NETS and rest != name else None
