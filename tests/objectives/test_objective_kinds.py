@@ -101,10 +101,10 @@ def test_both_sides_of_a_federation_build_it_from_the_terms_and_one_without_it_r
 
 def test_mistakes_are_answered_as_for_logistic() -> None:
     with pytest.raises(ConfigError) as caught:
-        small("objective.kind=leest")
+        small("objective.kind=leasst")
     assert str(caught.value) == (
         'objective.kind must be "logistic", "least", "parts", "lenet", "mlp", "softmax", "file.py:Name", '
-        '"torch:file.py:Name" or "jax:file.py:Name", not "leest"; did you mean "least"?'
+        '"torch:file.py:Name" or "jax:file.py:Name", not "leasst"; did you mean "least"?'
     )
     with pytest.raises(ConfigError, match=r"objective.options is for networks"):
         small("objective.kind=least", "objective.options={a = 1}")
