@@ -114,13 +114,11 @@ def test_mistakes_are_answered_as_for_logistic() -> None:
         terms_text(read(case(objective={"kind": "least"}, data={"classes": [1, 2, 3]})))
     with pytest.raises(ConfigError, match=r"data.classes is missing; a sum of parts has a part for each class"):
         build_terms(terms_text(read(case(objective={"kind": "parts"}))))
-    assert (
-        '| `objective.kind` | "logistic", "least", "parts", "file.py:Name", "torch:file.py:Name" or "jax:file.py:Name" |'
-        in reference()
-    )
+    ours = '"logistic", "least", "parts", "lenet", "mlp", "softmax"'
+    assert f'| `objective.kind` | {ours}, "file.py:Name", "torch:file.py:Name" or "jax:file.py:Name" |' in reference()
 
 
 def test_a_name_is_registered_once_and_is_not_that_of_a_file() -> None:
-    for name in ("logistic", "file.py:Name"):
+    for name in ("logistic", "lenet", "file.py:Name"):
         with pytest.raises(UsageError, match="choose another name"):
             register(ObjectiveKind(name, Least, "least squares"))
