@@ -60,7 +60,8 @@ WRONG_VALUES = [
     ("objective.l2=1/M", 'objective.l2 must be a number of at least 0, or "1/N", not "1/M"; did you mean "1/N"?'),
     (
         "objective.kind=tree",
-        'objective.kind must be "logistic", "file.py:Name", "torch:file.py:Name" or "jax:file.py:Name", not "tree"',
+        'objective.kind must be "logistic", "lenet", "mlp", "softmax", "file.py:Name", "torch:file.py:Name" or '
+        '"jax:file.py:Name", not "tree"',
     ),
     ("objective.intercept=1", "objective.intercept must be true or false, not 1"),
     ("objective.options={a = 1}", 'objective.options is for networks and for kind = "file.py:Name" only; leave it out'),
