@@ -61,8 +61,8 @@ $(STAMPS)/demo: $(PINS)
 	@$(call install,.[demo])
 
 $(STAMPS)/test: $(PINS)
-	@echo "Setting up .venv for the checks: about 76 packages, 490 MB to download (1.8 GB installed), once."
-	@$(call install,.[demo$(comma)network$(comma)torch$(comma)jax$(comma)test])
+	@echo "Setting up .venv for the checks: about 83 packages, 510 MB to download (1.9 GB installed), once."
+	@$(call install,.[demo$(comma)network$(comma)torch$(comma)jax$(comma)plots$(comma)test])
 	@touch $(STAMPS)/demo
 
 comma := ,

@@ -8,7 +8,7 @@ worker      one client's work: a Client joined to its data, objective and mechan
 simulator   drives workers on a virtual clock                                    algorithms  rivals on the same simulator
 federation  what both sides agree on      storage     journal and ledger         network     drives workers over gRPC
 audit       attacks on releases           config      the run file               runs        a configured run, start to finish
-report      a run as a page               cli         the commands
+report      a run as a page               reproduce   the paper's experiments     cli         the commands
 """
 
 from __future__ import annotations

@@ -42,8 +42,9 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "config": BELOW,
     "report": (*BELOW, "config"),
     "runs": (*BELOW, "config", "report"),
-    "cli": (*BELOW, "config", "runs", "report", "interrupts"),
-    "api": (*BELOW, "config", "runs", "report", "cli", "interrupts"),
+    "reproduce": (*BELOW, "config", "runs"),
+    "cli": (*BELOW, "config", "runs", "report", "reproduce", "interrupts"),
+    "api": (*BELOW, "config", "runs", "report", "reproduce", "cli", "interrupts"),
 }
 """What a room may import: rooms, or one module of a room. ``api`` is `crescendo` itself, with ``__main__``."""
 

@@ -60,6 +60,7 @@ EXTRAS = {
     "safetensors": "torch",
     "jax": "jax",
     "jaxlib": "jax",
+    "matplotlib": "plots",
 }  # package -> what brings it
 
 

@@ -12,6 +12,7 @@ from crescendo.cli import certs_commands as certs_cli
 from crescendo.cli import data_commands as data_cli
 from crescendo.cli import network_commands as network_cli
 from crescendo.cli import privacy_commands as privacy_cli
+from crescendo.cli import reproduce_commands as reproduce_cli
 from crescendo.cli import upkeep_commands as upkeep_cli
 from crescendo.cli.common import AsJson, Overrides, RunFile, one_sentence, print_json
 
@@ -130,3 +131,4 @@ app.add_typer(privacy_cli.commands)  # plan, account, audit
 app.add_typer(network_cli.commands)  # serve, join, aggregate, status
 app.add_typer(certs_cli.certs)
 app.add_typer(upkeep_cli.commands)  # verify, backup
+app.add_typer(reproduce_cli.commands)

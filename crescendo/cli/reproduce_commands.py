@@ -1,0 +1,103 @@
+"""The command that repeats the paper's experiments, `reproduce`, and what it prints."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from crescendo.cli.common import AsJson, one_sentence, print_json
+
+if TYPE_CHECKING:
+    from crescendo.reproduce.experiment import Experiment
+    from crescendo.reproduce.stored_findings import StoredFindings
+
+commands = typer.Typer(rich_markup_mode=None)
+
+
+@commands.command("reproduce", epilog="Example: crescendo reproduce rounds-law --quick")
+def _reproduce(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="An experiment, or all; left out, the experiments are listed.")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Few seeds and short runs, to see that everything works.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="The folder of results.md and results/; else reproduced, or reproduced-quick.")
+    ] = None,
+    processes: Annotated[int | None, typer.Option(help="Processes to run in; else one for each core.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Repeat the paper's experiments, from data to plot: the paper's value, ours and the verdict."""
+    with one_sentence():
+        from crescendo.reproduce.catalogue import EXPERIMENTS
+
+        if name is None:
+            print_json({"experiments": _listed(EXPERIMENTS)}) if as_json else _print_list(EXPERIMENTS)
+            return
+
+        from crescendo.cli.terminal import progress_bar
+        from crescendo.reproduce.reproduction import PAGE, reproduce
+
+        where = out or Path("reproduced-quick" if quick else "reproduced")
+        with progress_bar() as bar:
+            task = bar.add_task("Starting", total=None)
+
+            def progress(experiment: str, done: int, total: int) -> None:
+                bar.update(task, description=experiment, completed=done, total=total)
+
+            found = reproduce(name, where, quick=quick, processes=processes, progress=progress)
+        print_json(_as_json(found, where / PAGE)) if as_json else _print_findings(found, where / PAGE)
+
+
+def _listed(experiments: Sequence["Experiment"]) -> list[dict[str, Any]]:
+    return [{"name": one.name, "title": one.title, "where": one.where, "in_all": not one.long} for one in experiments]
+
+
+def _print_list(experiments: Sequence["Experiment"]) -> None:
+    from rich.text import Text
+
+    from crescendo.cli.terminal import Printer, new_table
+
+    table = new_table(None, "name")
+    for column in ("what", "in the paper"):
+        table.add_column(column)
+    for one in experiments:
+        table.add_row(*map(Text, (one.name, one.title + (" (not part of all)" if one.long else ""), one.where)))
+    Printer().print(table)
+
+
+def _as_json(found: Sequence["StoredFindings"], page: Path) -> dict[str, Any]:
+    """One object: where the page was written, and every statement with its verdict."""
+    return {
+        "page": str(page),
+        "experiments": [
+            {
+                "name": one.name,
+                "quick": one.quick,
+                "absent": list(one.absent),
+                "statements": [{**asdict(said), "verdict": said.verdict} for said in one.findings.statements],
+            }
+            for one in found
+        ],
+    }
+
+
+def _print_findings(found: Sequence["StoredFindings"], page: Path) -> None:
+    from rich.text import Text
+
+    from crescendo.cli.terminal import Printer, new_table
+
+    printer = Printer()
+    for one in found:
+        table = new_table(one.name + (", a quick run" if one.quick else ""))
+        for column in ("what", "the paper", "ours", "verdict"):
+            table.add_column(column, overflow="fold")
+        for said in one.findings.statements:
+            table.add_row(*map(Text, (said.what, said.paper, said.ours, said.verdict)))
+        printer.print(table)
+        if one.absent:
+            printer.say(f"data not present: {', '.join(one.absent)}; CRESCENDO_DATA names the folder of data sets")
+    printer.say(f"tables and figures are in {page}")

@@ -1,0 +1,132 @@
+"""An experiment as data: jobs that any process can run, and the report that is made of what they gave.
+
+A new experiment is one file in `crescendo.reproduce.experiments` that ends with an `Experiment`, and a line in
+`crescendo.reproduce.catalogue`. A report holds words, numbers and what to draw, all of it plain JSON: it is stored, and pages and
+figures are made from what is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Outcome = dict[str, Any]
+"""A job's setting and what it measured; of data that are not there only the setting and ``absent``, the name of the data."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A piece of work: a function of some module with plain keyword arguments, so that any process can run it.
+
+    ``call`` returns plain JSON values without wall times, the same in every run. ``data`` names the source that it needs.
+    """
+
+    call: Callable[..., Mapping[str, Any]]
+    setting: Mapping[str, Any]
+    data: str | None = None
+
+    def run(self) -> Outcome:
+        return {**self.setting, **self.call(**self.setting)}
+
+
+@dataclass(frozen=True)
+class PaperStatement:
+    """A number or a sentence of the paper beside what was measured, and in how many of the settings tried it held."""
+
+    what: str
+    paper: str
+    ours: str
+    held: int
+    tried: int
+    why: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """
+        >>> PaperStatement("rounds", "9", "9", 1, 1).verdict, PaperStatement("a9a", ".84", ".82 to .84", 2, 6).verdict
+        ('reproduced', 'in part: 2 of 6')
+        >>> PaperStatement("covtype", ".84", ".75", 0, 6).verdict, PaperStatement("real-sim", "", "", 0, 0).verdict
+        ('not reproduced', 'data not present')
+        """
+        if not self.tried:
+            return "data not present"
+        if self.held == self.tried:
+            return "reproduced"
+        return f"in part: {self.held} of {self.tried}" if self.held else "not reproduced"
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """A table of the page, its cells as they are printed."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class Line:
+    """Points of a panel, joined or not, with the band from ``low`` to ``high`` around them.
+
+    ``colour`` counts the eight colours of `drawing`; ``style`` is "-", "--", ":" or "" for points alone; ``marker`` is one of
+    matplotlib's.
+    """
+
+    label: str
+    x: tuple[float, ...]
+    y: tuple[float | None, ...]
+    low: tuple[float | None, ...] = ()
+    high: tuple[float | None, ...] = ()
+    colour: int = 0
+    style: str = "-"
+    marker: str = ""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes. ``x_axis`` and ``y_axis`` say what is drawn and in what unit; a scale is "linear" or "log"."""
+
+    title: str
+    x_axis: str
+    y_axis: str
+    lines: tuple[Line, ...]
+    x_scale: str = "linear"
+    y_scale: str = "linear"
+
+
+@dataclass(frozen=True)
+class Plot:
+    """One picture: its panels row by row, ``across`` in a row, and the caption that stands under it on the page."""
+
+    name: str
+    caption: str
+    panels: tuple[Panel, ...]
+    across: int = 2
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What an experiment found: everything that the page says of it. ``rule`` is how verdicts are come by, set before any run."""
+
+    rule: str
+    statements: tuple[PaperStatement, ...] = ()
+    tables: tuple[TextTable, ...] = ()
+    plots: tuple[Plot, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """``jobs(quick)`` lists the work, fewer and shorter pieces when quick; ``findings`` is given their outcomes in that order.
+
+    ``where`` says what of the paper it repeats. One that is ``long`` runs only when it is named: ``all`` leaves it out.
+    """
+
+    name: str
+    title: str
+    where: str
+    about: str
+    jobs: Callable[[bool], Sequence[Job]]
+    findings: Callable[[list[Outcome]], Findings]
+    long: bool = False

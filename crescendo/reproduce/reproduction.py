@@ -1,0 +1,54 @@
+"""`reproduce`: experiments in, a folder out with their findings, their figures and the page of results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from crescendo.errors import ConfigError
+from crescendo.reproduce.catalogue import EXPERIMENTS, chosen
+from crescendo.reproduce.drawing import check_drawing, draw
+from crescendo.reproduce.results_page import page
+from crescendo.reproduce.runner import Progress, cores, run_experiments
+from crescendo.reproduce.stored_findings import StoredFindings
+from crescendo.whole_files import whole_file
+
+FOLDER, PAGE = "results", "results.md"
+
+
+def reproduce(
+    name: str, out: Path, *, quick: bool = False, processes: int | None = None, progress: Progress | None = None
+) -> list[StoredFindings]:
+    """Run the experiment ``name``, or "all", and write OUT/results/NAME.json, its plots, and OUT/results.md.
+
+    The page has every experiment whose findings lie in the folder, those of earlier runs too.
+    """
+    experiments = chosen(name)
+    if processes is not None and processes < 1:
+        raise ConfigError(f"--processes must be at least 1, got {processes}")
+    check_drawing()
+    folder = out / FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    StoredFindings.check_room([one.name for one in experiments], folder, quick)
+    done = []
+    for experiment, findings, absent in run_experiments(experiments, quick, processes or cores(), progress):
+        found = StoredFindings.of(experiment, quick, absent, findings)
+        found.write(folder)
+        for plot in findings.plots:
+            draw(plot, folder)
+        write_page(out)
+        done.append(found)
+    return done
+
+
+def write_page(out: Path) -> None:
+    """Make the page anew from the findings that are stored."""
+    path = out / PAGE
+    with whole_file(path) as file:
+        file.write(page(stored_in(out / FOLDER), EXPERIMENTS, FOLDER).encode())
+    path.chmod(0o644)
+
+
+def stored_in(folder: Path) -> Sequence[StoredFindings]:
+    known = {one.name for one in EXPERIMENTS}
+    return [StoredFindings.read(path) for path in sorted(folder.glob("*.json")) if path.stem in known]

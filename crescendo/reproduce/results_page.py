@@ -1,0 +1,88 @@
+"""The page of results, made from stored findings alone: every number on it was measured by the experiment that it stands with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from crescendo.reproduce.experiment import Experiment, PaperStatement
+from crescendo.reproduce.stored_findings import StoredFindings
+
+_HEAD = """# Results
+
+Made by `crescendo reproduce` from the files in `{folder}/`, never edited by hand. Every experiment of the paper is run again
+from the data: what the paper states, what was measured, and the verdict. Verdicts follow one rule, set before the runs: a
+statement is tried in every setting of its experiment, and is *reproduced* if it held in all of them, *in part* if in some, *not
+reproduced* if in none. What "held" means stands with each experiment. The paper does not settle whether clients' updates are
+summed or averaged, nor how clients' clocks relate, so both combinations and three timings are settings:
+
+- **sum**, **mean**: the server adds the clients' updates, as the paper's Algorithm 3 has it, or takes their mean;
+- **lock-step**: all clients compute at one speed and messages take no time; **staggered**: client c of n starts c/n of a round
+  later; **heterogeneous**: speeds from 1 to 4 and log-normal latency.
+
+The source of the paper has no figures, so what its figures show is taken from its sentences about them.
+"""
+_QUICK = (
+    "**From a quick run, with few seeds and stand-ins for absent data: a check that everything works, not a result.**\n"
+)
+_VERDICTS = ("reproduced", "in part", "not reproduced", "data not present")
+
+
+def page(stored: Sequence[StoredFindings], experiments: Sequence[Experiment], folder: str) -> str:
+    """The page of the experiments that are stored, in the order of the catalogue. ``folder`` is where their files lie."""
+    by_name = {one.name: one for one in stored}
+    shown = [(one, by_name[one.name]) for one in experiments if one.name in by_name]
+    lines = [_HEAD.format(folder=folder)]
+    if any(found.quick for _, found in shown):
+        lines.append(_QUICK)
+    lines.append("## Summary\n")
+    lines += markdown_table(("experiment", "in the paper", *_VERDICTS), (_counts(*pair) for pair in shown))
+    for experiment, found in shown:
+        lines += ["", *_section(experiment, found, folder)]
+    return "\n".join(lines) + "\n"
+
+
+def _counts(experiment: Experiment, stored: StoredFindings) -> tuple[str, ...]:
+    verdicts = [one.verdict.partition(":")[0] for one in stored.findings.statements]
+    numbers = (str(verdicts.count(word) or "") for word in _VERDICTS)
+    return (f"[{experiment.title}](#{_anchor(experiment.title)})", experiment.where, *numbers)
+
+
+def _section(experiment: Experiment, stored: StoredFindings, folder: str) -> list[str]:
+    found = stored.findings
+    lines = [f"## {experiment.title}\n", experiment.about, "", f"`crescendo reproduce {experiment.name}`. {found.rule}"]
+    if stored.absent:
+        lines.append(f"\nData not present: {', '.join(stored.absent)}.")
+    if found.statements:
+        lines += ["", *_statements(found.statements)]
+    for plot in found.plots:
+        path = f"{folder}/{plot.name}"
+        lines += ["", f"![{plot.caption}]({path}.svg)", "", f"*{plot.caption}* ([PNG]({path}.png))"]
+    for table in found.tables:
+        lines += ["", f"{table.title}:\n", *markdown_table(table.columns, table.rows)]
+    if found.remarks:
+        lines += ["", *(f"- {remark}" for remark in found.remarks)]
+    return lines
+
+
+def _statements(found: Sequence[PaperStatement]) -> list[str]:
+    why = any(one.why for one in found)
+    rows = [(one.what, one.paper, one.ours, one.verdict, *([one.why] if why else [])) for one in found]
+    return markdown_table(("what", "the paper", "ours", "verdict", *(["why"] if why else [])), rows)
+
+
+def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """
+    >>> markdown_table(("a", "b"), [("1", "2 | 3")])
+    ['| a | b |', '|---|---|', '| 1 | 2 \\\\| 3 |']
+    """
+    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in (columns, *rows)]
+    return [lines[0], "|" + "---|" * len(columns), *lines[1:]]
+
+
+def _anchor(title: str) -> str:
+    """How a heading is named in links.
+
+    >>> _anchor("Rounds against K: the sqrt(K) law")
+    'rounds-against-k-the-sqrtk-law'
+    """
+    return "".join(letter for letter in title.lower().replace(" ", "-") if letter.isalnum() or letter == "-")
