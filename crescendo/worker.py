@@ -79,8 +79,11 @@ class Worker:
 
     def receive(self, broadcast: Broadcast) -> None:
         """Take in a newer global model, in the middle of a round too: the local model moves along, the work done stays."""
+        i = self.client.round
         shift = self.client.receive(broadcast)
-        if shift is not None and self._slots is not None:
+        if self.client.round != i:  # it gave the round up
+            self._slots = None
+        elif shift is not None and self._slots is not None:
             self._stepper.translate(shift)
 
     def restart_round(self) -> None:

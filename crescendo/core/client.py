@@ -131,6 +131,10 @@ class Client:
 
     # -- broadcasts ----------------------------------------------------------------------------------------------------
 
+    def is_news(self, broadcast: Broadcast) -> bool:
+        """Is the broadcast newer than the model that this client works from?"""
+        return (broadcast.epoch, broadcast.k) > (self.epoch, self.k)
+
     def receive(self, broadcast: Broadcast) -> Floats | None:
         """Take in a newer global model. What to add to the local model of the round in hand, or None for nothing.
 

@@ -4,7 +4,7 @@ A runtime drives one `ServerSide` and a `WorkerSide` per client. `crescendo.work
 algorithm is one file in `crescendo.algorithms` with a server and a client.
 """
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from crescendo.core.arrays import Floats, Vector
 from crescendo.core.client import Done, Wait, Work
@@ -37,6 +37,26 @@ class ServerSide(Protocol):
         """Client c is here again, and the last round it sent is ``last``. The round it has to go on with."""
 
 
+@runtime_checkable
+class CallingServer(Protocol):
+    """A server that answers the clients it chooses, whether or not ``k`` rose, in place of telling all whenever it does."""
+
+    def called(self) -> list[int]:
+        """The clients to be told now, each of them once: asking again without a new event names nobody."""
+
+
+@runtime_checkable
+class TimedServer(Protocol):
+    """A server that goes on without those who are late."""
+
+    @property
+    def deadline(self) -> float | None:
+        """The seconds after each rise of ``k``, and after the start, at which `expire` is due; None for never."""
+
+    def expire(self) -> bool:
+        """The deadline has passed and k is what it was. True if k rose."""
+
+
 class ClientSide(Protocol):
     """One client's counters and models: it stands at slot ``h`` of ``round``, and its newest broadcast has number ``k``."""
 
@@ -65,8 +85,14 @@ class ClientSide(Protocol):
     def finish(self, delta: Vector) -> Update:
         """The round is done, and ``delta`` is its displacement as the server will decode it. Goes on with the next round."""
 
+    def is_news(self, broadcast: Broadcast) -> bool:
+        """Does the broadcast say more than this client has heard?"""
+
     def receive(self, broadcast: Broadcast) -> Floats | None:
-        """Take in a newer global model. What to add to the local model of the round in hand, or None for nothing."""
+        """Take in a newer global model. What to add to the local model of the round in hand, or None for nothing.
+
+        A client that goes on with another round instead has given the round in hand up.
+        """
 
     def unacknowledged(self) -> list[Update]:
         """What was sent and is in no broadcast yet, oldest first."""

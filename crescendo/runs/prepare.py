@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from crescendo.algorithms.algorithm_kinds import ALGORITHMS, OURS, Algorithm
+from crescendo.algorithms.rival_options import AlgorithmOptions
 from crescendo.config.loading import ELSEWHERE
 from crescendo.config.schema import Config
 from crescendo.config.to_terms import guarantee_of, terms_and_cost
@@ -31,7 +33,10 @@ from crescendo.schedules import CutSizes, ScheduleCertificate
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A run that may start: everything is made and the certificates hold."""
+    """A run that may start: everything is made and the certificates hold.
+
+    ``working`` are the terms that the algorithm works by: those of the agreement, or what a rival makes of them.
+    """
 
     config: Config
     dataset: Dataset
@@ -40,6 +45,9 @@ class Prepared:
     sizes: CutSizes
     convexity: float | None
     privacy: Guarantee | None
+    algorithm: Algorithm
+    options: AlgorithmOptions
+    working: Terms
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -64,11 +72,18 @@ class Prepared:
 
 
 def prepare(
-    config: Config, objective: Any = None, data: Dataset | None = None, progress: Progress | None = None
+    config: Config,
+    objective: Any = None,
+    data: Dataset | None = None,
+    progress: Progress | None = None,
+    algorithm: Algorithm = ALGORITHMS[OURS],
+    options: AlgorithmOptions | None = None,
 ) -> Prepared:
     """Load, split and certify. What the run file alone can decide is decided before any data are read."""
     goal_asked = config.objective.model_copy(update={"kind": settled(config.objective.kind)})
     config = config.model_copy(update={"objective": goal_asked})
+    algorithm.check(blocks=config.schedule.blocks, mechanism=config.privacy.mechanism)
+    options = algorithm.made() if options is None else options
     count, private = config.clients.count, config.privacy.mechanism != "none"
     wait = config.schedule.wait
     if count is not None and not (wait.is_theorem and wait.m1 is None):  # which depends on L and mu, and so on the data
@@ -116,10 +131,12 @@ def prepare(
         features=dataset.features,
         classes=dataset.classes,
     )
-    found = guarantee_of(config, agreement.terms, goal, progress) if private else None
+    working = algorithm.terms(agreement.terms, options)
+    found = guarantee_of(config, working, goal, progress) if private else None
     if found is not None:
         agreement = replace(agreement, certificate=found.certificate, delta=found.delta)
-    return Prepared(config, dataset, parts, agreement, schedule.sizes, schedule.convex, found)
+    promised = schedule.convex if working is agreement.terms else None  # the theory is about the run file's own rounds
+    return Prepared(config, dataset, parts, agreement, schedule.sizes, promised, found, algorithm, options, working)
 
 
 def _check_counts(names: Sequence[str], counts: tuple[int, ...], found: Sequence[int]) -> None:

@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from crescendo.algorithms.algorithm_kinds import OURS
+from crescendo.algorithms.algorithm_kinds import algorithm as by_name
 from crescendo.config.loading import read
 from crescendo.config.schema import Config, Listed
 from crescendo.core.arrays import Ints
 from crescendo.core.random import Purpose, stream
-from crescendo.core.server import Server
 from crescendo.core.terms import Terms
 from crescendo.data import Dataset
 from crescendo.errors import ConfigError, PeerError, UsageError
@@ -40,18 +41,27 @@ def simulate(
     sinks: Sequence[Sink] = (),
     progress: Progress | None = None,
     standalone: bool = False,
+    algorithm: str = OURS,
+    options: Mapping[str, Any] | None = None,
 ) -> Result:
     """Run a federation on a virtual clock.
 
     ``objective`` and ``data`` stand in for those of the config. Nothing is written unless ``out`` names a new folder, which is
     ``out.running`` until the run is complete. ``sinks`` hear of every round, ``progress`` of the accounting before the first.
-    A ``standalone`` report opens alone; else it uses a script that lies beside ``out``.
+    A ``standalone`` report opens alone; else it uses a script that lies beside ``out``. ``algorithm`` is one of
+    `algorithms.algorithm_kinds`, with its ``options``: a rival does as many gradients on the same data, clock and network.
     """
+    chosen = by_name(algorithm)
+    asked = chosen.made(options)
+    if out is not None and algorithm != OURS:
+        raise UsageError(
+            f"a run's folder is about the algorithm of its run file, not about {algorithm}; leave out=.. out"
+        )
     if data is not None and isinstance(config, Mapping) and "data" not in config:
         config = {**config, "data": {"source": data.name}}
     checked = read(config)
     with new_folder(Path(out)) if out is not None else contextlib.nullcontext() as folder:
-        prepared = prepare(checked, objective, data, progress)
+        prepared = prepare(checked, objective, data, progress, chosen, asked)
         hearing = [*sinks, *([RunFiles(folder, standalone)] if folder is not None else ())]
         _tell(hearing, RunBegan(prepared))
         result = run_prepared(prepared, str(out) if out is not None else None, hearing)
@@ -70,20 +80,22 @@ def _tell(sinks: Sequence[Sink], event: Event) -> None:
 def run_prepared(prepared: Prepared, out: str | None = None, sinks: Sequence[Sink] = (), noise: bool = True) -> Result:
     """Run what `prepare` made ready. A private run without its noise gets no epsilon."""
     started, agreed = time.perf_counter(), prepared.agreement
-    terms, goal, seed, wire, model = agreed.terms, agreed.objective, agreed.seed, agreed.wire, agreed.initial()
+    terms, goal, seed, wire, model = prepared.working, agreed.objective, agreed.seed, agreed.wire, agreed.initial()
+    sides = prepared.algorithm.sides(terms, model, prepared.options, wire)
+    records = prepared.dataset.train
     workers = [
-        Worker(terms, c, model, goal, prepared.dataset.train, rows, seed, wire, _mechanism(prepared, c, rows, noise))
+        Worker(terms, c, model, goal, records, rows, seed, wire, _mechanism(prepared, c, rows, noise), sides.clients[c])
         for c, rows in enumerate(prepared.parts)
     ]
     meter = Meter(prepared, lambda rows: _tell(sinks, ModelsMeasured(rows)))
 
     def observe(moment: Moment) -> None:
         meter.observe(moment)
-        _tell(sinks, RoundCompleted(moment, terms.rounds))
+        _tell(sinks, RoundCompleted(moment, sides.moves))
 
-    timing = _timing(prepared.config, terms)
+    timing = _timing(prepared.config, agreed.terms)  # one clock for all algorithms
     try:
-        trace = Simulation(terms, workers, Server(terms, model), timing, seed, wire=wire, observe=observe).run()
+        trace = Simulation(terms, workers, sides.server, timing, seed, wire=wire, observe=observe).run()
     except PeerError as error:
         raise UsageError(f"the run broke off: {error}; a smaller step size often helps") from error
     metrics, guarantee = meter.finish(), prepared.privacy

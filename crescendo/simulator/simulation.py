@@ -14,7 +14,7 @@ later by the time of its re-sending; a crash loses the unfinished round and noth
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from typing import Any, Literal
 
@@ -24,7 +24,7 @@ from crescendo.core.arrays import Floats, Vector
 from crescendo.core.client import Done, Work
 from crescendo.core.messages import Broadcast, DuplicateUpdate, Update
 from crescendo.core.random import Purpose, stream
-from crescendo.core.sides import ServerSide, WorkerSide
+from crescendo.core.sides import CallingServer, ServerSide, TimedServer, WorkerSide
 from crescendo.core.terms import Terms
 from crescendo.core.vectors import message_bytes, rounded
 from crescendo.errors import UsageError
@@ -104,12 +104,15 @@ class Simulation:
             terms.clients * message_bytes(len(server.model), wire),
         )  # everybody gets the first model
         self._away: set[int] = set()  # declared absent
+        self._calling = server if isinstance(server, CallingServer) else None
+        self._timed = server if isinstance(server, TimedServer) else None
         self._newest: Vector | None = None  # the model broadcast last, and how it travels
         self._rounded: Vector = np.zeros(0)
 
     def run(self) -> Trace:
         """Simulate until nothing more happens."""
         self._show()
+        self._set_deadline()
         for c, start in enumerate(self.timing.starts):
             self._at(start, self._on_begin, c)
             self._plan_crash(c, start)
@@ -169,7 +172,8 @@ class Simulation:
         if h <= first:
             return
         runner.worker.run(h - first)
-        self._ahead = max(self._ahead, round - k)
+        if self._calling is None:  # else the server answers each client, and no round is ahead of a broadcast to all
+            self._ahead = max(self._ahead, round - k)
         if self.terms.tau is not None:
             # t_delay grows by one a slot and tau by no more, so that the last slot has the largest ratio
             t_glob, t_delay = self.terms.clock(round, k, self.terms.share(round, c), h - 1)
@@ -204,26 +208,43 @@ class Simulation:
         self._gradients += self.terms.share(update.round, c)
         self._record.add("updates", update.round, c, sent_at, self.now)
         self._finished_at = self.now
-        self._broadcast_if_risen(before)
+        self._tell_clients(before)
 
-    def _broadcast_if_risen(self, before: int) -> None:
-        server = self.server
-        if server.k == before:
+    def _tell_clients(self, before: int) -> None:
+        risen = self.server.k > before
+        for c in sorted(self._away) if risen else ():
+            self._exclude(c, range(before, self.server.k))
+        if self._calling is not None:
+            self._broadcast(self._calling.called())
+        elif risen:
+            self._broadcast(range(len(self._runners)))
+        if risen:
+            self._finished_at = self.now
+            self._show()
+            self._set_deadline()
+
+    def _broadcast(self, called: Sequence[int]) -> None:
+        if not called:
             return
-        for c in sorted(self._away):
-            self._exclude(c, range(before, server.k))
         self._broadcasts += 1
-        index, size = self._new_broadcast(), message_bytes(len(server.model), self._wire)
-        for c, runner in enumerate(self._runners):
-            if runner.state == "down":
+        index = self._new_broadcast()
+        for c in called:
+            if self._runners[c].state == "down":
                 continue
-            broadcast = self._on_the_wire(server.broadcast(c))
+            broadcast = self._on_the_wire(self.server.broadcast(c))
             for _ in range(self._copies()):
                 time, sendings = self._travel()
-                self._bytes_down += sendings * size
+                self._bytes_down += sendings * message_bytes(len(broadcast.model), self._wire)
                 self._at(self.now + time, self._on_broadcast, c, (index, broadcast))
-        self._finished_at = self.now
-        self._show()
+
+    def _set_deadline(self) -> None:
+        if self._timed is not None and self._timed.deadline is not None and not self.server.finished:
+            self._at(self.now + self._timed.deadline, self._on_deadline, -1, self.server.k)
+
+    def _on_deadline(self, _: int, k: int) -> None:
+        if self._timed is not None and self.server.k == k:
+            self._timed.expire()
+            self._tell_clients(k)
 
     def _new_broadcast(self) -> int:
         """Note what a broadcast made now contains; its number."""
@@ -234,12 +255,14 @@ class Simulation:
         """The broadcast as it travels; the model that all clients hear of is rounded once."""
         if broadcast.model is not self._newest:
             self._newest, self._rounded = broadcast.model, rounded(broadcast.model, self._wire)
-        return Broadcast(self._rounded, broadcast.k, broadcast.yours, broadcast.epoch)
+        return replace(broadcast, model=self._rounded)
 
     def _on_broadcast(self, c: int, what: tuple[int, Broadcast]) -> None:
         runner, (index, broadcast) = self._runners[c], what
-        if runner.state == "down" or broadcast.k <= runner.worker.client.k:
+        client = runner.worker.client
+        if runner.state == "down" or not client.is_news(broadcast):
             return
+        i = client.round
         if runner.state == "busy" and runner.begun_before(self.now):
             if self.terms.whole_rounds:
                 runner.worker.begin()  # the round has a start model already; the news has to wait for the next one
@@ -248,6 +271,9 @@ class Simulation:
         self._hear(runner, index, broadcast)
         if runner.state == "waiting":
             self._end_wait(runner, c)
+            self._on_begin(c)
+        elif runner.state == "busy" and client.round != i:  # it gave the round up
+            runner.plan += 1
             self._on_begin(c)
         elif runner.state == "busy":
             todo = runner.worker.next()
@@ -289,7 +315,7 @@ class Simulation:
         if runner.state == "down" and runner.plan == plan:
             self._away.add(c)
             self.server.absent(c)
-            self._broadcast_if_risen(before)
+            self._tell_clients(before)
 
     def _on_return(self, c: int, _: Any) -> None:
         """Client c comes back with what it had on disk, hears the news, and sends again what was not acknowledged."""
@@ -299,10 +325,11 @@ class Simulation:
             self._away.discard(c)
             runner.worker.client.resume(self.server.back(c, runner.worker.client.round - 1))
         runner.state = "idle"
-        self._broadcast_if_risen(before)
-        if self.server.k > runner.worker.client.k:
-            self._bytes_down += message_bytes(len(self.server.model), self._wire)
-            self._hear(runner, self._new_broadcast(), self._on_the_wire(self.server.broadcast(c)))
+        self._tell_clients(before)
+        news = self.server.broadcast(c)
+        if runner.worker.client.is_news(news):
+            self._bytes_down += message_bytes(len(news.model), self._wire)
+            self._hear(runner, self._new_broadcast(), self._on_the_wire(news))
         for update in runner.worker.client.unacknowledged():
             self._send(update, self.now)
         self._on_begin(c)

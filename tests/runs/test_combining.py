@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import crescendo
-from crescendo.algorithms.fedbuff import FedBuffServer
 from crescendo.config.loading import read
 from crescendo.config.to_terms import terms_and_cost
 from crescendo.core.terms import Terms
@@ -44,12 +43,6 @@ def test_the_mean_of_one_round_is_its_sum_over_the_clients() -> None:
 def test_one_client_is_its_own_mean() -> None:
     summed, mean = (crescendo.simulate(config(combine, clients=1)).model for combine in ("sum", "mean"))
     assert np.array_equal(mean, summed)
-
-
-def test_fedbuff_takes_no_mean_of_a_mean() -> None:
-    terms = Terms(ConstantSizes(4), ConstantSteps(0.1), (0.5, 0.5), 3, ahead=1, combine="mean")
-    with pytest.raises(crescendo.UsageError, match="takes the mean of its buffer by itself"):
-        FedBuffServer(terms, np.zeros(1))
 
 
 def test_an_absent_factor_leaves_the_fingerprint_of_terms_as_it_was() -> None:

@@ -1,0 +1,158 @@
+"""Every algorithm that a run file can be run with: our own, and its rivals, by name.
+
+>>> ALGORITHMS["fedbuff"].about
+'buffered and asynchronous: the model moves by the mean of every few updates, stale ones less'
+>>> ALGORITHMS["fedavg"].made({"rate": 0.5})
+FedAvgOptions(step_scale=1.0, local_steps=0, rate=0.5, deadline=0.0)
+"""
+
+import dataclasses
+import difflib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from crescendo.algorithms.fedavg import FedAvgClient, FedAvgOptions, FedAvgServer
+from crescendo.algorithms.fedbuff import FedBuffOptions, FedBuffServer
+from crescendo.algorithms.rival_options import AlgorithmOptions, RivalOptions, Search, searched
+from crescendo.algorithms.rival_terms import equal_rounds, local_steps, scaled, tasks
+from crescendo.algorithms.task_sides import TaskClient
+from crescendo.core.arrays import Floats
+from crescendo.core.client import Client
+from crescendo.core.server import Server
+from crescendo.core.sides import ClientSide, ServerSide
+from crescendo.core.terms import Terms
+from crescendo.errors import ConfigError, UsageError
+from crescendo.schedules.parameters import Parameter, parameters
+
+OURS = "crescendo"
+
+
+@dataclass(frozen=True)
+class AlgorithmSides:
+    """What a simulation drives: a server, a client for every worker, and how often the model will move."""
+
+    server: ServerSide
+    clients: Sequence[ClientSide]
+    moves: int
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """An algorithm on the simulator.
+
+    ``terms`` makes its terms from those of the run file and its options; ``sides`` makes a server and clients from its terms,
+    the first model, its options and the wire. ``private`` says that its clients release what mechanisms are certified for, in
+    rounds that its terms fix.
+    """
+
+    name: str
+    about: str
+    options: type[AlgorithmOptions]
+    terms: Callable[[Terms, Any], Terms]
+    sides: Callable[[Terms, Floats, Any, str], AlgorithmSides]
+    private: bool = False
+    masks: bool = False
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The options: name, type, range, what it does and default."""
+        return parameters(self.options)
+
+    @property
+    def tunable(self) -> Mapping[str, Search]:
+        """The options that a search may try, and over what range."""
+        return searched(self.options)
+
+    def made(self, given: Mapping[str, Any] | None = None) -> AlgorithmOptions:
+        """The options with these values, or ConfigError."""
+        names = [one.name for one in self.parameters]
+        for name in given or {}:
+            if name not in names:
+                raise ConfigError(f"{self.name} has no option {_unknown(name, names)}")
+        try:
+            return self.options(**(given or {}))
+        except UsageError as error:
+            raise ConfigError(f"{self.name}: {error}") from None
+
+    def check(self, *, blocks: int, mechanism: str) -> None:
+        """Refuse what the run file asks for and this algorithm has not."""
+        if blocks > 1 and not self.masks:
+            raise ConfigError(f"{self.name} moves all coordinates in every round; leave schedule.blocks out")
+        if mechanism != "none" and not self.private:
+            able = ", ".join(name for name, one in ALGORITHMS.items() if one.private)
+            raise ConfigError(
+                f"no certificate is about what clients of {self.name} send, so that it gets no epsilon; leave privacy.mechanism "
+                f"out, or compare with one of {able}"
+            )
+
+
+def algorithm(name: str) -> Algorithm:
+    """The algorithm of this name, or ConfigError with the nearest one."""
+    if name not in ALGORITHMS:
+        raise ConfigError(f"there is no algorithm {_unknown(name, ALGORITHMS)}")
+    return ALGORITHMS[name]
+
+
+def _unknown(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, known, 1)
+    return f'"{name}"; ' + (f'did you mean "{near[0]}"?' if near else f"choose one of {', '.join(known)}")
+
+
+# -- what each is made of -------------------------------------------------------------------------------------------------
+
+
+def _own_terms(terms: Terms, options: AlgorithmOptions) -> Terms:
+    return terms if options.step_scale == 1 else dataclasses.replace(terms, steps=scaled(terms, options.step_scale))
+
+
+def _own_sides(terms: Terms, model: Floats, options: AlgorithmOptions, wire: str) -> AlgorithmSides:
+    return AlgorithmSides(Server(terms, model), [Client(terms, c, model) for c in range(terms.clients)], terms.rounds)
+
+
+def _in_rounds(terms: Terms, options: RivalOptions) -> Terms:
+    return equal_rounds(terms, local_steps(terms, options.local_steps), options.step_scale)
+
+
+def _in_tasks(terms: Terms, options: RivalOptions) -> Terms:
+    return tasks(terms, local_steps(terms, options.local_steps), options.step_scale)
+
+
+def _fedavg(terms: Terms, model: Floats, options: FedAvgOptions, wire: str) -> AlgorithmSides:
+    clients = [FedAvgClient(terms, c, model) for c in range(terms.clients)]
+    return AlgorithmSides(FedAvgServer(terms, model, options), clients, terms.rounds)
+
+
+def _fedbuff(terms: Terms, model: Floats, options: FedBuffOptions, wire: str) -> AlgorithmSides:
+    clients = [TaskClient(terms, c, model) for c in range(terms.clients)]
+    return AlgorithmSides(FedBuffServer(terms, model, options, wire), clients, FedBuffServer.moves(terms, options))
+
+
+_ALL = (
+    Algorithm(
+        OURS,
+        "asynchronous, in rounds that grow as the run file says: updates are added up as they come",
+        AlgorithmOptions,
+        _own_terms,
+        _own_sides,
+        private=True,
+        masks=True,
+    ),
+    Algorithm(
+        "fedavg",
+        "synchronous: the model is the mean of the clients' models, with or without a deadline for stragglers",
+        FedAvgOptions,
+        _in_rounds,
+        _fedavg,
+        private=True,
+    ),
+    Algorithm(
+        "fedbuff",
+        "buffered and asynchronous: the model moves by the mean of every few updates, stale ones less",
+        FedBuffOptions,
+        _in_tasks,
+        _fedbuff,
+    ),
+)
+ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType({one.name: one for one in _ALL})

@@ -1,0 +1,150 @@
+"""Tasks at the clients' own pace: what FedAsync and FedBuff have in common.
+
+The run's gradients are cut into numbered tasks of equally many local steps. The server gives a task with its newest model to
+every client at the start, and again to each client whose update has just come: nobody waits for another client, and a quick one
+does more of the tasks. A task's number is the client's ``round``; tasks that one client is given have rising numbers. A client
+that crashes keeps its task, and begins it anew from the newest model when it is back.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from crescendo.core.arrays import Floats, Vector
+from crescendo.core.client import Done, Wait, Work
+from crescendo.core.messages import Broadcast, DuplicateUpdate, Settled, Update
+from crescendo.core.terms import Terms
+from crescendo.core.vectors import rounded
+from crescendo.errors import PeerError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Task(Broadcast):
+    """A model to begin with, and the number of the task; the number of tasks in all: there is none left."""
+
+    task: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StampedUpdate(Update):
+    """An update that says which model of the server it began with."""
+
+    version: int = 0
+
+
+class TaskServer(ABC):
+    """Hands tasks out and takes updates in; ``_take`` says what an update does to the model."""
+
+    def __init__(self, terms: Terms, model: Vector, wire: str = "float64") -> None:
+        self.k, self.late = 0, 0
+        self.model: Floats = np.array(model, dtype=np.float64)
+        self._terms, self._wire = terms, wire
+        self._task = [min(c, terms.rounds) for c in range(terms.clients)]  # that each client has
+        self._next, self._done = min(terms.clients, terms.rounds), 0
+        self._given: list[dict[int, Vector]] = [{0: self.model} for _ in self._task]  # version -> model, of that task
+        self._called: list[int] = []
+
+    @property
+    def finished(self) -> bool:
+        """Every task is done."""
+        return self._done == self._terms.rounds
+
+    def receive(self, update: Update) -> bool:
+        """Take an update in and give its client the next task. True if the model moved."""
+        i, c = update.round, update.client
+        if not 0 <= c < self._terms.clients or not 0 <= i < self._terms.rounds or i > self._task[c]:
+            raise PeerError(f"client {c} was never given task {i}; its update is dropped")
+        if i < self._task[c]:
+            raise DuplicateUpdate(f"client {c} already sent task {i}; dropped, not applied twice")
+        if not isinstance(update, StampedUpdate) or update.version not in self._given[c]:
+            raise PeerError(f"task {i} of client {c} does not say which of the models that were sent it began with")
+        start, before = self._given[c][update.version], self.k
+        self._done += 1
+        self._take(update, self.k - update.version, start)
+        self._give(c)
+        return self.k > before
+
+    @abstractmethod
+    def _take(self, update: StampedUpdate, staleness: int, start: Vector) -> None:
+        """What the update does; it began at the model ``start``, and the server has moved ``staleness`` times since."""
+
+    def _give(self, c: int) -> None:
+        self._task[c] = self._next
+        self._given[c] = {}
+        if self._next < self._terms.rounds:
+            self._next += 1
+            self._called.append(c)
+
+    def called(self) -> list[int]:
+        called, self._called = self._called, []
+        return called
+
+    def broadcast(self, c: int) -> Broadcast:
+        """Client c's task, with the newest model: the server remembers which models a task was sent with, as they are read."""
+        task = self._task[c]
+        self._given[c][self.k] = rounded(self.model, self._wire)
+        return Task(self.model, self.k, Settled(task), task=task)
+
+    def absent(self, c: int) -> bool:
+        """The server waits for nobody, so an absence changes nothing."""
+        return False
+
+    def back(self, c: int, last: int) -> int:
+        return self._task[c]
+
+
+class TaskClient:
+    """Does one task after the other, each from the model that it was given with."""
+
+    def __init__(self, terms: Terms, me: int, model: Vector) -> None:
+        self.terms, self._me = terms, me
+        self.round, self.h, self.k = min(me, terms.rounds), 0, 0
+        self.frame: Floats = np.array(model, dtype=np.float64)
+        self._begun, self._idle = False, False
+        self._sent: StampedUpdate | None = None
+
+    def next(self) -> Work | Wait | Done:
+        if self.round >= self.terms.rounds:
+            return Done()
+        return Wait() if self._idle else Work(self.round, self.h, self.terms.share(self.round, self._me) - self.h)
+
+    def start(self) -> Floats:
+        self._begun = True
+        return self.frame.copy()
+
+    def advance(self, slots: int) -> None:
+        self.h += slots
+
+    @property
+    def round_is_full(self) -> bool:
+        return self._begun and self.h == self.terms.share(self.round, self._me)
+
+    def finish(self, delta: Vector) -> Update:
+        self._sent = StampedUpdate(self.round, self._me, delta, self.k)
+        self.h, self._begun, self._idle = 0, False, True
+        return self._sent
+
+    def is_news(self, broadcast: Broadcast) -> bool:
+        """A new task; or a newer model for one that has to begin anew."""
+        if not isinstance(broadcast, Task):
+            return False
+        anew = broadcast.task == self.round and not self._idle and not self._begun and broadcast.k > self.k
+        return broadcast.task > self.round or anew
+
+    def receive(self, broadcast: Broadcast) -> None:
+        if isinstance(broadcast, Task) and self.is_news(broadcast):
+            self.k, self.frame = broadcast.k, np.array(broadcast.model, dtype=np.float64)
+            if broadcast.task > self.round:
+                self._sent = None
+            self.round, self.h, self._begun, self._idle = broadcast.task, 0, False, False
+
+    def unacknowledged(self) -> list[Update]:
+        return [] if self._sent is None else [self._sent]
+
+    def restart_round(self) -> None:
+        self.h, self._begun = 0, False
+
+    def resume(self, round: int) -> None:
+        """The server keeps a client's task for it, whatever happens."""
+        self.restart_round()
