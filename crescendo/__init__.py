@@ -8,7 +8,8 @@ worker      one client's work: a Client joined to its data, objective and mechan
 simulator   drives workers on a virtual clock                                    algorithms  rivals on the same simulator
 federation  what both sides agree on      storage     journal and ledger         network     drives workers over gRPC
 audit       attacks on releases           config      the run file               runs        a configured run, start to finish
-report      a run as a page               reproduce   the paper's experiments     cli         the commands
+report      runs and studies as pages     studies     comparisons and sweeps     reproduce   the paper's experiments
+cli         the commands
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from crescendo.privacy.planning.planner import plan
     from crescendo.runs.result import Result
     from crescendo.runs.simulate import simulate
+    from crescendo.studies.sweeping import sweep
 
 __version__ = "0.1.0"
 __all__ = [
@@ -39,6 +41,7 @@ __all__ = [
     "jax",
     "plan",
     "simulate",
+    "sweep",
     "torch",
 ]
 
@@ -48,6 +51,10 @@ def __getattr__(name: str) -> Any:
         from crescendo.runs import simulate as run
 
         return getattr(run, name)
+    if name == "sweep":
+        from crescendo.studies import sweeping
+
+        return sweeping.sweep
     if name == "plan":
         from crescendo.privacy.planning import planner
 

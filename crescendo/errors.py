@@ -27,5 +27,9 @@ class DataError(UsageError):
     """A data file is missing, altered or malformed."""
 
 
+class Diverged(UsageError):
+    """A run's numbers grew beyond what floats hold; a smaller step size often helps."""
+
+
 class Refused(UsageError):
     """A schedule or mechanism whose certificate does not hold; the message has both sides and the nearest value that passes."""

@@ -42,9 +42,10 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "config": BELOW,
     "report": (*BELOW, "config"),
     "runs": (*BELOW, "config", "report"),
+    "studies": (*BELOW, "config", "runs", "report"),
     "reproduce": (*BELOW, "config", "runs"),
-    "cli": (*BELOW, "config", "runs", "report", "reproduce", "interrupts"),
-    "api": (*BELOW, "config", "runs", "report", "reproduce", "cli", "interrupts"),
+    "cli": (*BELOW, "config", "runs", "report", "studies", "reproduce", "interrupts"),
+    "api": (*BELOW, "config", "runs", "report", "studies", "reproduce", "cli", "interrupts"),
 }
 """What a room may import: rooms, or one module of a room. ``api`` is `crescendo` itself, with ``__main__``."""
 

@@ -20,7 +20,7 @@ data = typer.Typer(
 def _list(as_json: AsJson = False) -> None:
     """List the sources that data.source can name, and how to get those that are not here."""
     with one_sentence():
-        from crescendo.cli import show_run as show
+        from crescendo.cli.show import show_run as show
         from crescendo.data import catalogue
 
         sources = catalogue()

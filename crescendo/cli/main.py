@@ -13,6 +13,7 @@ from crescendo.cli import data_commands as data_cli
 from crescendo.cli import network_commands as network_cli
 from crescendo.cli import privacy_commands as privacy_cli
 from crescendo.cli import reproduce_commands as reproduce_cli
+from crescendo.cli import study_commands as study_cli
 from crescendo.cli import upkeep_commands as upkeep_cli
 from crescendo.cli.common import AsJson, Overrides, RunFile, one_sentence, print_json
 
@@ -60,7 +61,7 @@ def _run(
         changes = [*(overrides or ()), *([f"run.seed={seed}"] if seed is not None else ())]
         config = read(file, changes)
 
-        from crescendo.cli import show_run as show
+        from crescendo.cli.show import show_run as show
         from crescendo.runs.folder import next_folder
         from crescendo.runs.simulate import simulate
 
@@ -77,7 +78,7 @@ def _schedule(file: RunFile, overrides: Overrides = None, as_json: AsJson = Fals
 
         config = read_either(file, overrides or ())
 
-        from crescendo.cli import show_run as show
+        from crescendo.cli.show import show_run as show
         from crescendo.cli.terminal import progress_bar
         from crescendo.runs.prepare import certified
 
@@ -132,3 +133,4 @@ app.add_typer(network_cli.commands)  # serve, join, aggregate, status
 app.add_typer(certs_cli.certs)
 app.add_typer(upkeep_cli.commands)  # verify, backup
 app.add_typer(reproduce_cli.commands)
+app.add_typer(study_cli.commands)  # sweep, compare

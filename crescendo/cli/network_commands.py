@@ -174,7 +174,7 @@ def _status(
             raise UsageError("--json prints one object and --watch has no end; choose one of them")
 
         from crescendo.cli.addresses import place
-        from crescendo.cli.show_status import StatusPrinter, ask_status
+        from crescendo.cli.show.show_status import StatusPrinter, ask_status
 
         there = place(address, certs)
         if as_json:

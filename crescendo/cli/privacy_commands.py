@@ -50,8 +50,8 @@ def _plan(
             least = math.ceil(gradients / MOST_ROUNDS)
             raise ConfigError(f"--first-size must be {least:,} or more for {gradients:,} gradients, not {first_size:,}")
 
-        from crescendo.cli import show_privacy as show
-        from crescendo.cli.show_plan import plan as show_plan
+        from crescendo.cli.show import show_privacy as show
+        from crescendo.cli.show.show_plan import plan as show_plan
         from crescendo.privacy.planning.planner import plan as make_plan
 
         with show.progress("Planning") as progress:
@@ -123,7 +123,7 @@ def _account(
             return
         assert what is not None
 
-        from crescendo.cli import show_privacy as show
+        from crescendo.cli.show import show_privacy as show
         from crescendo.runs.statements import Statement
 
         with show.progress("Accounting") as progress:
@@ -183,7 +183,7 @@ def _audit(
                 raise ConfigError("--set changes a run file, and this is a mechanism; leave it out")
 
             from crescendo.audit.black_box.black_box import Claim
-            from crescendo.cli.show_black_box import audit_mechanism
+            from crescendo.cli.show.show_black_box import audit_mechanism
 
             claim = Claim(epsilon, delta, confidence, gaussian=gaussian, floats=floats)
             passed = audit_mechanism(
@@ -214,7 +214,7 @@ def _audit_run_file(file: Path, runs: int, overrides: list[str], thorough: bool,
         raise ConfigError(f"--runs must be at most {MOST_RUNS:,}, not {runs:,}")
     config = read(file, overrides)
 
-    from crescendo.cli import show_privacy as show
+    from crescendo.cli.show import show_privacy as show
     from crescendo.runs.auditing import attack
 
     with show.progress("Attacking") as progress:
@@ -227,7 +227,7 @@ def _audit_run_file(file: Path, runs: int, overrides: list[str], thorough: bool,
 
 
 def _ledger(path: Path, delta: float | None, as_json: bool) -> None:
-    from crescendo.cli import show_privacy as show
+    from crescendo.cli.show import show_privacy as show
     from crescendo.storage.ledger.open_ledger import open_ledger
 
     if delta is not None:
@@ -241,7 +241,7 @@ def _ledger(path: Path, delta: float | None, as_json: bool) -> None:
 
 
 def _close(path: Path | None, federation: str, more: bool, as_json: bool) -> None:
-    from crescendo.cli import show_privacy as show
+    from crescendo.cli.show import show_privacy as show
     from crescendo.storage.ledger.closing import close_federation
 
     if path is None or more:
@@ -254,7 +254,7 @@ def _close(path: Path | None, federation: str, more: bool, as_json: bool) -> Non
 
 
 def _export(what: Path | None, ledger: Path | None, overrides: list[str], format: str, client: str | None) -> None:
-    from crescendo.cli.show_privacy import progress
+    from crescendo.cli.show.show_privacy import progress
     from crescendo.privacy.accounting.interchange import WRITERS
     from crescendo.runs.statements import EventsStatement
     from crescendo.storage.ledger.open_ledger import open_ledger

@@ -115,12 +115,17 @@ def _apply(raw: Raw, override: str) -> None:
                 f"--set {override} reaches into {'.'.join(names[:depth])}, which is {show(table)} and has no parts"
             )
     if text.strip():
-        table[names[-1]] = _value(text.strip(), override)
+        table[names[-1]] = toml_value(text.strip(), f"--set {override}")
     else:
         table.pop(names[-1], None)
 
 
-def _value(text: str, override: str) -> Any:
+def toml_value(text: str, option: str) -> Any:
+    """A value as an option has it: TOML, or a bare word.
+
+    >>> toml_value("3", ""), toml_value("a9a", ""), toml_value("[1, 2]", "")
+    (3, 'a9a', [1, 2])
+    """
     try:
         parsed = tomllib.loads(f"value = {text}")
         if len(parsed) == 1:
@@ -128,4 +133,4 @@ def _value(text: str, override: str) -> Any:
     except tomllib.TOMLDecodeError:
         if text[0] not in "[{\"'":
             return text
-    raise ConfigError(f"--set {override} has a value that is not valid TOML; quote the whole option in the shell")
+    raise ConfigError(f"{option} has a value that is not valid TOML; quote the whole option in the shell")

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from crescendo.core.arrays import Array, Vector
 from crescendo.core.buffer_pool import BufferPool
-from crescendo.errors import PeerError, UsageError
+from crescendo.errors import Diverged, PeerError, UsageError
 
 OVERHEAD = 32  # bytes of a message that are not its vector: round, client, k, hash of the terms
 PIECE = 1 << 18  # numbers that are looked at together
@@ -139,8 +139,8 @@ def _finite(vector: Vector) -> bool:
     return all(np.isfinite(vector[low : low + PIECE]).all() for low in range(0, len(vector), PIECE))
 
 
-def _does_not_fit(wire: str) -> UsageError:
-    return UsageError(
+def _does_not_fit(wire: str) -> Diverged:
+    return Diverged(
         f"a vector has numbers that are not finite in {wire}: the run diverged or does not fit the wire's floats; "
         f"lower the step size or widen the wire"
     )

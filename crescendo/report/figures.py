@@ -41,12 +41,12 @@ def _thinned(rows: Array, most: int) -> Array:
     return rows[np.unique(np.linspace(0, len(rows) - 1, most).astype(np.int64))]
 
 
-def _text(name: str) -> str:
+def shown_name(name: str) -> str:
     """A name as plotly shows it letter by letter: it takes ``<b>`` and ``&amp;`` in texts for markup."""
     return html.escape(name, quote=False)
 
 
-def _figure(data: list[_Figure], x: str, y: str, **layout: Any) -> _Figure:
+def figure(data: list[_Figure], x: str, y: str, **layout: Any) -> _Figure:
     axes = {"xaxis": {"title": {"text": x}}, "yaxis": {"title": {"text": y}}}
     return {"data": data, "layout": {**axes, "showlegend": False, **layout}}
 
@@ -81,7 +81,7 @@ def _rounds(story: Story) -> _Figure:
         "name": f"constant rounds of {story.constant:,}", "line": {"color": "@second", "dash": "dash", "width": 2},
         "hovertemplate": "constant rounds of %{y:,}<extra></extra>",
     }  # fmt: skip
-    return _figure([shape, line], "round", "gradients", bargap=0.25, showlegend=True)
+    return figure([shape, line], "round", "gradients", bargap=0.25, showlegend=True)
 
 
 def _thinned_index(count: int) -> list[int]:
@@ -94,7 +94,7 @@ def _steps(story: Story) -> _Figure:
         "type": "scatter", "mode": "lines+markers" if len(at) <= 60 else "lines", "x": at, "y": values,
         "line": {"color": "@accent", "shape": "hv"}, "hovertemplate": "round %{x}: %{y:.4g}<extra></extra>",
     }  # fmt: skip
-    return _figure([line], "round", "step size", yaxis={"title": {"text": "step size"}, "rangemode": "tozero"})
+    return figure([line], "round", "step size", yaxis={"title": {"text": "step size"}, "rangemode": "tozero"})
 
 
 def _spending(story: Story) -> _Figure:
@@ -104,7 +104,7 @@ def _spending(story: Story) -> _Figure:
     colours = ["@accent", "@second", "@third", "@fourth", "@fifth"]
     lines: list[_Figure] = [
         {
-            "type": "scatter", "mode": "lines", "x": found.rounds, "y": course, "name": _text(name),
+            "type": "scatter", "mode": "lines", "x": found.rounds, "y": course, "name": shown_name(name),
             "line": {"color": colours[j % len(colours)], "width": 2},
             "hovertemplate": "%{fullData.name}, round %{x}: epsilon %{y:.4g}<extra></extra>",
         }
@@ -118,7 +118,7 @@ def _spending(story: Story) -> _Figure:
                 "hovertemplate": "stated: %{y:g}<extra></extra>",
             }
         )  # fmt: skip
-    return _figure(
+    return figure(
         lines,
         "round",
         "epsilon spent",
@@ -151,8 +151,8 @@ def _timeline(story: Story) -> _Figure:
          "line": {"color": "@ink", "width": 1, "dash": "dot"}, "opacity": 0.35}
         for at in ticks
     ]  # fmt: skip
-    names = [_text(lane.name) for lane in story.lanes]
-    return _figure(
+    names = [shown_name(lane.name) for lane in story.lanes]
+    return figure(
         bars, "virtual seconds", "", barmode="overlay", shapes=shapes, bargap=0.35, showlegend=True,
         height=130 + 34 * max(3, len(names)),
         yaxis={"categoryorder": "array", "categoryarray": names[::-1], "showgrid": False, "type": "category"},
@@ -162,7 +162,7 @@ def _timeline(story: Story) -> _Figure:
 def _bars(name: str, colour: str, found: list[tuple[str, float, float, str]]) -> _Figure:
     return {
         "type": "bar", "orientation": "h", "name": name, "marker": {"color": colour, "line": {"width": 0}},
-        "y": [_text(lane) for lane, *_ in found], "base": [start for _, start, *_ in found],
+        "y": [shown_name(lane) for lane, *_ in found], "base": [start for _, start, *_ in found],
         "x": [end - start for _, start, end, _ in found], "customdata": [[start, end, word] for _, start, end, word in found],
         "hovertemplate": "%{y}, %{customdata[2]}: %{customdata[0]:,.4g} to %{customdata[1]:,.4g} s<extra></extra>",
     }  # fmt: skip
@@ -182,4 +182,4 @@ def _staleness(story: Story) -> _Figure:
         "line": {"color": "@second", "width": 2, "shape": "hv"},
         "hovertemplate": "gradient %{x:,}: allowed %{y:,.6g}<extra></extra>",
     }  # fmt: skip
-    return _figure([line, dots], "gradient (label t)", "delay in gradients", showlegend=True)
+    return figure([line, dots], "gradient (label t)", "delay in gradients", showlegend=True)

@@ -123,7 +123,7 @@ def test_every_event_of_the_logs_is_explained() -> None:
 
 
 def test_every_column_of_the_status_is_explained() -> None:
-    from crescendo.cli.show_status import COLUMNS
+    from crescendo.cli.show.show_status import COLUMNS
 
     table = PAGE.partition("| column |")[2].partition("\n\n")[0]
     told = {name for cell in re.findall(r"^\| (.+?) \|", table, re.M) for name in cell.split(", ")}

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from crescendo.cli.addresses import listening, place
 from crescendo.cli.main import app
-from crescendo.cli.show_status import StatusPrinter
+from crescendo.cli.show.show_status import StatusPrinter
 from crescendo.config.loading import read
 from crescendo.config.to_terms import terms_text
 from crescendo.errors import UsageError
@@ -125,7 +125,7 @@ def test_watching_goes_on_while_the_server_is_started_again(
             raise answer
         return dict(answer)
 
-    monkeypatch.setattr("crescendo.cli.show_status.ask_status", ask)
+    monkeypatch.setattr("crescendo.cli.show.show_status.ask_status", ask)
     monkeypatch.setattr("time.sleep", lambda seconds: None)
     StatusPrinter().watch(Endpoint("127.0.0.1:1"))  # and an interrupt is how one ends it
     shown = capsys.readouterr().out
@@ -152,7 +152,7 @@ def test_watching_ends_at_once_where_waiting_cannot_help(monkeypatch: pytest.Mon
     def ask(endpoint: Endpoint) -> dict[str, Any]:
         raise UsageError("it has no status")
 
-    monkeypatch.setattr("crescendo.cli.show_status.ask_status", ask)
+    monkeypatch.setattr("crescendo.cli.show.show_status.ask_status", ask)
     with pytest.raises(UsageError, match="no status"):
         StatusPrinter().watch(Endpoint("127.0.0.1:1"))
 

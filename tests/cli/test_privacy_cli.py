@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import crescendo
 from crescendo.audit import Finding, Report
 from crescendo.cli.main import app
-from crescendo.cli.show_privacy import _about_shift
+from crescendo.cli.show.show_privacy import _about_shift
 from crescendo.config.plan_file import PlanFile
 from crescendo.errors import UsageError
 from crescendo.privacy.accounting.accountant import account

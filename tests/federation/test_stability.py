@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crescendo.cli.show_run import schedule_as_json
+from crescendo.cli.show.show_run import schedule_as_json
 from crescendo.config.loading import read
 from crescendo.config.to_terms import terms_text
 from crescendo.federation.agreement import build_terms

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crescendo.cli.show_run import RunPrinter
+from crescendo.cli.show.show_run import RunPrinter
 from crescendo.config.loading import read
 from crescendo.config.to_terms import terms_text
 from crescendo.errors import ConfigError, DataError, Refused

@@ -5,7 +5,7 @@ from typing import Any
 from crescendo.audit.black_box.black_box import BlackBoxReport, Claim
 from crescendo.audit.black_box.mechanism_file import attack_file
 from crescendo.cli.common import print_json
-from crescendo.cli.show_privacy import number, progress
+from crescendo.cli.show.show_privacy import number, progress
 from crescendo.cli.terminal import Printer
 
 

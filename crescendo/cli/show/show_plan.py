@@ -6,7 +6,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from crescendo.cli.show_privacy import number
+from crescendo.cli.show.show_privacy import number
 from crescendo.cli.terminal import Printer, new_table
 from crescendo.privacy.mechanisms.sigmas import Sigmas
 from crescendo.privacy.planning.plans import Plan

@@ -1,0 +1,1 @@
+"""What the commands print for people: tables, sentences and progress bars."""

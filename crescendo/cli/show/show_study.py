@@ -1,0 +1,114 @@
+"""What `sweep` and `compare` print for people: a progress bar while they run, tables when they are done."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import typer
+from rich.progress import TextColumn
+from rich.text import Text
+
+from crescendo import interrupts
+from crescendo.cli.terminal import Printer, new_table, progress_bar
+from crescendo.report.numbers import size
+from crescendo.runs.run_events import RoundCompleted
+from crescendo.studies.study_events import PointBegan, PointEnded, PointWent, StudyEvent
+from crescendo.studies.study_files import bounded
+from crescendo.studies.sweeping import Sweep
+
+MOST_ROWS = 40
+MOST_SENTENCES = 5
+
+
+class Progress:
+    """Two bars on a terminal: the runs of the study, and the rounds of the run that goes on."""
+
+    def __init__(self) -> None:
+        self._ended = self._kept = self._total = 0
+        self._stack = contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        self._bar = self._stack.enter_context(progress_bar(TextColumn("{task.fields[news]}")))
+        self._runs = self._bar.add_task("Runs", total=None, news="")
+        self._rounds = self._bar.add_task("This run", total=None, news="")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def __call__(self, event: StudyEvent) -> None:
+        interrupts.check()
+        match event:
+            case PointBegan(point, number, total):
+                self._total = total
+                self._bar.update(self._runs, completed=number - 1, total=total, news=f"{number:,} of {total:,}")
+                self._bar.reset(self._rounds, total=None, description="This run", news=Text(point.label).plain)
+            case PointWent(RoundCompleted(moment, rounds)):
+                self._bar.update(self._rounds, completed=moment.k, total=rounds)
+            case PointEnded(_, _, kept):
+                self._ended += 1
+                self._kept += kept
+                self._bar.advance(self._runs)
+
+    def stopped(self, folder: Path) -> None:
+        """What an interrupt leaves behind."""
+        self._stack.close()
+        if self._ended:
+            typer.echo(
+                f"{self._ended:,} of {self._total:,} runs are kept in {folder}; the same command goes on from there",
+                err=True,
+            )
+
+
+class StudyPrinter(Printer):
+    """Prints what a study found, and where its page lies."""
+
+    def sweep(self, found: Sweep) -> None:
+        table = new_table(found.name, "runs", found.measure, "rounds", "bytes", left=0, names=_short(found.varied))
+        table.add_column("went wrong")
+        groups = found.groups()
+        for group in groups[:MOST_ROWS]:
+            wrong = [one.status for one in group.outcomes if one.status != "done"]
+            rounds, traffic = group.mean("rounds"), group.mean("bytes")
+            table.add_row(
+                *map(Text, group.values),
+                f"{len(group.outcomes)}",
+                bounded(group.mean(found.measure)),
+                "none" if rounds is None else f"{rounds.mean:,.6g}",
+                "none" if traffic is None else size(traffic.mean),
+                ", ".join(f"{wrong.count(status)} {status}" for status in dict.fromkeys(wrong)),
+            )
+        self.print(table)
+        if len(groups) > MOST_ROWS:
+            self.say(f"and {len(groups) - MOST_ROWS:,} more settings, in the page")
+        self._troubles(found)
+        if found.out is not None:
+            self.print(Text(f"Page: {found.out}/sweep.html, and every run in sweep.csv"), soft_wrap=True)
+
+    def _troubles(self, found: Sweep) -> None:
+        """Each sentence once, with the first point that it is about."""
+        wrong: dict[tuple[str, str], list[str]] = {}
+        for point in found.points:
+            if point.outcome.status != "done":
+                setting = " ".join(f"{key}={value}" for key, value in zip(found.keys, point.values, strict=True))
+                wrong.setdefault((point.outcome.status, point.outcome.says), []).append(setting)
+        for (status, says), settings in list(wrong.items())[:MOST_SENTENCES]:
+            self.say(f"{len(settings):,} {status}, such as {settings[0]}: {says}")
+        if len(wrong) > MOST_SENTENCES:
+            self.say(f"{len(wrong) - MOST_SENTENCES:,} more such sentences are in the page")
+
+
+def _short(keys: Sequence[str]) -> list[str]:
+    """The last part of each key, where that tells them apart.
+
+    >>> _short(["clients.count", "run.seed"]), _short(["timing.crash.every", "evaluate.every"])
+    (['count', 'seed'], ['timing.crash.every', 'evaluate.every'])
+    """
+    last = [key.rpartition(".")[2] for key in keys]
+    return last if len(set(last)) == len(last) else list(keys)

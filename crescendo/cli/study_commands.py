@@ -1,0 +1,61 @@
+"""`crescendo sweep` and `crescendo compare`: many runs of one run file, and one page at the end."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from crescendo.cli.common import AsJson, Overrides, RunFile, one_sentence, print_json
+from crescendo.errors import UsageError
+
+if TYPE_CHECKING:
+    from crescendo.studies.study_events import Listener
+
+commands = typer.Typer(rich_markup_mode=None)
+Standalone = Annotated[bool, typer.Option("--standalone", help="A page of 5 MB that opens alone.")]
+
+
+@commands.command("sweep", epilog="Example: crescendo sweep examples/a9a.toml --over clients.count=2,5,10")
+def _sweep(
+    file: RunFile,
+    over: Annotated[
+        list[str] | None,
+        typer.Option("--over", metavar="a.b=x,y,z", help="A key and its values, or a range 0..4; repeat for a grid."),
+    ] = None,
+    overrides: Overrides = None,
+    out: Annotated[Path | None, typer.Option(help="The sweep's folder; else runs/NAME-sweep.")] = None,
+    standalone: Standalone = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run a run file over a grid of its keys; the same command goes on where it was stopped."""
+    with one_sentence():
+        from crescendo.studies.sweeping import sweep
+
+        folder = out or Path("runs") / f"{file.stem}-sweep"
+        with _watched(folder) as tell:
+            found = sweep(file, over or (), overrides=overrides or (), out=folder, standalone=standalone, tell=tell)
+        if as_json:
+            print_json(found.as_json())
+        else:
+            from crescendo.cli.show.show_study import StudyPrinter
+
+            StudyPrinter().sweep(found)
+        if found.count("failed") == len(found.points):
+            raise UsageError(f"every run of the sweep failed; the first: {found.points[0].outcome.says}")
+
+
+@contextlib.contextmanager
+def _watched(folder: Path) -> Iterator[Listener]:
+    """A progress bar; and for who interrupts, a word on what is kept."""
+    from crescendo.cli.show.show_study import Progress
+
+    with Progress() as progress:
+        try:
+            yield progress
+        except KeyboardInterrupt:
+            progress.stopped(folder)
+            raise

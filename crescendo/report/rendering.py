@@ -1,0 +1,69 @@
+"""Renders a page of HTML from a template and plain data. Templates, style and scripts lie beside this file.
+
+Plotly's script has megabytes: the pages of one folder share a copy of it, and a page that must open alone has its own.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+
+def rendered(template: str, behaviour: str, script: str | None, **told: Any) -> str:
+    """A page that needs no network: with plotly's script inside, or with the copy of it at the relative path ``script``.
+
+    ``behaviour`` is the page's own script, which follows the one that all pages draw with.
+    """
+    from markupsafe import Markup
+
+    return (
+        _environment()
+        .get_template(template)
+        .render(
+            style=Markup(_asset("page.css")),
+            behaviour=Markup(_asset("drawing.js") + _asset(behaviour)),
+            script=script,
+            plotly=Markup(_plotly()) if script is None else None,
+            **told,
+        )
+    )
+
+
+def shared_script(folder: Path) -> str:
+    """The name of the script in ``folder``. It gets there whole or not at all, since others may be writing it too."""
+    from plotly.offline import get_plotlyjs_version
+
+    path = folder / f"plotly-{get_plotlyjs_version()}.min.js"
+    if not path.exists():
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".plotly-") as draft:
+            (Path(draft) / path.name).write_text(_plotly(), encoding="utf-8")
+            (Path(draft) / path.name).replace(path)
+    return path.name
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+    found = Environment(
+        loader=FunctionLoader(_asset), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    found.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
+    return found
+
+
+def _asset(name: str) -> str:
+    return files("crescendo.report").joinpath(name).read_text(encoding="utf-8")
+
+
+@lru_cache(maxsize=1)
+def _plotly() -> str:
+    from plotly.offline import get_plotlyjs
+
+    return str(get_plotlyjs())

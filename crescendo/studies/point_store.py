@@ -1,0 +1,101 @@
+"""The folder of a study: a file for every finished point, whole or not there, so that a study can go on where it stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from crescendo.errors import ConfigError
+from crescendo.studies.points import FORMAT, Outcome, StudyPoint
+from crescendo.whole_files import whole_file
+
+_MARK, _POINTS = "study.json", "points"
+
+
+class PointStore:
+    """What is kept in ``folder``; with None, in memory for as long as the study lasts."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = folder
+        self._memory: dict[str, Outcome] = {}
+
+    def kept(self, point: StudyPoint) -> Outcome | None:
+        """What came of this very run, if it ended; one that failed is tried again."""
+        found = self._memory.get(point.digest) if self.folder is None else _read(self._path(self.folder, point), point)
+        return found if found is not None and found.status != "failed" else None
+
+    def keep(self, point: StudyPoint, outcome: Outcome) -> None:
+        self._memory[point.digest] = outcome
+        if self.folder is not None:
+            told = {"digest": point.digest, "label": point.label, "outcome": outcome.to_json()}
+            with whole_file(self._path(self.folder, point)) as file:
+                file.write((json.dumps(told, allow_nan=False) + "\n").encode())
+
+    @staticmethod
+    def _path(folder: Path, point: StudyPoint) -> Path:
+        words = re.sub(r"[^\w.=-]+", "-", point.label, flags=re.ASCII).strip("-.")[:60]
+        return folder / _POINTS / f"{words}_{point.digest[:16]}.json"
+
+
+def _read(path: Path, point: StudyPoint) -> Outcome | None:
+    """None for what is not there, or was changed: the point is run again."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return Outcome.from_json(found["outcome"]) if found["digest"] == point.digest else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+@contextlib.contextmanager
+def opened(out: Path | None, kind: str) -> Iterator[PointStore]:
+    """The store of a study of this ``kind`` ("comparison", "sweep"), new or to be gone on with, for one process at a time."""
+    if out is None:
+        yield PointStore(None)
+        return
+    _check(out, kind)
+    try:
+        (out / _POINTS).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = (error.strerror or "unknown reason").lower()
+        raise ConfigError(f"the study's folder {out} cannot be made: {reason}; name another with --out") from None
+    handle = os.open(out / _MARK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigError(
+                f"{out} is being written to by another study; wait for it, or name another folder with --out"
+            ) from None
+        if not os.fstat(handle).st_size:
+            os.write(handle, (json.dumps({"format": FORMAT, "kind": kind}) + "\n").encode())
+        yield PointStore(out)
+    finally:
+        os.close(handle)
+
+
+def _check(out: Path, kind: str) -> None:
+    """Refuse a folder that holds anything but a study of this kind."""
+    if not out.exists() or (out.is_dir() and not any(out.iterdir())):
+        return
+    try:
+        text = (out / _MARK).read_text(encoding="utf-8")
+        found: dict[str, Any] = (
+            json.loads(text) if text else {"format": FORMAT, "kind": kind}
+        )  # killed before the first word
+        there, number = str(found["kind"]), int(found["format"])
+    except (OSError, ValueError, KeyError, TypeError):
+        raise ConfigError(
+            f"{out} exists already and is no {kind} to go on with; name another folder with --out, or remove it"
+        ) from None
+    if there != kind:
+        raise ConfigError(f"{out} holds a {there}, not a {kind}; name another folder with --out")
+    if number != FORMAT:
+        raise ConfigError(
+            f"{out} has format {number}, and this program writes {FORMAT}; name another folder with --out"
+        )

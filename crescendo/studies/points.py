@@ -1,0 +1,148 @@
+"""A point of a study: one run, what identifies it, and what came of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from crescendo import __version__
+from crescendo.config.schema import Config
+from crescendo.data import Dataset
+from crescendo.errors import CrescendoError, Diverged, PeerError
+from crescendo.objectives.own import library_of
+from crescendo.runs.result import Result
+from crescendo.runs.run_events import Sink
+from crescendo.runs.simulate import simulate
+
+OURS = "crescendo"
+FORMAT = 1  # of what is kept of a point
+Status = Literal["done", "diverged", "failed"]
+_COUNTS = ("gradients", "rounds", "broadcasts", "bytes_up", "bytes_down", "waits")
+_CURVE = ("k", "gradients", "seconds", "bytes", "accuracy", "loss")
+
+
+@dataclass(frozen=True, eq=False)
+class StudyPoint:
+    """One run to be made. ``data`` stands in for the records that the config names; ``part`` says in words what they are."""
+
+    label: str
+    config: Config
+    algorithm: str = OURS
+    options: Mapping[str, Any] = field(default_factory=dict)
+    data: Dataset | None = None
+    part: str = "all"
+
+    @cached_property
+    def digest(self) -> str:
+        """The same for two points exactly if they are the same run: config, algorithm, options, files and version."""
+        asked = {
+            "format": FORMAT,
+            "version": __version__,
+            "config": self.config.plain(),
+            "algorithm": self.algorithm,
+            "options": dict(self.options),
+            "part": self.part,
+            "files": [_fingerprint(path) for path in _files(self.config)],
+        }
+        return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+
+
+def _files(config: Config) -> list[str]:
+    """The files that a config names by path: records, and a model's code."""
+    kind = config.objective.kind
+    code = kind.removeprefix(f"{library_of(kind)}:").rpartition(":")[0]
+    return [config.data.source, *([code] if code.endswith(".py") else [])]
+
+
+def _fingerprint(path: str) -> str | None:
+    place = Path(path).expanduser()
+    if not place.is_file():
+        return None
+    about = place.stat()
+    return _hashed(place, about.st_size, about.st_mtime_ns)
+
+
+@lru_cache(maxsize=64)
+def _hashed(path: Path, size: int, changed: int) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What came of a point. ``says`` is the sentence of a run that failed or diverged; ``curve`` has a column per measure."""
+
+    status: Status
+    says: str = ""
+    accuracy: float | None = None
+    loss: float | None = None
+    virtual_seconds: float | None = None
+    counts: Mapping[str, int] = field(default_factory=dict)
+    curve: Mapping[str, Sequence[float | None]] = field(default_factory=dict)
+    privacy: Mapping[str, Any] | None = None  # epsilon, delta, sigma
+
+    @classmethod
+    def of(cls, result: Result) -> Self:
+        rows = [{**row, "bytes": row["bytes_up"] + row["bytes_down"]} for row in result.metrics]
+        says = _diverged(rows[0]["loss"], result.loss)
+        found = result.privacy
+        return cls(
+            status="diverged" if says else "done",
+            says=says,
+            accuracy=_finite(result.accuracy),
+            loss=_finite(result.loss),
+            virtual_seconds=result.virtual_seconds,
+            counts={name: int(getattr(result, name)) for name in _COUNTS},
+            curve={name: [_finite(row[name]) for row in rows] for name in _CURVE},
+            privacy=None if found is None else {name: found[name] for name in ("epsilon", "delta", "sigma")},
+        )
+
+    @property
+    def bytes(self) -> int | None:
+        """Sent and received, over all clients."""
+        return self.counts["bytes_up"] + self.counts["bytes_down"] if self.counts else None
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> Self:
+        return cls(**found)
+
+    def reached(self, target: float, measure: str) -> float | None:
+        """The least ``measure`` (seconds, bytes, gradients) at which a model had the accuracy ``target``; None if none had it."""
+        pairs = zip(self.curve["accuracy"], self.curve[measure], strict=True) if self.curve else ()
+        return next((at for accuracy, at in pairs if accuracy is not None and accuracy >= target), None)
+
+
+def _diverged(first: float | None, last: float | None) -> str:
+    """A sentence for a loss that is no number, or above what it began with."""
+    if last is None or not math.isfinite(last):
+        return "the loss grew beyond every number; a smaller step size often helps"
+    if first is not None and last > first:
+        return f"the loss rose from {first:.4g} to {last:.4g}; a smaller step size often helps"
+    return ""
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+def run_point(point: StudyPoint, sinks: Sequence[Sink] = ()) -> Outcome:
+    """Run it. A run that breaks off or cannot start is told in its sentence, and stops nobody else."""
+    try:
+        result = simulate(point.config, data=point.data, sinks=sinks)
+    except Diverged as error:
+        return Outcome("diverged", str(error))
+    except CrescendoError as error:
+        # what a server refuses in a simulation is an update that is no number: nobody else is there to break the protocol
+        return Outcome("diverged" if isinstance(error.__cause__, PeerError) else "failed", str(error))
+    except MemoryError:
+        return Outcome("failed", "out of memory; use fewer clients or records, or a larger evaluate.every")
+    return Outcome.of(result)

@@ -1,0 +1,58 @@
+"""What a study says of itself while it goes on, and the loop that makes its runs one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from crescendo.runs.run_events import Event
+from crescendo.studies.point_store import PointStore
+from crescendo.studies.points import Outcome, StudyPoint, run_point
+
+
+@dataclass(frozen=True, eq=False)
+class PointBegan:
+    """Run ``number`` of ``total``, counted from 1, is next."""
+
+    point: StudyPoint
+    number: int
+    total: int
+
+
+@dataclass(frozen=True, eq=False)
+class PointWent:
+    """An event of the run that goes on."""
+
+    event: Event
+
+
+@dataclass(frozen=True, eq=False)
+class PointEnded:
+    """A run has ended, or was found ``kept`` from before."""
+
+    point: StudyPoint
+    outcome: Outcome
+    kept: bool
+
+
+StudyEvent = PointBegan | PointWent | PointEnded
+Listener = Callable[[StudyEvent], None]
+
+
+def unheard(event: StudyEvent) -> None:
+    """The listener of a study that nobody watches."""
+
+
+def run_all(points: Sequence[StudyPoint], store: PointStore, tell: Listener = unheard) -> list[Outcome]:
+    """What comes of every point, kept as soon as it ends; what is kept already is not run again."""
+    found = []
+    for number, point in enumerate(points, 1):
+        tell(PointBegan(point, number, len(points)))
+        outcome = store.kept(point)
+        kept = outcome is not None
+        if outcome is None:
+            outcome = run_point(point, [lambda event: tell(PointWent(event))])
+            store.keep(point, outcome)
+        tell(PointEnded(point, outcome, kept))
+        found.append(outcome)
+    return found

@@ -1,0 +1,61 @@
+"""What the files of all studies share: the columns of a CSV, means in words, and texts that are written whole."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from crescendo.studies.intervals import Interval
+from crescendo.studies.points import Outcome
+
+MEASURES = (
+    "status", "accuracy", "loss", "gradients", "rounds", "broadcasts", "bytes_up", "bytes_down", "waits", "virtual_seconds",
+    "epsilon", "delta", "sigma", "says",
+)  # fmt: skip
+
+
+def measures_of(outcome: Outcome) -> list[Any]:
+    """The columns `MEASURES`. There is no wall time among them, so that a rerun gives the same bytes."""
+    privacy = outcome.privacy or {}
+    known = {**outcome.counts, **privacy, **{name: getattr(outcome, name) for name in _FIELDS}}
+    return [known.get(name) for name in MEASURES]
+
+
+_FIELDS = ("status", "says", "accuracy", "loss", "virtual_seconds")
+
+
+def bounded(found: Interval | None, form: str = ".4f") -> str:
+    """
+    >>> bounded(Interval(0.5, 0.4, 0.6, 3), ".2f"), bounded(Interval(0.5, None, None, 1), ".2f"), bounded(None)
+    ('0.50 ± 0.10', '0.50', 'none')
+    """
+    if found is None:
+        return "none"
+    if found.low is None or found.high is None:
+        return f"{found.mean:{form}}"
+    return f"{found.mean:{form}} ± {(found.high - found.low) / 2:{form}}"
+
+
+def csv_text(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """
+    >>> csv_text(["a", "b"], [[0.1, None], ["x,y", [1, 2]]])
+    'a,b\\n0.1,\\n"x,y","[1, 2]"\\n'
+    """
+    made = io.StringIO()
+    writer = csv.writer(made, lineterminator="\n")
+    writer.writerow(head)
+    writer.writerows(
+        [[json.dumps(cell) if isinstance(cell, list | tuple | dict) else cell for cell in row] for row in rows]
+    )
+    return made.getvalue()
+
+
+def write_text(path: Path, text: str) -> None:
+    """The whole text, or what was there before."""
+    draft = path.with_name(f".{path.name}.draft")
+    draft.write_text(text, encoding="utf-8")
+    draft.replace(path)

@@ -1,0 +1,158 @@
+"""The page and the CSV of a sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from crescendo.report.numbers import number, size
+from crescendo.report.study_figures import MOST_LINES, StudyLine
+from crescendo.report.study_page import script_for, sweep_page
+from crescendo.report.study_story import Listing, SweepStory
+from crescendo.studies.study_files import MEASURES, bounded, csv_text, measures_of, write_text
+from crescendo.studies.sweeping import SEED, Sweep, SweptGroup
+
+CSV, PAGE = "sweep.csv", "sweep.html"
+_ON_THE_TEST_PART = (
+    "Accuracy is measured on the test part: a setting that is chosen by it was tuned on the test part, and its accuracy "
+    "is too good to quote."
+)
+_PRIVATE = "Each epsilon covers one run: runs on the same records add up, and a sweep's sum is not counted here."
+
+
+def write_sweep(found: Sweep, folder: Path, standalone: bool = False) -> None:
+    """``sweep.csv``, then ``sweep.html``: who sees the page finds the rest complete."""
+    rows = [[*point.values, *measures_of(point.outcome)] for point in found.points]
+    write_text(folder / CSV, csv_text([*found.keys, *MEASURES], rows))
+    write_text(folder / PAGE, sweep_page(story_of(found), script_for(folder, standalone)))
+
+
+def story_of(found: Sweep) -> SweepStory:
+    """What the page tells."""
+    key, lines, log = _lines(found)
+    troubles = [
+        f"{_setting(found.keys, point.values)}: {point.outcome.status}: {point.outcome.says}"
+        for point in found.points
+        if point.outcome.status != "done"
+    ]
+    notes = [_ON_THE_TEST_PART] if found.measure == "accuracy" else []
+    notes += [_PRIVATE] if any(point.outcome.privacy for point in found.points) else []
+    return SweepStory(
+        title=f"{found.name}: {', '.join(found.keys)}",
+        subtitle=f"{len(found.points):,} runs of one run file, over {' x '.join(map(_extent, found.axes))}",
+        headline=_headline(found),
+        measure=found.measure,
+        x=key,
+        lines=lines,
+        groups=_groups(found),
+        points=_points(found),
+        troubles=troubles,
+        notes=notes,
+        config=found.run_file,
+        log=log,
+    )
+
+
+def _extent(axis: Any) -> str:
+    return f"{len(axis.values)} value{'s' * (len(axis.values) > 1)} of {axis.key}"
+
+
+def _setting(keys: Sequence[str], values: Sequence[str]) -> str:
+    return ", ".join(f"{key} = {value}" for key, value in zip(keys, values, strict=True)) or "the run file as it is"
+
+
+def _headline(found: Sweep) -> list[tuple[str, str, str]]:
+    cards = [("Runs", f"{len(found.points):,}", f"{found.count('done'):,} done")]
+    for status in ("diverged", "failed"):
+        if found.count(status):
+            cards.append((status.capitalize(), f"{found.count(status):,}", "no results; see below"))
+    best = found.best()
+    mean = None if best is None else best.mean(found.measure)
+    if best is not None and mean is not None:
+        words = "Highest accuracy" if found.measure == "accuracy" else "Lowest loss"
+        cards.append((words, number(mean.mean), _setting(found.varied, best.values)))
+    return cards
+
+
+def _groups(found: Sweep) -> Listing:
+    head = [*found.varied, "runs", "accuracy", "loss", "rounds", "bytes", "virtual seconds", "went wrong"]
+    rows = []
+    for group in found.groups():
+        wrong = [status for status in ("diverged", "failed") for one in group.outcomes if one.status == status]
+        traffic, rounds, seconds = (group.mean(name) for name in ("bytes", "rounds", "virtual_seconds"))
+        rows.append(
+            [
+                *group.values,
+                f"{len(group.outcomes)}",
+                bounded(group.mean("accuracy")),
+                bounded(group.mean("loss")),
+                "none" if rounds is None else f"{rounds.mean:,.6g}",
+                "none" if traffic is None else size(traffic.mean),
+                "none" if seconds is None else f"{seconds.mean:,.6g}",
+                ", ".join(f"{wrong.count(status)} {status}" for status in dict.fromkeys(wrong)),
+            ]
+        )
+    first = len(found.varied)
+    return Listing(head, rows, range(first, first + 6))
+
+
+def _points(found: Sweep) -> Listing:
+    rows = []
+    for point in found.points:
+        one = point.outcome
+        seconds = "none" if one.virtual_seconds is None else f"{one.virtual_seconds:,.6g}"
+        epsilon = [f"{one.privacy['epsilon']:.4g}"] if one.privacy else ["none"]
+        rows.append([*point.values, one.status, number(one.accuracy), number(one.loss), seconds, *epsilon])
+    first = len(found.keys)
+    return Listing(
+        [*found.keys, "", "accuracy", "loss", "virtual seconds", "epsilon"], rows, range(first + 1, first + 5)
+    )
+
+
+# -- the figure ------------------------------------------------------------------------------------------------------------
+
+
+def _lines(found: Sweep) -> tuple[str, list[StudyLine], bool]:
+    """A line along the key with the most values, one for each setting of the others; nothing where that is no picture."""
+    axes = [axis for axis in found.axes if axis.key != SEED]
+    long = max(axes, key=lambda axis: (_numeric(axis.values), len(axis.values)), default=None)
+    if long is None or len(long.values) < 2:
+        return "", [], False
+    place = found.varied.index(long.key)
+    others: dict[tuple[str, ...], list[SweptGroup]] = {}
+    for group in found.groups():
+        others.setdefault(group.values[:place] + group.values[place + 1 :], []).append(group)
+    if len(others) > MOST_LINES:
+        return "", [], False
+    keys = [key for key in found.varied if key != long.key]
+    lines = [
+        _line(found, _setting(keys, rest) if keys else found.name, groups, place) for rest, groups in others.items()
+    ]
+    xs = [x for line in lines for x in line.x]
+    log = _numeric(long.values) and bool(xs) and min(xs) > 0 and max(xs) >= 30 * min(xs)
+    return long.key, lines, log
+
+
+def _line(found: Sweep, name: str, groups: Sequence[SweptGroup], place: int) -> StudyLine:
+    numeric = all(_numeric([group.values[place]]) for group in groups)
+    means = [group.mean(found.measure) if group.clean else None for group in groups]
+    bounds = all(mean is None or mean.low is not None for mean in means) and any(means)
+    return StudyLine(
+        name,
+        x=[float(group.values[place]) if numeric else group.values[place] for group in groups],
+        mean=[None if mean is None else mean.mean for mean in means],
+        low=[None if mean is None else mean.low for mean in means] if bounds else (),
+        high=[None if mean is None else mean.high for mean in means] if bounds else (),
+    )
+
+
+def _numeric(values: Sequence[str]) -> bool:
+    """
+    >>> _numeric(["1", "2.5e-3"]), _numeric(["1", "size"])
+    (True, False)
+    """
+    try:
+        return all(abs(float(value)) < float("inf") for value in values)
+    except ValueError:
+        return False

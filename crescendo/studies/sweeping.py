@@ -1,0 +1,163 @@
+"""`sweep`: a run file over a grid of its keys; each point is a run of its own, kept as soon as it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from crescendo.config.loading import read
+from crescendo.config.schema import Config
+from crescendo.errors import ConfigError, CrescendoError
+from crescendo.studies.grid import Axis, axes_of, combinations, overrides_of
+from crescendo.studies.intervals import Interval, mean_of
+from crescendo.studies.point_store import PointStore, opened
+from crescendo.studies.points import Outcome, StudyPoint
+from crescendo.studies.study_events import Listener, run_all, unheard
+
+SEED = "run.seed"
+
+
+@dataclass(frozen=True, eq=False)
+class SweptPoint:
+    """A value of every axis, and what came of the run."""
+
+    values: tuple[str, ...]
+    outcome: Outcome
+
+
+@dataclass(frozen=True, eq=False)
+class SweptGroup:
+    """The points that differ in nothing but the seed."""
+
+    values: tuple[str, ...]  # of every axis but the seed's
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def clean(self) -> bool:
+        """Did every run of it end without diverging?"""
+        return all(one.status == "done" for one in self.outcomes)
+
+    def mean(self, measure: str) -> Interval | None:
+        """Of ``accuracy``, ``loss``, ``virtual_seconds`` or ``bytes``, or of a count; None if a run lacks it."""
+        return mean_of(
+            [one.counts.get(measure) if measure not in _MEASURES else getattr(one, measure) for one in self.outcomes]
+        )
+
+
+_MEASURES = ("accuracy", "loss", "virtual_seconds", "bytes")
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """Every point of a grid, in its order. ``run_file`` is the text of the first point's whole run file."""
+
+    name: str
+    axes: tuple[Axis, ...]
+    points: tuple[SweptPoint, ...]
+    run_file: str
+    out: Path | None = None
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return tuple(axis.key for axis in self.axes)
+
+    @property
+    def varied(self) -> tuple[str, ...]:
+        """The keys but the seed."""
+        return tuple(key for key in self.keys if key != SEED)
+
+    @property
+    def measure(self) -> str:
+        """What points are compared by: the accuracy where there is one."""
+        return "accuracy" if any(point.outcome.accuracy is not None for point in self.points) else "loss"
+
+    def groups(self) -> list[SweptGroup]:
+        """One for every combination of the keys but the seed."""
+        found: dict[tuple[str, ...], list[Outcome]] = {}
+        for point in self.points:
+            kept = tuple(value for key, value in zip(self.keys, point.values, strict=True) if key != SEED)
+            found.setdefault(kept, []).append(point.outcome)
+        return [SweptGroup(values, tuple(outcomes)) for values, outcomes in found.items()]
+
+    def best(self) -> SweptGroup | None:
+        """The best mean among the groups in which every run ended well; None if there are none."""
+        means = [(group.mean(self.measure), group) for group in self.groups() if group.clean]
+        sign = 1 if self.measure == "accuracy" else -1
+        known = [(sign * mean.mean, group) for mean, group in means if mean is not None]
+        return max(known, key=lambda pair: pair[0])[1] if known else None
+
+    def count(self, status: str) -> int:
+        return sum(point.outcome.status == status for point in self.points)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "keys": list(self.keys),
+            "points": [
+                {"values": dict(zip(self.keys, point.values, strict=True)), **_told(point.outcome)}
+                for point in self.points
+            ],
+            **{status: self.count(status) for status in ("done", "diverged", "failed")},
+            "out": None if self.out is None else str(self.out),
+        }
+
+
+def _told(outcome: Outcome) -> dict[str, Any]:
+    return {name: value for name, value in outcome.to_json().items() if name != "curve"}
+
+
+def sweep(
+    config: Config | Path | str | Mapping[str, Any],
+    over: Sequence[str],
+    *,
+    overrides: Sequence[str] = (),
+    out: Path | str | None = None,
+    standalone: bool = False,
+    tell: Listener = unheard,
+) -> Sweep:
+    """Run a config once for every combination of the values in ``over``, for example ``["clients.count=2,5", "run.seed=0..4"]``.
+
+    With ``out``, the folder gets a file for every finished point, then ``sweep.csv`` and ``sweep.html``. The same call on the
+    same folder goes on where it stopped.
+    """
+    axes = axes_of(over)
+    made = [(values, _made(config, axes, values, overrides)) for values in combinations(axes)]
+    points = [point for _, point in made if isinstance(point, StudyPoint)]
+    if not points:  # a key that is not there, say: no point could be run
+        raise ConfigError(str(made[0][1]))
+    folder = Path(out) if out is not None else None
+    with opened(folder, "sweep") as store:
+        _forget_pages(store)
+        outcomes = dict(zip((point.digest for point in points), run_all(points, store, tell), strict=True))
+        swept = [
+            SweptPoint(values, outcomes[one.digest] if isinstance(one, StudyPoint) else Outcome("failed", str(one)))
+            for values, one in made
+        ]
+        found = Sweep(points[0].config.data.source, tuple(axes), tuple(swept), points[0].config.to_toml(), folder)
+        if folder is not None:
+            from crescendo.studies.sweep_files import write_sweep
+
+            write_sweep(found, folder, standalone)
+    return found
+
+
+def _made(
+    config: Config | Path | str | Mapping[str, Any],
+    axes: Sequence[Axis],
+    values: Sequence[str],
+    overrides: Sequence[str],
+) -> StudyPoint | CrescendoError:
+    """The run of a point, or why there is none: its values do not go together."""
+    changes = overrides_of(axes, values)
+    try:
+        return StudyPoint(" ".join(changes), read(config, [*overrides, *changes]))
+    except ConfigError as error:
+        return error
+
+
+def _forget_pages(store: PointStore) -> None:
+    """A page of fewer points must not be taken for that of a study which was stopped."""
+    for name in ("sweep.html", "sweep.csv"):
+        if store.folder is not None:
+            (store.folder / name).unlink(missing_ok=True)
