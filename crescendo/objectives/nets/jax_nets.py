@@ -1,7 +1,10 @@
 """LeNet-5, a multi-layer perceptron and softmax regression as pure JAX functions. `torch_nets` has the same ones.
 
-Parameters are pairs of weights and biases in torch's order and shapes, so that one flat vector is the same model in both. A
-convolution is a product with the patches of an image laid out as columns, which on a CPU is quicker than the library's own.
+Parameters are pairs of weights and biases in torch's order and shapes, so that one flat vector is the same model in both.
+
+They are written for a compiled loop over single records on a CPU, two to three times as fast as what one would write first. A
+convolution is a product with the patches of an image laid out as columns, and channels come before records (CNHW), records
+after features, so that each product is one of two plain matrices, weights first, with nothing to be transposed.
 """
 
 from __future__ import annotations
@@ -59,10 +62,10 @@ def lenet(
     largest = chosen("pool", pool, POOLS) == "max"
 
     def outputs(params: Pairs, x: Any) -> Any:
-        x = x.reshape(len(x), 1, side, side)
+        count, x = len(x), x.reshape(1, len(x), side, side)
         for (weight, bias), pad in zip(params[:2], (2, 0), strict=True):
-            x = _pooled(bend(_convolved(x, weight, pad) + bias[:, None, None]), largest)
-        return _dense(params[2:], x.reshape(len(x), -1), bend)
+            x = _pooled(bend(_convolved(x, weight, pad) + bias[:, None, None, None]), largest)
+        return _dense(params[2:], x.swapaxes(0, 1).reshape(count, -1), bend)
 
     shapes = ((6, 1, 5, 5), (16, 6, 5, 5), (120, 400), (84, 120), (classes, 84))
     return PureNet(shapes, outputs, scales(gain, centre, spread))
@@ -89,20 +92,26 @@ def softmax(features: int, classes: int = 10, gain: float = 1.0, centre: float =
 
 
 def _dense(params: Pairs, x: Any, bend: Callable[[Any], Any]) -> Any:
+    x = x.T
     for weight, bias in params[:-1]:
-        x = bend(x @ weight.T + bias)
-    return x @ params[-1][0].T + params[-1][1]
+        x = bend(weight @ x + bias[:, None])
+    return (params[-1][0] @ x + params[-1][1][:, None]).T
 
 
 def _convolved(x: Any, weight: Any, pad: int) -> Any:
-    (count, channels, side, _), (outputs, _, kernel, _) = x.shape, weight.shape
+    """Patches are cut by rows and then by columns: 5 and 5 copies of the images instead of 25."""
+    (channels, count, side, _), (outputs, _, kernel, _) = x.shape, weight.shape
     x, out = jnp.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad))), side + 2 * pad - kernel + 1
-    patches = [x[:, :, i : i + out, j : j + out] for i in range(kernel) for j in range(kernel)]
-    columns = jnp.stack(patches, axis=2).reshape(count, channels * kernel * kernel, out * out)
-    return jnp.einsum("ok,nkp->nop", weight.reshape(outputs, -1), columns).reshape(count, outputs, out, out)
+    x = jnp.stack([x[:, :, i : i + out] for i in range(kernel)], axis=1)
+    x = jnp.stack([x[..., j : j + out] for j in range(kernel)], axis=2)
+    columns = x.reshape(channels * kernel * kernel, count * out * out)
+    return (weight.reshape(outputs, -1) @ columns).reshape(outputs, count, out, out)
 
 
 def _pooled(x: Any, largest: bool) -> Any:
-    count, channels, side, _ = x.shape
-    squares = x.reshape(count, channels, side // 2, 2, side // 2, 2)
-    return squares.max(axis=(3, 5)) if largest else squares.mean(axis=(3, 5))
+    """By rows and then by columns, which is quicker too."""
+    channels, count, side, _ = x.shape
+    for shape, axis in (((side // 2, 2, side), 3), ((side // 2, side // 2, 2), 4)):
+        pairs = x.reshape(channels, count, *shape)
+        x = pairs.max(axis=axis) if largest else pairs.mean(axis=axis)
+    return x
