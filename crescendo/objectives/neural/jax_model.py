@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -14,9 +15,10 @@ import numpy as np
 
 from crescendo.core.arrays import Array, Floats, Ints, Vector
 from crescendo.errors import ConfigError, CrescendoError
+from crescendo.objectives.neural.clipping import Parts
 from crescendo.objectives.neural.jax_programs import Programs
 from crescendo.objectives.neural.jax_stepper import JaxStepper
-from crescendo.objectives.neural.neural_model import NeuralModel, Options, split_options
+from crescendo.objectives.neural.neural_model import NeuralModel, Options, one_by_one, split_options
 from crescendo.objectives.neural.probes import independent
 from crescendo.objectives.neural.pytrees import Leaves
 
@@ -70,6 +72,10 @@ class JaxModel(NeuralModel):
         self._in_chunks: dict[tuple[int, ...], bool] = {}
 
     @property
+    def part_sizes(self) -> tuple[int, ...]:
+        return self.leaves.sizes
+
+    @property
     def clips(self) -> bool:
         """Whether many records' gradients can be had at once. If not, the code is shown one record at a time, by others."""
         return bool(self._in_chunks) and all(self._in_chunks.values())
@@ -85,21 +91,20 @@ class JaxModel(NeuralModel):
             raise ConfigError("params makes another pytree for another key; its arrays must have the same shapes")
         return self.leaves.vector(jax.tree.leaves(made))
 
-    def gradients_at(self, w: Vector, data: Records) -> Callable[[Ints], Array]:
+    def gradients_at(self, w: Vector, data: Records) -> Callable[[Ints], Parts]:
         records, programs, leaves = self.records(data), self.programs(data), self.leaves.leaves(w)
 
         def chunk(x: Array, y: Array) -> Array:
-            return programs.gradients(leaves, x, y.astype(np.int32), len(x))
+            return np.concatenate(programs.gradients(leaves, x, y.astype(np.int32), len(x)), axis=1)
 
-        def gradients(rows: Ints) -> Array:
-            x, y = records.padded(rows, self.at_once)
-            return programs.gradients(leaves, x, y, len(rows))[: len(rows)]
+        def gradients(rows: Ints) -> Parts:
+            return programs.gradients(leaves, *records.padded(rows, self.at_once), len(rows))
 
         if records.shape not in self._in_chunks:
             self._in_chunks[records.shape] = independent(chunk, self.at_once, records.shape, self.dtype)
         if self._in_chunks[records.shape]:
             return gradients
-        return lambda rows: np.concatenate([gradients(rows[k : k + 1]) for k in range(len(rows))])
+        return partial(one_by_one, gradients)
 
     def evaluate(self, w: Vector, data: Records) -> dict[str, float]:
         """The mean loss with L2, and how many labels are predicted right, if the model says what it predicts."""

@@ -114,20 +114,21 @@ class Programs:
 
     # -- each record by itself ----------------------------------------------------------------------------------------
 
-    def gradients(self, leaves: Tree, x: Array, y: Array, count: int) -> Array:
-        """One row for each of the first ``count`` records of a chunk, computed one after the other by the same code.
+    def gradients(self, leaves: Tree, x: Array, y: Array, count: int) -> list[Array]:
+        """For each leaf a row for each of the first ``count`` records of a chunk, computed one after the other by the same code.
 
-        So a record has no company and its place is only where its row is written to.
+        So a record has no company and its place is only where its rows are written to.
         """
 
         def run(leaves: Tree, x: Any, y: Any, count: Any) -> Any:
-            def body(k: Any, rows: Any) -> Any:
+            def body(k: Any, rows: Tree) -> Tree:
                 slope = self._slope(leaves, _at(x, k)[None], _at(y, k)[None])
-                return lax.dynamic_update_index_in_dim(rows, jnp.concatenate([s.ravel() for s in slope]), k, 0)
+                return [lax.dynamic_update_index_in_dim(r, s, k, 0) for r, s in zip(rows, slope, strict=True)]
 
-            return lax.fori_loop(0, count, body, jnp.zeros((len(x), self._leaves.size), self._leaves.dtype))
+            return lax.fori_loop(0, count, body, [jnp.zeros((len(x), *leaf.shape), leaf.dtype) for leaf in leaves])
 
-        return np.asarray(self._run(("gradients", len(x)), run, leaves, x, y, np.int32(count)))
+        found = self._run(("gradients", len(x)), run, leaves, x, y, np.int32(count))
+        return [np.asarray(rows).reshape(len(x), n)[:count] for rows, n in zip(found, self._leaves.sizes, strict=True)]
 
     def summed(self, leaves: Tree, x: Array, y: Array, weight: Array) -> Tree:
         """The weighted sum of ``records`` records' gradients, all at once; for measuring alone."""

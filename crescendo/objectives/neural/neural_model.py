@@ -8,13 +8,14 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from crescendo.core.arrays import Array, Floats, Ints, Vector
+from crescendo.core.arrays import Floats, Ints, Vector
 from crescendo.errors import ConfigError
-from crescendo.objectives.neural.clipping import add_clipped
+from crescendo.objectives.neural.clipping import ClippedSum, Parts
 
 if TYPE_CHECKING:
     from crescendo.data.records import Records
@@ -77,25 +78,28 @@ class NeuralModel(ABC):
     def alone(self) -> AbstractContextManager[None]:
         """While it computes: one thread, and nothing that the caller has set."""
 
+    @property
     @abstractmethod
-    def gradients_at(self, w: Vector, data: Records) -> Callable[[Ints], Array]:
-        """What gives one row for each of up to `at_once` records. Called within `alone`."""
+    def part_sizes(self) -> tuple[int, ...]:
+        """How many numbers each tensor of the model has, in the order of the vector."""
+
+    @abstractmethod
+    def gradients_at(self, w: Vector, data: Records) -> Callable[[Ints], Parts]:
+        """What gives, for each tensor of the model, one row for each of up to `at_once` records. Called within `alone`."""
 
     def gradient(
         self, w: Vector, data: Records, rows: Ints, clip: float | None = None, unit: float | None = None
     ) -> Floats:
         """The sum of the records' gradients; with ``clip`` each is clipped, and rounded to ``unit``, before it is added."""
-        total = np.zeros(self.size)
-        limit, grain = np.inf if clip is None else clip, 0.0 if unit is None else unit
+        found = ClippedSum(self.size, math.inf if clip is None else clip, unit or 0.0)
         with self.alone(), self._lock:
             gradients = self.gradients_at(w, data)
             for first in range(0, len(rows), self.at_once):
                 chunk = rows[first : first + self.at_once]
-                found = gradients(chunk) if clip is None else self._whatever_happens(gradients, chunk)
-                add_clipped(total, found, limit, grain)
-        return total
+                found.add(gradients(chunk) if clip is None else self._whatever_happens(gradients, chunk))
+        return found.total
 
-    def _whatever_happens(self, gradients: Callable[[Ints], Array], rows: Ints) -> Array:
+    def _whatever_happens(self, gradients: Callable[[Ints], Parts], rows: Ints) -> Parts:
         """The same for a private round: a record on which the code fails counts as 0, since stopping would tell of it."""
         try:
             return gradients(rows)
@@ -103,8 +107,8 @@ class NeuralModel(ABC):
             if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
                 raise  # a person's; elsewhere only the code itself can have raised it
             if len(rows) == 1:
-                return np.zeros((1, self.size))
-        return np.concatenate([self._whatever_happens(gradients, rows[k : k + 1]) for k in range(len(rows))])
+                return [np.zeros((1, size)) for size in self.part_sizes]
+        return one_by_one(partial(self._whatever_happens, gradients), rows)
 
     def shape_of(self, data: Records) -> tuple[int, ...]:
         """Of one record, as the model reads it."""
@@ -120,6 +124,12 @@ class NeuralModel(ABC):
 
     def penalty(self, w: Vector) -> float:
         return 0.5 * self.l2 * float(np.dot(w, w))
+
+
+def one_by_one(gradients: Callable[[Ints], Parts], rows: Ints) -> Parts:
+    """The gradients of records that are computed in calls of their own."""
+    each = [gradients(rows[k : k + 1]) for k in range(len(rows))]
+    return [np.concatenate(tensor) for tensor in zip(*each, strict=True)]
 
 
 def split_options(

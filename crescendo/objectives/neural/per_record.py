@@ -16,6 +16,7 @@ import torch
 from torch.func import grad, vmap
 
 from crescendo.core.arrays import Array
+from crescendo.objectives.neural.clipping import Parts
 from crescendo.objectives.neural.probes import independent
 
 Parameters = dict[str, torch.Tensor]
@@ -23,7 +24,7 @@ LossOfOne = Callable[[Parameters, torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 class PerRecord:
-    """``rows(parameters, x, y)`` has one row a record. ``vectorised``: they are computed a chunk at a time.
+    """``rows(parameters, x, y)`` has, for each parameter, one row a record. ``vectorised``: they are computed a chunk at a time.
 
     ``renew`` is called before each call of the code that ``loss`` runs: what that code keeps ends there.
     """
@@ -38,28 +39,26 @@ class PerRecord:
         """Settle, on made-up records, whether chunks will do."""
 
         def chunk(x: Array, y: Array) -> Array:
-            return np.asarray(self._chunk(parameters, torch.from_numpy(x), torch.from_numpy(y)).numpy())
+            return np.concatenate(self._chunk(parameters, torch.from_numpy(x), torch.from_numpy(y)), axis=1)
 
         self.vectorised = independent(chunk, self.at_once, shape, dtype, self._draws)
 
-    def rows(self, parameters: Parameters, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        """The gradients of a full chunk, or of any number one by one."""
+    def rows(self, parameters: Parameters, x: torch.Tensor, y: torch.Tensor) -> Parts:
+        """The gradients of a full chunk, or of any number one by one: for each parameter a row a record."""
         if self.vectorised:
             return self._chunk(parameters, x, y)
-        return torch.cat([self._one(parameters, x[k], y[k]) for k in range(len(x))])
+        each = [self._one(parameters, x[k], y[k]) for k in range(len(x))]
+        return [np.concatenate(rows) for rows in zip(*each, strict=True)]
 
-    def _one(self, parameters: Parameters, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    def _one(self, parameters: Parameters, x: torch.Tensor, y: torch.Tensor) -> Parts:
         """By the plain backward pass, which takes code that `torch.func` does not: one that writes into its buffers, say."""
         self._renew()
         moving = {name: value.detach().requires_grad_() for name, value in parameters.items()}
         found = torch.autograd.grad(self._loss(moving, x, y), list(moving.values()), materialize_grads=True)
-        return torch.cat([part.reshape(-1) for part in found])[None]
+        return [part.reshape(1, part.numel()).numpy() for part in found]
 
-    def _chunk(self, parameters: Parameters, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    def _chunk(self, parameters: Parameters, x: torch.Tensor, y: torch.Tensor) -> Parts:
         self._renew()
         each = {name: value.expand(len(x), *value.shape) for name, value in parameters.items()}
-        return _flat(self._mapped(each, x, y), parameters, len(x))
-
-
-def _flat(found: Parameters, parameters: Parameters, count: int) -> torch.Tensor:
-    return torch.cat([found[name].reshape(count, -1) for name in parameters], dim=1)
+        found = self._mapped(each, x, y)
+        return [found[name].reshape(len(x), value.numel()).numpy() for name, value in parameters.items()]

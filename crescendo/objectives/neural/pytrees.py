@@ -43,12 +43,16 @@ class Leaves:
         return cls(structure, shapes, kinds.pop())
 
     @property
+    def sizes(self) -> tuple[int, ...]:
+        return tuple(math.prod(shape) for shape in self.shapes)
+
+    @property
     def size(self) -> int:
-        return sum(math.prod(shape) for shape in self.shapes)
+        return sum(self.sizes)
 
     def split(self, flat: Array) -> list[Array]:
         """The leaves of a vector, in its own floats."""
-        ends = np.cumsum([math.prod(shape) for shape in self.shapes])[:-1]
+        ends = np.cumsum(self.sizes)[:-1]
         return [part.reshape(shape) for part, shape in zip(np.split(flat, ends), self.shapes, strict=True)]
 
     def leaves(self, w: Vector) -> list[Array]:

@@ -16,8 +16,9 @@ import torch
 from torch import nn
 from torch.func import functional_call
 
-from crescendo.core.arrays import Array, Floats, Ints, Vector
+from crescendo.core.arrays import Floats, Ints, Vector
 from crescendo.errors import ConfigError, CrescendoError
+from crescendo.objectives.neural.clipping import Parts
 from crescendo.objectives.neural.flat_parameters import (
     Layout,
     private_copy,
@@ -82,6 +83,10 @@ class TorchModel(NeuralModel):
         self._tried = False
 
     @property
+    def part_sizes(self) -> tuple[int, ...]:
+        return self.layout.sizes
+
+    @property
     def clips(self) -> bool:
         """Whether many records' gradients can be had at once. If not, the code is shown one record at a time, by others."""
         return self._per_record is not None and self._per_record.vectorised
@@ -109,7 +114,7 @@ class TorchModel(NeuralModel):
             return self._of_batch(w, self.tensors(data), rows)
         return super().gradient(w, data, rows, clip, unit)
 
-    def gradients_at(self, w: Vector, data: Records) -> Callable[[Ints], Array]:
+    def gradients_at(self, w: Vector, data: Records) -> Callable[[Ints], Parts]:
         records, parameters = self.tensors(data), self.layout.named(self.layout.tensor(w))
         return partial(self._gradients, self._settled(records), parameters, records)
 
@@ -242,13 +247,14 @@ class TorchModel(NeuralModel):
             self._per_record = made
         return self._per_record
 
-    def _gradients(self, per_record: PerRecord, parameters: Parameters, records: _Tensors, rows: Ints) -> Array:
+    def _gradients(self, per_record: PerRecord, parameters: Parameters, records: _Tensors, rows: Ints) -> Parts:
         """One row for each of ``rows``, computed in a full chunk that is padded with the first of them."""
         padded = rows
         if per_record.vectorised:
             padded = np.concatenate([rows, np.full(per_record.at_once - len(rows), rows[0])])
         x, y = records.of(padded)
-        return np.asarray(per_record.rows(parameters, x.reshape(len(padded), *records.shape), y).numpy()[: len(rows)])
+        found = per_record.rows(parameters, x.reshape(len(padded), *records.shape), y)
+        return [part[: len(rows)] for part in found]
 
 
 def model(
