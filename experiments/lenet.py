@@ -1,87 +1,147 @@
 """LeNet-5 on MNIST, four clients: constant and growing rounds, the sum and the mean, unbiased and biased data.
 
-    python -m experiments.lenet [--seeds 3] [--gradients 20000] [--only WORD]
+    python -m experiments.lenet [--seeds 3] [--only WORD] [--tables]
 
-The paper's settings: K = 20000 gradients over all clients, batches of one record. Constant rounds of 100 a client with
-eta = .0025 (the paper: .947); rounds of 100 (i + 1) a client with eta = .1 / (1 + .01 sqrt(t)). Biased: each client has
-digits of its own.
+The paper's settings: K = 20,000 gradients over all clients, steps of one record. Constant rounds of 100 a client with
+eta = .0025 (the paper: .947); rounds of 100 (i + 1) a client with eta = .1 / (1 + .01 sqrt(t)), t counted over all clients at
+a round's start. Biased: each client has digits of its own. Then one thing is changed at a time, and rounds are made longer at
+equal K.
+
+Every finished run is a line of docs/results/lenet.jsonl, and is not run again. ``--tables`` prints the tables of what is stored.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
-import numpy as np
-from torch import nn
+from crescendo.data import Dataset, load
+from crescendo.errors import DataError
+from experiments.mnist_runs import net, run
+from experiments.stored_results import FOLDER, StoredResults
 
-import crescendo
-from crescendo.data import load
-from crescendo.errors import CrescendoError, DataError
-
-STEPS = {
-    "constant": {"kind": "constant", "eta": 0.0025},
-    "growing": {"kind": "diminishing", "eta0": 0.1, "beta": 0.01, "root": True},
+Values = dict[str, Any]
+RESULTS = FOLDER / "lenet.jsonl"
+GROWING: Values = {"kind": "power", "scale": 100, "per_client": True}
+FALLING: Values = {"kind": "diminishing", "eta0": 0.1, "beta": 0.01, "root": True}
+ROUNDS: dict[str, Values] = {
+    "constant": {"sizes": {"kind": "constant", "size": 400}, "steps": {"kind": "constant", "eta": 0.0025}},
+    "growing": {"sizes": GROWING, "steps": FALLING},
 }
-SIZES = {
-    "constant": {"kind": "constant", "size": 400},
-    "growing": {"kind": "power", "scale": 100, "per_client": True},
+STANDARD = {"centre": 0.1307, "spread": 0.3081}  # the mean and deviation of MNIST's pixels that most programs use
+CHANGES: dict[str, Values] = {
+    "inputs standardised": {"options": STANDARD},
+    "first weights times 1.73": {"options": {"gain": 1.732}},
+    "first weights times 2.45": {"options": {"gain": 2.449}},
+    "tanh": {"options": {"activation": "tanh"}},
+    "mean pooling": {"options": {"pool": "mean"}},
+    "tanh, mean pooling": {"options": {"activation": "tanh", "pool": "mean"}},
+    "inputs standardised, first weights times 2.45": {"options": {**STANDARD, "gain": 2.449}},
+    "staggered": {"timing": {"preset": "staggered"}},
+    "heterogeneous": {"timing": {"preset": "heterogeneous"}},
+    "no client ahead": {"wait": {"rounds": 0}},
 }
+GROWING_CHANGES: dict[str, Values] = {
+    "9 rounds": {"length": {"rounds": 9}},
+    "steps without the root": {"steps": {**FALLING, "root": False}},
+    "steps that fall within a round": {"steps": {**FALLING, "per": "slot"}},
+    "steps that do not fall": {"steps": {"kind": "constant", "eta": 0.1}},
+}
+LENGTHS = (10, 25, 100, 250, 1000, 2500)  # gradients a client and round, of 5,000
 
 
-class LeNet5(nn.Sequential):
-    """The LeNet-5 of most papers on federated learning: 61,706 numbers."""
+def cases() -> Iterator[Values]:
+    """Every setting but its seed, the most wanted first."""
+    for rounds in ROUNDS:
+        for combine in ("sum", "mean"):
+            for split in ("iid", "label"):
+                yield {"rounds": rounds, "combine": combine, "split": split}
+    for rounds, combine, changes in (("growing", "mean", CHANGES | GROWING_CHANGES), ("constant", "sum", CHANGES)):
+        for changed in changes:
+            yield {"rounds": rounds, "combine": combine, "split": "iid", "changed": changed}
+    for split in ("label", "iid"):
+        for length in LENGTHS:
+            yield {"rounds": "longer", "combine": "mean", "split": split, "length": length}
 
-    def __init__(self) -> None:
-        super().__init__(
-            nn.Unflatten(1, (1, 28, 28)),
-            *(nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2)),
-            *(nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2)),
-            *(nn.Flatten(), nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 10)),
-        )
 
-
-def config(rounds: str, combine: str, split: str, gradients: int, seed: int) -> dict[str, Any]:
-    return {
-        "data": {"source": "mnist"},
-        "clients": {"count": 4, "combine": combine, "split": split, "weights": "uniform"},
-        "schedule": {"gradients": gradients, "sizes": SIZES[rounds], "steps": STEPS[rounds], "wait": {"rounds": 1}},
-        "evaluate": {"every": 10**6},
-        "run": {"seed": seed},
+def config(case: Values, gradients: int = 20_000) -> tuple[Values, Values]:
+    """The run file of a case without its network, and the network's options."""
+    changed = (CHANGES | GROWING_CHANGES).get(case.get("changed", ""), {})
+    if case["rounds"] == "longer":
+        rounds: Values = {
+            "sizes": {"kind": "constant", "size": 4 * case["length"]},
+            "steps": {"kind": "constant", "eta": 0.02},
+        }
+    else:
+        rounds = ROUNDS[case["rounds"]]
+    asked = {
+        "clients": {"count": 4, "combine": case["combine"], "split": case["split"], "weights": "uniform"},
+        "schedule": {
+            **changed.get("length", {"gradients": gradients}),
+            "sizes": rounds["sizes"],
+            "steps": changed.get("steps", rounds["steps"]),
+            "wait": changed.get("wait", {"rounds": 1}),
+        },
+        "timing": changed.get("timing", {}),
+        "run": {"seed": case["seed"]},
     }
+    return asked, changed.get("options", {})
 
 
-def accuracy(data: Any, asked: dict[str, Any]) -> tuple[float, int]:
-    """Of the last model, and the number of rounds. A run that diverged so far that it broke off has none."""
-    try:
-        found = crescendo.simulate(asked, objective=crescendo.torch.model(LeNet5), data=data)
-    except CrescendoError:
-        return float("nan"), 0
-    return float("nan") if found.accuracy is None else found.accuracy, found.rounds
+def measure(case: Values, data: Dataset, gradients: int = 20_000) -> Values:
+    """The accuracy on the test part; of the settings that are plotted, about ten times on the way."""
+    asked, options = config(case, gradients)
+    plotted = set(case) == {"rounds", "combine", "split", "seed"}
+    return run(
+        asked,
+        net("jax:lenet", options, data),
+        data,
+        lambda k, rounds: plotted and k % max(1, rounds // 10) == 0,
+    )
+
+
+def table(rows: list[tuple[str, list[Values]]]) -> str:
+    """Each row's accuracy by seed. A run that broke off diverged until a number was none."""
+    lines = ["| setting | rounds | accuracy by seed |", "|---|---|---|"]
+    for name, found in rows:
+        said = ["broke off" if one["accuracy"] is None else f"{one['accuracy']:.4f}".lstrip("0") for one in found]
+        lines.append(f"| {name} | {found[0]['rounds']} | {' '.join(said)} |")
+    return "\n".join(lines)
+
+
+def tables(results: StoredResults) -> str:
+    """All that is stored, in the order of `cases`."""
+    found: dict[str, list[Values]] = {}
+    for case in cases():
+        name = ", ".join(str(value) for value in case.values())
+        runs = [run for setting, run in results if {**setting, "seed": 0} == {**case, "seed": 0}]
+        if runs:
+            found[name] = runs
+    return table(list(found.items()))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--gradients", type=int, default=20_000)
-    parser.add_argument("--only", default="")
+    parser.add_argument("--only", default="", help="settings that have this word")
+    parser.add_argument("--tables", action="store_true", help="print what is stored and run nothing")
     said = parser.parse_args()
-    try:
-        data = load("mnist")
-    except DataError as error:
-        raise SystemExit(f"{error}") from None
-    print("| rounds | combined as | data | seeds: accuracy | rounds run |")
-    print("|---|---|---|---|---|", flush=True)
-    for rounds in SIZES:
-        for combine in ("sum", "mean"):
-            for split in ("iid", "label"):
-                if said.only not in f"{rounds} {combine} {split}":
-                    continue
-                runs = [
-                    accuracy(data, config(rounds, combine, split, said.gradients, seed)) for seed in range(said.seeds)
-                ]
-                scores = ", ".join("diverged" if np.isnan(score) else f"{score:.4f}" for score, _ in runs)
-                print(f"| {rounds} | {combine} | {split} | {scores} | {runs[0][1]} |", flush=True)
+    results = StoredResults(RESULTS)
+    if not said.tables:
+        try:
+            data = load("mnist")
+        except DataError as error:
+            raise SystemExit(f"{error}") from None
+        for case in cases():
+            if said.only not in " ".join(str(value) for value in case.values()):
+                continue
+            for seed in range(said.seeds):
+                setting = {**case, "seed": seed}
+                found = results.measured(setting, partial(measure, setting, data))
+                print(*setting.values(), found["accuracy"], flush=True)
+    print(tables(results))
 
 
 if __name__ == "__main__":
