@@ -4,9 +4,27 @@ from __future__ import annotations
 
 from crescendo.errors import ConfigError
 from crescendo.reproduce.experiment import Experiment
-from crescendo.reproduce.experiments import rounds_law
+from crescendo.reproduce.experiments import (
+    biased_data,
+    constant_sizes,
+    linear_sizes,
+    privacy_examples,
+    private_runs,
+    rounds_law,
+    sampling_methods,
+    step_sizes,
+)
 
-EXPERIMENTS: tuple[Experiment, ...] = (rounds_law.EXPERIMENT,)
+EXPERIMENTS: tuple[Experiment, ...] = (
+    constant_sizes.EXPERIMENT,
+    rounds_law.EXPERIMENT,
+    sampling_methods.EXPERIMENT,
+    step_sizes.EXPERIMENT,
+    linear_sizes.EXPERIMENT,
+    biased_data.EXPERIMENT,
+    private_runs.EXPERIMENT,
+    privacy_examples.EXPERIMENT,
+)
 
 ALL = "all"
 

@@ -71,6 +71,9 @@ def _panel(axes: Any, panel: Panel) -> None:
     for line in panel.lines:
         _line(axes, line)
     axes.set(title=panel.title, xlabel=panel.x_axis, ylabel=panel.y_axis, xscale=panel.x_scale, yscale=panel.y_scale)
+    if panel.x_scale == "linear":
+        axes.locator_params(axis="x", nbins=5)
+        axes.xaxis.set_major_formatter("{x:,g}")
 
 
 def _line(axes: Any, line: Line) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,7 @@ from crescendo.errors import PeerError, UsageError
 from crescendo.runs.result import Result
 from crescendo.runs.simulate import simulate
 
-COMBINATIONS = ("sum", "mean")
-TIMINGS = ("lock-step", "staggered", "heterogeneous")
 CONVEXITIES = ("strongly convex", "plain convex")
-SAME = 0.01  # accuracies no further apart than this count as the same
 SEEDS = 5
 
 Config = dict[str, Any]
@@ -32,6 +30,35 @@ def falling(convexity: str, eta0: float, per: str = "round") -> Config:
     if convexity == "strongly convex":
         return {"kind": "diminishing", "eta0": eta0, "beta": 0.001, "per": per}
     return {"kind": "diminishing", "eta0": eta0, "beta": 0.01, "root": True, "per": per}
+
+
+def federation(
+    convexity: str,
+    combine: str,
+    timing: str,
+    gradients: int,
+    sizes: Config,
+    steps: Config,
+    *,
+    clients: int = 5,
+    split: str = "iid",
+) -> Config:
+    """A run file of logistic regression: clients of equal shares that may run one round ahead."""
+    return {
+        "clients": {"count": clients, "combine": combine, "split": split, "weights": "uniform"},
+        "objective": problem(convexity),
+        "schedule": {"gradients": gradients, "sizes": sizes, "steps": steps, "wait": {"rounds": 1}},
+        "timing": {"preset": timing},
+    }
+
+
+def grid(**axes: Iterable[Any]) -> list[Config]:
+    """Every combination of the values, the last axis fastest.
+
+    >>> grid(a=[1, 2], b="x")
+    [{'a': 1, 'b': 'x'}, {'a': 2, 'b': 'x'}]
+    """
+    return [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
 
 
 def source_for(source: str, quick: bool) -> str:
@@ -53,18 +80,33 @@ def dataset(source: str, classes: tuple[int, ...] | None = None) -> Dataset:
 
 
 def trained(
-    source: str, config: Config, seeds: int, curve: bool = False, classes: Sequence[int] | None = None
+    source: str,
+    config: Config,
+    seeds: int,
+    *,
+    every: int | None = None,
+    auc: bool = False,
+    classes: Sequence[int] | None = None,
 ) -> Config:
-    """Rounds and every seed's accuracy on the test part, None for a run that broke off; with ``curve`` after every round too."""
+    """Rounds and every seed's accuracy on the test part, None for a run that broke off; of private runs epsilon too.
+
+    With ``every`` accuracy is followed during training too, every so many broadcasts; ``auc`` asks for the area under the ROC
+    curve of the last models.
+    """
     data = dataset(source, None if classes is None else tuple(classes))
-    results = [_result(data, {**config, "evaluate": {"every": 1 if curve else 10**9}}, seed) for seed in range(seeds)]
+    evaluate = {"every": every or 10**9, "auc": auc}
+    results = [_result(data, {**config, "evaluate": evaluate}, seed) for seed in range(seeds)]
     whole = [one for one in results if one is not None]
     found: Config = {
         "rounds": whole[0].rounds if whole else None,
         "accuracies": [None if one is None else rounded(one.accuracy) for one in results],
     }
-    if curve:
+    if auc:
+        found["aucs"] = [None if one is None else rounded(one.metrics[-1]["auc"]) for one in results]
+    if every is not None:
         found["curve"] = _curve(whole)
+    if whole and whole[0].privacy is not None:
+        found["epsilon"] = rounded(whole[0].privacy["epsilon"])
     return found
 
 
@@ -78,7 +120,7 @@ def _result(data: Dataset, config: Mapping[str, Any], seed: int) -> Result | Non
 
 
 def _curve(results: Sequence[Result]) -> Config:
-    """After every round: gradients so far, and the mean, least and largest accuracy over the seeds."""
+    """At every measured model: gradients so far, and the mean, least and largest accuracy over the seeds."""
     scores = np.array([[row["accuracy"] for row in one.metrics] for one in results], dtype=np.float64)
     gradients = np.array([[row["gradients"] for row in one.metrics] for one in results], dtype=np.float64)
     if not len(scores):
@@ -94,47 +136,3 @@ def _curve(results: Sequence[Result]) -> Config:
 def rounded(value: float | None) -> float | None:
     """To six decimals; None for what is no number."""
     return None if value is None or not np.isfinite(value) else round(float(value), 6)
-
-
-def mean(accuracies: Sequence[float | None]) -> float | None:
-    """None if a run broke off.
-
-    >>> mean([0.25, 0.75]), mean([0.25, None])
-    (0.5, None)
-    """
-    known = [one for one in accuracies if one is not None]
-    return float(np.mean(known)) if known and len(known) == len(accuracies) else None
-
-
-def spread(accuracies: Sequence[float | None]) -> str:
-    """Mean and standard deviation over seeds, as text.
-
-    >>> spread([0.84, 0.85]), spread([0.84, None])
-    ('.8450 ± .0050', 'broke off (1 of 2)')
-    """
-    known = [one for one in accuracies if one is not None]
-    if len(known) < len(accuracies):
-        return f"broke off ({len(accuracies) - len(known)} of {len(accuracies)})"
-    return f"{short(float(np.mean(known)))} ± {short(float(np.std(known)))}"
-
-
-def short(value: float | None, digits: int = 4) -> str:
-    """
-    >>> short(0.8443), short(1.0), short(None), short(-0.25, 2)
-    ('.8443', '1.0000', 'broke off', '-.25')
-    """
-    if value is None:
-        return "broke off"
-    return f"{value:.{digits}f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.{digits}f}"
-
-
-def span(values: Sequence[float | None]) -> str:
-    """The least and the largest of several means.
-
-    >>> span([0.84, 0.8312]), span([0.5, 0.5]), span([0.5, None])
-    ('.8312 to .8400', '.5000', '.5000, or broke off')
-    """
-    known = sorted({short(one) for one in values if one is not None}, key=float)
-    text = " to ".join(dict.fromkeys([known[0], known[-1]])) if known else ""
-    broke = "broke off" if any(one is None for one in values) else ""
-    return ", or ".join(part for part in (text, broke) if part)

@@ -96,7 +96,7 @@ def test_the_page_shows_what_is_stored_and_says_what_is_quick() -> None:
 
 
 def test_an_experiment_that_is_not_there_is_named_with_those_that_are() -> None:
-    with pytest.raises(ConfigError, match="no experiment 'nothing'; choose all or one of rounds-law"):
+    with pytest.raises(ConfigError, match="no experiment 'nothing'; choose all or one of constant-sizes, rounds-law"):
         catalogue.chosen("nothing")
 
 

@@ -2,7 +2,7 @@
 
 Letters: q_i = q (i+m)^p the rates, sigma the noise, K gradients of a client with N records, T rounds, gamma >= m/T,
 alpha = r0/sigma >= the largest rate. What is corrected, here and only here (the uncorrected
-forms stand in `tests/privacy/as_printed.py`):
+forms stand in `crescendo/reproduce/as_printed.py`):
 
 - Paper [lemthree] fails for sigma < 1, so sigma >= 1 is required.
 - Paper [thm1] uses a real lambda where its proof needs a positive integer. Here lambda is a whole number, and the theorem gives

@@ -18,7 +18,8 @@ from crescendo.reproduce.experiment import (
     Plot,
     TextTable,
 )
-from crescendo.reproduce.trials import falling, mean, problem, short, source_for, trained
+from crescendo.reproduce.settings import mean, score_line, short
+from crescendo.reproduce.trials import falling, problem, source_for, trained
 from crescendo.schedules.sizes import LogSizes, PowerSizes
 
 SIZES: dict[str, dict[str, Any]] = {
@@ -30,9 +31,9 @@ LAW = {"constant": "K", "i / ln i": "sqrt(K ln K)", "linear": "sqrt(K)"}
 FAR = tuple(round(10 ** (6 + j / 4)) for j in range(13))  # K from a million to a thousand million
 WITHIN = 0.02
 RULE = (
-    "A law is about large K, and rounds follow from sizes alone, so its exponent is fitted (least squares on logarithms) to the "
-    f"rounds computed for K from 10^6 to 10^9. It held if the exponent is within {WITHIN} of the law's and all runs, of smaller "
-    "K, took the rounds computed for them."
+    "A law is about large K, and rounds follow from sizes alone, so its exponent is fitted (least squares on "
+    f"logarithms) to the rounds computed for K from 10^6 to 10^9. It held if the exponent is within {WITHIN} of the "
+    "law's and all runs, of smaller K, took the rounds computed for them."
 )
 
 
@@ -88,8 +89,8 @@ def findings(outcomes: list[Outcome]) -> Findings:
         return Findings(RULE, statements)
     plot = Plot(
         "rounds-law",
-        "Rounds that K gradients take, as run and as computed beyond (left), and what the runs learned (right); five clients, "
-        "heterogeneous timing, bands from the least to the largest of the seeds",
+        "Rounds that K gradients take, as run and as computed beyond (left), and what the runs learned (right); five "
+        "clients, heterogeneous timing, bands from the least to the largest of the seeds",
         (
             Panel(
                 "Rounds against gradients",
@@ -103,7 +104,10 @@ def findings(outcomes: list[Outcome]) -> Findings:
                 "Accuracy against gradients",
                 "gradients K, over all clients",
                 "accuracy on the test part",
-                tuple(_learned(j, kind, rows[kind]) for j, kind in enumerate(SIZES)),
+                tuple(
+                    score_line(f"{kind}: runs", _gradients(rows[kind]), rows[kind], colour=j, marker="os^"[j])
+                    for j, kind in enumerate(SIZES)
+                ),
                 "log",
             ),
         ),
@@ -157,19 +161,6 @@ def _lines(j: int, kind: str, runs: list[Outcome]) -> list[Line]:
     ]
 
 
-def _learned(j: int, kind: str, runs: list[Outcome]) -> Line:
-    scores = [[score for score in one["accuracies"] if score is not None] for one in runs]
-    return Line(
-        f"{kind}: runs",
-        _gradients(runs),
-        tuple(mean(one["accuracies"]) for one in runs),
-        tuple(min(known, default=None) for known in scores),
-        tuple(max(known, default=None) for known in scores),
-        colour=j,
-        marker="os^"[j],
-    )
-
-
 def _gradients(runs: list[Outcome]) -> tuple[float, ...]:
     return tuple(one["gradients"] for one in runs)
 
@@ -187,8 +178,8 @@ EXPERIMENT = Experiment(
     name="rounds-law",
     title="Rounds against K",
     where="sections 1 and 2.2, figure of communication rounds",
-    about="How many rounds T a run of K gradients takes with sizes 50 (constant), 50 i / ln i and 50 i over five clients; the "
-    "runs are on a9a, strongly convex, with step sizes .01 / (1 + .001 t), summed.",
+    about="How many rounds T a run of K gradients takes with sizes 50 (constant), 50 i / ln i and 50 i over five clients; "
+    "the runs are on a9a, strongly convex, with step sizes .01 / (1 + .001 t), summed.",
     jobs=jobs,
     findings=findings,
 )

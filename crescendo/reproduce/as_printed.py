@@ -44,7 +44,7 @@ def delta(budget: float, epsilon: float) -> float:
 
 
 @dataclass(frozen=True)
-class Step:
+class GammaPass:
     """One pass of the iteration on gamma = m/T in case 1."""
 
     constant: float
@@ -59,11 +59,11 @@ class Step:
 
 def case_one_step(
     gamma: float, epsilon: float, *, records: float, gradients: float, first_size: float, sigma: float, r0: float
-) -> Step:
+) -> GammaPass:
     """q from K = K- at p = 1, then m and T."""
     constant = Constants(1, r0, sigma, gamma).B * epsilon ** (2 / 3)
     q = (constant * records / gradients) ** 3
-    return Step(constant, q, first_size / (records * q), rounds(1, gradients, records, q))
+    return GammaPass(constant, q, first_size / (records * q), rounds(1, gradients, records, q))
 
 
 def theorem_one(rates: Iterable[tuple[float, int]], sigma: float, delta: float, r0: float) -> float:
