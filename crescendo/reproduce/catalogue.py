@@ -14,6 +14,7 @@ from crescendo.reproduce.experiments import (
     sampling_methods,
     step_sizes,
 )
+from crescendo.reproduce.theory import constant_step_bound, delays, theorem_bound
 
 EXPERIMENTS: tuple[Experiment, ...] = (
     constant_sizes.EXPERIMENT,
@@ -22,6 +23,9 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     step_sizes.EXPERIMENT,
     linear_sizes.EXPERIMENT,
     biased_data.EXPERIMENT,
+    theorem_bound.EXPERIMENT,
+    constant_step_bound.EXPERIMENT,
+    delays.EXPERIMENT,
     private_runs.EXPERIMENT,
     privacy_examples.EXPERIMENT,
 )
