@@ -8,8 +8,8 @@ The clients have 40,000 of the 60,000 training records. The search scores on 10,
 final runs alone. Searching looks at the clients' records too, and its epsilon is not counted: in a real federation settings are
 found on public or made-up records, or are paid for.
 
-The search computes an eighth of each round's records and gives the noise an eighth of its scale: the noise is so much longer than
-what the draw of records adds that this changes little. The final runs are the product's own, draws, noise and all.
+The search computes an eighth of each round's records with an eighth of the noise and eight times the step: noise is so much more
+than what the draw of records adds that this changes little. What it states of epsilon is nothing; the final runs are whole.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from typing import Any
 
 import numpy as np
 
-from crescendo.core.arrays import Floats
 from crescendo.data import Dataset, load
 from crescendo.errors import DataError
 from crescendo.privacy.accounting.accountant import account
@@ -35,14 +34,15 @@ from experiments.stored_results import FOLDER, StoredResults
 
 Values = dict[str, Any]
 SEARCHED, RESULTS = FOLDER / "private_lenet_search.jsonl", FOLDER / "private_lenet.jsonl"
-CLIENTS, RECORDS, DELTA, PART, LEVELS = 4, 10_000, 1e-5, 8, 8
+CLIENTS, RECORDS, DELTA, PART, LEVELS, SEEDS = 4, 10_000, 1e-5, 8, 8, 3
 _STANDARD = {"centre": 0.1307, "spread": 0.3081}
+_TANH = {"activation": "tanh", **_STANDARD}
 NETS: dict[str, Values] = {
     "relu, max": {},
     "relu, max, standardised": dict(_STANDARD),
-    "tanh, mean, standardised": {"activation": "tanh", "pool": "mean", **_STANDARD},
-    "tanh, mean, standardised, gain 1.7": {"activation": "tanh", "pool": "mean", "gain": 1.7, **_STANDARD},
-    "tanh, max, standardised, gain 1.7": {"activation": "tanh", "pool": "max", "gain": 1.7, **_STANDARD},
+    "tanh, mean, standardised": {**_TANH, "pool": "mean"},
+    "tanh, mean, standardised, gain 1.7": {**_TANH, "pool": "mean", "gain": 1.7},
+    "tanh, max, standardised, gain 1.7": {**_TANH, "gain": 1.7},
 }
 AXES: dict[str, tuple[Any, ...]] = {
     "reach": (0.25, 0.5, 1.0, 2.0, 4.0),
@@ -51,38 +51,63 @@ AXES: dict[str, tuple[Any, ...]] = {
     "size": (500, 1000, 2000, 4000),
     "fall": (1.0, 0.3, 0.1),
     "gradients": (50_000, 100_000, 200_000),
-    "growth": (1, 4),
+}
+STEPS: dict[str, Values] = {
+    "FedAvg": {"growth": 1, "wait": 0, "timing": "lock-step"},  # synchronous, in equal rounds
+    "growing": {"growth": 4, "wait": 1, "timing": "staggered"},  # one round ahead, of clients that never begin together
 }
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A private run. ``size`` is the mean of a client's rounds, which grow to ``growth`` times their first in a few levels.
+    """A run of `minibatch`. ``size`` is the mean of a client's rounds, which grow in a few levels where ``steps`` say so.
 
     ``reach`` is eta times clip times size: how far a mean round moves the model at most. ``fall``: the last step over the first.
     """
 
     epsilon: float
+    steps: str = "FedAvg"
     net: str = "tanh, mean, standardised, gain 1.7"
     gradients: int = 100_000
     size: int = 1000
-    growth: int = 1
     clip: float = 0.2
     reach: float = 1.0
     fall: float = 0.3
 
-    def sizes(self) -> list[tuple[int, int]]:
+    def sizes(self, part: int = 1) -> list[tuple[int, int]]:
         """Each client's sizes with how many rounds have them."""
-        rounds = round(self.gradients / self.size)
-        levels = min(LEVELS, rounds) if self.growth > 1 else 1
+        rounds, growth = round(self.gradients / self.size), STEPS[self.steps]["growth"]
+        levels = min(LEVELS, rounds) if growth > 1 else 1
         many = np.diff(np.round(np.linspace(0, rounds, levels + 1))).astype(int)
-        shape = np.linspace(1, self.growth, levels)
-        each = self.gradients / float(shape @ many) * shape
+        shape = np.linspace(1, growth, levels)
+        each = self.gradients / float(shape @ many) * shape / part
         return [(int(size), int(count)) for size, count in zip(each, many, strict=True)]
 
-    def steps(self) -> Values:
-        beta = (1 / self.fall - 1) / (CLIENTS * self.gradients)
-        return {"kind": "diminishing", "eta0": self.reach / (self.size * self.clip), "beta": beta}
+    def run_file(self, privacy: Values, part: int = 1) -> Values:
+        """Of ``part`` the gradients with as many times the step."""
+        how, sizes = STEPS[self.steps], self.sizes(part)
+        total = sum(size * rounds for size, rounds in sizes)
+        steps = {
+            "kind": "diminishing",
+            "eta0": part * self.reach / (self.size * self.clip),
+            "beta": (1 / self.fall - 1) / (CLIENTS * total),
+        }
+        schedule = {
+            "gradients_per_client": total,
+            "sizes": {"kind": "list", "values": [list(pair) for pair in sizes], "per_client": True},
+            "steps": steps,
+            "wait": {"rounds": how["wait"]},
+        }
+        return private_run("minibatch", schedule, how["timing"], {"clip": self.clip, **privacy})
+
+
+def private_run(mechanism: str, schedule: Values, timing: str, privacy: Values) -> Values:
+    return {
+        "clients": {"count": CLIENTS, "combine": "mean", "split": "iid", "weights": "uniform"},
+        "schedule": schedule,
+        "timing": {"preset": timing},
+        "privacy": {"mechanism": mechanism, "delta": DELTA, "records": [RECORDS] * CLIENTS, **privacy},
+    }
 
 
 @cache
@@ -97,9 +122,6 @@ def sigma_of(setting: Setting) -> float:
     return least_sigma(epsilon, setting.epsilon, start=near)
 
 
-# -- the data -------------------------------------------------------------------------------------------------------------
-
-
 def parts(data: Dataset, tested: bool) -> Dataset:
     """The clients' 40,000 records; with the test part, or in its place 10,000 other records of the training files."""
     rows = np.random.default_rng(0).permutation(len(data.train))
@@ -111,46 +133,30 @@ def parts(data: Dataset, tested: bool) -> Dataset:
 
 
 def tried(setting: Setting, data: Dataset, seed: int) -> Values:
-    """A quick run: how well it does on the records that nobody trained on."""
-    from experiments import quick_private_sgd as quick
-
-    options = NETS[setting.net]
-    bends = options.get("activation", "relu"), options.get("pool", "max")
-    centre, spread = options.get("centre", 0.0), options.get("spread", 1.0)
-    assert data.test is not None
-    (x, y), (tx, ty) = (
-        (((one.x - centre) / spread).astype(np.float32), one.y.astype(np.int32)) for one in (data.train, data.test)
-    )
-    rng, sigma, steps = np.random.default_rng(seed), sigma_of(setting), setting.steps()
-    w: Floats = np.asarray(net("jax:lenet", options, data).initial(rng), dtype=np.float64)
-    done = 0
-    for size, rounds in setting.sizes():
-        for _ in range(rounds):
-            eta = steps["eta0"] / (1 + steps["beta"] * CLIENTS * done)
-            drawn = rng.choice(len(x), rng.binomial(len(x), size / RECORDS / PART), replace=False)
-            summed = PART * quick.clipped_sum(w, x, y, drawn, setting.clip, *bends)
-            noise = rng.standard_normal(len(w)) * (np.sqrt(CLIENTS) * sigma * setting.clip)
-            w = w - eta / CLIENTS * (summed + noise)
-            done += size
-    return {"accuracy": quick.accuracy(w, tx, ty, *bends), "sigma": sigma}
+    """A quick run: how well it does on records that nobody trained on."""
+    sigma = sigma_of(setting)
+    asked = setting.run_file({"sigma": sigma / PART}, PART)
+    goal = net("jax:lenet", NETS[setting.net], data)
+    found = run({**asked, "run": {"seed": seed}}, goal, data, lambda k, rounds: False)
+    return {"accuracy": found["accuracy"] or 0.0, "sigma": sigma, "rounds": found["rounds"]}
 
 
 def search(results: StoredResults, data: Dataset, seconds: float) -> None:
-    """One axis after the other, at each the best value by one seed, twice over; then the best few with three seeds."""
-    ends = time.monotonic() + seconds
-    best: Setting | None = None
-    for epsilon in (8.0, 2.0):
-        best = Setting(epsilon) if best is None else dataclasses.replace(best, epsilon=epsilon)
-        for _ in range(2):
-            before = best
+    """One axis after the other, at each the best value by one seed; then the best few with three seeds.
+
+    Equal rounds at epsilon 8 are searched twice over, the others from the best so far.
+    """
+    ends, best = time.monotonic() + seconds, Setting(8.0)
+    for epsilon, steps, sweeps in ((8.0, "FedAvg", 2), (8.0, "growing", 1), (2.0, "FedAvg", 1), (2.0, "growing", 1)):
+        best = dataclasses.replace(best, epsilon=epsilon, steps=steps)
+        for _ in range(sweeps):
             for axis, values in AXES.items():
                 some = [dataclasses.replace(best, **{axis: value}) for value in values]
                 scores = {one: _score(results, one, data, 0, ends) for one in some}
                 best = max(some, key=lambda one: scores[one])
-            if best == before:
-                break
-        for one in _best_few(results, epsilon):
-            for seed in (1, 2):
+        scored = _by_setting(results, epsilon, steps)
+        for one in sorted(scored, key=lambda one: -scored[one][0])[:3]:
+            for seed in range(1, SEEDS):
                 _score(results, one, data, seed, ends)
 
 
@@ -162,57 +168,35 @@ def _score(results: StoredResults, setting: Setting, data: Dataset, seed: int, e
     return float(found["accuracy"])
 
 
-def _best_few(results: StoredResults, epsilon: float, few: int = 3) -> list[Setting]:
-    """By the first seed, of each growth."""
-    found: list[Setting] = []
-    for growth in AXES["growth"]:
-        scores = _by_setting(results, epsilon, growth)
-        found += sorted(scores, key=lambda one: -scores[one][0])[:few]
-    return found
-
-
-def _by_setting(results: StoredResults, epsilon: float, growth: int) -> dict[Setting, list[float]]:
+def _by_setting(results: StoredResults, epsilon: float, steps: str) -> dict[Setting, list[float]]:
     found: dict[Setting, list[float]] = {}
-    for setting, one_run in results:
-        one = Setting(**{key: value for key, value in setting.items() if key != "seed"})
-        if (one.epsilon, one.growth) == (epsilon, growth):
-            found.setdefault(one, []).append(one_run["accuracy"])
+    for stored, measured in results:
+        one = Setting(**{key: value for key, value in stored.items() if key != "seed"})
+        if (one.epsilon, one.steps) == (epsilon, steps):
+            found.setdefault(one, []).append(measured["accuracy"])
     return found
 
 
-def chosen(results: StoredResults, epsilon: float, growth: int) -> Setting:
-    """The best on average, of those that were tried with three seeds."""
-    scores = {one: found for one, found in _by_setting(results, epsilon, growth).items() if len(found) >= 3}
+def chosen(results: StoredResults, epsilon: float, steps: str) -> Setting:
+    """The best on average of those that were tried with all seeds."""
+    scores = {one: found for one, found in _by_setting(results, epsilon, steps).items() if len(found) >= SEEDS}
+    if not scores:
+        raise SystemExit(f"no setting for {steps} at epsilon {epsilon:g} was tried with {SEEDS} seeds; search first")
     return max(scores, key=lambda one: float(np.mean(scores[one])))
 
 
 # -- the final runs --------------------------------------------------------------------------------------------------------
 
-BATCH_CLIP: Values = {"options": {"batch": 10}, "size": 100, "gradients": 20_000, "eta": 0.05, "clip": 0.1}
-FINAL: dict[str, Values] = {
-    "growing": {"growth": 4, "wait": 1, "timing": "staggered"},
-    "FedAvg": {"growth": 1, "wait": 0, "timing": "lock-step"},
-}
+BATCH_CLIP: Values = {"gradients": 20_000, "size": 100, "batch": 10, "eta": 0.05, "clip": 0.1}
 
 
 def final_cases(results: StoredResults) -> Iterator[tuple[Values, Values, str, Values]]:
     """What a run is called, its run file without data, its network and the network's options."""
-    for name, how in FINAL.items():
-        for epsilon in (8.0, 2.0):
-            setting = chosen(results, epsilon, how["growth"])
-            schedule = {
-                "gradients_per_client": sum(size * rounds for size, rounds in setting.sizes()),
-                "sizes": {"kind": "list", "values": [list(pair) for pair in setting.sizes()], "per_client": True},
-                "steps": setting.steps(),
-                "wait": {"rounds": how["wait"]},
-            }
-            case = {"mechanism": "minibatch", "steps": name, **asdict(setting)}
-            yield (
-                case,
-                _run_file(schedule, "minibatch", epsilon, setting.clip, how["timing"]),
-                "jax:lenet",
-                NETS[setting.net],
-            )
+    for epsilon in (8.0, 2.0):
+        for steps in STEPS:
+            setting = chosen(results, epsilon, steps)
+            case = {"mechanism": "minibatch", **asdict(setting)}
+            yield case, setting.run_file({"epsilon": epsilon}), "jax:lenet", NETS[setting.net]
     for kind in ("jax:lenet", "jax:softmax"):
         for epsilon in (8.0, 2.0):
             schedule = {
@@ -220,52 +204,34 @@ def final_cases(results: StoredResults) -> Iterator[tuple[Values, Values, str, V
                 "sizes": {"kind": "constant", "size": CLIENTS * BATCH_CLIP["size"]},
                 "steps": {"kind": "constant", "eta": BATCH_CLIP["eta"]},
             }
-            case = {"mechanism": "batch-clip", "steps": kind, "epsilon": epsilon, **BATCH_CLIP}
-            options = {**_STANDARD, **BATCH_CLIP["options"]}
-            yield case, _run_file(schedule, "batch-clip", epsilon, BATCH_CLIP["clip"], "staggered"), kind, options
-
-
-def _run_file(schedule: Values, mechanism: str, epsilon: float, clip: float, timing: str) -> Values:
-    return {
-        "clients": {"count": CLIENTS, "combine": "mean", "split": "iid", "weights": "uniform"},
-        "schedule": schedule,
-        "timing": {"preset": timing},
-        "privacy": {
-            "mechanism": mechanism,
-            "epsilon": epsilon,
-            "delta": DELTA,
-            "clip": clip,
-            "records": [RECORDS] * CLIENTS,
-        },
-    }
+            privacy = {"clip": BATCH_CLIP["clip"], "epsilon": epsilon}
+            case = {"mechanism": "batch-clip", "epsilon": epsilon, "net": kind, **BATCH_CLIP}
+            options = {**_STANDARD, "batch": BATCH_CLIP["batch"]}
+            yield case, private_run("batch-clip", schedule, "staggered", privacy), kind, options
 
 
 def final(searched: StoredResults, results: StoredResults, data: Dataset, only: str) -> None:
-    for seed in range(3):
+    for seed in range(SEEDS):
         for case, run_file, kind, options in final_cases(searched):
             if only not in " ".join(str(value) for value in case.values()):
                 continue
-            asked = {**run_file, "run": {"seed": seed}}
-            goal = net(kind, options, data)
-            found = results.measured(
-                {**case, "seed": seed},
-                partial(run, asked, goal, data, lambda k, rounds: k % max(1, rounds // 10) == 0),
-            )
+            asked, goal = {**run_file, "run": {"seed": seed}}, net(kind, options, data)
+            shown = partial(run, asked, goal, data, lambda k, rounds: k % max(1, rounds // 10) == 0)
+            found = results.measured({**case, "seed": seed}, shown)
             print(found["accuracy"], found["epsilon"], found["sigma"], case, seed, flush=True)
 
 
 def tables(results: StoredResults) -> str:
     """A row for each case, with the accuracy of each seed."""
-    found: dict[tuple[Any, ...], list[Values]] = {}
-    for setting, one_run in results:
-        found.setdefault(tuple((key, str(value)) for key, value in setting.items() if key != "seed"), []).append(
-            one_run
-        )
+    found: dict[str, list[tuple[Values, Values]]] = {}
+    for case, measured in results:
+        found.setdefault(str({**case, "seed": 0}), []).append((case, measured))
     lines = ["| mechanism | steps | epsilon | sigma | rounds | accuracy by seed |", "|---|---|---|---|---|---|"]
-    for key, runs in found.items():
-        case, scores = dict(key), " ".join(f"{one['accuracy']:.4f}".lstrip("0") for one in runs)
-        sigma = f"{runs[0]['sigma']:.3f}"
-        shown = (case["mechanism"], case["steps"], f"{runs[0]['epsilon']:.3f}", sigma, runs[0]["rounds"], scores)
+    for runs in found.values():
+        case, first = runs[0]
+        scores = " ".join(f"{one['accuracy']:.4f}".lstrip("0") for _, one in runs)
+        steps = case.get("steps", case["net"])
+        shown = case["mechanism"], steps, f"{first['epsilon']:.3f}", f"{first['sigma']:.3f}", first["rounds"], scores
         lines.append("| " + " | ".join(str(one) for one in shown) + " |")
     return "\n".join(lines)
 

@@ -1,4 +1,4 @@
-"""The experiments on LeNet-5: what their quick paths compute is what the product computes, and a stopped one goes on."""
+"""The experiments on LeNet-5: settings are what they say, the test part is kept out of the search, a stopped one goes on."""
 
 from __future__ import annotations
 
@@ -8,37 +8,34 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from crescendo.config.loading import read
 from crescendo.data.from_arrays import dataset
-from crescendo.objectives import ModelFile
 from experiments import lenet
-from experiments.private_lenet import AXES, DELTA, NETS, RECORDS, Setting, parts, sigma_of
+from experiments.private_lenet import CLIENTS, RECORDS, STEPS, Setting, parts, sigma_of
 from experiments.stored_results import StoredResults
 
 
 @pytest.mark.slow
-def test_the_quick_search_sums_the_clipped_gradients_of_the_product() -> None:
-    pytest.importorskip("jax", reason="jax is not installed: the jax extra")
-    from experiments.quick_private_sgd import accuracy, clipped_sum
-
-    rng = np.random.default_rng(0)
-    data = dataset(rng.random((90, 784)).astype(np.float32), np.arange(90) % 10, test=0.1).train
-    goal = ModelFile.read("jax:lenet").made(data, {"activation": "tanh", "pool": "mean", "gain": 1.7})
-    w, rows = np.asarray(goal.initial(rng), dtype=np.float64), np.arange(70)
-    for clip in (0.2, 50.0):
-        summed = clipped_sum(w, data.x, data.y.astype(np.int32), rows, clip, "tanh", "mean")
-        np.testing.assert_allclose(summed, goal.gradient(w, data, rows, clip, unit=2.0**-40), atol=2e-5)
-    assert accuracy(w, data.x, data.y.astype(np.int32), "tanh", "mean") == goal.evaluate(w, data)["accuracy"]
-
-
-@pytest.mark.slow
-def test_every_setting_keeps_its_gradients_and_needs_more_noise_for_a_smaller_epsilon() -> None:
-    for growth in AXES["growth"]:
-        setting = Setting(8.0, growth=growth)
-        sizes = setting.sizes()
-        assert 0.99 * setting.gradients < sum(size * rounds for size, rounds in sizes) <= setting.gradients
-        assert sizes[-1][0] >= 0.99 * growth * sizes[0][0] and sizes[-1][0] <= RECORDS
-        assert sigma_of(setting) < sigma_of(dataclasses.replace(setting, epsilon=2.0))
-    assert DELTA < 1 / RECORDS and Setting(8.0).net in NETS
+@pytest.mark.parametrize("steps", STEPS)
+def test_a_part_of_a_private_run_has_its_rounds_its_noise_and_its_moves(steps: str) -> None:
+    setting = Setting(8.0, steps=steps)
+    sizes, eighth = setting.sizes(), setting.sizes(8)
+    assert 0.99 * setting.gradients < sum(size * rounds for size, rounds in sizes) <= setting.gradients
+    assert sizes[-1][0] >= 0.99 * STEPS[steps]["growth"] * sizes[0][0] and sizes[-1][0] <= RECORDS
+    assert [rounds for _, rounds in sizes] == [rounds for _, rounds in eighth]
+    assert sigma_of(setting) < sigma_of(dataclasses.replace(setting, epsilon=2.0))
+    moves = []
+    for part, listed in ((1, sizes), (8, eighth)):
+        asked = setting.run_file({"sigma": 1.0 / part}, part)
+        read({**asked, "data": {"source": "mnist"}})
+        rule = asked["schedule"]["steps"]
+        done = CLIENTS * asked["schedule"]["gradients_per_client"]
+        moves += [
+            [eta * size / (1 + rule["beta"] * t) for eta, t in ((rule["eta0"], 0), (rule["eta0"], done))]
+            for size, _ in listed
+        ]
+    half = len(moves) // 2
+    np.testing.assert_allclose(moves[:half], moves[half:], rtol=0.02)
 
 
 def test_the_search_never_sees_the_test_part_nor_scores_on_what_it_trains_on() -> None:
