@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from crescendo.privacy.planning.planner import plan
     from crescendo.runs.result import Result
     from crescendo.runs.simulate import simulate
+    from crescendo.studies.comparing import compare
     from crescendo.studies.sweeping import sweep
 
 __version__ = "0.1.0"
@@ -37,6 +38,7 @@ __all__ = [
     "Refused",
     "Result",
     "UsageError",
+    "compare",
     "dataset",
     "jax",
     "plan",
@@ -51,6 +53,10 @@ def __getattr__(name: str) -> Any:
         from crescendo.runs import simulate as run
 
         return getattr(run, name)
+    if name == "compare":
+        from crescendo.studies import comparing
+
+        return comparing.compare
     if name == "sweep":
         from crescendo.studies import sweeping
 

@@ -48,6 +48,51 @@ def _sweep(
             raise UsageError(f"every run of the sweep failed; the first: {found.points[0].outcome.says}")
 
 
+@commands.command("compare", epilog="Example: crescendo compare examples/a9a.toml --with fedavg,fedbuff --tune 8")
+def _compare(
+    file: RunFile,
+    rivals: Annotated[
+        str, typer.Option("--with", metavar="NAME,NAME", help="The rivals, such as fedavg,fedbuff.")
+    ] = "",
+    seeds: Annotated[int, typer.Option(metavar="N", help="Runs of each algorithm, with seeds from run.seed on.")] = 5,
+    tune: Annotated[
+        int, typer.Option(metavar="N", help="Trials for each algorithm beforehand, on a part of the training records.")
+    ] = 0,
+    target: Annotated[
+        float | None, typer.Option(metavar="A", help="An accuracy to reach; else nearly that of the best.")
+    ] = None,
+    equal: Annotated[
+        str | None,
+        typer.Option(metavar="epsilon|noise", help="What private runs have in common; else epsilon if stated."),
+    ] = None,
+    options: Annotated[
+        list[str] | None,
+        typer.Option("--option", metavar="NAME.KEY=VALUE", help="Fix an option of an algorithm; repeat at will."),
+    ] = None,
+    overrides: Overrides = None,
+    out: Annotated[Path | None, typer.Option(help="The comparison's folder; else runs/NAME-compare.")] = None,
+    standalone: Standalone = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run other algorithms on the same records, clock and gradients, and say what can be told from it."""
+    with one_sentence():
+        from crescendo.studies.comparing import compare, parsed_options
+
+        names = [name.strip() for name in rivals.split(",") if name.strip()]
+        given, folder = parsed_options(options or ()), out or Path("runs") / f"{file.stem}-compare"
+        with _watched(folder) as tell:
+            found = compare(
+                file, names, seeds=seeds, tune=tune, target=target, equal=equal, options=given, overrides=overrides or (),
+                out=folder, standalone=standalone, tell=tell,
+            )  # fmt: skip
+        if as_json:
+            print_json(found.as_json())
+        else:
+            from crescendo.cli.show.show_study import StudyPrinter
+
+            StudyPrinter().comparison(found)
+
+
 @contextlib.contextmanager
 def _watched(folder: Path) -> Iterator[Listener]:
     """A progress bar; and for who interrupts, a word on what is kept."""

@@ -18,6 +18,7 @@ class Purpose(IntEnum):
     TIMING = 6
     MASK = 7
     REFINE = 8
+    TUNING = 9
 
 
 def stream(seed: int, purpose: Purpose, client: int = 0, round: int = 0, first: int = 0) -> np.random.Generator:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from crescendo.report.study_figures import StudyLine
 
@@ -43,7 +42,8 @@ class ComparisonStory:
     title: str
     subtitle: str
     headline: Sequence[tuple[str, str, str]]
-    verdicts: Sequence[str]
+    says: str  # the sentence above all others
+    verdicts: Listing
     verdict_note: str
     curves: dict[str, list[StudyLine]]  # by what they run along: seconds, gradients, bytes
     results: Listing
@@ -55,4 +55,3 @@ class ComparisonStory:
     tuning_notes: Sequence[str] = ()
     trials: Sequence[StudyLine] = ()
     privacy_notes: Sequence[str] = ()
-    more: dict[str, Any] = field(default_factory=dict)

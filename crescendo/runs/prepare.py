@@ -164,20 +164,25 @@ def _admit(
 
 def load_parts(config: Config, data: Dataset | None = None) -> tuple[Dataset, list[Ints]]:
     """The data set of a run file, unless ``data`` stands in for it, and which rows of it each client has."""
-    asked, seed, rule = config.clients, config.run.seed, config.clients.split
-    if data is None:
-        data = load(
-            config.data.source,
-            folder=config.data.folder,
-            test=config.data.test,
-            seed=seed,
-            classes=config.data.classes,
-            label=config.data.label,
-            column=rule.removeprefix("column:") if rule.startswith("column:") else None,
-            features=config.data.features,
-            private=config.privacy.mechanism != "none",
-        )
-    return data, split(data, asked.count, rule, seed=seed, alpha=asked.alpha, sizes=asked.sizes)
+    asked = config.clients
+    data = load_data(config) if data is None else data
+    return data, split(data, asked.count, asked.split, seed=config.run.seed, alpha=asked.alpha, sizes=asked.sizes)
+
+
+def load_data(config: Config) -> Dataset:
+    """The data set of a run file; a test part that is cut from it is the seed's choice."""
+    rule = config.clients.split
+    return load(
+        config.data.source,
+        folder=config.data.folder,
+        test=config.data.test,
+        seed=config.run.seed,
+        classes=config.data.classes,
+        label=config.data.label,
+        column=rule.removeprefix("column:") if rule.startswith("column:") else None,
+        features=config.data.features,
+        private=config.privacy.mechanism != "none",
+    )
 
 
 def _make_objective(config: Config, dataset: Dataset, records: int, sample: Records) -> Objective:

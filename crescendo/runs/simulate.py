@@ -15,7 +15,7 @@ from crescendo.core.arrays import Ints
 from crescendo.core.random import Purpose, stream
 from crescendo.core.terms import Terms
 from crescendo.data import Dataset
-from crescendo.errors import ConfigError, PeerError, UsageError
+from crescendo.errors import ConfigError, Diverged, PeerError, UsageError
 from crescendo.federation.kind_tables import made
 from crescendo.privacy.accounting.accountant import Progress
 from crescendo.privacy.mechanisms.mechanism import Mechanism
@@ -97,7 +97,7 @@ def run_prepared(prepared: Prepared, out: str | None = None, sinks: Sequence[Sin
     try:
         trace = Simulation(terms, workers, sides.server, timing, seed, wire=wire, observe=observe).run()
     except PeerError as error:
-        raise UsageError(f"the run broke off: {error}; a smaller step size often helps") from error
+        raise Diverged(f"the run broke off: {error}; a smaller step size often helps") from error
     metrics, guarantee = meter.finish(), prepared.privacy
     last = metrics[-1]
     return Result(

@@ -58,7 +58,8 @@ class Interval:
         if min(*ours, *theirs) <= 0:
             raise UsageError("a ratio is of numbers above 0")
         found = cls.of([math.log(b / a) for a, b in zip(ours, theirs, strict=True)], level)
-        low, high = (None if bound is None else math.exp(bound) for bound in (found.low, found.high))
+        with np.errstate(over="ignore"):  # two seeds can leave a ratio as good as open
+            low, high = (None if bound is None else float(np.exp(bound)) for bound in (found.low, found.high))
         return cls(math.exp(found.mean), low, high, found.count)
 
     def excludes(self, value: float) -> bool:

@@ -7,7 +7,7 @@ import fcntl
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,8 +53,11 @@ def _read(path: Path, point: StudyPoint) -> Outcome | None:
 
 
 @contextlib.contextmanager
-def opened(out: Path | None, kind: str) -> Iterator[PointStore]:
-    """The store of a study of this ``kind`` ("comparison", "sweep"), new or to be gone on with, for one process at a time."""
+def opened(out: Path | None, kind: str, pages: Sequence[str]) -> Iterator[PointStore]:
+    """The store of a study of this ``kind`` ("comparison", "sweep"), new or to be gone on with, for one process at a time.
+
+    ``pages`` are written at its end: those of an earlier end go, so that they are not taken for this one's.
+    """
     if out is None:
         yield PointStore(None)
         return
@@ -74,6 +77,8 @@ def opened(out: Path | None, kind: str) -> Iterator[PointStore]:
             ) from None
         if not os.fstat(handle).st_size:
             os.write(handle, (json.dumps({"format": FORMAT, "kind": kind}) + "\n").encode())
+        for page in pages:
+            (out / page).unlink(missing_ok=True)
         yield PointStore(out)
     finally:
         os.close(handle)

@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from crescendo import __version__
+from crescendo.algorithms.algorithm_kinds import OURS
 from crescendo.config.schema import Config
 from crescendo.data import Dataset
-from crescendo.errors import CrescendoError, Diverged, PeerError
+from crescendo.errors import CrescendoError, Diverged
 from crescendo.objectives.own import library_of
 from crescendo.runs.result import Result
 from crescendo.runs.run_events import Sink
 from crescendo.runs.simulate import simulate
 
-OURS = "crescendo"
 FORMAT = 1  # of what is kept of a point
 Status = Literal["done", "diverged", "failed"]
 _COUNTS = ("gradients", "rounds", "broadcasts", "bytes_up", "bytes_down", "waits")
@@ -137,12 +137,13 @@ def _finite(value: float | None) -> float | None:
 def run_point(point: StudyPoint, sinks: Sequence[Sink] = ()) -> Outcome:
     """Run it. A run that breaks off or cannot start is told in its sentence, and stops nobody else."""
     try:
-        result = simulate(point.config, data=point.data, sinks=sinks)
+        result = simulate(
+            point.config, data=point.data, sinks=sinks, algorithm=point.algorithm, options=dict(point.options)
+        )
     except Diverged as error:
         return Outcome("diverged", str(error))
     except CrescendoError as error:
-        # what a server refuses in a simulation is an update that is no number: nobody else is there to break the protocol
-        return Outcome("diverged" if isinstance(error.__cause__, PeerError) else "failed", str(error))
+        return Outcome("failed", str(error))
     except MemoryError:
         return Outcome("failed", "out of memory; use fewer clients or records, or a larger evaluate.every")
     return Outcome.of(result)

@@ -40,6 +40,14 @@ def bounded(found: Interval | None, form: str = ".4f") -> str:
     return f"{found.mean:{form}} ± {(found.high - found.low) / 2:{form}}"
 
 
+def shown_sigma(sigma: Any) -> str:
+    """
+    >>> shown_sigma(2.0), shown_sigma([[3, 2.0], [4, 1.5]]), shown_sigma(None)
+    ('2', 'by round', 'none')
+    """
+    return "none" if sigma is None else f"{sigma:.4g}" if isinstance(sigma, int | float) else "by round"
+
+
 def csv_text(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     """
     >>> csv_text(["a", "b"], [[0.1, None], ["x,y", [1, 2]]])

@@ -11,9 +11,8 @@ from crescendo.report.study_figures import MOST_LINES, StudyLine
 from crescendo.report.study_page import script_for, sweep_page
 from crescendo.report.study_story import Listing, SweepStory
 from crescendo.studies.study_files import MEASURES, bounded, csv_text, measures_of, write_text
-from crescendo.studies.sweeping import SEED, Sweep, SweptGroup
+from crescendo.studies.sweeping import PAGES, SEED, Sweep, SweptGroup
 
-CSV, PAGE = "sweep.csv", "sweep.html"
 _ON_THE_TEST_PART = (
     "Accuracy is measured on the test part: a setting that is chosen by it was tuned on the test part, and its accuracy "
     "is too good to quote."
@@ -24,8 +23,9 @@ _PRIVATE = "Each epsilon covers one run: runs on the same records add up, and a 
 def write_sweep(found: Sweep, folder: Path, standalone: bool = False) -> None:
     """``sweep.csv``, then ``sweep.html``: who sees the page finds the rest complete."""
     rows = [[*point.values, *measures_of(point.outcome)] for point in found.points]
-    write_text(folder / CSV, csv_text([*found.keys, *MEASURES], rows))
-    write_text(folder / PAGE, sweep_page(story_of(found), script_for(folder, standalone)))
+    page, table = PAGES
+    write_text(folder / table, csv_text([*found.keys, *MEASURES], rows))
+    write_text(folder / page, sweep_page(story_of(found), script_for(folder, standalone)))
 
 
 def story_of(found: Sweep) -> SweepStory:

@@ -12,11 +12,12 @@ from crescendo.config.schema import Config
 from crescendo.errors import ConfigError, CrescendoError
 from crescendo.studies.grid import Axis, axes_of, combinations, overrides_of
 from crescendo.studies.intervals import Interval, mean_of
-from crescendo.studies.point_store import PointStore, opened
+from crescendo.studies.point_store import opened
 from crescendo.studies.points import Outcome, StudyPoint
 from crescendo.studies.study_events import Listener, run_all, unheard
 
 SEED = "run.seed"
+PAGES = ("sweep.html", "sweep.csv")
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,8 +128,7 @@ def sweep(
     if not points:  # a key that is not there, say: no point could be run
         raise ConfigError(str(made[0][1]))
     folder = Path(out) if out is not None else None
-    with opened(folder, "sweep") as store:
-        _forget_pages(store)
+    with opened(folder, "sweep", PAGES) as store:
         outcomes = dict(zip((point.digest for point in points), run_all(points, store, tell), strict=True))
         swept = [
             SweptPoint(values, outcomes[one.digest] if isinstance(one, StudyPoint) else Outcome("failed", str(one)))
@@ -154,10 +154,3 @@ def _made(
         return StudyPoint(" ".join(changes), read(config, [*overrides, *changes]))
     except ConfigError as error:
         return error
-
-
-def _forget_pages(store: PointStore) -> None:
-    """A page of fewer points must not be taken for that of a study which was stopped."""
-    for name in ("sweep.html", "sweep.csv"):
-        if store.folder is not None:
-            (store.folder / name).unlink(missing_ok=True)

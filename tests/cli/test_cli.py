@@ -17,7 +17,7 @@ from crescendo.cli.main import app
 from tests.config.small import TOML
 
 runner = CliRunner()
-COMMANDS = [[], ["run"], ["sweep"], ["schedule"], ["data"], ["data", "list"]]
+COMMANDS = [[], ["run"], ["sweep"], ["compare"], ["schedule"], ["data"], ["data", "list"]]
 
 
 @pytest.fixture

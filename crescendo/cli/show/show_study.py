@@ -14,11 +14,13 @@ from rich.text import Text
 
 from crescendo import interrupts
 from crescendo.cli.terminal import Printer, new_table, progress_bar
-from crescendo.report.numbers import size
+from crescendo.report.numbers import number, size
 from crescendo.runs.run_events import RoundCompleted
+from crescendo.studies.comparing import Comparison
 from crescendo.studies.study_events import PointBegan, PointEnded, PointWent, StudyEvent
-from crescendo.studies.study_files import bounded
+from crescendo.studies.study_files import bounded, shown_sigma
 from crescendo.studies.sweeping import Sweep
+from crescendo.studies.verdicts import summary
 
 MOST_ROWS = 40
 MOST_SENTENCES = 5
@@ -90,6 +92,43 @@ class StudyPrinter(Printer):
         self._troubles(found)
         if found.out is not None:
             self.print(Text(f"Page: {found.out}/sweep.html, and every run in sweep.csv"), soft_wrap=True)
+
+    def comparison(self, found: Comparison) -> None:
+        private = found.equal != "gradients"
+        columns = ["accuracy", "rounds", "bytes", "seconds", *(["epsilon", "sigma"] if private else [])]
+        table = new_table(found.name, "", *columns, "to target" if found.target is not None else "")
+        for one in found.contestants:
+            rounds, traffic, seconds = (one.mean(name) for name in ("rounds", "bytes", "virtual_seconds"))
+            wrong = len(one.outcomes) - one.count("done")
+            reached = [] if found.target is None else one.reached(found.target, "seconds")
+            known = [value for value in reached if value is not None]
+            table.add_row(
+                one.name,
+                bounded(one.mean("accuracy")) if not wrong else f"{wrong} of {len(one.outcomes)} went wrong",
+                "none" if rounds is None else f"{rounds.mean:,.6g}",
+                "none" if traffic is None else size(traffic.mean),
+                "none" if seconds is None else f"{seconds.mean:,.0f}",
+                *([number(one.epsilon, ".3f"), shown_sigma(one.sigma)] if private else []),
+                f"{sum(known) / len(known):,.0f}"
+                if known and len(known) == len(reached)
+                else f"{len(known)} of {len(reached)}",
+            )
+        self.print(table)
+        verdicts = found.verdicts()
+        for told in verdicts:
+            self.print(
+                Text(f"against {told.rival}: accuracy {told.accuracy.says}; time to target {told.seconds.says}"),
+                soft_wrap=True,
+            )
+        self.say(summary(verdicts, found.ours.name, len(found.seeds)))
+        if found.target is not None:
+            self.say(
+                f"the target is accuracy {found.target:.4g}; intervals are 95% t-intervals over {len(found.seeds)} seeds"
+            )
+        if not found.trials:
+            self.say("nothing was tuned: --tune N gives every algorithm the same number of trials")
+        if found.out is not None:
+            self.print(Text(f"Page: {found.out}/comparison.html, and every run in comparison.csv"), soft_wrap=True)
 
     def _troubles(self, found: Sweep) -> None:
         """Each sentence once, with the first point that it is about."""

@@ -1,0 +1,254 @@
+"""`compare`: our algorithm against rivals, on the same records, clock, network, gradients and seeds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from crescendo.algorithms.algorithm_kinds import ALGORITHMS, OURS, algorithm
+from crescendo.config.loading import read, toml_value
+from crescendo.config.schema import Config
+from crescendo.data import Dataset
+from crescendo.errors import ConfigError, UsageError
+from crescendo.runs.prepare import load_data
+from crescendo.studies.contestants import Contestant
+from crescendo.studies.equal_privacy import Equal, equalised
+from crescendo.studies.point_store import PointStore, opened
+from crescendo.studies.points import StudyPoint
+from crescendo.studies.study_events import Listener, run_all, unheard
+from crescendo.studies.tuning import Tuned, trial_points, tune
+from crescendo.studies.verdicts import RivalVerdict, verdict
+
+MOST_SEEDS = MOST_TRIALS = 1000
+NEAR = 0.95  # of the way from the first model's accuracy to the best one's: the target, unless one is given
+PAGES = ("comparison.html", "comparison.csv")
+_Options = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """What came of it: ``contestants`` has our own algorithm first. ``equal`` says what was equal beside the gradients."""
+
+    name: str
+    config: Config
+    records: int
+    seeds: tuple[int, ...]
+    trials: int
+    equal: Equal
+    contestants: tuple[Contestant, ...]
+    target: float | None
+    target_given: bool
+    out: Path | None = None
+
+    @property
+    def ours(self) -> Contestant:
+        return self.contestants[0]
+
+    @property
+    def rivals(self) -> tuple[Contestant, ...]:
+        return self.contestants[1:]
+
+    def verdicts(self) -> list[RivalVerdict]:
+        return [verdict(self.ours, rival, self.target) for rival in self.rivals]
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "seeds": list(self.seeds),
+            "equal": self.equal,
+            "target": self.target,
+            "algorithms": {one.name: self._told(one) for one in self.contestants},
+            "verdicts": [one.to_json() for one in self.verdicts()],
+            "out": None if self.out is None else str(self.out),
+        }
+
+    def _told(self, one: Contestant) -> dict[str, Any]:
+        measures = ("accuracy", "loss", "rounds", "bytes", "virtual_seconds")
+        means = {name: one.mean(name) for name in measures}
+        reached = {
+            f"{name}_to_target": one.reached(self.target, name)
+            for name in ("seconds", "bytes")
+            if self.target is not None
+        }
+        return {
+            "options": dict(one.options),
+            **{name: None if mean is None else mean.to_json() for name, mean in means.items()},
+            **reached,
+            "epsilon": one.epsilon,
+            "sigma": one.sigma,
+            "status": [outcome.status for outcome in one.outcomes],
+            "says": [outcome.says for outcome in one.outcomes if outcome.says],
+            "trials": None if one.tuned is None else len(one.tuned.trials),
+        }
+
+
+def compare(
+    config: Config | Path | str | Mapping[str, Any],
+    rivals: Sequence[str],
+    *,
+    seeds: int = 5,
+    tune: int = 0,
+    target: float | None = None,
+    equal: str | None = None,
+    options: _Options | None = None,
+    overrides: Sequence[str] = (),
+    out: Path | str | None = None,
+    standalone: bool = False,
+    tell: Listener = unheard,
+) -> Comparison:
+    """Run a config with our own algorithm and with each of ``rivals``, once for every seed, and hold them against each other.
+
+    ``tune`` gives every algorithm that many trials beforehand, on a part of the training records. ``target`` is an accuracy to
+    reach, ``equal`` what a private comparison holds equal ("epsilon" or "noise"), and ``options`` fixes options by algorithm.
+    The records and their test part are those of the run file's own seed in every run; further seeds change all else. With
+    ``out``, the folder gets a file for every finished run, then ``comparison.csv`` and ``comparison.html``; the same call goes on
+    where it stopped.
+    """
+    _check(rivals, seeds, tune, target)
+    names, given = [OURS, *rivals], _given_options(options or {}, [OURS, *rivals])
+    checked, same = equalised(read(config, overrides), equal)
+    for name in names:
+        algorithm(name).check(blocks=checked.schedule.blocks, mechanism=checked.privacy.mechanism)
+    every = [checked.model_copy(update={"run": _seeded(checked, seed)}) for seed in range(seeds)]
+    folder = Path(out) if out is not None else None
+    with opened(folder, "comparison", PAGES) as store:
+        data = _with_test(load_data(checked))
+        tuned = _tune_all(names, checked, data, tune, given, store, tell) if tune else {}
+        chosen = {name: _chosen(given[name], tuned.get(name)) for name in names}
+        contestants = _run_all(names, every, data, chosen, tuned, store, tell)
+        found = Comparison(
+            data.name,
+            checked,
+            len(data.train),
+            tuple(one.run.seed for one in every),
+            tune,
+            same,
+            contestants,
+            target if target is not None else _usual_target(contestants),
+            target is not None,
+            folder,
+        )
+        if folder is not None:
+            from crescendo.studies.comparison_files import write_comparison
+
+            write_comparison(found, folder, standalone)
+    return found
+
+
+def _check(rivals: Sequence[str], seeds: int, trials: int, target: float | None) -> None:
+    known = ", ".join(name for name in ALGORITHMS if name != OURS)
+    if not rivals:
+        raise ConfigError(f"a comparison needs a rival; name one with --with, of {known}")
+    for name, times in Counter(rivals).items():
+        algorithm(name)
+        if name == OURS:
+            raise ConfigError(f"{OURS} is always compared; name rivals only, of {known}")
+        if times > 1:
+            raise ConfigError(f"--with has {name} twice; name each rival once")
+    if not 1 <= seeds <= MOST_SEEDS:
+        raise ConfigError(f"--seeds must be a whole number from 1 to {MOST_SEEDS}, not {seeds}")
+    if not 0 <= trials <= MOST_TRIALS:
+        raise ConfigError(f"--tune must be a whole number from 0 to {MOST_TRIALS}, not {trials}")
+    if target is not None and not 0 < target <= 1:
+        raise ConfigError(f"--target must be an accuracy above 0 and up to 1, not {target:g}")
+
+
+def parsed_options(texts: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Options as a command line has them.
+
+    >>> parsed_options(["fedavg.rate=0.5", "fedavg.local_steps=10"])
+    {'fedavg': {'rate': 0.5, 'local_steps': 10}}
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        name, dot, option = (part.strip() for part in key.partition("."))
+        if not (name and dot and option and equals and value.strip()):
+            raise ConfigError(
+                f"--option {text} is not of the form name.key=value; write for example --option fedavg.rate=0.5"
+            )
+        found.setdefault(name, {})[option] = toml_value(value.strip(), f"--option {text}")
+    return found
+
+
+def _given_options(options: _Options, names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """The options that the caller fixes, of every algorithm; ConfigError for what is none."""
+    for name in options:
+        if name not in names:
+            algorithm(name)
+            raise ConfigError(
+                f"there are options for {name}, which is not compared; add it to --with, or leave them out"
+            )
+    found = {name: dict(options.get(name, {})) for name in names}
+    for name, given in found.items():
+        algorithm(name).made(given)
+    return found
+
+
+def _seeded(config: Config, more: int) -> Any:
+    seed = config.run.seed + more
+    if seed >= 2**63:
+        raise ConfigError(f"run.seed = {config.run.seed} leaves no room for {more + 1} seeds; make it smaller")
+    return config.run.model_copy(update={"seed": seed})
+
+
+def _with_test(data: Dataset) -> Dataset:
+    if data.test is None:
+        raise ConfigError(f"{data.name} has no test part to compare on; set data.test above 0")
+    return data
+
+
+def _tune_all(
+    names: Sequence[str],
+    config: Config,
+    data: Dataset,
+    trials: int,
+    given: Mapping[str, Mapping[str, Any]],
+    store: PointStore,
+    tell: Listener,
+) -> dict[str, Tuned]:
+    training = replace(data, test=None)  # all that the tuner gets
+    return {
+        name: tune(trial_points(algorithm(name), config, training, trials, given[name]), store, tell) for name in names
+    }
+
+
+def _chosen(given: Mapping[str, Any], tuned: Tuned | None) -> dict[str, Any]:
+    return dict(given) if tuned is None or tuned.best is None else dict(tuned.best.options)
+
+
+def _run_all(
+    names: Sequence[str],
+    every: Sequence[Config],
+    data: Dataset,
+    chosen: Mapping[str, Mapping[str, Any]],
+    tuned: Mapping[str, Tuned],
+    store: PointStore,
+    tell: Listener,
+) -> tuple[Contestant, ...]:
+    """Seed by seed, so that a comparison that is stopped has whole seeds. If ours cannot start, nothing can be compared."""
+    part = f"records of seed {every[0].run.seed}"
+    points = [
+        StudyPoint(f"{name} seed {config.run.seed}", config, name, chosen[name], data, part)
+        for config in every
+        for name in names
+    ]
+    outcomes = run_all(points, store, tell)
+    if outcomes[0].status == "failed":
+        raise UsageError(outcomes[0].says)
+    return tuple(
+        Contestant(name, ALGORITHMS[name].about, chosen[name], tuple(outcomes[place :: len(names)]), tuned.get(name))
+        for place, name in enumerate(names)
+    )
+
+
+def _usual_target(contestants: Sequence[Contestant]) -> float | None:
+    """Most of the way from the first model's accuracy to the best mean at the end."""
+    means = [mean.mean for one in contestants if (mean := one.mean("accuracy")) is not None]
+    first = next((one.curve["accuracy"][0] for one in contestants[0].outcomes if one.curve), None)
+    if not means or first is None:
+        return None
+    best = max(means)
+    return round(first + NEAR * (best - first), 4) if best > first else None

@@ -1,0 +1,77 @@
+"""One algorithm of a comparison: how it was run, and what came of every seed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from crescendo.studies.intervals import Interval, mean_of
+from crescendo.studies.points import Outcome
+from crescendo.studies.tuning import Tuned
+
+_POINTS = 300  # of a curve
+
+
+@dataclass(frozen=True, eq=False)
+class Contestant:
+    """``outcomes`` are in the order of the seeds, which all algorithms share."""
+
+    name: str
+    about: str
+    options: Mapping[str, Any]
+    outcomes: tuple[Outcome, ...]
+    tuned: Tuned | None = None
+
+    def values(self, measure: str) -> list[float | None]:
+        """Of every seed: ``accuracy``, ``loss``, ``virtual_seconds``, ``bytes``, ``epsilon``, ``sigma``, or a count."""
+        return [_value(one, measure) for one in self.outcomes]
+
+    def mean(self, measure: str) -> Interval | None:
+        """None if a seed lacks it."""
+        return mean_of(self.values(measure))
+
+    def reached(self, target: float, measure: str) -> list[float | None]:
+        """Of every seed: the least ``measure`` at which a model had the accuracy ``target``."""
+        return [one.reached(target, measure) for one in self.outcomes]
+
+    def count(self, status: str) -> int:
+        return sum(one.status == status for one in self.outcomes)
+
+    @property
+    def epsilon(self) -> float | None:
+        """What a run spends; it does not depend on the seed. The largest, should it."""
+        found = [one.privacy["epsilon"] for one in self.outcomes if one.privacy]
+        return max(found, default=None)
+
+    @property
+    def sigma(self) -> Any:
+        return next((one.privacy["sigma"] for one in self.outcomes if one.privacy), None)
+
+
+def _value(outcome: Outcome, measure: str) -> float | None:
+    if measure in ("accuracy", "loss", "virtual_seconds", "bytes"):
+        value: float | None = getattr(outcome, measure)
+        return value
+    return outcome.counts.get(measure)
+
+
+def course(outcomes: Sequence[Outcome], measure: str) -> tuple[list[float], list[Interval | None]]:
+    """Accuracy along ``measure``, over seeds: at each x that of the newest model by then. Empty if a run has no curve."""
+    if not outcomes or not all(one.curve for one in outcomes):
+        return [], []
+    ends = [one.curve[measure][-1] for one in outcomes]
+    starts = [one.curve[measure][0] for one in outcomes]
+    assert None not in ends and None not in starts
+    grid = np.linspace(max(float(x or 0) for x in starts), max(float(x or 0) for x in ends), _POINTS)
+    columns = [_held(one, measure, grid) for one in outcomes]
+    return [float(f"{x:.6g}") for x in grid], [mean_of(values) for values in zip(*columns, strict=True)]
+
+
+def _held(outcome: Outcome, measure: str, grid: Any) -> list[float | None]:
+    """The last accuracy that was measured at or before each x; a run that has ended keeps its model."""
+    xs, accuracies = np.asarray(outcome.curve[measure], dtype=np.float64), outcome.curve["accuracy"]
+    places = np.searchsorted(xs, grid * (1 + 1e-12), side="right") - 1
+    return [accuracies[place] if place >= 0 else None for place in places]

@@ -1,0 +1,42 @@
+"""What a private comparison holds equal: the epsilon, for which each algorithm has the noise it needs, or the noise."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from crescendo.config.loading import read
+from crescendo.config.schema import Config
+from crescendo.errors import ConfigError
+from crescendo.privacy.mechanisms.mechanism_kinds import NONE
+from crescendo.runs.prepare import prepare
+
+Equal = Literal["gradients", "epsilon", "noise"]
+
+
+def equalised(config: Config, asked: str | None) -> tuple[Config, Equal]:
+    """The config that every algorithm is run with, and what is then equal beside the gradients."""
+    if asked not in (None, "epsilon", "noise"):
+        raise ConfigError(f'--equal must be "epsilon" or "noise", not "{asked}"')
+    found = config.privacy
+    if found.mechanism == NONE:
+        if asked is not None:
+            raise ConfigError(f"--equal {asked} is for a private run; leave it out, or choose a privacy.mechanism")
+        return config, "gradients"
+    if asked == "epsilon" or (asked is None and found.epsilon is not None):
+        if found.epsilon is None:
+            raise ConfigError("privacy.epsilon is missing; --equal epsilon needs what every algorithm may spend")
+        return read(config, ["privacy.sigma="]), "epsilon"
+    sigma = found.sigma if found.sigma is not None else _own_sigma(config)
+    if not isinstance(sigma, float | int):
+        raise ConfigError(
+            "privacy.sigma differs by round, and other algorithms have other rounds; give one number for --equal noise"
+        )
+    # without a stated epsilon nobody is refused for what the same noise costs it
+    return read(config, ["privacy.epsilon=", f"privacy.sigma={float(sigma)!r}"]), "noise"
+
+
+def _own_sigma(config: Config) -> object:
+    """The noise that our own run needs for the stated epsilon."""
+    made = prepare(config).privacy
+    assert made is not None
+    return made.certificate.sigma.to_json()

@@ -1,0 +1,120 @@
+"""Tuning: the same number of trials for every algorithm, scored on records cut from the training part.
+
+The tuner is given a data set that has no test part, and refuses one that has: what it chooses cannot rest on test records. All
+trials have one seed, which no run of a comparison has. The search is random and even: the range of an option is cut into as many
+parts as there are trials, and each trial takes a value from a part of its own. The factors of the step size are the same for all.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from crescendo.algorithms.algorithm_kinds import Algorithm
+from crescendo.config.schema import Config
+from crescendo.core.random import Purpose, stream
+from crescendo.data import Dataset
+from crescendo.errors import UsageError
+from crescendo.studies.point_store import PointStore
+from crescendo.studies.points import Outcome, StudyPoint
+from crescendo.studies.study_events import Listener, run_all, unheard
+
+STEP = "step_scale"  # the option that every algorithm has
+SHARE = 0.2  # of the training records, for the validation part
+_CUT = 3  # as the round of the stream: 0 is the split over clients, 1 the test part, 2 the synthetic draw
+_FAR = 2**40  # from the seeds of the comparison
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """Options that were tried, and what came of them on the validation part."""
+
+    options: Mapping[str, Any]
+    outcome: Outcome
+
+
+@dataclass(frozen=True, eq=False)
+class Tuned:
+    """The trials of one algorithm in the order of their step sizes; ``best`` is None if none of them ended well."""
+
+    trials: tuple[Trial, ...]
+    best: Trial | None
+
+    @property
+    def at_edge(self) -> str:
+        """ "smallest" or "largest" if the best step size lies at an end of the range: a better one may lie beyond."""
+        tried = [float(trial.options[STEP]) for trial in self.trials if STEP in trial.options]
+        if self.best is None or len(tried) < 2:
+            return ""
+        chosen = self.best.options[STEP]
+        return "smallest" if chosen == min(tried) else "largest" if chosen == max(tried) else ""
+
+
+def validation_cut(data: Dataset, seed: int) -> Dataset:
+    """The training records alone, a share of them held out as the part to score on."""
+    if data.test is not None:
+        raise UsageError("tuning takes training records alone; leave the test part out")
+    rows, many = len(data.train), max(1, round(SHARE * len(data.train)))
+    if many >= rows:
+        raise UsageError(
+            f"{data.name} has {rows} training records, too few to cut a validation part from; leave --tune out"
+        )
+    held = np.zeros(rows, dtype=np.bool_)
+    held[stream(seed, Purpose.SPLIT, round=_CUT).permutation(rows)[:many]] = True
+    columns = {name: column[~held] for name, column in data.columns.items()}
+    return replace(data, train=data.train.take(~held), test=data.train.take(held), columns=columns, optimum=None)
+
+
+def tried_options(algorithm: Algorithm, count: int, seed: int, fixed: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The options of every trial; those that are fixed stay as they are.
+
+    >>> from crescendo.algorithms.algorithm_kinds import ALGORITHMS
+    >>> a, b = (tried_options(ALGORITHMS[name], 3, 0, {}) for name in ("crescendo", "fedavg"))
+    >>> [one["step_scale"] for one in a] == [one["step_scale"] for one in b]
+    True
+    >>> sorted(b[0])
+    ['rate', 'step_scale']
+    """
+    found: list[dict[str, Any]] = [dict(fixed) for _ in range(count)]
+    for name, search in algorithm.tunable.items():
+        if name in fixed:
+            continue
+        rng = stream(seed, Purpose.TUNING, client=zlib.crc32(name.encode()))
+        parts = (np.arange(count) + rng.random(count)) / count
+        for one, part in zip(found, parts if name == STEP else rng.permutation(parts), strict=True):
+            one[name] = search.at(float(part))
+    return found
+
+
+def trial_points(
+    algorithm: Algorithm, config: Config, data: Dataset, count: int, fixed: Mapping[str, Any]
+) -> list[StudyPoint]:
+    """The runs that tune one algorithm; ``data`` has no test part."""
+    base = config.run.seed
+    run = config.run.model_copy(update={"seed": (base + _FAR) % 2**63})
+    seeded = config.model_copy(update={"run": run})
+    cut = validation_cut(data, base)
+    return [
+        StudyPoint(
+            f"{algorithm.name} trial {number}", seeded, algorithm.name, options, cut, f"validation of seed {base}"
+        )
+        for number, options in enumerate(tried_options(algorithm, count, base, fixed), 1)
+    ]
+
+
+def tune(points: Sequence[StudyPoint], store: PointStore, tell: Listener = unheard) -> Tuned:
+    """Run the trials of one algorithm. The best has the highest accuracy; of equal ones, the lowest loss in training."""
+    outcomes = run_all(points, store, tell)
+    trials = tuple(Trial(dict(point.options), outcome) for point, outcome in zip(points, outcomes, strict=True))
+    ended = [trial for trial in trials if trial.outcome.status == "done" and trial.outcome.accuracy is not None]
+    return Tuned(trials, max(ended, key=_score, default=None))
+
+
+def _score(trial: Trial) -> tuple[float, float]:
+    accuracy, loss = trial.outcome.accuracy, trial.outcome.loss
+    assert accuracy is not None and loss is not None
+    return accuracy, -loss

@@ -1,0 +1,100 @@
+"""What the page of a comparison tells about tuning and privacy."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from crescendo.privacy.planning.guarantee import REMINDER
+from crescendo.report.numbers import number
+from crescendo.report.study_figures import StudyLine
+from crescendo.report.study_story import Listing
+from crescendo.studies.comparing import Comparison
+from crescendo.studies.tuning import SHARE, STEP, Tuned
+
+
+def tuning_of(found: Comparison) -> Listing:
+    """A row for each algorithm."""
+    head = ["", "trials", "ended well", "searched", "chosen", "validation accuracy"]
+    private = found.equal != "gradients"
+    rows = []
+    for one in found.contestants:
+        tuned = one.tuned
+        assert tuned is not None
+        best = tuned.best.outcome.accuracy if tuned.best is not None else None
+        row = [
+            one.name,
+            f"{len(tuned.trials)}",
+            f"{sum(trial.outcome.status == 'done' for trial in tuned.trials)}",
+            ", ".join(name for name in tuned.trials[0].options),
+            _words(one.options) if tuned.best is not None else "nothing: its defaults were run",
+            number(best),
+        ]
+        rows.append([*row, _spent(tuned)] if private else row)
+    return Listing([*head, *(["epsilon of the trials"] if private else [])], rows, [1, 2, 5, 6])
+
+
+def _words(options: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} = {_plain(value)}" for name, value in options.items()) or "its defaults"
+
+
+def _plain(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else json.dumps(value)
+
+
+def _spent(tuned: Tuned) -> str:
+    """Basic composition: epsilons add up, and so do deltas."""
+    if not all(trial.outcome.privacy for trial in tuned.trials):
+        return "not counted"
+    return f"{sum(trial.outcome.privacy['epsilon'] for trial in tuned.trials if trial.outcome.privacy):.4g}"
+
+
+def tuning_notes(found: Comparison) -> list[str]:
+    """What everybody was given, and what to doubt."""
+    said = [
+        f"Every algorithm, our own included, had {found.trials} trials with the same {found.trials} factors of "
+        "the step size, drawn evenly over "
+        "the range in equal ratios; options of its own were drawn beside them. A trial is a whole run on the other "
+        f"{1 - SHARE:.0%} of the training records, with a seed that no run above has; its model is scored on the "
+        f"{SHARE:.0%} held out. The "
+        "tuner is never given the test part."
+    ]
+    for one in found.contestants:
+        if one.tuned is not None and one.tuned.best is None:
+            said.append(f"None of the trials of {one.name} ended well: its results are those of its defaults.")
+        if one.tuned is not None and one.tuned.at_edge:
+            said.append(
+                f"The best step size of {one.name} is the {one.tuned.at_edge} that was tried: a better one may "
+                "lie beyond."
+            )
+    return said
+
+
+def trials_of(found: Comparison) -> list[StudyLine]:
+    """Validation accuracy along the factor of the step size."""
+    lines = []
+    for one in found.contestants:
+        trials = one.tuned.trials if one.tuned is not None else ()
+        if all(STEP in trial.options for trial in trials):
+            ended = [trial.outcome.accuracy if trial.outcome.status == "done" else None for trial in trials]
+            lines.append(StudyLine(one.name, [trial.options[STEP] for trial in trials], ended))
+    return lines
+
+
+def privacy_notes(found: Comparison) -> list[str]:
+    """What an epsilon covers, and what tuning on private records would add."""
+    delta = found.config.privacy.delta
+    said = [
+        f"Each epsilon is that of one run, at delta {delta:g}, for the client that spends most. Seeds repeat a "
+        "run for statistics only."
+    ]
+    if found.trials and delta is not None:
+        said.append(
+            f"Tuning on private records is not free: the {found.trials} trials of an algorithm read the same "
+            "records. By basic composition "
+            f"their epsilons add up to what the table of trials has, at a delta of {found.trials * delta:g}, and "
+            "the run comes on top. "
+            "The choice among them looks at the validation records without noise: no epsilon here covers that."
+        )
+    return [*said, f"{REMINDER[1][:1].upper()}{REMINDER[1][1:]}."]

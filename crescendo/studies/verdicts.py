@@ -1,0 +1,137 @@
+"""What can be told from a comparison: each statement rests on the interval of what the shared seeds differ by.
+
+Seeds are shared, so every seed gives a difference between two algorithms with the same split, first model and clocks. The
+interval of its mean can be narrower than the two intervals side by side suggest, and is what a statement needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from crescendo.studies.contestants import Contestant
+from crescendo.studies.intervals import Interval
+
+UNTOLD = "no difference can be told"
+
+
+@dataclass(frozen=True)
+class PairedStatement:
+    """``better`` is our side's: True, False, or None where nothing can be told."""
+
+    says: str
+    better: bool | None
+    interval: Interval | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "says": self.says,
+            "better": self.better,
+            "interval": self.interval.to_json() if self.interval else None,
+        }
+
+
+@dataclass(frozen=True)
+class RivalVerdict:
+    """Our algorithm against one rival: the accuracy at the end, and what it takes to the target accuracy."""
+
+    rival: str
+    accuracy: PairedStatement
+    seconds: PairedStatement
+    bytes: PairedStatement
+
+    def to_json(self) -> dict[str, Any]:
+        told = {name: getattr(self, name).to_json() for name in ("accuracy", "seconds", "bytes")}
+        return {"rival": self.rival, **told}
+
+
+def verdict(ours: Contestant, theirs: Contestant, target: float | None) -> RivalVerdict:
+    return RivalVerdict(
+        theirs.name,
+        _accuracy(ours, theirs),
+        _to_target(ours, theirs, target, "seconds", "virtual time"),
+        _to_target(ours, theirs, target, "bytes", "bytes"),
+    )
+
+
+def _accuracy(ours: Contestant, theirs: Contestant) -> PairedStatement:
+    """Ours minus theirs."""
+    pairs = _pairs(ours.values("accuracy"), theirs.values("accuracy"))
+    for side in (theirs, ours):
+        if pairs is None and None in side.values("accuracy"):
+            lost = side.values("accuracy").count(None)
+            return PairedStatement(
+                f"not compared: {side.name} has no accuracy in {lost} of {len(side.outcomes)} seeds", None
+            )
+    assert pairs is not None
+    found = Interval.of([a - b for a, b in pairs])
+    if found.low is None:
+        return PairedStatement(f"{found.mean:+.4f} in one seed: {UNTOLD}", None, found)
+    between = f"{found.mean:+.4f} ({found.low:+.4f} to {found.high:+.4f})"
+    if not found.excludes(0.0):
+        return PairedStatement(f"{between}: {UNTOLD}", None, found)
+    return PairedStatement(
+        f"{between}: {ours.name} is {'more' if found.mean > 0 else 'less'} accurate", found.mean > 0, found
+    )
+
+
+def _to_target(ours: Contestant, theirs: Contestant, target: float | None, measure: str, what: str) -> PairedStatement:
+    """Theirs over ours, as a ratio: above 1 ours is quicker, or sends less."""
+    if target is None:
+        return PairedStatement("there is no target", None)
+    left, right = ours.reached(target, measure), theirs.reached(target, measure)
+    pairs = _pairs(left, right)
+    if pairs is None:
+        both = [f"{len(side) - side.count(None)} of {len(side)}" for side in (left, right)]
+        return PairedStatement(f"reached by {ours.name} in {both[0]} seeds, by {theirs.name} in {both[1]}", None)
+    if min(min(pair) for pair in pairs) <= 0:
+        return PairedStatement("reached by the first model", None)
+    found = Interval.of_ratios([a for a, _ in pairs], [b for _, b in pairs])
+    if found.low is None:
+        return PairedStatement(f"{_times(found.mean)} in one seed: {UNTOLD}", None, found)
+    between = f"{_times(found.mean)} ({found.low:.2f} to {found.high:.2f})"
+    if not found.excludes(1.0):
+        return PairedStatement(f"{between}: {UNTOLD}", None, found)
+    return PairedStatement(
+        f"{between}: {ours.name} needs {'less' if found.mean > 1 else 'more'} {what}", found.mean > 1, found
+    )
+
+
+def _times(ratio: float) -> str:
+    return f"x {ratio:.2f}"
+
+
+def _pairs(left: Sequence[float | None], right: Sequence[float | None]) -> list[tuple[float, float]] | None:
+    """Seed by seed; None if a value is missing."""
+    found = [(a, b) for a, b in zip(left, right, strict=True) if a is not None and b is not None]
+    return found if len(found) == len(left) else None
+
+
+def summary(verdicts: Sequence[RivalVerdict], ours: str, seeds: int) -> str:
+    """The sentence above all others.
+
+    >>> even = PairedStatement("", None)
+    >>> summary([RivalVerdict("fedavg", even, even, even)], "crescendo", 5)
+    'No difference in accuracy can be told between crescendo and fedavg.'
+    """
+    if seeds == 1:
+        return "One seed has no interval: no difference can be told; ask for more with --seeds."
+    told = {
+        words: [one.rival for one in verdicts if one.accuracy.better is better]
+        for words, better in (("more accurate than", True), ("less accurate than", False))
+    }
+    parts = [f"{ours} is {words} {listed(names)}" for words, names in told.items() if names]
+    untold = [one.rival for one in verdicts if one.accuracy.better is None]
+    if untold:
+        parts.append(f"no difference in accuracy can be told between {ours} and {listed(untold, 'or')}")
+    sentence = "; ".join(parts)
+    return f"{sentence[:1].upper()}{sentence[1:]}."
+
+
+def listed(names: Sequence[str], last: str = "and") -> str:
+    """
+    >>> listed(["a"]), listed(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {last} {names[-1]}"

@@ -1,0 +1,271 @@
+"""Comparisons: everybody has the same records, seeds and trials, and the test part chooses nothing."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from crescendo.algorithms.algorithm_kinds import ALGORITHMS
+from crescendo.cli.main import app
+from crescendo.config.schema import Config
+from crescendo.data import Dataset
+from crescendo.errors import ConfigError, UsageError
+from crescendo.report.study_page import comparison_page
+from crescendo.runs.prepare import load_data
+from crescendo.runs.simulate import simulate
+from crescendo.studies import comparing
+from crescendo.studies.comparing import Comparison, compare
+from crescendo.studies.comparison_files import csv_of, story_of_comparison
+from crescendo.studies.points import StudyPoint
+from crescendo.studies.study_events import PointBegan, PointEnded, StudyEvent
+from crescendo.studies.tuning import STEP, tried_options, validation_cut
+from tests.config.small import SMALL, TOML, small
+from tests.report.test_report import Tags, drawn
+
+PRIVATE = "privacy={mechanism = 'minibatch', epsilon = 4.0, delta = 1e-5, clip = 1.0, records = 80}"
+
+
+class Points:
+    """Every point that was run, in order; may stop the comparison as Ctrl-C does."""
+
+    def __init__(self, stop_at: int | None = None) -> None:
+        self.all: list[StudyPoint] = []
+        self.kept = 0
+        self._stop_at = stop_at
+
+    def __call__(self, event: StudyEvent) -> None:
+        if isinstance(event, PointBegan):
+            if len(self.all) == self._stop_at:
+                raise KeyboardInterrupt
+            self.all.append(event.point)
+        if isinstance(event, PointEnded):
+            self.kept += event.kept
+
+
+def test_a_comparison_is_the_runs_that_it_says() -> None:
+    heard = Points()
+    found = compare(SMALL, ["fedavg"], seeds=2, tune=2, tell=heard)
+    assert [one.name for one in found.contestants] == ["crescendo", "fedavg"] and found.seeds == (0, 1)
+    data = load_data(small())
+    for one in found.contestants:
+        for seed, outcome in zip(found.seeds, one.outcomes, strict=True):
+            alone = simulate(small(f"run.seed={seed}"), data=data, algorithm=one.name, options=dict(one.options))
+            assert (outcome.accuracy, outcome.loss) == (alone.accuracy, alone.loss)
+    assert len(heard.all) == 2 * 2 + 2 * 2
+
+
+def test_everybody_has_the_same_records_seeds_and_number_of_trials() -> None:
+    heard = Points()
+    found = compare(SMALL, ["fedavg", "fedbuff"], seeds=2, tune=3, tell=heard)
+    trials = [point for point in heard.all if "trial" in point.label]
+    runs = [point for point in heard.all if "trial" not in point.label]
+    by_name = {one.name: [point for point in trials if point.algorithm == one.name] for one in found.contestants}
+    factors = [[point.options[STEP] for point in points] for points in by_name.values()]
+    assert factors[0] == factors[1] == factors[2] and len(set(factors[0])) == 3
+    assert {point.config.run.seed for point in trials}.isdisjoint(found.seeds)
+    for seed in found.seeds:
+        configs = [point.config for point in runs if point.config.run.seed == seed]
+        assert len(configs) == 3 and all(config == configs[0] for config in configs)
+    assert len({id(point.data) for point in runs}) == 1, "one test part for all seeds"
+    assert {one.mean("gradients").mean for one in found.contestants if one.mean("gradients")} == {60.0}  # type: ignore[union-attr]
+
+
+# -- the test part chooses nothing -----------------------------------------------------------------------------------------
+
+
+def test_the_tuner_refuses_records_with_a_test_part_and_cuts_all_others() -> None:
+    data = load_data(small())
+    with pytest.raises(UsageError, match="tuning takes training records alone"):
+        validation_cut(data, 0)
+    cut = validation_cut(replace(data, test=None), 0)
+    assert cut.test is not None and data.test is not None and len(cut.test) == 40
+    rows = {tuple(row) for row in np.asarray(data.train.x)}
+    parts = [{tuple(row) for row in np.asarray(part.x)} for part in (cut.train, cut.test)]
+    assert parts[0] | parts[1] == rows and not parts[0] & parts[1]
+    assert not rows & {tuple(row) for row in np.asarray(data.test.x)}
+
+
+def test_other_test_records_change_no_choice_and_no_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    def poisoned(config: Config) -> Dataset:
+        data = load_data(config)
+        assert data.test is not None
+        return replace(data, test=replace(data.test, y=-data.test.y))
+
+    def trials(found: Comparison) -> list[Any]:
+        return [
+            (dict(one.options), [(trial.options, trial.outcome.accuracy) for trial in one.tuned.trials])
+            for one in found.contestants
+            if one.tuned is not None
+        ]
+
+    clean = compare(SMALL, ["fedavg"], seeds=1, tune=3)
+    monkeypatch.setattr(comparing, "load_data", poisoned)
+    other = compare(SMALL, ["fedavg"], seeds=1, tune=3)
+    assert trials(clean) == trials(other)
+    accuracies = [
+        (a.outcomes[0].accuracy, b.outcomes[0].accuracy)
+        for a, b in zip(clean.contestants, other.contestants, strict=True)
+    ]
+    assert all(a is not None and b is not None and a + b == pytest.approx(1) for a, b in accuracies)
+
+
+def test_what_is_chosen_is_best_on_the_validation_part() -> None:
+    found = compare(SMALL, ["fedavg"], seeds=1, tune=4)
+    for one in found.contestants:
+        assert one.tuned is not None and one.tuned.best is not None
+        ended = [trial.outcome.accuracy or 0.0 for trial in one.tuned.trials if trial.outcome.status == "done"]
+        assert one.tuned.best.outcome.accuracy == max(ended) and one.options == one.tuned.best.options
+
+
+def test_trials_lie_in_parts_of_their_own_and_fixed_options_stay() -> None:
+    tried = tried_options(ALGORITHMS["fedavg"], 8, 3, {"rate": 0.5})
+    low, high = ALGORITHMS["fedavg"].tunable[STEP].low, ALGORITHMS["fedavg"].tunable[STEP].high
+    parts = [np.log(one[STEP] / low) / np.log(high / low) * 8 for one in tried]
+    assert [int(part) for part in parts] == list(range(8)) and {one["rate"] for one in tried} == {0.5}
+
+
+def test_an_algorithm_whose_trials_all_diverge_is_run_with_its_defaults() -> None:
+    found = compare(SMALL, ["fedavg"], seeds=1, tune=2, overrides=["schedule.steps.eta0=1e200"])
+    assert all(one.tuned is not None and one.tuned.best is None and not one.options for one in found.contestants)
+    assert found.ours.count("diverged") == 1 and found.ours.mean("accuracy") is None
+    text = comparison_page(story_of_comparison(found), "plotly.js")
+    assert "None of the trials of fedavg ended well" in text and "not compared" in text
+    Tags("plotly.js").feed(text)
+
+
+# -- going on, and the files -----------------------------------------------------------------------------------------------
+
+
+def test_a_comparison_that_was_stopped_goes_on_and_ends_with_the_same_bytes(tmp_path: Path) -> None:
+    asked: dict[str, Any] = {"seeds": 2, "tune": 2}
+    compare(SMALL, ["fedavg"], **asked, out=tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        compare(SMALL, ["fedavg"], **asked, out=tmp_path / "cut", tell=Points(stop_at=5))
+    heard = Points()
+    compare(SMALL, ["fedavg"], **asked, out=tmp_path / "cut", tell=heard)
+    assert (len(heard.all), heard.kept) == (8, 5)
+    for name in ("comparison.csv", "comparison.html"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "cut" / name).read_bytes()
+    more = Points()
+    compare(SMALL, ["fedavg", "fedbuff"], seeds=3, tune=2, out=tmp_path / "cut", tell=more)
+    assert more.kept == 8, "more seeds and rivals run only what is new"
+    with pytest.raises(ConfigError, match="holds a comparison, not a sweep"):
+        from crescendo.studies.sweeping import sweep
+
+        sweep(SMALL, ["run.seed=0"], out=tmp_path / "cut")
+
+
+def test_the_csv_has_a_row_for_every_run_and_every_trial() -> None:
+    found = compare(SMALL, ["fedbuff"], seeds=2, tune=2, target=0.6)
+    rows = list(csv.DictReader(csv_of(found).splitlines()))
+    assert [(row["algorithm"], row["part"]) for row in rows] == [
+        (name, part) for name in ("crescendo", "fedbuff") for part in ("test", "test", "validation", "validation")
+    ]
+    assert json.loads(rows[0]["options"]) == dict(found.ours.options)
+    reached = found.ours.outcomes[0].reached(0.6, "seconds")
+    assert rows[0]["seconds_to_target"] == ("" if reached is None else repr(reached))
+
+
+def test_the_page_is_whole_and_shows_names_letter_by_letter(tmp_path: Path) -> None:
+    path = tmp_path / "<img src=x onerror=alert(1)>.csv"
+    path.write_text("\n".join(["x,z,late", *(f"{i / 40},{i % 7},{i // 2 % 2}" for i in range(60))]))
+    found = compare(SMALL, ["fedavg"], seeds=2, tune=2, overrides=[f"data.source='{path}'"])
+    text = comparison_page(story_of_comparison(found), "plotly.js")
+    tags = Tags("plotly.js")
+    tags.feed(text)
+    assert tags.open == [] and {"curves", "trials"} <= tags.ids
+    assert "<img" not in text.partition("</main>")[0] and "never given the test part" in text
+    curves: Any = drawn(text)["curves"]
+    assert set(curves) == {"seconds", "gradients", "bytes"}
+    assert [line["name"] for line in curves["seconds"]["data"] if "name" in line] == ["crescendo", "fedavg"]
+
+
+def test_one_seed_has_no_interval_and_tells_nothing() -> None:
+    found = compare(SMALL, ["fedavg"], seeds=1)
+    told = found.verdicts()[0]
+    assert told.accuracy.better is None and "in one seed: no difference can be told" in told.accuracy.says
+    text = comparison_page(story_of_comparison(found), "plotly.js")
+    assert "One seed has no interval" in text and "Tuning: none." in text
+    assert not any("fill" in line for line in drawn(text)["curves"]["seconds"]["data"])  # type: ignore[index]
+
+
+# -- privacy ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_equal_epsilon_is_each_algorithms_own_noise_and_equal_noise_its_own_epsilon() -> None:
+    same = compare(SMALL, ["fedavg"], seeds=1, tune=2, overrides=[PRIVATE])
+    assert same.equal == "epsilon"
+    for one in same.contestants:
+        assert one.epsilon is not None and 3.9 < one.epsilon <= 4.0
+    assert same.contestants[0].sigma != same.contestants[1].sigma
+    text = comparison_page(story_of_comparison(same), "plotly.js")
+    assert "no epsilon here covers that" in text and "at a delta of 2e-05" in text
+    noise = compare(SMALL, ["fedavg"], seeds=1, equal="noise", overrides=[PRIVATE])
+    assert noise.contestants[0].sigma == noise.contestants[1].sigma == same.contestants[0].sigma
+    assert noise.contestants[0].epsilon != noise.contestants[1].epsilon
+
+
+def test_an_algorithm_without_a_certificate_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no certificate is about what clients of fedbuff send"):
+        compare(SMALL, ["fedbuff"], overrides=[PRIVATE], out=tmp_path / "study")
+    assert not (tmp_path / "study").exists()
+
+
+# -- mistakes --------------------------------------------------------------------------------------------------------------
+
+WRONG = [
+    (["--with", ""], "a comparison needs a rival; name one with --with, of fedavg"),
+    (["--with", "fedagv"], 'there is no algorithm "fedagv"; did you mean "fedavg"?'),
+    (["--with", "fedavg,fedavg"], "--with has fedavg twice; name each rival once"),
+    (["--with", "crescendo"], "crescendo is always compared; name rivals only, of fedavg"),
+    (["--with", "fedavg", "--seeds", "0"], "--seeds must be a whole number from 1 to 1000, not 0"),
+    (["--with", "fedavg", "--tune", "-1"], "--tune must be a whole number from 0 to 1000, not -1"),
+    (["--with", "fedavg", "--target", "1.5"], "--target must be an accuracy above 0 and up to 1, not 1.5"),
+    (["--with", "fedavg", "--target", "nan"], "--target must be an accuracy above 0 and up to 1, not nan"),
+    (["--with", "fedavg", "--equal", "noise"], "--equal noise is for a private run; leave it out"),
+    (["--with", "fedavg", "--equal", "eps"], '--equal must be "epsilon" or "noise", not "eps"'),
+    (["--with", "fedavg", "--option", "fedavg.rate"], "--option fedavg.rate is not of the form name.key=value"),
+    (["--with", "fedavg", "--option", "fedavg.rat=1"], 'fedavg has no option "rat"; did you mean "rate"?'),
+    (["--with", "fedavg", "--option", "fedbuff.rate=1"], "there are options for fedbuff, which is not compared"),
+    (["--with", "fedavg", "--set", "data.test=0"], "synthetic has no test part to compare on; set data.test above 0"),
+    (["--with", "fedavg", "--set", "clients.cuont=3"], "there is no key clients.cuont; did you mean clients.count?"),
+    (["--with", "fedavg", "--set", "clients.count=999"], "clients.count = 999 is more than the 200 training records"),
+    (["--with", "fedavg", "--set", "run.seed=9223372036854775807"], "run.seed = 9223372036854775807 leaves no room for 2 seeds"),
+    (["--with", "fedavg", "--out", "notes"], "notes exists already and is no comparison to go on with"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("options", "sentence"), WRONG, ids=[" ".join(options) for options, _ in WRONG])
+def test_a_mistake_is_answered_with_its_sentence(
+    options: list[str], sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("small.toml").write_text(TOML)
+    Path("notes").mkdir()
+    Path("notes/mine.txt").write_text("keep")
+    found = CliRunner().invoke(app, ["compare", "small.toml", *options])
+    assert found.exit_code == 1 and found.stderr.startswith(f"crescendo: {sentence}"), found.output
+    assert found.stderr.count("\n") == 1
+
+
+def test_the_command_prints_a_table_and_one_json_object(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("small.toml").write_text(TOML)
+    asked = ["compare", "small.toml", "--with", "fedavg, fedbuff", "--seeds", "2"]
+    found = CliRunner().invoke(app, asked)
+    assert found.exit_code == 0, found.output
+    for words in ("against fedavg: accuracy", "nothing was tuned", "Page: runs/small-compare/comparison.html"):
+        assert words in found.stdout.lower() or words in found.stdout
+    told = CliRunner().invoke(app, [*asked, "--json"])
+    parsed = json.loads(told.stdout)
+    assert told.stdout.count("\n") == 1 and told.stderr == ""
+    assert list(parsed["algorithms"]) == ["crescendo", "fedavg", "fedbuff"] and parsed["equal"] == "gradients"
+    assert [one["rival"] for one in parsed["verdicts"]] == ["fedavg", "fedbuff"]
