@@ -77,12 +77,16 @@ def _plan(
             show_plan(found, epsilon, write)
 
 
-@commands.command("account", epilog="Example: crescendo account examples/flights.toml")
+@commands.command(
+    "account",
+    epilog="\b\nExample: crescendo account examples/flights.toml\nExample: crescendo account runs/first runs/second",
+)
 def _account(
-    what: Annotated[
-        Path | None,
+    named: Annotated[
+        list[Path] | None,
         typer.Argument(
-            metavar="[FILE.toml|RUN|EVENTS.json]", help="A run file, the folder of a run, or a file of events."
+            metavar="[FILE.toml|RUN|EVENTS.json]...",
+            help="A run file, the folder of a run, or a file of events; several run files or runs are added up.",
         ),
     ] = None,
     delta: Annotated[float | None, typer.Option(help="The delta to account at; else the one that is stated.")] = None,
@@ -102,6 +106,12 @@ def _account(
 ) -> None:
     """Show what a run, other libraries' events or a data set's ledger cost, or export the events."""
     with one_sentence():
+        what = named[0] if named else None
+        if named is not None and len(named) > 1:
+            if ledger is not None or close is not None or export is not None or client is not None or overrides:
+                raise ConfigError("several runs are added up as they are; leave all options but --delta and --json out")
+            _add_up(named, delta, as_json)
+            return
         if (what is None) == (ledger is None):
             raise ConfigError("name one thing to account for: a run file, the folder of a run, or --ledger FILE")
         if client is not None and (export is None or what is None):
@@ -224,6 +234,23 @@ def _audit_run_file(file: Path, runs: int, overrides: list[str], thorough: bool,
     else:
         show.PrivacyPrinter().audited(found)
     return found.passed
+
+
+def _add_up(named: list[Path], delta: float | None, as_json: bool) -> None:
+    from crescendo.cli import show_privacy as show
+    from crescendo.runs.added_runs import AddedRuns
+
+    for one in named:
+        if _holds_events(one):
+            raise ConfigError(f"{one} has events without clients; only run files and folders of runs are added up")
+    if len({one.resolve() for one in named}) < len(named):
+        raise ConfigError("one run is named twice; name each once, as it was run once")
+    with show.progress("Accounting") as progress:
+        found = AddedRuns.of([_statement(one, [], delta, progress) for one in named], progress)
+    if as_json:
+        print_json(found.to_json())
+    else:
+        show.PrivacyPrinter().added(found)
 
 
 def _ledger(path: Path, delta: float | None, as_json: bool) -> None:

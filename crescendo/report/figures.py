@@ -30,7 +30,7 @@ def drawn(story: Story) -> dict[str, Any]:
         "staleness": _staleness(story),
     }
     if story.privacy is not None:
-        found["spending"] = _spending(story)
+        found["spending"], found["attacks"] = _spending(story), _attacks(story)
     return {"curves": _curves(story), "figures": found}
 
 
@@ -125,6 +125,26 @@ def _spending(story: Story) -> _Figure:
         showlegend=True,
         yaxis={"title": {"text": "epsilon spent"}, "rangemode": "tozero"},
     )
+
+
+def _attacks(story: Story) -> _Figure:
+    """How many present records any attack can find, beside guessing."""
+    assert story.privacy is not None
+    accused, most = story.privacy.attacks
+    best = {
+        "type": "scatter", "mode": "lines", "x": accused[1:], "y": most[1:], "name": "best attack, at most",
+        "line": {"color": "@accent", "width": 2.5},
+        "hovertemplate": "accusing %{x:.2%} of absent records: at most %{y:.2%} of present ones<extra></extra>",
+    }  # fmt: skip
+    guess = {
+        "type": "scatter", "mode": "lines", "x": accused[1:], "y": accused[1:], "name": "guessing",
+        "line": {"color": "@second", "dash": "dash", "width": 2}, "hoverinfo": "skip",
+    }  # fmt: skip
+    axes: dict[str, Any] = {
+        "xaxis": {"title": {"text": "absent records accused"}, "type": "log", "tickformat": "~%"},
+        "yaxis": {"title": {"text": "present records found"}, "type": "log", "tickformat": "~%"},
+    }
+    return _figure([best, guess], "", "", showlegend=True, **axes)
 
 
 def _timeline(story: Story) -> _Figure:

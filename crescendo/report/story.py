@@ -35,6 +35,8 @@ class _Spending:
     clients: list[list[str]]  # name, declared records, epsilon, by Renyi divergence
     noise: list[list[str]]  # schedule, rounds, sigma, aggregated noise
     conditions: list[list[str]]  # name, left, right, verdict
+    means: list[str]  # what the largest epsilon means
+    attacks: tuple[list[float], list[float]]  # false positives, and the most true positives of any attack
     notes: list[str]
 
 
@@ -107,7 +109,8 @@ def _spending(result: Any) -> _Spending:
     names: tuple[str, ...] = result.prepared.names
     shown = range(min(len(names), _MOST_COURSES))
     courses = {names[c]: made.course(c) for c in shown}
-    certificate, others = made.certificate, made.compared_to()
+    certificate, others, means = made.certificate, made.compared_to(), made.meaning()
+    accused = [0.0, *np.logspace(-4, 0, 81).tolist()]
     rows = [("this run", certificate.terms.rounds, certificate.sigma, made.aggregated_noise)]
     noise = [[name, f"{rounds:,}", f"{sigma:.3g}", f"{total:.3g}"] for name, rounds, sigma, total in rows]
     constant, paper = others["constant"], others["paper"]
@@ -132,8 +135,14 @@ def _spending(result: Any) -> _Spending:
         ],
         noise=noise,
         conditions=[[one.name, f"{one.left:.4g}", f"{one.right:.4g}", "holds"] for one in certificate.conditions],
-        notes=[*_cost_of_noise(result), made.disclaimer],
+        means=_sentences(means.sentences()),
+        attacks=(accused, means.drawn(accused)),
+        notes=[*_cost_of_noise(result), *_sentences(made.cautions()), made.disclaimer],
     )
+
+
+def _sentences(found: list[str]) -> list[str]:
+    return [f"{says[:1].upper()}{says[1:]}." for says in found]
 
 
 def _cost_of_noise(result: Any) -> list[str]:

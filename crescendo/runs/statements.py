@@ -15,9 +15,11 @@ from crescendo.privacy.accounting.accountant import Progress, Spent, account, ch
 from crescendo.privacy.accounting.directed_rounding import down
 from crescendo.privacy.accounting.events import Counted, from_json, tally, to_json
 from crescendo.privacy.accounting.interchange import Foreign
+from crescendo.privacy.accounting.meaning import Meaning
 from crescendo.privacy.mechanisms.sigmas import Sigmas
 from crescendo.privacy.paper.envelope import by_theorems
 from crescendo.privacy.paper.theorems import Verdict
+from crescendo.privacy.planning.cautions import PERSONS, about_delta, cautions
 from crescendo.privacy.planning.guarantee import REMINDER
 from crescendo.runs.folder import RUNNING, check_format
 
@@ -99,6 +101,8 @@ class Statement:
     sigma: Sigmas | None = None
     clients: tuple[ClientAccount, ...] = ()
     simulated: bool | None = None  # whether the run was; None of a run file, which is a plan
+    failure: float = 0.0  # the chance of rare events, which is a part of delta
+    cautions: tuple[str, ...] = ()
 
     @classmethod
     def of_file(cls, config: Config, what: str, delta: float | None, progress: Progress | None = None) -> Self:
@@ -115,7 +119,8 @@ class Statement:
         at = found.delta if delta is None else delta
         accounts = ClientAccount.of_all(clients, made.usual_delta(at), progress)
         stated = found.stated if at == found.delta else None
-        return cls(what, made.mechanism, f"{PLANNED}; {SPENDS}", at, stated, made.sigma, accounts)
+        says, warned = f"{PLANNED}; {SPENDS}", tuple(cautions(made, at))
+        return cls(what, made.mechanism, says, at, stated, made.sigma, accounts, failure=made.failure, cautions=warned)
 
     @classmethod
     def of_run(cls, folder: Path, delta: float | None, progress: Progress | None = None) -> Self:
@@ -152,7 +157,8 @@ class Statement:
         simulated = bool(found.get("simulated", True))  # what does not say that its noise was real is not taken for it
         says = f"{REMINDER[1]}; {SPENDS}" if simulated else SPENDS
         stated = stated if at == found["delta"] else None
-        return cls(str(folder), mechanism, says, at, stated, sigma, accounts, simulated)
+        warned = (*about_delta(at, min(client.records for client in accounts)), PERSONS)
+        return cls(str(folder), mechanism, says, at, stated, sigma, accounts, simulated, rare, warned)
 
     def events_of(self, name: str | None) -> Counted:
         """What the client ``name`` releases; without a name, what every client releases if they all do the same."""
@@ -171,6 +177,13 @@ class Statement:
         """Of the client that spends most."""
         return max((client.spent.epsilon for client in self.clients), default=None)
 
+    def meaning(self) -> Meaning | None:
+        """What the epsilon of the client that spends most means; None where no privacy is claimed."""
+        if not self.clients or self.delta is None:
+            return None
+        most = max(self.clients, key=lambda client: client.spent.epsilon)
+        return Meaning.of(most.events, most.spent.epsilon, self.delta, self.failure)
+
     def to_json(self) -> dict[str, Any]:
         return {
             "what": self.what,
@@ -181,6 +194,8 @@ class Statement:
             "delta": self.delta,
             "stated_epsilon": self.stated,
             "sigma": None if self.sigma is None else self.sigma.to_json(),
+            "meaning": None if (means := self.meaning()) is None else means.to_json(),
+            "cautions": list(self.cautions),
             "clients": [client.to_json() for client in self.clients],
         }
 

@@ -474,3 +474,49 @@ def test_a_run_whose_privacy_file_was_changed_is_refused_in_one_sentence(text: s
     Path("here/privacy.json").write_text(text)
     found = runner.invoke(app, ["account", "here"])
     assert found.exit_code == 1 and found.stderr.count("\n") == 1 and "it was changed" in found.stderr
+
+
+def test_runs_on_the_same_records_are_added_up_and_the_sum_is_explained() -> None:
+    for seed in (1, 2):
+        simulate("private.toml" if seed == 1 else {**PRIVATE, "run": {"seed": seed}}, out=f"run-{seed}")
+    one, both = json_of("account", "run-1"), json_of("account", "run-1", "run-2")
+    client = both["clients"][0]
+    assert client["runs"] == 2 and client["delta"] == pytest.approx(2e-5)
+    assert client["added_epsilon"] == pytest.approx(2 * one["epsilon"])
+    assert one["epsilon"] < client["together"]["epsilon"] < client["added_epsilon"]
+    events = [(event, 2) for event in from_json(one["clients"][0]["events"])]
+    counted = tally((pair[0], 2 * pair[1]) for pair, _ in events)
+    assert client["together"]["epsilon"] == pytest.approx(account(counted, 2e-5).epsilon, rel=1e-6)
+    words = shown("account", "run-1", "run-2")
+    assert "added up" in words and "settled before the first began" in words.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("private.toml", "plain.toml"), "claims no privacy"),
+        (("private.toml", "./private.toml"), "named twice"),
+        (("private.toml", "events.json"), "events without clients"),
+        (("private.toml", "plain.toml", "--export", "opacus"), "leave all options"),
+        (("private.toml", "nowhere"), "nowhere"),
+        (("private.toml", "plain.toml", "--delta", "0.6"), "claims no privacy"),
+    ],
+)
+def test_runs_that_cannot_be_added_up_are_refused_in_a_sentence(arguments: tuple[str, ...], says: str) -> None:
+    found = runner.invoke(app, ["account", *arguments])
+    assert found.exit_code == 1 and says in found.stderr and found.stderr.count("\n") == 1
+
+
+def test_an_epsilon_is_said_in_words_by_plan_account_and_run() -> None:
+    for command in (("plan", *SMALL_PLAN), ("account", "private.toml"), ("run", "private.toml", "--out", "said")):
+        words = shown(*command).replace("\n", " ")
+        assert "changes the odds" in words and "the best attack that wrongly accuses 1%" in words.lower(), command
+        assert "a person with several records" in words
+    page = Path("said/report.html").read_text()
+    assert "changes the odds" in page and "best attack, at most" in page
+
+
+def test_a_delta_above_one_over_n_is_warned_of_by_plan_and_account() -> None:
+    asked = [*SMALL_PLAN[:2], "--delta", "0.02", *SMALL_PLAN[4:]]
+    for command in (("plan", *asked), ("account", "private.toml", "--delta", "0.02")):
+        assert "above 1/N" in shown(*command).replace("\n", " ")

@@ -21,6 +21,10 @@ def plan(found: Plan, asked: float, written: Path | None) -> None:
     why = found.compared_to["paper"].get("why")
     for note in (*([why] if why else []), *found.notes):
         console.say(note)
+    for sentence in found.meaning().sentences():
+        console.say(sentence)
+    for sentence in found.cautions():
+        console.say(f"mind: {sentence}")
     if written is not None:
         console.print(Text(f"Written: {written}"), soft_wrap=True)
 

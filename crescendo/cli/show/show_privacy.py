@@ -2,7 +2,7 @@
 
 import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from rich.table import Table
@@ -12,6 +12,8 @@ from crescendo.audit import Report, Row
 from crescendo.cli.terminal import Printer, new_table, progress_bar
 from crescendo.logs.peer_text import cleaned
 from crescendo.privacy.accounting import accountant
+from crescendo.privacy.accounting.meaning import Meaning
+from crescendo.runs.added_runs import SAYS, AddedRuns
 from crescendo.runs.statements import SAYS_OF_EVENTS, ClientAccount, EventsStatement, Statement
 
 MOST_CLIENTS = 20
@@ -107,6 +109,18 @@ def _told(row: Row) -> str:
 class PrivacyPrinter(Printer):
     """Prints what things cost, and what an audit found."""
 
+    def meaning(self, client: str, found: Meaning | None) -> None:
+        """What the epsilon of the client that spends most means."""
+        if found is None:
+            return
+        self.print(Text(f"What that means for {client}, which spends most:"), soft_wrap=True)
+        for sentence in found.sentences():
+            self.say(sentence)
+
+    def cautions(self, found: Iterable[str]) -> None:
+        for sentence in found:
+            self.say(f"mind: {sentence}")
+
     def statement(self, found: Statement) -> None:
         """A row for each client, those that spend most first, and why a theorem says nothing."""
         if not found.clients:
@@ -125,7 +139,23 @@ class PrivacyPrinter(Printer):
             self.say(f"and {len(shown) - MOST_CLIENTS:,} clients that spend no more; --json has all of them")
         for sentence in _sentences(shown):
             self.say(sentence)
+        self.meaning(shown[0].name, found.meaning())
         self.say(found.says)
+        self.cautions(found.cautions)
+
+    def added(self, found: AddedRuns) -> None:
+        """What several runs cost together, the clients that spend most first."""
+        for one in found.runs:
+            self.print(Text(f"{one.what}: epsilon {number(one.epsilon)} at delta {one.delta:g}"), soft_wrap=True)
+        table = new_table("What they cost together", "runs", "delta", "added up", "together", left=0, names=("client",))
+        for client in found.clients[:MOST_CLIENTS]:
+            costs = f"{client.delta:g}", number(client.added), number(client.together.epsilon)
+            table.add_row(Text(client.name), f"{client.runs}", *costs)
+        self.print(table)
+        if len(found.clients) > MOST_CLIENTS:
+            self.say(f"and {len(found.clients) - MOST_CLIENTS:,} clients that spend no more; --json has all of them")
+        self.say(SAYS)
+        self.meaning(found.clients[0].name, found.meaning())
 
     def events(self, found: EventsStatement) -> None:
         """What other libraries' events cost, and on what condition."""

@@ -181,6 +181,10 @@ class RunPrinter(Printer):
         self.facts(f"{prepared.dataset.name}, {prepared.terms.clients} clients", rows)
         self._savings(found)
         if prepared.privacy is not None:
+            for sentence in prepared.privacy.meaning().sentences():
+                self.say(sentence)
+            for sentence in prepared.privacy.cautions():
+                self.say(f"mind: {sentence}")
             self.print(prepared.privacy.disclaimer, highlight=False, soft_wrap=True)
         if found.run is not None:
             self.print(Text(f"Report: {found.run}/report.html"), soft_wrap=True)

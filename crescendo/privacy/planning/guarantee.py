@@ -22,12 +22,14 @@ from crescendo.objectives.base import Objective
 from crescendo.privacy.accounting import renyi
 from crescendo.privacy.accounting.accountant import Progress, Spent, account
 from crescendo.privacy.accounting.events import Counted, Event, tally, to_json
+from crescendo.privacy.accounting.meaning import Meaning
 from crescendo.privacy.mechanisms.certificate import RARE, Certificate, rate_of
 from crescendo.privacy.mechanisms.mechanism import Mechanism
 from crescendo.privacy.mechanisms.mechanism_kinds import MECHANISMS, certify
 from crescendo.privacy.mechanisms.noise import SeededSource
 from crescendo.privacy.mechanisms.sigmas import Sigmas
 from crescendo.privacy.planning.calibration import least_sigma
+from crescendo.privacy.planning.cautions import cautions
 from crescendo.privacy.planning.comparison import compared
 from crescendo.privacy.planning.target import Target
 
@@ -105,10 +107,23 @@ class Guarantee:
         made = self.certificate if noise else dataclasses.replace(self.certificate, sigma=Sigmas.constant(0.0))
         return made.client(c, rows, SeededSource(seed, c))
 
+    @property
+    def costliest(self) -> int:
+        """The client that spends most."""
+        return max(range(len(self.spent)), key=lambda c: self.spent[c].epsilon)
+
+    def meaning(self) -> Meaning:
+        """What the epsilon of the client that spends most means."""
+        events = self.certificate.plan(self.costliest).counted
+        return Meaning.of(events, self.epsilon, self.delta, self.certificate.failure)
+
+    def cautions(self) -> list[str]:
+        """What to be warned of, although the epsilon is true."""
+        return list(cautions(self.certificate, self.delta))
+
     def compared_to(self) -> dict[str, Any]:
         """What the client that spends most would need for its epsilon in constant rounds of its first size, and by the paper."""
-        made = self.certificate
-        c = max(range(len(self.spent)), key=lambda c: self.spent[c].epsilon)
+        made, c = self.certificate, self.costliest
         sizes = [size for i in range(made.terms.rounds) if (size := made.terms.share(i, c))]
         target = Target.checked(self.epsilon, self.delta, made.records[c], sum(sizes), sizes[0])
         return {"client": c, **compared(target, sizes[0])}

@@ -8,8 +8,10 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from crescendo.privacy.accounting.events import Counted, to_json
+from crescendo.privacy.accounting.meaning import Meaning
 from crescendo.privacy.mechanisms.certificate import RARE
 from crescendo.privacy.mechanisms.sigmas import Sigmas
+from crescendo.privacy.planning.cautions import PERSONS, about_delta
 from crescendo.privacy.planning.comparison import Alternative, Point
 from crescendo.privacy.planning.family import Limits, Shape
 from crescendo.privacy.planning.staircase import Staircase
@@ -69,6 +71,14 @@ class Plan:
         begins = itertools.accumulate((rounds for _, rounds in self.staircase[:-1]), initial=0)
         return self.staircase.events(self.records, tuple(self.sigma(i) for i in begins))
 
+    def meaning(self) -> Meaning:
+        """What its epsilon means."""
+        return Meaning.of(self.events, self.epsilon, self.delta)
+
+    def cautions(self) -> list[str]:
+        """What to be warned of, although the epsilon is true."""
+        return [*about_delta(self.delta, self.records), PERSONS]
+
     @property
     def per_round(self) -> tuple[int, ...]:
         """The size of each round."""
@@ -81,6 +91,8 @@ class Plan:
             "sizes": asdict(self.sizes),
             "sigma": self.sigma.to_json(),
             "events": to_json(self.events),
+            "meaning": self.meaning().to_json(),
+            "cautions": self.cautions(),
         }
         return {**plain, "family": [one.to_json() for one in self.family], "curve": [asdict(one) for one in self.curve]}
 

@@ -1,0 +1,106 @@
+"""Several runs on the same records: what they cost together, client by client.
+
+Two sums are given, since two different things may have happened.
+
+- *Added up.* If later runs were chosen after looking at earlier ones, epsilons add up and deltas add up. This holds whatever was
+  chosen and why (Rogers and others 2016), and is what a ledger counts.
+- *Together.* If all runs were settled before the first began, their releases are one long run, whose tight epsilon, at the same
+  delta, is smaller.
+
+Clients of one name are taken to hold the same records. A client that is in one run only spends what it spends there.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from crescendo.errors import ConfigError
+from crescendo.privacy.accounting.accountant import Progress, Spent, account
+from crescendo.privacy.accounting.directed_rounding import down
+from crescendo.privacy.accounting.events import tally
+from crescendo.privacy.accounting.meaning import Meaning
+from crescendo.runs.statements import ClientAccount, Statement
+
+SAYS = (
+    "added up holds whatever was chosen after looking at an earlier run; together holds only if all runs were settled before the "
+    "first began. Clients of one name are taken to hold the same records"
+)
+
+
+@dataclass(frozen=True)
+class AddedClient:
+    """One client over several runs."""
+
+    name: str
+    runs: int
+    added: float  # the sum of its epsilons
+    delta: float  # the sum of its deltas
+    together: Spent
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "runs": self.runs,
+            "added_epsilon": None if self.added == math.inf else self.added,
+            "delta": self.delta,
+            "together": self.together.to_json(),
+        }
+
+
+@dataclass(frozen=True)
+class AddedRuns:
+    """What runs on the same records cost together; ``clients`` are ordered by what they spend, the most first."""
+
+    runs: tuple[Statement, ...]
+    clients: tuple[AddedClient, ...]
+
+    @classmethod
+    def of(cls, runs: Sequence[Statement], progress: Progress | None = None) -> Self:
+        """The sum of the statements, each of which claims some privacy."""
+        for one in runs:
+            if not one.clients:
+                raise ConfigError(
+                    f"{one.what} claims no privacy, so that nothing bounds what it and others cost together"
+                )
+        by_name: dict[str, list[tuple[Statement, ClientAccount]]] = defaultdict(list)
+        for one in runs:
+            for client in one.clients:
+                by_name[client.name].append((one, client))
+        clients = []
+        for done, (name, parts) in enumerate(by_name.items()):
+            clients.append(_added(name, parts))
+            if progress is not None:
+                progress(done + 1, len(by_name))
+        return cls(tuple(runs), tuple(sorted(clients, key=lambda client: client.added, reverse=True)))
+
+    def meaning(self) -> Meaning:
+        """What the sum means for the client that spends most."""
+        most = self.clients[0]
+        return Meaning(most.added, most.delta, ((most.added, most.delta),))
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "runs": [{"what": one.what, "epsilon": one.epsilon, "delta": one.delta} for one in self.runs],
+            "says": SAYS,
+            "meaning": self.meaning().to_json(),
+            "clients": [client.to_json() for client in self.clients],
+        }
+
+
+def _added(name: str, parts: Sequence[tuple[Statement, ClientAccount]]) -> AddedClient:
+    delta = math.fsum(one.delta or 0.0 for one, _ in parts)
+    if not delta < 1:
+        raise ConfigError(
+            f"the deltas of {name}'s runs add up to {delta:g}, which says nothing; account at a smaller --delta"
+        )
+    rare = math.fsum(one.failure for one, _ in parts)
+    events = tally(pair for _, client in parts for pair in client.events)
+    return AddedClient(
+        name,
+        len(parts),
+        math.fsum(client.spent.epsilon for _, client in parts),
+        delta,
+        account(events, down(delta, rare)),
+    )
