@@ -11,7 +11,7 @@ import numpy as np
 
 from crescendo.core.arrays import Array
 from crescendo.data.reading import from_raw
-from crescendo.data.records import Dataset, Label, Raw, Records
+from crescendo.data.records import Dataset, Label, Raw, Records, as_records
 from crescendo.errors import DataError
 
 
@@ -51,6 +51,23 @@ def dataset(
     made = from_raw(name, Raw(flat, labels, held_out), share, seed, classes)
     part = None if made.test is None else _shaped(made.test, shape)
     return replace(made, train=_shaped(made.train, shape), test=part)
+
+
+def records_of(x: Any, like: Records) -> Records:
+    """Records without labels, of the shape that ``like`` has.
+
+    >>> records_of([[1.0, 2.0]], Records(np.zeros((3, 2)), np.zeros(3))).x
+    array([[1., 2.]])
+    """
+    records = x if hasattr(x, "tocsr") else _array(x)
+    flat, _ = _flat(records, np.zeros(records.shape[0] if records.shape else 0), of="x")
+    if flat.shape[1] != like.features or (like.shape and records.ndim > 2 and records.shape[1:] != like.shape):
+        due = like.shape or (like.features,)
+        raise DataError(
+            f"x has records of shape {tuple(records.shape[1:])}, and the model learned from records of shape {due}"
+        )
+    made = as_records(flat, np.zeros(flat.shape[0]))
+    return _shaped(made, like.shape)
 
 
 def _said(value: Any) -> str:

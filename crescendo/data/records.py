@@ -20,16 +20,16 @@ Column: TypeAlias = Array
 Label: TypeAlias = float | int | str
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Records:
-    """Records as rows of ``x`` with one label each in ``y``.
+    """Records as rows of ``x`` with one label each in ``y``. Printed, they show how many they are and nothing of what they hold.
 
     ``x`` is a C-contiguous float array or a `scipy.sparse.csr_array` with int32 indices, the two layouts the compiled
     kernels read; `as_records` makes them from anything else.
 
     >>> data = Records(np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([-1.0, 1.0]))
-    >>> len(data), data.features, data.take(np.array([1])).y
-    (2, 2, array([1.]))
+    >>> len(data), data.features, data.take(np.array([1])).y, data
+    (2, 2, array([1.]), Records(2 records of 2 features))
     """
 
     x: Array | csr_array
@@ -50,6 +50,9 @@ class Records:
                 raise DataError("records need x in C order; pass np.ascontiguousarray(x)")
         elif self.x.format != "csr" or self.x.indices.dtype != np.int32:
             raise DataError("sparse records need a csr_array with int32 indices; use crescendo.data.as_records")
+
+    def __repr__(self) -> str:
+        return f"Records({len(self):,} records of {self.features:,} features)"
 
     @property
     def sparse(self) -> bool:
@@ -118,7 +121,7 @@ def finite_rows(x: Array | csr_array) -> Bools:
     return finite
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Raw:
     """What a reader found, before labels become classes: ``y`` holds labels as written (numbers or text).
 
@@ -132,6 +135,9 @@ class Raw:
     in_test: Bools | None = None  # which records a rule of the source's own puts in the test part
     unreadable: int = 0
 
+    def __repr__(self) -> str:
+        return f"Raw({len(self):,} records)"
+
     def __len__(self) -> int:
         return int(self.y.shape[0])
 
@@ -142,9 +148,9 @@ class Raw:
         return replace(self, x=self.x[rows], y=self.y[rows], columns=columns, in_test=in_test)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
-    """A data set ready to be split over clients.
+    """A data set ready to be split over clients. Printed, it shows nothing of what its records hold.
 
     With two ``classes`` the labels are -1 (the smaller raw label) and +1; with more they are 0, 1, 2, ..., the place of
     the raw label in ``classes``. ``columns`` has one value per training record, for ``split = "column:NAME"``.
@@ -173,6 +179,13 @@ class Dataset:
         for name, column in self.columns.items():
             if len(column) != len(self.train):
                 raise DataError(f"column {name} has {len(column)} values for {len(self.train)} training records")
+
+    def __repr__(self) -> str:
+        test = "none" if self.test is None else f"{len(self.test):,}"
+        return (
+            f"Dataset({self.name!r}: {len(self.train):,} training records, {test} for testing, {self.features:,} features, "
+            f"{len(self.classes):,} classes)"
+        )
 
     @property
     def features(self) -> int:

@@ -175,6 +175,14 @@ class OwnModel:
                 total[name] = total.get(name, 0.0) + mean * weight * len(rows)
         return total
 
+    def decide(self, w: Vector, data: Records) -> Ints:
+        """The place among the classes that the model predicts for each record, if it has ``decide(w, data)``."""
+        if not callable(getattr(self._model, "decide", None)):
+            raise ConfigError(
+                f"{self.name} has no method decide(w, data), which gives the place of each record's class"
+            )
+        return np.asarray(self._call("decide", w, data), dtype=np.int64)
+
     def mean_gradient(self, w: Vector, data: Records, weighted: npt.ArrayLike | None = None) -> Floats:
         """The gradient of F, L2 included. A model's ``measured_gradient`` gives the sums of many records in less time.
 

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
-from crescendo.core.arrays import Floats
+from crescendo.core.arrays import Array, Floats
 from crescendo.core.vectors import message_bytes
 from crescendo.errors import UsageError
 from crescendo.objectives.logistic.objective import Logistic
+from crescendo.runs import result_view
 from crescendo.runs.export import Trained, logistic_regression
 from crescendo.runs.prepare import Prepared
 from crescendo.simulator.trace import Trace
@@ -37,7 +38,7 @@ class _Savings:
         return cls(size, rounds, rounds * sending * up, (rounds + 1) * clients * down)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Result:
     """What a run gave. The first fields are the JSON object of ``crescendo run --json``."""
 
@@ -60,6 +61,29 @@ class Result:
     trace: Trace
     prepared: Prepared
     noise_free: Row | None = None  # the last metrics of the same run without its noise
+
+    def __repr__(self) -> str:
+        return result_view.in_a_line(self)
+
+    def _repr_html_(self) -> str:
+        return result_view.as_html(self)
+
+    def summary(self) -> str:
+        """What the run gave, a line for each fact."""
+        return result_view.summary(self)
+
+    @property
+    def history(self) -> Any:
+        """The measured models, one a row: a pandas DataFrame where pandas is installed, else a list of dictionaries."""
+        return result_view.history(self.metrics)
+
+    def plot(self, against: str = "gradients") -> Any:
+        """Accuracy as a plotly figure, against gradients, k (rounds), seconds or bytes."""
+        return result_view.plot(self, against)
+
+    def predict(self, x: Any) -> Array:
+        """The label, as it was written, that the trained model gives each row of ``x``: an array, data frame or tensor."""
+        return result_view.predicted(self, x)
 
     @cached_property
     def constant(self) -> _Savings:

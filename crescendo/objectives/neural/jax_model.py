@@ -119,6 +119,18 @@ class JaxModel(NeuralModel):
         found = {"loss": total / len(data) + self.penalty(w)}
         return found if self._predict is None else found | {"accuracy": hits / len(data)}
 
+    def decide(self, w: Vector, data: Records) -> Ints:
+        """The place among the classes that is predicted for each record."""
+        if self._predict is None:
+            raise ConfigError(f"{self.name} was given no predict(params, x), so it predicts nothing")
+        records, programs, leaves = self.records(data), self.programs(data), self.leaves.leaves(w)
+        found = np.zeros(len(data), dtype=np.int64)
+        with self.alone():
+            for first in range(0, len(data), programs.records):
+                rows = np.arange(first, min(first + programs.records, len(data)))
+                found[rows] = programs.scores(leaves, *records.padded(rows, programs.records))[1][: len(rows)]
+        return found
+
     def measured_gradient(self, w: Vector, data: Records, rows: Ints) -> Floats:
         """The sum of the records' gradients, for measuring alone: what is not finite stays so."""
         records, programs, leaves = self.records(data), self.programs(data), self.leaves.leaves(w)

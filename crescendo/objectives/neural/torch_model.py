@@ -132,6 +132,16 @@ class TorchModel(NeuralModel):
         penalty = self.penalty(w[: self.trained_numbers])
         return {"loss": losses / len(data) + penalty, "accuracy": hits / len(data)}
 
+    def decide(self, w: Vector, data: Records) -> Ints:
+        """The place among the classes that each record's outputs speak for."""
+        records, found = self.tensors(data), np.zeros(len(data), dtype=np.int64)
+        with self.alone(), torch.no_grad(), self._lock:
+            parameters = self.layout.named(self.layout.tensor(w))
+            for first in range(0, len(data), _SCORED_AT_ONCE):
+                rows = np.arange(first, min(first + _SCORED_AT_ONCE, len(data)))
+                found[rows] = _decided(functional_call(self._scored, parameters, (records.of(rows)[0],))).numpy()
+        return found
+
     def measured_gradient(self, w: Vector, data: Records, rows: Ints) -> Floats:
         """The sum of the records' gradients of the loss that `evaluate` gives, in one pass: layers are as when they are asked.
 

@@ -1,0 +1,102 @@
+"""A result as people look at it: a few lines, a table in a notebook, a history, a plot. No record is ever shown."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from crescendo.core.arrays import Array
+from crescendo.data.from_arrays import records_of
+from crescendo.errors import UsageError
+from crescendo.report.numbers import number, size
+
+if TYPE_CHECKING:
+    from crescendo.runs.result import Result
+
+_PLOTTED = ("gradients", "k", "seconds", "bytes")
+_AXES = {"gradients": "gradients over all clients", "k": "rounds completed", "seconds": "virtual seconds"}
+
+
+def facts(result: Result) -> list[tuple[str, str, str]]:
+    """What it is, its value, and what that means."""
+    terms, data = result.prepared.terms, result.prepared.dataset
+    rows = [
+        ("data", data.name, f"{len(data.train):,} training records, {terms.clients:,} clients"),
+        ("loss", number(result.loss), "on the training records"),
+        ("rounds", f"{result.rounds:,}", f"{result.gradients:,} gradients over all clients"),
+        ("sent and received", size(result.bytes_up + result.bytes_down), f"in {result.broadcasts:,} broadcasts"),
+        ("virtual time", f"{result.virtual_seconds:,.4g} s", f"simulated in {result.wall_seconds:.2f} s"),
+    ]
+    if result.accuracy is not None:
+        rows.insert(1, ("accuracy", number(result.accuracy), "on the test part"))
+    if result.privacy is not None:
+        epsilon, delta = result.privacy["epsilon"], result.privacy["delta"]
+        rows.insert(
+            2, ("epsilon", f"{epsilon:.4g}", f"at delta {delta:g}, in a real federation; this run was simulated")
+        )
+    return rows
+
+
+def in_a_line(result: Result) -> str:
+    """What ``repr`` gives."""
+    accuracy = "" if result.accuracy is None else f"accuracy={number(result.accuracy)}, "
+    epsilon = "" if result.privacy is None else f", epsilon={result.privacy['epsilon']:.4g} (simulated)"
+    clients = result.prepared.terms.clients
+    return f"Result({accuracy}loss={number(result.loss)}, rounds={result.rounds}, clients={clients}{epsilon})"
+
+
+def summary(result: Result) -> str:
+    """Plain text, a line for each fact."""
+    rows = facts(result)
+    wide = max(len(name) for name, *_ in rows), max(len(value) for _, value, _ in rows)
+    return "\n".join(f"{name:<{wide[0]}}  {value:>{wide[1]}}  {means}" for name, value, means in rows)
+
+
+def as_html(result: Result) -> str:
+    """What a notebook shows."""
+    cells = "".join(
+        f"<tr><td>{html.escape(name)}</td><td style='text-align:right'><b>{html.escape(value)}</b></td>"
+        f"<td style='text-align:left'>{html.escape(means)}</td></tr>"
+        for name, value, means in facts(result)
+    )
+    return f"<table>{cells}</table>"
+
+
+def history(rows: Sequence[dict[str, Any]]) -> Any:
+    """The measured models, one a row: a pandas DataFrame where pandas is installed, else a list of dictionaries."""
+    try:
+        import pandas
+    except ImportError:
+        return [dict(row) for row in rows]
+    return pandas.DataFrame(list(rows))
+
+
+def plot(result: Result, against: str = "gradients") -> Any:
+    """Accuracy, or the loss where there is none, as a plotly figure."""
+    if against not in _PLOTTED:
+        raise UsageError(f"a plot is against {', '.join(_PLOTTED)}, not {against!r}")
+    import plotly.graph_objects as go
+
+    rows, shown = result.metrics, "loss" if result.accuracy is None else "accuracy"
+    x = [row["bytes_up"] + row["bytes_down"] if against == "bytes" else row[against] for row in rows]
+    figure = go.Figure(go.Scatter(x=x, y=[row[shown] for row in rows], mode="lines+markers", name=shown))
+    figure.update_layout(
+        title=result.prepared.dataset.name, xaxis_title=_AXES.get(against, "bytes sent and received"), yaxis_title=shown
+    )
+    return figure
+
+
+def predicted(result: Result, x: Any) -> Array:
+    """The label, as written, that the trained model gives each row of ``x``."""
+    decide = getattr(result.prepared.objective, "decide", None)
+    if decide is None:
+        raise UsageError(f"{result.prepared.objective.traits.name} does not say which class a record is of")
+    train, classes = result.prepared.dataset.train, result.prepared.dataset.classes
+    records = records_of(x, train)
+    places = decide(result.model, records)
+    if len(places) != len(records) or (len(places) and not 0 <= int(places.min()) <= int(places.max()) < len(classes)):
+        raise UsageError(f"the model gave no class from 0 to {len(classes) - 1} for each of {len(records)} records")
+    return np.array(classes)[places]
