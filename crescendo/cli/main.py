@@ -10,6 +10,7 @@ import typer
 
 from crescendo.cli import certs_commands as certs_cli
 from crescendo.cli import data_commands as data_cli
+from crescendo.cli import first_commands as first_cli
 from crescendo.cli import network_commands as network_cli
 from crescendo.cli import privacy_commands as privacy_cli
 from crescendo.cli import reproduce_commands as reproduce_cli
@@ -30,16 +31,16 @@ app = typer.Typer(
 
 def _version(asked: bool) -> None:
     if asked:
-        from importlib.metadata import version
+        from crescendo.cli.checkup import versions
 
-        typer.echo(f"crescendo {version('crescendo-fl')}")
+        typer.echo(versions())
         raise typer.Exit
 
 
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the versions of what matters.")
     ] = False,
 ) -> None:
     pass
@@ -127,6 +128,7 @@ def _check(
             raise typer.Exit(1)
 
 
+app.add_typer(first_cli.commands)  # doctor
 app.add_typer(data_cli.data)  # list, get
 app.add_typer(privacy_cli.commands)  # plan, account, audit
 app.add_typer(network_cli.commands)  # serve, join, aggregate, status

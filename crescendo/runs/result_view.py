@@ -99,4 +99,4 @@ def predicted(result: Result, x: Any) -> Array:
     places = decide(result.model, records)
     if len(places) != len(records) or (len(places) and not 0 <= int(places.min()) <= int(places.max()) < len(classes)):
         raise UsageError(f"the model gave no class from 0 to {len(classes) - 1} for each of {len(records)} records")
-    return np.array(classes)[places]
+    return np.asarray(np.array(classes)[places])

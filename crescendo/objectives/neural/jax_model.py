@@ -128,7 +128,9 @@ class JaxModel(NeuralModel):
         with self.alone():
             for first in range(0, len(data), programs.records):
                 rows = np.arange(first, min(first + programs.records, len(data)))
-                found[rows] = programs.scores(leaves, *records.padded(rows, programs.records))[1][: len(rows)]
+                decided = programs.scores(leaves, *records.padded(rows, programs.records))[1]
+                assert decided is not None
+                found[rows] = decided[: len(rows)]
         return found
 
     def measured_gradient(self, w: Vector, data: Records, rows: Ints) -> Floats:

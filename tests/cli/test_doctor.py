@@ -1,0 +1,76 @@
+"""`crescendo doctor`: each check on a machine that is made to fail it, and `--version`."""
+
+from __future__ import annotations
+
+import json
+import resource
+import shutil
+import socket
+import time
+from collections import namedtuple
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from crescendo.cli import checkup
+from crescendo.cli.main import app
+
+Usage = namedtuple("Usage", "total used free")
+
+
+def state(name: str) -> tuple[str, str]:
+    return next((one.state, one.says) for one in checkup.checkup() if one.name == name)
+
+
+def test_this_machine_is_sound_and_every_check_has_a_sentence() -> None:
+    found = CliRunner().invoke(app, ["doctor", "--json"])
+    said = json.loads(found.stdout)
+    assert (
+        found.exit_code == 0
+        and said["sound"]
+        and {"Python", "packages", "cache", "disk", "port", "clock"} <= {check["name"] for check in said["checks"]}
+    )
+    words = CliRunner().invoke(app, ["doctor"])
+    assert words.exit_code == 0 and "nothing stands in the way" in words.stdout
+
+
+def test_a_package_that_is_missing_or_too_old_is_bad(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkup, "requires", lambda name: ["numpy>=99", "no-such-package", "other; extra == 'x'"])
+    found, says = state("packages")
+    assert found == "bad" and "numpy>=99 is needed" in says and "no-such-package is needed and none" in says
+    assert "other" not in says
+    result = CliRunner().invoke(app, ["doctor"])
+    assert result.exit_code == 1 and "BAD" in result.stdout and "1 of " in result.stdout
+
+
+def test_an_extra_that_is_not_there_is_a_note_with_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkup, "_installed", lambda name: None if name == "torch" else "1.0")
+    assert state("extra torch") == ("note", "not installed; torch modules needs it: pip install 'crescendo-fl[torch]'")
+
+
+def test_a_port_in_use_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        held.listen()
+        monkeypatch.setattr(checkup, "PORT", held.getsockname()[1])
+        assert state("port")[0] == "note"
+
+
+def test_folders_that_cannot_be_used_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("CRESCENDO_CACHE", str(tmp_path / "file" / "cache"))
+    monkeypatch.setenv("CRESCENDO_DATA", str(tmp_path / "nowhere"))
+    assert state("cache")[0] == "note" and state("data folder")[0] == "bad"
+
+
+def test_a_full_disk_few_files_and_a_clock_that_is_behind_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: Usage(100 * 10**9, 99 * 10**9, 10**9))
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (256, 256))
+    monkeypatch.setattr(time, "time", lambda: 0.0)
+    assert (state("disk")[0], state("open files")[0], state("clock")[0]) == ("note", "note", "bad")
+
+
+def test_the_version_names_what_a_report_of_a_bug_needs() -> None:
+    line = CliRunner().invoke(app, ["--version"]).stdout
+    assert line.startswith("crescendo ") and "numpy " in line and "Python 3" in line and line.count("\n") == 1
