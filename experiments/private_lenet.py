@@ -187,38 +187,29 @@ def chosen(results: StoredResults, epsilon: float, steps: str) -> Setting:
 
 # -- the final runs --------------------------------------------------------------------------------------------------------
 
-BATCH_CLIP: Values = {"gradients": 20_000, "size": 100, "batch": 10, "eta": 0.05, "clip": 0.1}
 
-
-def final_cases(results: StoredResults) -> Iterator[tuple[Values, Values, str, Values]]:
-    """What a run is called, its run file without data, its network and the network's options."""
+def final_cases(results: StoredResults) -> Iterator[tuple[Setting, Values]]:
+    """What was chosen, as a case and as a run file without data."""
     for epsilon in (8.0, 2.0):
         for steps in STEPS:
             setting = chosen(results, epsilon, steps)
-            case = {"mechanism": "minibatch", **asdict(setting)}
-            yield case, setting.run_file({"epsilon": epsilon}), "jax:lenet", NETS[setting.net]
-    for kind in ("jax:lenet", "jax:softmax"):
-        for epsilon in (8.0, 2.0):
-            schedule = {
-                "gradients_per_client": BATCH_CLIP["gradients"],
-                "sizes": {"kind": "constant", "size": CLIENTS * BATCH_CLIP["size"]},
-                "steps": {"kind": "constant", "eta": BATCH_CLIP["eta"]},
-            }
-            privacy = {"clip": BATCH_CLIP["clip"], "epsilon": epsilon}
-            case = {"mechanism": "batch-clip", "epsilon": epsilon, "net": kind, **BATCH_CLIP}
-            options = {**_STANDARD, "batch": BATCH_CLIP["batch"]}
-            yield case, private_run("batch-clip", schedule, "staggered", privacy), kind, options
+            yield setting, setting.run_file({"epsilon": epsilon})
 
 
 def final(searched: StoredResults, results: StoredResults, data: Dataset, only: str) -> None:
     for seed in range(SEEDS):
-        for case, run_file, kind, options in final_cases(searched):
+        for setting, run_file in final_cases(searched):
+            case = {"mechanism": "minibatch", **asdict(setting), "seed": seed}
             if only not in " ".join(str(value) for value in case.values()):
                 continue
-            asked, goal = {**run_file, "run": {"seed": seed}}, net(kind, options, data)
-            shown = partial(run, asked, goal, data, lambda k, rounds: k % max(1, rounds // 10) == 0)
-            found = results.measured({**case, "seed": seed}, shown)
-            print(found["accuracy"], found["epsilon"], found["sigma"], case, seed, flush=True)
+            asked, goal = {**run_file, "run": {"seed": seed}}, net("jax:lenet", NETS[setting.net], data)
+            found = results.measured(case, partial(run, asked, goal, data, tenth))
+            print(found["accuracy"], found["epsilon"], found["sigma"], case, flush=True)
+
+
+def tenth(k: int, rounds: int) -> bool:
+    """About ten models of a run are scored."""
+    return k % max(1, rounds // 10) == 0
 
 
 def tables(results: StoredResults) -> str:
