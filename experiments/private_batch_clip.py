@@ -2,9 +2,9 @@
 
     python -m experiments.private_batch_clip search|final|tables
 
-Clip and round length are chosen by accuracy on records of the training files that no client has, at epsilon 8 with one seed and half
-of the gradients; the final runs are on the test files. A client's whole update is clipped to S, and its noise is for 2 S in every
-number of the model: the larger the model, the longer the noise.
+Clip and round length are chosen by accuracy on records of the training files that no client has, at epsilon 8 with one seed and
+half of the gradients; the final runs are on the test files. A client's whole update is clipped to S, and its noise is for 2 S in
+every number of the model: the larger the model, the longer the noise.
 """
 
 from __future__ import annotations
