@@ -113,12 +113,13 @@ def _fetch(wanted: Download, address: str, stage: Path, progress: Told) -> Path:
 
     pooch.get_logger().setLevel("ERROR")  # it tells of every download on stderr
     name, known = wanted.served_as, wanted.transferred
-    http = pooch.HTTPDownloader(_Meter(wanted, progress), _CHUNK, timeout=_PATIENCE)
+    meter = _Meter(wanted, progress)
+    http = pooch.HTTPDownloader(meter, _CHUNK, timeout=_PATIENCE)
     try:
         return Path(pooch.retrieve(address, known and f"sha256:{known}", name, stage, downloader=http))
     except RequestException as error:
         raise DataError(
-            f"{name} could not be downloaded from {_host(address)} ({_reason(error)}); nothing was kept: try again later, name a "
+            f"{name} could not be downloaded from {_host(address)} ({_reason(error, meter.begun)}); nothing was kept: try again later, name a "
             f"mirror with --from, or put the file into a folder of your own and name that as data.folder"
         ) from None
     except ValueError:  # what pooch raises for another hash
@@ -159,6 +160,10 @@ class _Meter:
         if self._done > self._wanted.size + 2 * _CHUNK:  # no packed file is longer than what it unpacks to
             raise ValueError
         self._told(self._wanted.served_as, min(self._done, self.total or self._done), self.total or None)
+
+    @property
+    def begun(self) -> bool:
+        return self._done > 0
 
     def reset(self) -> None:
         self._done = 0
@@ -202,14 +207,16 @@ def _host(address: str) -> str:
     return urlsplit(address).netloc
 
 
-def _reason(error: RequestException) -> str:
+def _reason(error: RequestException, begun: bool) -> str:
     from requests import ConnectionError, HTTPError, Timeout
-    from requests.exceptions import ChunkedEncodingError
+    from requests.exceptions import ChunkedEncodingError, SSLError
 
     if isinstance(error, HTTPError) and error.response is not None:
         return f"it answers {error.response.status_code} {error.response.reason}"
+    if begun or isinstance(error, ChunkedEncodingError):
+        return "the connection broke off"
     if isinstance(error, Timeout):
         return "it does not answer"
-    if isinstance(error, ChunkedEncodingError):
-        return "the connection broke off"
+    if isinstance(error, SSLError):
+        return "its certificate is not one that this machine trusts"
     return "there is no connection" if isinstance(error, ConnectionError) else type(error).__name__
