@@ -10,13 +10,19 @@ import dataclasses
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
+from crescendo.algorithms.corrected_steps import check_correctable
+from crescendo.algorithms.fedasync import FedAsyncClient, FedAsyncOptions, FedAsyncServer
 from crescendo.algorithms.fedavg import FedAvgClient, FedAvgOptions, FedAvgServer
 from crescendo.algorithms.fedbuff import FedBuffOptions, FedBuffServer
+from crescendo.algorithms.fedprox import FedProxClient, FedProxOptions
+from crescendo.algorithms.pooled import pooled_terms
 from crescendo.algorithms.rival_options import AlgorithmOptions, RivalOptions, Search, searched
 from crescendo.algorithms.rival_terms import equal_rounds, local_steps, scaled, tasks
+from crescendo.algorithms.scaffold import ScaffoldClient, ScaffoldServer
 from crescendo.algorithms.task_sides import TaskClient
 from crescendo.core.arrays import Floats
 from crescendo.core.client import Client
@@ -24,6 +30,7 @@ from crescendo.core.server import Server
 from crescendo.core.sides import ClientSide, ServerSide
 from crescendo.core.terms import Terms
 from crescendo.errors import ConfigError, UsageError
+from crescendo.objectives.base import Traits
 from crescendo.schedules.parameters import Parameter, parameters
 
 OURS = "crescendo"
@@ -44,7 +51,8 @@ class Algorithm:
 
     ``terms`` makes its terms from those of the run file and its options; ``sides`` makes a server and clients from its terms,
     the first model, its options and the wire. ``private`` says that its clients release what mechanisms are certified for, in
-    rounds that its terms fix.
+    rounds that its terms fix; ``masks`` that a round may move one block of the model; ``corrects`` that clients change the steps
+    of SGD; ``pools`` that one client has all the records.
     """
 
     name: str
@@ -54,6 +62,8 @@ class Algorithm:
     sides: Callable[[Terms, Floats, Any, str], AlgorithmSides]
     private: bool = False
     masks: bool = False
+    corrects: bool = False
+    pools: bool = False
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -86,6 +96,11 @@ class Algorithm:
                 f"no certificate is about what clients of {self.name} send, so that it gets no epsilon; leave privacy.mechanism "
                 f"out, or compare with one of {able}"
             )
+
+    def check_objective(self, traits: Traits) -> None:
+        """Refuse a model that this algorithm cannot train as it says."""
+        if self.corrects:
+            check_correctable(self.name, traits)
 
 
 def algorithm(name: str) -> Algorithm:
@@ -124,6 +139,26 @@ def _fedavg(terms: Terms, model: Floats, options: FedAvgOptions, wire: str) -> A
     return AlgorithmSides(FedAvgServer(terms, model, options), clients, terms.rounds)
 
 
+def _fedprox(terms: Terms, model: Floats, options: FedProxOptions, wire: str) -> AlgorithmSides:
+    clients = [FedProxClient(terms, c, model, options.mu) for c in range(terms.clients)]
+    return AlgorithmSides(FedAvgServer(terms, model, options), clients, terms.rounds)
+
+
+def _scaffold(terms: Terms, model: Floats, options: FedAvgOptions, wire: str) -> AlgorithmSides:
+    clients = [ScaffoldClient(terms, c, model, wire) for c in range(terms.clients)]
+    return AlgorithmSides(ScaffoldServer(terms, model, options), clients, terms.rounds)
+
+
+def _fedasync(terms: Terms, model: Floats, options: FedAsyncOptions, wire: str) -> AlgorithmSides:
+    kind = partial(FedAsyncClient, mu=options.mu) if options.mu else TaskClient
+    clients = [kind(terms, c, model) for c in range(terms.clients)]
+    return AlgorithmSides(FedAsyncServer(terms, model, options, wire), clients, terms.rounds)
+
+
+def _pooled(terms: Terms, options: RivalOptions) -> Terms:
+    return pooled_terms(equal_rounds(terms, local_steps(terms, options.local_steps), options.step_scale))
+
+
 def _fedbuff(terms: Terms, model: Floats, options: FedBuffOptions, wire: str) -> AlgorithmSides:
     clients = [TaskClient(terms, c, model) for c in range(terms.clients)]
     return AlgorithmSides(FedBuffServer(terms, model, options, wire), clients, FedBuffServer.moves(terms, options))
@@ -148,11 +183,43 @@ _ALL = (
         private=True,
     ),
     Algorithm(
+        "fedprox",
+        "FedAvg whose clients are held near the model that they begin a round with",
+        FedProxOptions,
+        _in_rounds,
+        _fedprox,
+        corrects=True,
+    ),
+    Algorithm(
+        "scaffold",
+        "FedAvg with control variates against the drift of clients whose records differ, for twice the bytes",
+        FedAvgOptions,
+        _in_rounds,
+        _scaffold,
+        corrects=True,
+    ),
+    Algorithm(
+        "fedasync",
+        "asynchronous: every client's model is mixed in as it comes, stale ones less",
+        FedAsyncOptions,
+        _in_tasks,
+        _fedasync,
+        corrects=True,
+    ),
+    Algorithm(
         "fedbuff",
         "buffered and asynchronous: the model moves by the mean of every few updates, stale ones less",
         FedBuffOptions,
         _in_tasks,
         _fedbuff,
+    ),
+    Algorithm(
+        "pooled",
+        "no federation: plain SGD on the records of all clients, the line above the others",
+        RivalOptions,
+        _pooled,
+        _own_sides,
+        pools=True,
     ),
 )
 ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType({one.name: one for one in _ALL})

@@ -83,7 +83,8 @@ class TaskServer(ABC):
     def broadcast(self, c: int) -> Broadcast:
         """Client c's task, with the newest model: the server remembers which models a task was sent with, as they are read."""
         task = self._task[c]
-        self._given[c][self.k] = rounded(self.model, self._wire)
+        if self.k not in self._given[c]:  # the first model of all is not rounded: nobody had to send it
+            self._given[c][self.k] = rounded(self.model, self._wire)
         return Task(self.model, self.k, Settled(task), task=task)
 
     def absent(self, c: int) -> bool:

@@ -73,6 +73,7 @@ class OwnModel:
             name=self.name,
             l2=self.l2,
             clips=self._clips,
+            batch=self._model.batch if self._clips else 1,
             plain_steps=bool(getattr(self._model, "plain_steps", True)),
             unfit=getattr(self._model, "unfit", None),
             running_layer=getattr(self._model, "running_layer", None),

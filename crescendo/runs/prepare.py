@@ -103,6 +103,7 @@ def prepare(
         goal = _make_objective(config, dataset, sum(counts), sample)
     else:  # passed in by a program: one of ours as it is, any other checked and completed
         goal = objective if isinstance(getattr(objective, "traits", None), Traits) else OwnModel(objective, sample)
+    algorithm.check_objective(goal.traits)
     if private:
         if isinstance(goal, OwnModel):
             by_record = MECHANISMS[config.privacy.mechanism].clips_records

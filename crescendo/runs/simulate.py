@@ -7,11 +7,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from crescendo.algorithms.algorithm_kinds import OURS
+import numpy as np
+
+from crescendo.algorithms.algorithm_kinds import OURS, AlgorithmSides
 from crescendo.algorithms.algorithm_kinds import algorithm as by_name
+from crescendo.algorithms.corrected_steps import CorrectedObjective, CorrectingClient
+from crescendo.algorithms.pooled import PooledRecords, pooled_timing
 from crescendo.config.loading import read
 from crescendo.config.schema import Config, Listed
-from crescendo.core.arrays import Ints
+from crescendo.core.arrays import Floats, Ints
 from crescendo.core.random import Purpose, stream
 from crescendo.core.terms import Terms
 from crescendo.data import Dataset
@@ -79,25 +83,25 @@ def _tell(sinks: Sequence[Sink], event: Event) -> None:
 
 def run_prepared(prepared: Prepared, out: str | None = None, sinks: Sequence[Sink] = (), noise: bool = True) -> Result:
     """Run what `prepare` made ready. A private run without its noise gets no epsilon."""
-    started, agreed = time.perf_counter(), prepared.agreement
-    terms, goal, seed, wire, model = prepared.working, agreed.objective, agreed.seed, agreed.wire, agreed.initial()
-    sides = prepared.algorithm.sides(terms, model, prepared.options, wire)
-    records = prepared.dataset.train
-    workers = [
-        Worker(terms, c, model, goal, records, rows, seed, wire, _mechanism(prepared, c, rows, noise), sides.clients[c])
-        for c, rows in enumerate(prepared.parts)
-    ]
+    started, agreed, alone = time.perf_counter(), prepared.agreement, prepared.algorithm.pools
+    wire, model = "float64" if alone else agreed.wire, agreed.initial()
+    sides = prepared.algorithm.sides(prepared.working, model, prepared.options, wire)
+    workers = _workers(prepared, sides, model, wire, noise)
     meter = Meter(prepared, lambda rows: _tell(sinks, ModelsMeasured(rows)))
 
     def observe(moment: Moment) -> None:
+        moment = dataclasses.replace(moment, bytes_up=0, bytes_down=0) if alone else moment
         meter.observe(moment)
         _tell(sinks, RoundCompleted(moment, sides.moves))
 
     timing = _timing(prepared.config, agreed.terms)  # one clock for all algorithms
+    timing = pooled_timing(timing) if alone else timing
     try:
-        trace = Simulation(terms, workers, sides.server, timing, seed, wire=wire, observe=observe).run()
+        run = Simulation(prepared.working, workers, sides.server, timing, agreed.seed, wire=wire, observe=observe)
+        trace = run.run()
     except PeerError as error:
         raise Diverged(f"the run broke off: {error}; a smaller step size often helps") from error
+    trace = dataclasses.replace(trace, bytes_up=0, bytes_down=0) if alone else trace  # one machine sends nothing
     metrics, guarantee = meter.finish(), prepared.privacy
     last = metrics[-1]
     return Result(
@@ -122,8 +126,22 @@ def run_prepared(prepared: Prepared, out: str | None = None, sinks: Sequence[Sin
     )
 
 
+def _workers(prepared: Prepared, sides: AlgorithmSides, model: Floats, wire: str, noise: bool) -> list[Worker]:
+    """A worker for every client of the algorithm."""
+    goal, records, seed = prepared.objective, prepared.dataset.train, prepared.agreement.seed
+    parts = [np.arange(len(records))] if prepared.algorithm.pools else prepared.parts
+    workers = []
+    for c, (rows, client) in enumerate(zip(parts, sides.clients, strict=True)):
+        local = CorrectedObjective(goal, client) if isinstance(client, CorrectingClient) else goal
+        mechanism = _mechanism(prepared, c, rows, noise)
+        workers.append(Worker(prepared.working, c, model, local, records, rows, seed, wire, mechanism, client))
+    return workers
+
+
 def _mechanism(prepared: Prepared, c: int, rows: Ints, noise: bool) -> Mechanism | None:
     guarantee = prepared.privacy
+    if prepared.algorithm.pools:
+        return PooledRecords(prepared.working, len(rows), prepared.row_weights(), prepared.agreement.seed)
     return guarantee.mechanism(c, rows, prepared.config.run.seed, noise) if guarantee is not None else None
 
 

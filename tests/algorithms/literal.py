@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from crescendo.algorithms.algorithm_kinds import ALGORITHMS
+from crescendo.algorithms.corrected_steps import CorrectedObjective, CorrectingClient
 from crescendo.core.terms import Terms
 from crescendo.data.records import Records
 from crescendo.objectives.logistic.objective import Logistic
@@ -60,10 +61,10 @@ def simulated(name: str, given: Mapping[str, Any], terms: Terms, timing: Timing,
     options = algorithm.made(given)
     working = algorithm.terms(terms, options)
     sides = algorithm.sides(working, START, options, wire)
-    workers = [
-        Worker(working, c, START, goal, data(), rows_of(c), SEED, wire, client=sides.clients[c])
-        for c in range(working.clients)
-    ]
+    workers = []
+    for c, client in enumerate(sides.clients):
+        local = CorrectedObjective(goal, client) if isinstance(client, CorrectingClient) else goal
+        workers.append(Worker(working, c, START, local, data(), rows_of(c), SEED, wire, client=client))
     trace = Simulation(working, workers, sides.server, timing, SEED, wire=wire).run()
     assert sides.server.finished and sides.server.k == sides.moves
     return trace
