@@ -3,10 +3,11 @@
 A client downloads the server's model x_tau and its number tau, takes its local steps on F_c(x) + mu/2 |x - x_tau|^2 and sends the
 model x_new that it has reached. The server mixes it in at once, as its t-th model::
 
-    x_t = (1 - alpha_t) x_{t-1} + alpha_t x_new,     alpha_t = min(1, n p_c alpha s(t - 1 - tau)),     s(u) = (1 + u)^-a
+    x_t = (1 - alpha_t) x_{t-1} + alpha_t x_new,     alpha_t = alpha s(t - 1 - tau),     s(u) = (1 + u)^-a
 
 where t - 1 - tau counts the models that the server made between the download and the arrival: a client that missed none has the
-whole weight alpha. The factor n p_c is 1 for the paper's equal weights. alpha may also fall during a run in the paper, by hand.
+whole weight alpha. With weights p_c that are not equal, x_new is x_tau and n p_c times what the client moved by: to weigh alpha
+itself would end elsewhere than at the minimum of sum p_c F_c, since mixing also takes away what the others have done since.
 """
 
 from dataclasses import dataclass
@@ -56,9 +57,12 @@ class FedAsyncServer(TaskServer):
         self._alpha, self._a = options.alpha, options.a
 
     def _take(self, update: StampedUpdate, staleness: int, start: Vector) -> None:
-        weight = self._terms.clients * self._terms.weights[update.client]
-        mixed = min(1.0, weight * self._alpha * (1 + staleness) ** -self._a)
-        reached = np.asarray(start, dtype=np.float64) - update.delta  # in full: both came in the floats of the wire
+        weight, mixed = (
+            self._terms.clients * self._terms.weights[update.client],
+            self._alpha * (1 + staleness) ** -self._a,
+        )
+        moved = weight * np.asarray(update.delta, dtype=np.float64)
+        reached = np.asarray(start, dtype=np.float64) - moved  # in full: both came in the floats of the wire
         self.model = (1 - mixed) * self.model + mixed * reached
         self.k += 1
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from crescendo.core.arrays import Ints
 from crescendo.core.terms import Terms
-from crescendo.errors import UsageError
+from crescendo.errors import ConfigError
 from crescendo.schedules.parameters import whole
 from crescendo.schedules.sizes import ConstantSizes, CutSizes
 
@@ -88,7 +88,7 @@ def local_steps(terms: Terms, asked: int) -> int:
     gradients = terms.before(terms.rounds)
     steps = asked or -(-gradients // (terms.clients * terms.rounds))
     if steps > gradients:
-        raise UsageError(f"local_steps must be at most the {gradients} gradients of the run, not {steps}")
+        raise ConfigError(f"local_steps must be at most the {gradients} gradients of the run, not {steps}")
     return steps
 
 

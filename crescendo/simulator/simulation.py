@@ -215,7 +215,8 @@ class Simulation:
         for c in sorted(self._away) if risen else ():
             self._exclude(c, range(before, self.server.k))
         if self._calling is not None:
-            self._broadcast(self._calling.called())
+            for c in self._calling.called():  # after all that arrives in this instant
+                self._at(self.now, self._on_call, c)
         elif risen:
             self._broadcast(range(len(self._runners)))
         if risen:
@@ -223,12 +224,13 @@ class Simulation:
             self._show()
             self._set_deadline()
 
-    def _broadcast(self, called: Sequence[int]) -> None:
-        if not called:
-            return
+    def _on_call(self, c: int, _: Any) -> None:
+        self._broadcast([c])
+
+    def _broadcast(self, clients: Sequence[int]) -> None:
         self._broadcasts += 1
         index = self._new_broadcast()
-        for c in called:
+        for c in clients:
             if self._runners[c].state == "down":
                 continue
             broadcast = self._on_the_wire(self.server.broadcast(c))

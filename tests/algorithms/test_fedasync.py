@@ -26,9 +26,9 @@ from tests.paper import Vector
 EQUAL = (1 / 3,) * 3
 
 
-def mixed(x: Vector, new: Vector, alpha: float, a: float, staleness: int, weight: float) -> Vector:
+def mixed(x: Vector, new: Vector, alpha: float, a: float, staleness: int) -> Vector:
     """The updater's line: alpha_t = alpha s(t - tau); x_t = (1 - alpha_t) x_{t-1} + alpha_t x_new."""
-    alpha_t = min(1.0, weight * alpha * (staleness + 1) ** (-a))
+    alpha_t = float(alpha * (staleness + 1) ** (-a))
     return (1 - alpha_t) * x + alpha_t * new
 
 
@@ -49,7 +49,8 @@ def fedasync(working: Terms, alpha: float, a: float, rho: float) -> list[Vector]
             arrives = now + working.share(task, c) / UNEVEN.speeds[c] + delay
             heappush(queue, (arrives, next(order), c, task, tau, found))
         else:
-            models.append(mixed(models[-1], new, alpha, a, len(models) - 1 - tau, 3 * working.weights[c]))
+            new = models[tau] + 3 * working.weights[c] * (new - models[tau])
+            models.append(mixed(models[-1], new, alpha, a, len(models) - 1 - tau))
             upcoming = next(coming)
             if upcoming < working.rounds:
                 heappush(queue, (now + delay, next(order), c, upcoming, len(models) - 1, None))
@@ -77,5 +78,6 @@ def test_repeated_lost_and_late_messages_and_crashes_change_only_the_order(wire:
     for t, (c, i) in enumerate(order):
         start = models[began[c, i]].astype(wire).astype(float) if began[c, i] else START
         moved = (start - local_sgd(working, start, c, i)).astype(wire).astype(float)
-        models.append(mixed(models[-1], start - moved, 0.6, 0.5, t - began[c, i], 3 * working.weights[c]))
+        new = start - 3 * working.weights[c] * moved
+        models.append(mixed(models[-1], new, 0.6, 0.5, t - began[c, i]))
     np.testing.assert_allclose(trace.model, models[-1], rtol=1e-12)

@@ -16,7 +16,7 @@ def fedprox(mu: float, rounds: int = 6) -> Vector:
     working, w = working_terms("fedprox", {"mu": mu}, agreed(rounds=rounds)), START
     for t in range(working.rounds):
         models = [local_sgd(working, w, c, t, lambda y, w=w: mu * (y - w)) for c in range(3)]  # type: ignore[misc]
-        w = sum(p * model for p, model in zip(working.weights, models, strict=True))
+        w = np.average(models, axis=0, weights=working.weights)
     return w
 
 
