@@ -17,8 +17,8 @@ from crescendo.runs.prepare import load_data
 from crescendo.studies.contestants import Contestant
 from crescendo.studies.equal_privacy import Equal, equalised
 from crescendo.studies.point_store import PointStore, opened
-from crescendo.studies.points import StudyPoint
-from crescendo.studies.study_events import Listener, run_all, unheard
+from crescendo.studies.points import Outcome, StudyPoint
+from crescendo.studies.study_events import Listener, counted, run_all, unheard
 from crescendo.studies.tuning import Tuned, trial_points, tune
 from crescendo.studies.verdicts import RivalVerdict, verdict
 
@@ -113,11 +113,13 @@ def compare(
         algorithm(name).check(blocks=checked.schedule.blocks, mechanism=checked.privacy.mechanism)
     every = [checked.model_copy(update={"run": _seeded(checked, seed)}) for seed in range(seeds)]
     folder = Path(out) if out is not None else None
+    tell = counted(tell, len(names) * (tune + seeds))
     with opened(folder, "comparison", PAGES) as store:
         data = _with_test(load_data(checked))
         tuned = _tune_all(names, checked, data, tune, given, store, tell) if tune else {}
         chosen = {name: _chosen(given[name], tuned.get(name)) for name in names}
-        contestants = _run_all(names, every, data, chosen, tuned, store, tell)
+        contestants = _run_all(names, every, data, chosen, store, tell)
+        contestants = tuple(replace(one, fixed=given[one.name], tuned=tuned.get(one.name)) for one in contestants)
         found = Comparison(
             data.name,
             checked,
@@ -210,9 +212,18 @@ def _tune_all(
     tell: Listener,
 ) -> dict[str, Tuned]:
     training = replace(data, test=None)  # all that the tuner gets
-    return {
-        name: tune(trial_points(algorithm(name), config, training, trials, given[name]), store, tell) for name in names
-    }
+    found = {}
+    for name in names:
+        found[name] = tune(trial_points(algorithm(name), config, training, trials, given[name]), store, tell)
+        if name == OURS:
+            _refuse_failed([trial.outcome for trial in found[name].trials])
+    return found
+
+
+def _refuse_failed(outcomes: Sequence[Outcome]) -> None:
+    """If our own runs cannot start, there is nothing to compare with."""
+    if all(one.status == "failed" for one in outcomes):
+        raise UsageError(outcomes[0].says)
 
 
 def _chosen(given: Mapping[str, Any], tuned: Tuned | None) -> dict[str, Any]:
@@ -224,7 +235,6 @@ def _run_all(
     every: Sequence[Config],
     data: Dataset,
     chosen: Mapping[str, Mapping[str, Any]],
-    tuned: Mapping[str, Tuned],
     store: PointStore,
     tell: Listener,
 ) -> tuple[Contestant, ...]:
@@ -235,11 +245,15 @@ def _run_all(
         for config in every
         for name in names
     ]
-    outcomes = run_all(points, store, tell)
-    if outcomes[0].status == "failed":
-        raise UsageError(outcomes[0].says)
+    outcomes = run_all(points[:1], store, tell)
+    _refuse_failed(outcomes)
+    if outcomes[0].status == "done" and outcomes[0].accuracy is None:
+        raise UsageError(
+            "this objective measures no accuracy, by which algorithms are compared; return one in evaluate()"
+        )
+    outcomes += run_all(points[1:], store, tell)
     return tuple(
-        Contestant(name, ALGORITHMS[name].about, chosen[name], tuple(outcomes[place :: len(names)]), tuned.get(name))
+        Contestant(name, ALGORITHMS[name].about, chosen[name], tuple(outcomes[place :: len(names)]))
         for place, name in enumerate(names)
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ class Contestant:
     about: str
     options: Mapping[str, Any]
     outcomes: tuple[Outcome, ...]
+    fixed: Mapping[str, Any] = field(default_factory=dict)  # options that the caller gave, which no search changes
     tuned: Tuned | None = None
 
     def values(self, measure: str) -> list[float | None]:

@@ -43,6 +43,20 @@ def unheard(event: StudyEvent) -> None:
     """The listener of a study that nobody watches."""
 
 
+def counted(tell: Listener, total: int) -> Listener:
+    """The same listener, for a study of several parts: points are numbered through, of ``total`` in all."""
+    number = 0
+
+    def told(event: StudyEvent) -> None:
+        nonlocal number
+        if isinstance(event, PointBegan):
+            number += 1
+            event = PointBegan(event.point, number, total)
+        tell(event)
+
+    return told
+
+
 def run_all(points: Sequence[StudyPoint], store: PointStore, tell: Listener = unheard) -> list[Outcome]:
     """What comes of every point, kept as soon as it ends; what is kept already is not run again."""
     found = []

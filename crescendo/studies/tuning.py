@@ -54,17 +54,22 @@ class Tuned:
         return "smallest" if chosen == min(tried) else "largest" if chosen == max(tried) else ""
 
 
-def validation_cut(data: Dataset, seed: int) -> Dataset:
-    """The training records alone, a share of them held out as the part to score on."""
+def validation_cut(data: Dataset, seed: int, rule: str = "iid") -> Dataset:
+    """The training records alone, a share of them held out as the part to score on.
+
+    Where ``rule`` splits them by a column, the share is that of each value's records, so that no client goes empty.
+    """
     if data.test is not None:
         raise UsageError("tuning takes training records alone; leave the test part out")
-    rows, many = len(data.train), max(1, round(SHARE * len(data.train)))
-    if many >= rows:
-        raise UsageError(
-            f"{data.name} has {rows} training records, too few to cut a validation part from; leave --tune out"
-        )
+    rows = len(data.train)
+    order = stream(seed, Purpose.SPLIT, round=_CUT).permutation(rows)
+    owners = data.columns[rule.removeprefix("column:")] if rule.startswith("column:") else np.zeros(rows)
     held = np.zeros(rows, dtype=np.bool_)
-    held[stream(seed, Purpose.SPLIT, round=_CUT).permutation(rows)[:many]] = True
+    for owner in np.unique(owners):
+        mine = order[owners[order] == owner]
+        held[mine[: int(SHARE * len(mine))]] = True
+    if not held.any():
+        raise UsageError(f"{data.name} has too few training records to cut a validation part from; leave --tune out")
     columns = {name: column[~held] for name, column in data.columns.items()}
     return replace(data, train=data.train.take(~held), test=data.train.take(held), columns=columns, optimum=None)
 
@@ -97,7 +102,7 @@ def trial_points(
     base = config.run.seed
     run = config.run.model_copy(update={"seed": (base + _FAR) % 2**63})
     seeded = config.model_copy(update={"run": run})
-    cut = validation_cut(data, base)
+    cut = validation_cut(data, base, config.clients.split)
     return [
         StudyPoint(
             f"{algorithm.name} trial {number}", seeded, algorithm.name, options, cut, f"validation of seed {base}"

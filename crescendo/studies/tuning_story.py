@@ -27,7 +27,7 @@ def tuning_of(found: Comparison) -> Listing:
             one.name,
             f"{len(tuned.trials)}",
             f"{sum(trial.outcome.status == 'done' for trial in tuned.trials)}",
-            ", ".join(name for name in tuned.trials[0].options),
+            ", ".join(name for name in tuned.trials[0].options if name not in one.fixed) or "nothing",
             _words(one.options) if tuned.best is not None else "nothing: its defaults were run",
             number(best),
         ]
@@ -61,6 +61,8 @@ def tuning_notes(found: Comparison) -> list[str]:
         "tuner is never given the test part."
     ]
     for one in found.contestants:
+        if one.fixed:
+            said.append(f"Options of {one.name} that were given, and not searched: {_words(one.fixed)}.")
         if one.tuned is not None and one.tuned.best is None:
             said.append(f"None of the trials of {one.name} ended well: its results are those of its defaults.")
         if one.tuned is not None and one.tuned.at_edge:

@@ -140,6 +140,40 @@ def test_an_algorithm_whose_trials_all_diverge_is_run_with_its_defaults() -> Non
     Tags("plotly.js").feed(text)
 
 
+def test_a_split_by_column_leaves_every_client_its_records() -> None:
+    data = replace(load_data(small()), test=None)
+    owners = np.array(["big"] * (len(data.train) - 3) + ["tiny"] * 3)
+    cut = validation_cut(replace(data, columns={"who": owners}), 0, "column:who")
+    assert np.count_nonzero(cut.columns["who"] == "tiny") == 3 and len(cut.train) == len(cut.columns["who"])
+    few = replace(data, train=data.train.take(np.arange(3)))
+    with pytest.raises(UsageError, match="too few training records to cut a validation part from"):
+        validation_cut(few, 0)
+
+
+def test_points_are_numbered_through_and_a_run_that_cannot_start_ends_it_at_once() -> None:
+    numbers: list[tuple[int, int]] = []
+
+    def tell(event: StudyEvent) -> None:
+        if isinstance(event, PointBegan):
+            numbers.append((event.number, event.total))
+
+    compare(SMALL, ["fedavg"], seeds=2, tune=2, tell=tell)
+    assert numbers == [(number, 8) for number in range(1, 9)]
+    numbers.clear()
+    with pytest.raises(UsageError, match="999 is more than"):
+        compare(SMALL, ["fedavg"], seeds=2, overrides=["clients.count=999"], tell=tell)
+    assert numbers == [(1, 4)]
+
+
+def test_options_that_are_given_are_not_searched_and_the_page_says_so() -> None:
+    found = compare(SMALL, ["fedavg"], seeds=1, tune=2, options={"fedavg": {"rate": 0.5}})
+    rival = found.rivals[0]
+    assert rival.options["rate"] == 0.5 and rival.tuned is not None
+    story = story_of_comparison(found)
+    assert "Options of fedavg that were given, and not searched: rate = 0.5." in story.tuning_notes
+    assert story.tuning is not None and [row[3] for row in story.tuning.rows] == ["step_scale", "step_scale"]
+
+
 # -- going on, and the files -----------------------------------------------------------------------------------------------
 
 

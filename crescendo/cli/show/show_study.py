@@ -97,6 +97,7 @@ class StudyPrinter(Printer):
         private = found.equal != "gradients"
         columns = ["accuracy", "rounds", "bytes", "seconds", *(["epsilon", "sigma"] if private else [])]
         table = new_table(found.name, "", *columns, "to target" if found.target is not None else "")
+        table.add_column("")
         for one in found.contestants:
             rounds, traffic, seconds = (one.mean(name) for name in ("rounds", "bytes", "virtual_seconds"))
             wrong = len(one.outcomes) - one.count("done")
@@ -104,14 +105,13 @@ class StudyPrinter(Printer):
             known = [value for value in reached if value is not None]
             table.add_row(
                 one.name,
-                bounded(one.mean("accuracy")) if not wrong else f"{wrong} of {len(one.outcomes)} went wrong",
+                bounded(one.mean("accuracy")),
                 "none" if rounds is None else f"{rounds.mean:,.6g}",
                 "none" if traffic is None else size(traffic.mean),
                 "none" if seconds is None else f"{seconds.mean:,.0f}",
                 *([number(one.epsilon, ".3f"), shown_sigma(one.sigma)] if private else []),
-                f"{sum(known) / len(known):,.0f}"
-                if known and len(known) == len(reached)
-                else f"{len(known)} of {len(reached)}",
+                _reached(known, len(reached)),
+                f"{wrong} of {len(one.outcomes)} went wrong" if wrong else "",
             )
         self.print(table)
         verdicts = found.verdicts()
@@ -122,9 +122,9 @@ class StudyPrinter(Printer):
             )
         self.say(summary(verdicts, found.ours.name, len(found.seeds)))
         if found.target is not None:
-            self.say(
-                f"the target is accuracy {found.target:.4g}; intervals are 95% t-intervals over {len(found.seeds)} seeds"
-            )
+            self.say(f"the target is accuracy {found.target:.4g} on the test part; seconds are virtual")
+        if len(found.seeds) > 1:
+            self.say(f"intervals are 95% t-intervals over {len(found.seeds)} seeds")
         if not found.trials:
             self.say("nothing was tuned: --tune N gives every algorithm the same number of trials")
         if found.out is not None:
@@ -141,6 +141,21 @@ class StudyPrinter(Printer):
             self.say(f"{len(settings):,} {status}, such as {settings[0]}: {says}")
         if len(wrong) > MOST_SENTENCES:
             self.say(f"{len(wrong) - MOST_SENTENCES:,} more such sentences are in the page")
+
+
+def _reached(known: Sequence[float], seeds: int) -> str:
+    """The mean, if every seed reached it.
+
+    >>> _reached([1.0, 3.0], 2), _reached([1.0], 2), _reached([], 0)
+    ('2', '1 of 2', '')
+    """
+    return (
+        f"{sum(known) / len(known):,.0f}"
+        if known and len(known) == seeds
+        else f"{len(known)} of {seeds}"
+        if seeds
+        else ""
+    )
 
 
 def _short(keys: Sequence[str]) -> list[str]:
