@@ -6,6 +6,7 @@ from crescendo.errors import ConfigError
 from crescendo.reproduce.experiment import Experiment
 from crescendo.reproduce.experiments import (
     biased_data,
+    biased_rivals,
     constant_sizes,
     linear_sizes,
     privacy_examples,
@@ -23,6 +24,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     step_sizes.EXPERIMENT,
     linear_sizes.EXPERIMENT,
     biased_data.EXPERIMENT,
+    biased_rivals.EXPERIMENT,
     theorem_bound.EXPERIMENT,
     constant_step_bound.EXPERIMENT,
     delays.EXPERIMENT,

@@ -89,7 +89,7 @@ def findings(outcomes: list[Outcome]) -> Findings:
         across=3,
     )
     statements = tuple(one for name in asked for one in _statements(name, rows[name]))
-    return Findings(RULE, statements, (_table(known),), (plot,), REMARKS)
+    return Findings(RULE, statements, (_table(known),), (plot,), (*REMARKS, _start(known)))
 
 
 REMARKS = (
@@ -101,6 +101,14 @@ REMARKS = (
     "With masks of D blocks M1 and the upper bound carry the factor D: the bound allows D times the distance, and the "
     "steps begin D times smaller.",
 )
+
+
+def _start(rows: dict[str, list[Outcome]]) -> str:
+    """Paper [tau1], footnote: the term with the start is at most the leading one from T1 = mu^2 |w_0 - w*|^2 / (36^2 D G) on."""
+    latest = max(
+        runs[0]["l2"] ** 2 * runs[0]["start"] / (36**2 * runs[0]["blocks"] * runs[0]["G"]) for runs in rows.values()
+    )
+    return f"How far from w* a run begins shows in the bound only up to T1, at most {max(1, math.ceil(latest)):,} gradients here."
 
 
 def theorem(run: Outcome) -> Theorem:
