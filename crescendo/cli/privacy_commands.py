@@ -237,7 +237,7 @@ def _audit_run_file(file: Path, runs: int, overrides: list[str], thorough: bool,
 
 
 def _add_up(named: list[Path], delta: float | None, as_json: bool) -> None:
-    from crescendo.cli import show_privacy as show
+    from crescendo.cli.show import show_privacy as show
     from crescendo.runs.added_runs import AddedRuns
 
     for one in named:

@@ -144,7 +144,7 @@ def _attacks(story: Story) -> _Figure:
         "xaxis": {"title": {"text": "absent records accused"}, "type": "log", "tickformat": "~%"},
         "yaxis": {"title": {"text": "present records found"}, "type": "log", "tickformat": "~%"},
     }
-    return _figure([best, guess], "", "", showlegend=True, **axes)
+    return figure([best, guess], "", "", showlegend=True, **axes)
 
 
 def _timeline(story: Story) -> _Figure:
