@@ -119,8 +119,8 @@ def _fetch(wanted: Download, address: str, stage: Path, progress: Told) -> Path:
         return Path(pooch.retrieve(address, known and f"sha256:{known}", name, stage, downloader=http))
     except RequestException as error:
         raise DataError(
-            f"{name} could not be downloaded from {_host(address)} ({_reason(error, meter.begun)}); nothing was kept: try again later, name a "
-            f"mirror with --from, or put the file into a folder of your own and name that as data.folder"
+            f"{name} could not be downloaded from {_host(address)} ({_reason(error, meter.begun)}); nothing was kept: try again "
+            "later, name a mirror with --from, or put the file into a folder of your own and name that as data.folder"
         ) from None
     except ValueError:  # what pooch raises for another hash
         raise _other_content(wanted, address) from None
