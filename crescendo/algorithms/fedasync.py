@@ -27,13 +27,12 @@ class FedAsyncOptions(RivalOptions):
     alpha: Annotated[
         float,
         Range(above=0, most=1, words="a number above 0, 1 at most"),
-        Search(0.05, 1.0),
+        Search(0.2, 1.0),
         "the weight of a fresh model",
     ] = 0.6
     a: Annotated[
         float,
         NOT_NEGATIVE,
-        Search(0.0, 2.0, ratios=False),
         "how quickly the weight falls with staleness; 0: not at all",
     ] = 0.5
     mu: Annotated[float, NOT_NEGATIVE, "how strongly a client is held near the model it begins with"] = 0.0

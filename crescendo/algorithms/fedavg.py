@@ -22,7 +22,7 @@ from typing import Annotated
 
 import numpy as np
 
-from crescendo.algorithms.rival_options import RATE, RivalOptions
+from crescendo.algorithms.rival_options import RivalOptions
 from crescendo.core.arrays import Floats, Vector
 from crescendo.core.client import Done, Wait, Work
 from crescendo.core.messages import Broadcast, DuplicateUpdate, Pair, Settled, Update
@@ -33,7 +33,7 @@ from crescendo.schedules.parameters import NOT_NEGATIVE, POSITIVE
 
 @dataclass(frozen=True)
 class FedAvgOptions(RivalOptions):
-    rate: Annotated[float, POSITIVE, RATE, "the server's step size: 1 is the mean of the clients' models"] = 1.0
+    rate: Annotated[float, POSITIVE, "the server's step size: 1 is the mean of the clients' models"] = 1.0
     deadline: Annotated[
         float, NOT_NEGATIVE, "virtual seconds after which a round ends without stragglers; 0: never"
     ] = 0.0

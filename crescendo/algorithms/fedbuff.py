@@ -16,7 +16,7 @@ from typing import Annotated
 
 import numpy as np
 
-from crescendo.algorithms.rival_options import RATE, RivalOptions, Search
+from crescendo.algorithms.rival_options import RivalOptions
 from crescendo.algorithms.task_sides import StampedUpdate, TaskServer
 from crescendo.core.arrays import Vector
 from crescendo.core.terms import Terms
@@ -27,10 +27,8 @@ USUAL_BUFFER = 10  # what the paper found to be good, for many more clients
 
 @dataclass(frozen=True)
 class FedBuffOptions(RivalOptions):
-    buffer: Annotated[
-        int, WHOLE, Search(1, 20, whole=True), "updates for one move of the model; 0: as many as clients, 10 at most"
-    ] = 0
-    rate: Annotated[float, POSITIVE, RATE, "the server's step size: 1 moves by the mean of the buffer"] = 1.0
+    buffer: Annotated[int, WHOLE, "updates for one move of the model; 0: as many as clients, 10 at most"] = 0
+    rate: Annotated[float, POSITIVE, "the server's step size: 1 moves by the mean of the buffer"] = 1.0
 
 
 def staleness_weight(tau: int) -> float:

@@ -30,12 +30,15 @@ class Search:
 
 
 STEP_SCALE = Search(1 / 32, 32)
-RATE = Search(0.1, 10)
 
 
 @dataclass(frozen=True)
 class AlgorithmOptions(Declared):
-    """Options that every algorithm has. A class below adds its own; one with a `Search` may be tuned."""
+    """Options that every algorithm has. A class below adds its own; one with a `Search` may be tuned.
+
+    Few are: trials are the same number for all, so every option that is searched beside the step size leaves it fewer. Searched
+    are those that the algorithm's own paper tunes and whose best value differs from problem to problem.
+    """
 
     step_scale: Annotated[float, POSITIVE, STEP_SCALE, "what the step sizes of the run file are multiplied by"] = 1.0
 

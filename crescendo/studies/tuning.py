@@ -78,11 +78,11 @@ def tried_options(algorithm: Algorithm, count: int, seed: int, fixed: Mapping[st
     """The options of every trial; those that are fixed stay as they are.
 
     >>> from crescendo.algorithms.algorithm_kinds import ALGORITHMS
-    >>> a, b = (tried_options(ALGORITHMS[name], 3, 0, {}) for name in ("crescendo", "fedavg"))
+    >>> a, b = (tried_options(ALGORITHMS[name], 3, 0, {}) for name in ("crescendo", "fedprox"))
     >>> [one["step_scale"] for one in a] == [one["step_scale"] for one in b]
     True
     >>> sorted(b[0])
-    ['rate', 'step_scale']
+    ['mu', 'step_scale']
     """
     found: list[dict[str, Any]] = [dict(fixed) for _ in range(count)]
     for name, search in algorithm.tunable.items():
