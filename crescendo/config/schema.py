@@ -33,7 +33,9 @@ class _Data(Section):
         min_length=1,
     )
     folder: str | None = key(
-        None, "a path", "where files looked up by name lie; else the environment variable CRESCENDO_DATA"
+        None,
+        "a path",
+        "where files looked up by name lie; else the environment variable CRESCENDO_DATA, else what `crescendo data get` downloaded",
     )
     test: float = key(
         0.2,

@@ -204,6 +204,15 @@ def test_a_full_disk_is_one_sentence(mirror: Mirror) -> None:
     assert kept() == []
 
 
+def test_an_interrupt_leaves_nothing(mirror: Mirror) -> None:
+    def interrupt(name: str, done: int, total: int | None) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        get("tiny", progress=interrupt)
+    assert kept() == []
+
+
 def test_the_second_address_is_asked_where_the_first_fails(
     mirror: Mirror, nowhere: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
