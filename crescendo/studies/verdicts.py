@@ -86,7 +86,7 @@ def _to_target(ours: Contestant, theirs: Contestant, target: float | None, measu
         both = [f"{len(side) - side.count(None)} of {len(side)}" for side in (left, right)]
         return PairedStatement(f"reached by {ours.name} in {both[0]} seeds, by {theirs.name} in {both[1]}", None)
     if min(min(pair) for pair in pairs) <= 0:
-        return PairedStatement("reached by the first model", None)
+        return PairedStatement("no ratio: one of the two needs none", None)
     found = Interval.of_ratios([a for a, _ in pairs], [b for _, b in pairs])
     if found.low is None:
         return PairedStatement(f"{_times(found.mean)} in one seed: {UNTOLD}", None, found)

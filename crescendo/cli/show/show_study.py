@@ -95,11 +95,13 @@ class StudyPrinter(Printer):
 
     def comparison(self, found: Comparison) -> None:
         private = found.equal != "gradients"
-        columns = ["accuracy", "rounds", "bytes", "seconds", *(["epsilon", "sigma"] if private else [])]
+        columns = ["accuracy", "rounds", "bytes", *(["eps", "sigma"] if private else ["seconds"])]  # 80 letters wide
         table = new_table(found.name, "", *columns, "to target" if found.target is not None else "")
-        table.add_column("")
+        if any(one.count("done") < len(one.outcomes) for one in found.contestants):
+            table.add_column("wrong")
         for one in found.contestants:
             rounds, traffic, seconds = (one.mean(name) for name in ("rounds", "bytes", "virtual_seconds"))
+            span = "none" if seconds is None else f"{seconds.mean:,.0f}"
             wrong = len(one.outcomes) - one.count("done")
             reached = [] if found.target is None else one.reached(found.target, "seconds")
             known = [value for value in reached if value is not None]
@@ -108,10 +110,9 @@ class StudyPrinter(Printer):
                 bounded(one.mean("accuracy")),
                 "none" if rounds is None else f"{rounds.mean:,.6g}",
                 "none" if traffic is None else size(traffic.mean),
-                "none" if seconds is None else f"{seconds.mean:,.0f}",
-                *([number(one.epsilon, ".3f"), shown_sigma(one.sigma)] if private else []),
+                *([number(one.epsilon, ".3g"), shown_sigma(one.sigma)] if private else [span]),
                 _reached(known, len(reached)),
-                f"{wrong} of {len(one.outcomes)} went wrong" if wrong else "",
+                *([f"{wrong} of {len(one.outcomes)}"] if wrong else []),
             )
         self.print(table)
         verdicts = found.verdicts()
