@@ -35,7 +35,7 @@ class _Data(Section):
     folder: str | None = key(
         None,
         "a path",
-        "where files looked up by name lie; else the environment variable CRESCENDO_DATA, else what `crescendo data get` downloaded",
+        "where named files lie; else the environment variable CRESCENDO_DATA, else what `crescendo data get` downloaded",
     )
     test: float = key(
         0.2,
