@@ -60,6 +60,7 @@ def run(name: str, config: dict[str, Any], **options: Any) -> Result:
     return crescendo.simulate(config, objective=Distance(), data=three_centres(), algorithm=name, options=options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EVERY)
 def test_it_reaches_the_minimiser_of_the_weighted_objective(name: str) -> None:
     """Clients whose records differ and whose weights are not their sizes: weighing twice, or not at all, would end elsewhere."""
@@ -94,6 +95,7 @@ def test_it_counts_the_bytes_of_every_message(name: str) -> None:
     assert (result.metrics[-1]["bytes_up"], result.metrics[-1]["bytes_down"]) == expected[name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in EVERY if name != OURS])
 def test_no_more_rounds_than_the_run_file_has_unless_asked(name: str) -> None:
     ours, rival, asked = run(OURS, job()), run(name, job()), run(name, job(), local_steps=10)
@@ -110,6 +112,7 @@ def test_all_clients_take_as_many_local_steps_whatever_their_weights(name: str) 
     assert len(set(lengths[whole].tolist())) == 1
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(
     name=st.sampled_from(EVERY),
@@ -166,6 +169,7 @@ def test_steps_by_slot_have_the_labels_of_all_clients_too() -> None:
         np.testing.assert_allclose(etas, 0.1 / (1 + 0.005 * labels))
 
 
+@pytest.mark.slow
 def test_our_own_algorithm_is_the_default_and_options_change_its_steps_alone() -> None:
     plain, named, scaled = (
         run(OURS, job()),
