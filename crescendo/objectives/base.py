@@ -98,6 +98,7 @@ class Traits:
     plain_steps: bool = True  # its steps are those of SGD, with no momentum or other state
     first_length: float | None = None  # of the first model, where only that is known of it
     running_layer: str | None = None  # the layer whose running statistics are the model's last coordinates
+    slow: str | None = None  # why its records' gradients take long where each is clipped
     unfit: str | None = None  # why no mechanism that clips records can be certified for it, and what would pass
 
 

@@ -75,6 +75,7 @@ class OwnModel:
             clips=self._clips,
             batch=self._model.batch if self._clips else 1,
             plain_steps=bool(getattr(self._model, "plain_steps", True)),
+            slow=getattr(self._model, "slow", None),
             unfit=getattr(self._model, "unfit", None),
             running_layer=getattr(self._model, "running_layer", None),
         )

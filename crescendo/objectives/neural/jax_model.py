@@ -77,7 +77,6 @@ class JaxModel(NeuralModel):
 
     @property
     def clips(self) -> bool:
-        """Whether many records' gradients can be had at once. If not, the code is shown one record at a time, by others."""
         return bool(self._in_chunks) and all(self._in_chunks.values())
 
     # -- what every model of a user's own has -------------------------------------------------------------------------

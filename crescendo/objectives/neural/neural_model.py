@@ -70,6 +70,21 @@ class NeuralModel(ABC):
         return self.optimiser == "sgd" and not self.momentum
 
     @property
+    @abstractmethod
+    def clips(self) -> bool:
+        """Whether many records' gradients can be had at once. If not, the code is shown one record at a time, by others."""
+
+    @property
+    def slow(self) -> str | None:
+        """What to say of a model whose gradients cannot be had so."""
+        if self.clips:
+            return None
+        return (
+            f"{self.name} cannot be computed for many records at once so that each is as if it were alone; their gradients are "
+            "computed one by one, which takes several times as long"
+        )
+
+    @property
     def at_once(self) -> int:
         """How many records' gradients are held at once, however many were drawn."""
         return max(1, min(_MOST_AT_ONCE, _NUMBERS_AT_ONCE // self.size))

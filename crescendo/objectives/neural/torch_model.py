@@ -88,7 +88,6 @@ class TorchModel(NeuralModel):
 
     @property
     def clips(self) -> bool:
-        """Whether many records' gradients can be had at once. If not, the code is shown one record at a time, by others."""
         return self._per_record is not None and self._per_record.vectorised
 
     @property

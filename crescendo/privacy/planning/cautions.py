@@ -20,6 +20,9 @@ def cautions(certificate: Certificate, delta: float) -> Iterator[str]:
             f"the noise of all rounds together is {drowned:.3g} times as long as all clipped gradients laid end to end: little "
             f"can be learned; take a larger epsilon, more records or gradients, a smaller model, or fewer and larger rounds"
         )
+    slow = certificate.objective.traits.slow
+    if slow is not None and certificate.kind.clips_records:
+        yield slow
     yield PERSONS
 
 
