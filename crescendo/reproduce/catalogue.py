@@ -8,6 +8,7 @@ from crescendo.reproduce.experiments import (
     biased_data,
     biased_rivals,
     constant_sizes,
+    lenet_runs,
     linear_sizes,
     privacy_examples,
     private_runs,
@@ -30,6 +31,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     delays.EXPERIMENT,
     private_runs.EXPERIMENT,
     privacy_examples.EXPERIMENT,
+    lenet_runs.EXPERIMENT,
 )
 
 ALL = "all"

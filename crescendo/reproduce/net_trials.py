@@ -1,0 +1,69 @@
+"""Trials of LeNet-5: scored on the test part alone, since the loss over all training records takes longer than most of the runs."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from crescendo.config.loading import read
+from crescendo.core.server import Server
+from crescendo.errors import PeerError
+from crescendo.objectives import ModelFile, OwnModel
+from crescendo.reproduce.trials import Config, dataset, rounded
+from crescendo.runs.prepare import Prepared, prepare
+from crescendo.simulator.simulation import Moment, Simulation
+from crescendo.simulator.timing import Timing
+from crescendo.worker import Worker
+
+
+@lru_cache(maxsize=1)
+def lenet(source: str) -> OwnModel:
+    """LeNet-5 for these data; its programs are compiled once for all trials of a process."""
+    data = dataset(source)
+    return ModelFile.read("lenet").made(data.train, {"classes": len(data.classes)})
+
+
+def trained_net(source: str, config: Config, seeds: int, points: int = 0) -> Config:
+    """As `trials.trained`, for a config without an objective. With ``points`` the accuracy is followed so many times."""
+    runs = [_run(source, config, seed, points) for seed in range(seeds)]
+    prepared = runs[0][0]
+    found: Config = {
+        "rounds": prepared.terms.rounds,
+        "accuracies": [rounded(curve[-1][1]) if curve else None for _, curve in runs],
+    }
+    whole = [np.array(curve) for _, curve in runs if curve]
+    if points and whole:
+        x, y = (np.array([one[:, column] for one in whole]) for column in (0, 1))
+        columns = {"gradients": x.mean(axis=0), "mean": y.mean(axis=0), "low": y.min(axis=0), "high": y.max(axis=0)}
+        found["curve"] = {name: [rounded(value) for value in values] for name, values in columns.items()}
+    elif points:
+        found["curve"] = {name: [] for name in ("gradients", "mean", "low", "high")}
+    if prepared.privacy is not None:
+        found["epsilon"] = rounded(prepared.privacy.epsilon)
+    return found
+
+
+def _run(source: str, config: Config, seed: int, points: int) -> tuple[Prepared, list[tuple[float, float]]]:
+    """Gradients and accuracy of the models that are followed and of the last one; nothing of a run that broke off."""
+    goal, data = lenet(source), dataset(source)
+    prepared = prepare(read({**config, "data": {"source": source}, "run": {"seed": seed}}), goal, data)
+    agreed, privacy, terms = prepared.agreement, prepared.privacy, prepared.terms
+    every, curve = max(1, terms.rounds // max(1, points)), list[tuple[float, float]]()
+
+    def observe(moment: Moment) -> None:
+        if (points and moment.k % every == 0) or moment.k == terms.rounds:
+            with np.errstate(all="ignore"):
+                curve.append((moment.gradients, goal.evaluate(moment.model, data.test)["accuracy"]))
+
+    model, wire, records = agreed.initial(), agreed.wire, prepared.dataset.train
+    hidden = [None if privacy is None else privacy.mechanism(c, rows, seed) for c, rows in enumerate(prepared.parts)]
+    workers = [
+        Worker(terms, c, model, goal, records, rows, seed, wire, hidden[c]) for c, rows in enumerate(prepared.parts)
+    ]
+    timing = Timing.preset(prepared.config.timing.preset, terms)
+    try:
+        Simulation(terms, workers, Server(terms, model), timing, seed, wire=wire, observe=observe).run()
+    except PeerError:  # the model has left all bounds
+        return prepared, []
+    return prepared, curve
