@@ -1,4 +1,4 @@
-"""Trials of LeNet-5: scored on the test part alone, since the loss over all training records takes longer than most of the runs."""
+"""Trials of LeNet-5, scored on the test part alone: the loss over all training records takes longer than most of the runs."""
 
 from __future__ import annotations
 
