@@ -43,7 +43,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "report": (*BELOW, "config"),
     "runs": (*BELOW, "config", "report"),
     "studies": (*BELOW, "config", "runs", "report"),
-    "reproduce": (*BELOW, "config", "runs"),
+    "reproduce": (*BELOW, "config", "runs", "studies"),
     "cli": (*BELOW, "config", "runs", "report", "studies", "reproduce", "interrupts"),
     "api": (*BELOW, "config", "runs", "report", "studies", "reproduce", "cli", "interrupts"),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from crescendo.errors import ConfigError
+from crescendo.reproduce.contests import privacy_contest, straggler_contest
 from crescendo.reproduce.experiment import Experiment
 from crescendo.reproduce.experiments import (
     biased_data,
@@ -31,6 +32,8 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     delays.EXPERIMENT,
     private_runs.EXPERIMENT,
     privacy_examples.EXPERIMENT,
+    privacy_contest.EXPERIMENT,
+    straggler_contest.EXPERIMENT,
     lenet_runs.EXPERIMENT,
 )
 

@@ -32,7 +32,10 @@ class Job:
 
 @dataclass(frozen=True)
 class PaperStatement:
-    """A number or a sentence of the paper beside what was measured, and in how many of the settings tried it held."""
+    """A number or a sentence of the paper beside what was measured, and in how many of the settings tried it held.
+
+    Where the paper says nothing ``says`` is the verdict, in words of its own.
+    """
 
     what: str
     paper: str
@@ -40,6 +43,7 @@ class PaperStatement:
     held: int
     tried: int
     why: str = ""
+    says: str = ""
 
     @property
     def verdict(self) -> str:
@@ -49,6 +53,8 @@ class PaperStatement:
         >>> PaperStatement("covtype", ".84", ".75", 0, 6).verdict, PaperStatement("real-sim", "", "", 0, 0).verdict
         ('not reproduced', 'data not present')
         """
+        if self.says:
+            return self.says
         if not self.tried:
             return "data not present"
         if self.held == self.tried:

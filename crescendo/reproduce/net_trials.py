@@ -8,7 +8,7 @@ import numpy as np
 
 from crescendo.config.loading import read
 from crescendo.core.server import Server
-from crescendo.errors import PeerError
+from crescendo.errors import Diverged, PeerError
 from crescendo.objectives import ModelFile, OwnModel
 from crescendo.reproduce.trials import Config, dataset, rounded
 from crescendo.runs.prepare import Prepared, prepare
@@ -49,12 +49,13 @@ def _run(source: str, config: Config, seed: int, points: int) -> tuple[Prepared,
     goal, data = lenet(source), dataset(source)
     prepared = prepare(read({**config, "data": {"source": source}, "run": {"seed": seed}}), goal, data)
     agreed, privacy, terms = prepared.agreement, prepared.privacy, prepared.terms
-    every, curve = max(1, terms.rounds // max(1, points)), list[tuple[float, float]]()
+    assert data.test is not None
+    test, every, curve = data.test, max(1, terms.rounds // max(1, points)), list[tuple[float, float]]()
 
     def observe(moment: Moment) -> None:
         if (points and moment.k % every == 0) or moment.k == terms.rounds:
             with np.errstate(all="ignore"):
-                curve.append((moment.gradients, goal.evaluate(moment.model, data.test)["accuracy"]))
+                curve.append((moment.gradients, goal.evaluate(moment.model, test)["accuracy"]))
 
     model, wire, records = agreed.initial(), agreed.wire, prepared.dataset.train
     hidden = [None if privacy is None else privacy.mechanism(c, rows, seed) for c, rows in enumerate(prepared.parts)]
@@ -64,6 +65,6 @@ def _run(source: str, config: Config, seed: int, points: int) -> tuple[Prepared,
     timing = Timing.preset(prepared.config.timing.preset, terms)
     try:
         Simulation(terms, workers, Server(terms, model), timing, seed, wire=wire, observe=observe).run()
-    except PeerError:  # the model has left all bounds
+    except (PeerError, Diverged):  # the model has left all bounds
         return prepared, []
     return prepared, curve

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from crescendo.data import Dataset, catalogue, load
-from crescendo.errors import PeerError, UsageError
+from crescendo.errors import Diverged
 from crescendo.runs.result import Result
 from crescendo.runs.simulate import simulate
 
@@ -113,10 +113,8 @@ def trained(
 def _result(data: Dataset, config: Mapping[str, Any], seed: int) -> Result | None:
     try:
         return simulate({**config, "run": {"seed": seed}}, data=data)
-    except UsageError as error:
-        if isinstance(error.__cause__, PeerError):  # the model has left all bounds: an outcome, not a mistake
-            return None
-        raise
+    except Diverged:  # an outcome, not a mistake
+        return None
 
 
 def _curve(results: Sequence[Result]) -> Config:
