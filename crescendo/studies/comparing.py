@@ -34,7 +34,8 @@ class Comparison:
 
     name: str
     config: Config
-    records: int
+    records: int  # to train on
+    tested: int  # records of the test part
     seeds: tuple[int, ...]
     trials: int
     equal: Equal
@@ -52,7 +53,7 @@ class Comparison:
         return self.contestants[1:]
 
     def verdicts(self) -> list[RivalVerdict]:
-        return [verdict(self.ours, rival, self.target) for rival in self.rivals]
+        return [verdict(self.ours, rival, self.target, self.tested) for rival in self.rivals]
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -115,7 +116,7 @@ def compare(
     folder = Path(out) if out is not None else None
     tell = counted(tell, len(names) * (tune + seeds))
     with opened(folder, "comparison", PAGES) as store:
-        data = _with_test(load_data(checked))
+        data, tested = _with_test(checked)
         tuned = _tune_all(names, checked, data, tune, given, store, tell) if tune else {}
         chosen = {name: _chosen(given[name], tuned.get(name)) for name in names}
         contestants = _run_all(names, every, data, chosen, store, tell)
@@ -124,6 +125,7 @@ def compare(
             data.name,
             checked,
             len(data.train),
+            tested,
             tuple(one.run.seed for one in every),
             tune,
             same,
@@ -196,10 +198,12 @@ def _seeded(config: Config, more: int) -> Any:
     return config.run.model_copy(update={"seed": seed})
 
 
-def _with_test(data: Dataset) -> Dataset:
-    if data.test is None:
+def _with_test(config: Config) -> tuple[Dataset, int]:
+    """The records, and how many of them are to be tested on."""
+    data = load_data(config)
+    if data.test is None or not len(data.test):
         raise ConfigError(f"{data.name} has no test part to compare on; set data.test above 0")
-    return data
+    return data, len(data.test)
 
 
 def _tune_all(

@@ -18,9 +18,9 @@ from crescendo.studies.verdicts import listed, summary
 
 _HEAD = ("algorithm", "part", "seed", "options", *MEASURES, "seconds_to_target", "bytes_to_target")
 _EVERY_STATEMENT = (
-    "Crescendo against each rival. Seeds are shared, so each statement rests on the 95% t-interval of what the "
-    "two differ by, seed by "
-    "seed; of twenty statements about equal algorithms one would be wrong. Ratios are theirs over ours."
+    "Crescendo against each rival. Seeds are shared, so each statement rests on the 95% t-interval of what the two differ "
+    "by, seed by seed; of twenty statements about equal algorithms one would be wrong. Seeds do not change the test part: "
+    "whether other records would say the same is another question. Ratios are theirs over ours."
 )
 
 
@@ -62,6 +62,7 @@ def story_of_comparison(found: Comparison) -> ComparisonStory:
         curves=_curves(found),
         results=_results(found),
         equal=_equal(found),
+        notes=_risen(found),
         runs=_runs(found),
         troubles=_troubles(found),
         config=found.config.to_toml(),
@@ -164,8 +165,8 @@ def _equal(found: Comparison) -> list[str]:
         f"Gradients: {work} over all clients in every run. Round sizes are each algorithm's own; where nothing "
         "else was asked for, a rival "
         "takes as many local steps as make no more rounds than the run file has.",
-        "Records: one test part, cut or read once, for all runs; a seed decides who gets which training record, "
-        "the same for every algorithm.",
+        f"Records: one test part of {found.tested:,} records, cut or read once, for all runs; a seed decides who gets which "
+        "training record, the same for every algorithm.",
         "Clock, network and first model: the run file's, drawn from the seed, the same for every algorithm.",
     ]
     if found.equal == "epsilon":
@@ -187,6 +188,19 @@ def _equal(found: Comparison) -> list[str]:
             "--tune N gives all the "
             "same number of trials."
         )
+    return said
+
+
+def _risen(found: Comparison) -> list[str]:
+    """What to mind about runs that are done."""
+    said = []
+    for one in found.contestants:
+        those = [run for run in one.outcomes if run.status == "done" and run.says]
+        if those:
+            said.append(
+                f"{one.name}: in {len(those)} of {len(one.outcomes)} runs the loss ended above where it began, though they did "
+                f"not diverge; such as: {those[0].says}."
+            )
     return said
 
 

@@ -27,8 +27,8 @@ class Interval:
     count: int
 
     @classmethod
-    def of(cls, values: Sequence[float], level: float = LEVEL) -> Self:
-        """Student's interval: mean +- t s / sqrt(n), with n - 1 degrees of freedom.
+    def of(cls, values: Sequence[float], level: float = LEVEL, least_spread: float = 0.0) -> Self:
+        """Student's interval: mean +- t s / sqrt(n), with n - 1 degrees of freedom and s no less than ``least_spread``.
 
         >>> Interval.of([0.5, 0.5, 0.5]), Interval.of([2.0])
         (Interval(mean=0.5, low=0.5, high=0.5, count=3), Interval(mean=2.0, low=None, high=None, count=1))
@@ -42,10 +42,12 @@ class Interval:
             return cls(mean, None, None, 1)
         from scipy.special import stdtrit
 
-        if min(values) == max(values):  # the mean of equal numbers is that number, whatever rounding says
+        if (
+            min(values) == max(values) and not least_spread
+        ):  # the mean of equal numbers is that number, whatever rounding says
             return cls(values[0], values[0], values[0], len(values))
-        spread = float(np.std(np.asarray(values, dtype=np.float64) - mean, ddof=1)) / math.sqrt(len(values))
-        half = float(stdtrit(len(values) - 1, (1 + level) / 2)) * spread
+        spread = max(float(np.std(np.asarray(values, dtype=np.float64) - mean, ddof=1)), least_spread)
+        half = float(stdtrit(len(values) - 1, (1 + level) / 2)) * spread / math.sqrt(len(values))
         return cls(mean, mean - half, mean + half, len(values))
 
     @classmethod

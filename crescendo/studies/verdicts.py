@@ -2,10 +2,14 @@
 
 Seeds are shared, so every seed gives a difference between two algorithms with the same split, first model and clocks. The
 interval of its mean can be narrower than the two intervals side by side suggest, and is what a statement needs.
+
+An accuracy is a multiple of 1/n for n test records, so that a few seeds may differ by exactly the same. The spread of
+differences is taken to be no less than what rounding to such multiples alone would give: else two seeds could prove anything.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -46,17 +50,18 @@ class RivalVerdict:
         return {"rival": self.rival, **told}
 
 
-def verdict(ours: Contestant, theirs: Contestant, target: float | None) -> RivalVerdict:
+def verdict(ours: Contestant, theirs: Contestant, target: float | None, tested: int | None = None) -> RivalVerdict:
+    """What can be told of two algorithms on a test part of ``tested`` records."""
     return RivalVerdict(
         theirs.name,
-        _accuracy(ours, theirs),
+        _accuracy(ours, theirs, 0.0 if tested is None else 1 / tested),
         _to_target(ours, theirs, target, "seconds", "virtual time"),
         _to_target(ours, theirs, target, "bytes", "bytes"),
     )
 
 
-def _accuracy(ours: Contestant, theirs: Contestant) -> PairedStatement:
-    """Ours minus theirs."""
+def _accuracy(ours: Contestant, theirs: Contestant, step: float) -> PairedStatement:
+    """Ours minus theirs; accuracies are multiples of ``step``."""
     pairs = _pairs(ours.values("accuracy"), theirs.values("accuracy"))
     for side in (theirs, ours):
         if pairs is None and None in side.values("accuracy"):
@@ -65,7 +70,7 @@ def _accuracy(ours: Contestant, theirs: Contestant) -> PairedStatement:
                 f"not compared: {side.name} has no accuracy in {lost} of {len(side.outcomes)} seeds", None
             )
     assert pairs is not None
-    found = Interval.of([a - b for a, b in pairs])
+    found = Interval.of([a - b for a, b in pairs], least_spread=step / math.sqrt(6))  # of two uniform errors
     if found.low is None:
         return PairedStatement(f"{found.mean:+.4f} in one seed: {UNTOLD}", None, found)
     between = f"{found.mean:+.4f} ({found.low:+.4f} to {found.high:+.4f})"

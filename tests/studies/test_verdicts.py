@@ -45,6 +45,17 @@ def test_accuracies_are_told_apart_exactly_if_a_paired_t_test_tells_them(pairs: 
     assert ("no difference can be told" in told.says) == (told.better is None)
 
 
+def test_two_seeds_that_differ_by_the_same_prove_nothing_on_a_small_test_part() -> None:
+    ours, theirs = contestant("crescendo", [0.80, 0.75]), contestant("fedavg", [0.78, 0.73])
+    assert verdict(ours, theirs, None, tested=100).accuracy.better is None, "two records of a hundred"
+    assert verdict(ours, theirs, None, tested=100_000).accuracy.better is True, "two thousand records"
+
+
+def test_equal_accuracies_are_no_difference() -> None:
+    ours = contestant("crescendo", [0.8, 0.7, 0.9])
+    assert verdict(ours, contestant("fedavg", [0.8, 0.7, 0.9]), None, tested=50).accuracy.better is None
+
+
 def test_a_run_without_an_accuracy_is_not_left_out_of_the_mean() -> None:
     broken = contestant("fedavg", [0.9, None])
     assert broken.mean("accuracy") is None

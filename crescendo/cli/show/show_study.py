@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Self
 
 import typer
+from rich.markup import escape
 from rich.progress import TextColumn
 from rich.text import Text
 
@@ -50,7 +51,7 @@ class Progress:
             case PointBegan(point, number, total):
                 self._total = total
                 self._bar.update(self._runs, completed=number - 1, total=total, news=f"{number:,} of {total:,}")
-                self._bar.reset(self._rounds, total=None, description="This run", news=Text(point.label).plain)
+                self._bar.reset(self._rounds, total=None, description="This run", news=escape(cut_short(point.label)))
             case PointWent(RoundCompleted(moment, rounds)):
                 self._bar.update(self._rounds, completed=moment.k, total=rounds)
             case PointEnded(_, _, kept):
@@ -142,6 +143,14 @@ class StudyPrinter(Printer):
             self.say(f"{len(settings):,} {status}, such as {settings[0]}: {says}")
         if len(wrong) > MOST_SENTENCES:
             self.say(f"{len(wrong) - MOST_SENTENCES:,} more such sentences are in the page")
+
+
+def cut_short(label: str, most: int = 48) -> str:
+    """
+    >>> cut_short("fedavg seed 3"), cut_short("x" * 60, 10)
+    ('fedavg seed 3', 'xxxxxxxx..')
+    """
+    return label if len(label) <= most else f"{label[: most - 2]}.."
 
 
 def _reached(known: Sequence[float], seeds: int) -> str:
