@@ -6,7 +6,6 @@ import contextlib
 import fcntl
 import json
 import os
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -39,8 +38,7 @@ class PointStore:
 
     @staticmethod
     def _path(folder: Path, point: StudyPoint) -> Path:
-        words = re.sub(r"[^\w.=-]+", "-", point.label, flags=re.ASCII).strip("-.")[:60]
-        return folder / _POINTS / f"{words}_{point.digest[:16]}.json"
+        return folder / _POINTS / f"{point.digest[:32]}.json"
 
 
 def _read(path: Path, point: StudyPoint) -> Outcome | None:

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from crescendo.cli.main import app
 from crescendo.errors import ConfigError
 from crescendo.runs.simulate import simulate
+from crescendo.studies.points import StudyPoint
 from crescendo.studies.study_events import PointBegan, PointEnded, StudyEvent
 from crescendo.studies.sweeping import Sweep, sweep
 from tests.config.small import SMALL, TOML, small
@@ -76,6 +77,7 @@ def test_a_sweep_that_was_stopped_goes_on_and_ends_with_the_same_bytes(tmp_path:
 def test_a_killed_sweep_keeps_every_point_that_had_ended(tmp_path: Path) -> None:
     code = f"""
 import os, signal
+from crescendo.studies.points import StudyPoint
 from crescendo.studies.study_events import PointBegan
 from crescendo.studies.sweeping import sweep
 def tell(event):
@@ -98,6 +100,22 @@ def test_a_point_whose_file_was_cut_or_whose_run_file_changed_is_run_again(tmp_p
     assert len(first.run) == 1 and len(first.kept) == 3
     sweep(SMALL, OVER, overrides=["objective.l2=0.5"], out=out, tell=second)
     assert len(second.run) == 4
+
+
+def test_the_order_of_keys_makes_no_other_run_and_every_change_does(tmp_path: Path) -> None:
+    heard = Heard()
+    sweep(SMALL, OVER, out=tmp_path / "swept")
+    sweep(SMALL, OVER[::-1], out=tmp_path / "swept", tell=heard)
+    assert len(heard.kept) == 4
+    points = [
+        StudyPoint("", small()),
+        StudyPoint("", small("run.seed=1")),
+        StudyPoint("", small(), "fedavg"),
+        StudyPoint("", small(), "fedavg", {"rate": 0.5}),
+        StudyPoint("", small(), part="validation of seed 0"),
+    ]
+    assert len({point.digest for point in points}) == 5
+    assert points[0].digest == StudyPoint("another label", small()).digest
 
 
 def test_a_changed_data_file_is_another_run(tmp_path: Path) -> None:
