@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from crescendo.algorithms.algorithm_kinds import ALGORITHMS, OURS, algorithm
 from crescendo.config.loading import read, toml_value
 from crescendo.config.schema import Config
-from crescendo.data import Dataset
+from crescendo.data import Dataset, Records
 from crescendo.errors import ConfigError, UsageError
 from crescendo.runs.prepare import load_data
 from crescendo.studies.contestants import Contestant
@@ -23,7 +25,7 @@ from crescendo.studies.tuning import Tuned, trial_points, tune
 from crescendo.studies.verdicts import RivalVerdict, verdict
 
 MOST_SEEDS = MOST_TRIALS = 1000
-NEAR = 0.95  # of the way from the first model's accuracy to the best one's: the target, unless one is given
+NEAR = 0.95  # of the way from the commonest class to the best accuracy: the target, unless one is given
 PAGES = ("comparison.html", "comparison.csv")
 _Options = Mapping[str, Mapping[str, Any]]
 
@@ -116,7 +118,7 @@ def compare(
     folder = Path(out) if out is not None else None
     tell = counted(tell, len(names) * (tune + seeds))
     with opened(folder, "comparison", PAGES) as store:
-        data, tested = _with_test(checked)
+        data, test = _with_test(checked)
         tuned = _tune_all(names, checked, data, tune, given, store, tell) if tune else {}
         chosen = {name: _chosen(given[name], tuned.get(name)) for name in names}
         contestants = _run_all(names, every, data, chosen, store, tell)
@@ -125,12 +127,12 @@ def compare(
             data.name,
             checked,
             len(data.train),
-            tested,
+            len(test),
             tuple(one.run.seed for one in every),
             tune,
             same,
             contestants,
-            target if target is not None else _usual_target(contestants),
+            target if target is not None else _usual_target(contestants, test),
             target is not None,
             folder,
         )
@@ -198,12 +200,12 @@ def _seeded(config: Config, more: int) -> Any:
     return config.run.model_copy(update={"seed": seed})
 
 
-def _with_test(config: Config) -> tuple[Dataset, int]:
-    """The records, and how many of them are to be tested on."""
+def _with_test(config: Config) -> tuple[Dataset, Records]:
+    """The records, and those of them that are to be tested on."""
     data = load_data(config)
     if data.test is None or not len(data.test):
         raise ConfigError(f"{data.name} has no test part to compare on; set data.test above 0")
-    return data, len(data.test)
+    return data, data.test
 
 
 def _tune_all(
@@ -262,11 +264,9 @@ def _run_all(
     )
 
 
-def _usual_target(contestants: Sequence[Contestant]) -> float | None:
-    """Most of the way from the first model's accuracy to the best mean at the end."""
+def _usual_target(contestants: Sequence[Contestant], test: Records) -> float | None:
+    """Most of the way from always answering with the commonest class to the best mean at the end; None if that is no way up."""
     means = [mean.mean for one in contestants if (mean := one.mean("accuracy")) is not None]
-    first = next((one.curve["accuracy"][0] for one in contestants[0].outcomes if one.curve), None)
-    if not means or first is None:
-        return None
-    best = max(means)
-    return round(first + NEAR * (best - first), 4) if best > first else None
+    commonest = float(np.unique(test.y, return_counts=True)[1].max()) / len(test)
+    best = max(means, default=0.0)
+    return round(commonest + NEAR * (best - commonest), 4) if best > commonest else None

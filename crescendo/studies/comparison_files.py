@@ -176,12 +176,13 @@ def _equal(found: Comparison) -> list[str]:
     if found.equal == "noise":
         said.append("Noise: one sigma for all; each algorithm's own epsilon is in the table, and they differ.")
     if found.target is not None:
-        how = (
-            "as asked for"
-            if found.target_given
-            else f"{NEAR:.0%} of the way from the first model's accuracy to the best mean at the end"
-        )
+        way = f"{NEAR:.0%} of the way from always answering with the commonest class to the best mean at the end"
+        how = "as asked for" if found.target_given else way
         said.append(f"Target accuracy: {found.target:.4g}, {how}. It is read on the test part and chooses nothing.")
+    else:
+        said.append(
+            "Target accuracy: none, as no algorithm beats always answering with the commonest class; --target sets one."
+        )
     if not found.trials:
         said.append(
             "Tuning: none. Every algorithm has the run file's step sizes, which may suit one of them better; "

@@ -221,6 +221,18 @@ def test_the_page_is_whole_and_shows_names_letter_by_letter(tmp_path: Path) -> N
     assert [line["name"] for line in curves["seconds"]["data"] if "name" in line] == ["crescendo", "fedavg"]
 
 
+def test_the_usual_target_lies_between_the_commonest_class_and_the_best() -> None:
+    found = compare(SMALL, ["fedavg"], seeds=2)
+    test = load_data(small()).test
+    assert test is not None and found.target is not None and found.tested == len(test)
+    commonest = max(np.mean(test.y == 1), np.mean(test.y == -1))
+    best = max(mean.mean for one in found.contestants if (mean := one.mean("accuracy")) is not None)
+    assert found.target == pytest.approx(commonest + 0.95 * (best - commonest), abs=1e-4)
+    hopeless = compare(SMALL, ["fedavg"], seeds=1, overrides=["schedule.steps.eta0=1e200"])
+    assert hopeless.target is None and hopeless.verdicts()[0].seconds.says == "there is no target"
+    assert "no algorithm beats always answering" in comparison_page(story_of_comparison(hopeless), "plotly.js")
+
+
 def test_one_seed_has_no_interval_and_tells_nothing() -> None:
     found = compare(SMALL, ["fedavg"], seeds=1)
     told = found.verdicts()[0]
