@@ -7,12 +7,13 @@ eta = .0025 (the paper: .947); rounds of 100 (i + 1) a client with eta = .1 / (1
 a round's start. Biased: each client has digits of its own. Then one thing is changed at a time, and rounds are made longer at
 equal K.
 
-Every finished run is a line of docs/results/lenet.jsonl, and is not run again. ``--tables`` prints the tables of what is stored.
+Every finished run is a line of docs/results/lenet.jsonl, and is not run again. The page's tables are made of what is stored.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -20,10 +21,11 @@ from typing import Any
 from crescendo.data import Dataset, load
 from crescendo.errors import DataError
 from experiments.mnist_runs import net, run
+from experiments.page_tables import write_tables
 from experiments.stored_results import FOLDER, StoredResults
 
 Values = dict[str, Any]
-RESULTS = FOLDER / "lenet.jsonl"
+RESULTS, PAGE = FOLDER / "lenet.jsonl", "sum_or_mean.md"
 GROWING: Values = {"kind": "power", "scale": 100, "per_client": True}
 FALLING: Values = {"kind": "diminishing", "eta0": 0.1, "beta": 0.01, "root": True}
 ROUNDS: dict[str, Values] = {
@@ -102,31 +104,51 @@ def measure(case: Values, data: Dataset, gradients: int = 20_000) -> Values:
     )
 
 
-def table(rows: list[tuple[str, list[Values]]]) -> str:
-    """Each row's accuracy by seed. A run that broke off diverged until a number was none."""
-    lines = ["| setting | rounds | accuracy by seed |", "|---|---|---|"]
-    for name, found in rows:
-        said = ["broke off" if one["accuracy"] is None else f"{one['accuracy']:.4f}".lstrip("0") for one in found]
-        lines.append(f"| {name} | {found[0]['rounds']} | {' '.join(said)} |")
-    return "\n".join(lines)
+def scores(results: StoredResults, case: Values) -> str:
+    """The accuracy of every seed. A run that broke off diverged until a number was none."""
+    runs = sorted(
+        (setting["seed"], found["accuracy"])
+        for setting, found in results
+        if {**setting, "seed": 0} == {**case, "seed": 0}
+    )
+    return " ".join("broke off" if score is None else f"{score:.4f}".lstrip("0") for _, score in runs) or "not measured"
 
 
-def tables(results: StoredResults) -> str:
-    """All that is stored, in the order of `cases`."""
-    found: dict[str, list[Values]] = {}
-    for case in cases():
-        name = ", ".join(str(value) for value in case.values())
-        runs = [run for setting, run in results if {**setting, "seed": 0} == {**case, "seed": 0}]
-        if runs:
-            found[name] = runs
-    return table(list(found.items()))
+def tables(results: StoredResults) -> dict[str, list[str]]:
+    """Lines of Markdown of all that is stored: the paper's settings, one thing changed at a time, and rounds of other lengths."""
+    said = {"constant": "50 equal rounds, eta = .0025", "growing": "10 growing rounds, eta0 = .1"}
+    settings = ["| rounds | combined as | unbiased, seeds 0 to 2 | biased |", "|---|---|---|---|"]
+    for rounds, combine in itertools.product(ROUNDS, ("sum", "mean")):
+        both = [scores(results, {"rounds": rounds, "combine": combine, "split": split}) for split in ("iid", "label")]
+        settings.append(f"| {said[rounds]} | {combine} | {both[0]} | {both[1]} |")
+    changes = ["| changed | growing rounds, mean | equal rounds, sum |", "|---|---|---|"]
+    for changed in ("", *CHANGES, *GROWING_CHANGES):
+        cells = [
+            "" if rounds == "constant" and changed in GROWING_CHANGES else scores(results, {**base, **_named(changed)})
+            for rounds, base in (("growing", _base("growing", "mean")), ("constant", _base("constant", "sum")))
+        ]
+        changes.append(f"| {changed or 'nothing'} | {cells[0]} | {cells[1]} |")
+    lengths = ["| gradients a client and round | rounds | unbiased | biased |", "|---|---|---|---|"]
+    for length in LENGTHS:
+        case = {"rounds": "longer", "combine": "mean", "length": length}
+        both = [scores(results, {**case, "split": split}) for split in ("iid", "label")]
+        lengths.append(f"| {length} | {20_000 // (4 * length)} | {both[0]} | {both[1]} |")
+    return {"settings": settings, "changes": changes, "lengths": lengths}
+
+
+def _base(rounds: str, combine: str) -> Values:
+    return {"rounds": rounds, "combine": combine, "split": "iid"}
+
+
+def _named(changed: str) -> Values:
+    return {"changed": changed} if changed else {}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--only", default="", help="settings that have this word")
-    parser.add_argument("--tables", action="store_true", help="print what is stored and run nothing")
+    parser.add_argument("--tables", action="store_true", help="write the page's tables and run nothing")
     said = parser.parse_args()
     results = StoredResults(RESULTS)
     if not said.tables:
@@ -141,7 +163,7 @@ def main() -> None:
                 setting = {**case, "seed": seed}
                 found = results.measured(setting, partial(measure, setting, data))
                 print(*setting.values(), found["accuracy"], flush=True)
-    print(tables(results))
+    write_tables(PAGE, tables(results))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,8 @@ from typing import Any
 from crescendo.data import Dataset, load
 from crescendo.errors import DataError
 from experiments.mnist_runs import net, run
-from experiments.private_lenet import CLIENTS, RESULTS, SEEDS, parts, private_run, tables, tenth
+from experiments.page_tables import write_tables
+from experiments.private_lenet import CLIENTS, PAGE, RESULTS, SEEDS, parts, private_run, tables, tenth
 from experiments.stored_results import FOLDER, StoredResults
 
 Values = dict[str, Any]
@@ -76,7 +77,7 @@ def main() -> None:
             search(searched, parts(data, tested=False))
         else:
             final(searched, results, parts(data, tested=True))
-    print(tables(results))
+    write_tables(PAGE, tables(results))
 
 
 if __name__ == "__main__":

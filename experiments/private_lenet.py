@@ -30,11 +30,12 @@ from crescendo.privacy.accounting.accountant import account
 from crescendo.privacy.accounting.events import PoissonGaussian
 from crescendo.privacy.planning.calibration import least_sigma
 from experiments.mnist_runs import net, run
+from experiments.page_tables import write_tables
 from experiments.stored_results import FOLDER, StoredResults
 
 Values = dict[str, Any]
-SEARCHED, RESULTS = FOLDER / "private_lenet_search.jsonl", FOLDER / "private_lenet.jsonl"
-CLIENTS, RECORDS, DELTA, PART, LEVELS, SEEDS = 4, 10_000, 1e-5, 8, 8, 3
+SEARCHED, RESULTS, PAGE = FOLDER / "private_lenet_search.jsonl", FOLDER / "private_lenet.jsonl", "neural.md"
+CLIENTS, RECORDS, DELTA, PART, LEVELS, SEEDS, FEW = 4, 10_000, 1e-5, 8, 8, 3, 2
 _STANDARD = {"centre": 0.1307, "spread": 0.3081}
 _TANH = {"activation": "tanh", **_STANDARD}
 NETS: dict[str, Values] = {
@@ -141,23 +142,32 @@ def tried(setting: Setting, data: Dataset, seed: int) -> Values:
     return {"accuracy": found["accuracy"] or 0.0, "sigma": sigma, "rounds": found["rounds"]}
 
 
+STAGES: tuple[tuple[float, str, tuple[str, ...]], ...] = (
+    (8.0, "FedAvg", (*AXES, *AXES)),
+    (2.0, "FedAvg", ("reach", "size", "fall", "gradients", "clip", "reach")),
+    (8.0, "growing", ("reach", "size", "fall")),
+    (2.0, "growing", ("reach", "size", "fall")),
+)
+
+
 def search(results: StoredResults, data: Dataset, seconds: float) -> None:
     """One axis after the other, at each the best value by one seed; then the best few with three seeds.
 
-    Equal rounds at epsilon 8 are searched twice over, the others from the best so far.
+    A stage begins at the best so far: of its epsilon, where there is one, else of the other.
     """
-    ends, best = time.monotonic() + seconds, Setting(8.0)
-    for epsilon, steps, sweeps in ((8.0, "FedAvg", 2), (8.0, "growing", 1), (2.0, "FedAvg", 1), (2.0, "growing", 1)):
-        best = dataclasses.replace(best, epsilon=epsilon, steps=steps)
-        for _ in range(sweeps):
-            for axis, values in AXES.items():
-                some = [dataclasses.replace(best, **{axis: value}) for value in values]
-                scores = {one: _score(results, one, data, 0, ends) for one in some}
-                best = max(some, key=lambda one: scores[one])
+    ends, best = time.monotonic() + seconds, dict[float, Setting]()
+    for epsilon, steps, axes in STAGES:
+        before = best.get(epsilon, best.get(8.0, Setting(8.0)))
+        one = dataclasses.replace(before, epsilon=epsilon, steps=steps)
+        for axis in axes:
+            some = [dataclasses.replace(one, **{axis: value}) for value in AXES[axis]]
+            scores = {other: _score(results, other, data, 0, ends) for other in some}
+            one = max(some, key=lambda other: scores[other])
+        best[epsilon] = one
         scored = _by_setting(results, epsilon, steps)
-        for one in sorted(scored, key=lambda one: -scored[one][0])[:3]:
+        for other in sorted(scored, key=lambda other: -scored[other][0])[:FEW]:
             for seed in range(1, SEEDS):
-                _score(results, one, data, seed, ends)
+                _score(results, other, data, seed, ends)
 
 
 def _score(results: StoredResults, setting: Setting, data: Dataset, seed: int, ends: float) -> float:
@@ -212,19 +222,37 @@ def tenth(k: int, rounds: int) -> bool:
     return k % max(1, rounds // 10) == 0
 
 
-def tables(results: StoredResults) -> str:
+def tables(results: StoredResults) -> dict[str, list[str]]:
     """A row for each case, with the accuracy of each seed."""
     found: dict[str, list[tuple[Values, Values]]] = {}
     for case, measured in results:
         found.setdefault(str({**case, "seed": 0}), []).append((case, measured))
-    lines = ["| mechanism | steps | epsilon | sigma | rounds | accuracy by seed |", "|---|---|---|---|---|---|"]
-    for runs in found.values():
+    titles = (
+        "mechanism",
+        "model",
+        "steps",
+        "epsilon",
+        "sigma",
+        "rounds",
+        "gradients a client",
+        "accuracy, seeds 0 to 2",
+    )
+    lines = [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
+    for runs in sorted(found.values(), key=_row):
         case, first = runs[0]
-        scores = " ".join(f"{one['accuracy']:.4f}".lstrip("0") for _, one in runs)
-        steps = case.get("steps", case["net"])
-        shown = case["mechanism"], steps, f"{first['epsilon']:.3f}", f"{first['sigma']:.3f}", first["rounds"], scores
-        lines.append("| " + " | ".join(str(one) for one in shown) + " |")
-    return "\n".join(lines)
+        scores = " ".join(
+            f"{one['accuracy']:.4f}".lstrip("0") for _, one in sorted(runs, key=lambda one: one[0]["seed"])
+        )
+        model = "softmax regression" if case["net"] == "jax:softmax" else "LeNet-5"
+        steps = case.get("steps", "equal rounds, 1 ahead")
+        cells = case["mechanism"], model, steps, f"{first['epsilon']:.3f}", f"{first['sigma']:.3f}", first["rounds"]
+        lines.append(f"| {' | '.join(str(one) for one in cells)} | {case['gradients']:,} | {scores} |")
+    return {"private LeNet-5": lines}
+
+
+def _row(runs: list[tuple[Values, Values]]) -> tuple[Any, ...]:
+    case = runs[0][0]
+    return case["mechanism"] != "minibatch", case["net"] == "jax:softmax", -case["epsilon"], case.get("steps", "")
 
 
 def main() -> None:
@@ -243,7 +271,7 @@ def main() -> None:
             search(searched, parts(data, tested=False), said.seconds)
         else:
             final(searched, results, parts(data, tested=True), said.only)
-    print(tables(results))
+    write_tables(PAGE, tables(results))
 
 
 if __name__ == "__main__":

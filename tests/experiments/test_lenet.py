@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from crescendo.config.loading import read
 from crescendo.data.from_arrays import dataset
 from experiments import lenet
+from experiments.page_tables import DOCS, with_tables
 from experiments.private_lenet import CLIENTS, RECORDS, STEPS, Setting, parts, sigma_of
 from experiments.stored_results import StoredResults
 
@@ -68,5 +71,19 @@ def test_every_case_has_a_run_file_of_its_own_and_a_row() -> None:
     cases = list(lenet.cases())
     files = [str(lenet.config({**case, "seed": 0})) for case in cases]
     assert len(set(files)) == len(files)
-    said = lenet.table([("growing", [{"rounds": 10, "accuracy": 0.9426}, {"rounds": 10, "accuracy": None}])])
-    assert said.splitlines()[-1] == "| growing | 10 | .9426 broke off |"
+
+
+def test_the_page_has_the_tables_of_what_is_stored(tmp_path: Path) -> None:
+    stored = {"setting": {**cases_of_the_paper()[0], "seed": 0}, "found": {"accuracy": 0.9426}}
+    broke = {"setting": {**cases_of_the_paper()[0], "seed": 1}, "found": {"accuracy": None}}
+    (tmp_path / "runs.jsonl").write_text(json.dumps(stored) + "\n" + json.dumps(broke) + "\n")
+    found = lenet.tables(StoredResults(tmp_path / "runs.jsonl"))
+    assert found["settings"][2] == "| 50 equal rounds, eta = .0025 | sum | .9426 broke off | not measured |"
+    page = (DOCS / lenet.PAGE).read_text(encoding="utf-8")
+    assert with_tables(page, lenet.tables(StoredResults(lenet.RESULTS))) == page, (
+        "run python -m experiments.lenet --tables"
+    )
+
+
+def cases_of_the_paper() -> list[dict[str, Any]]:
+    return [case for case in lenet.cases() if set(case) == {"rounds", "combine", "split"}]
