@@ -16,7 +16,8 @@ from typer.testing import CliRunner
 from crescendo.cli.main import app
 from crescendo.errors import ConfigError
 from crescendo.runs.simulate import simulate
-from crescendo.studies.points import StudyPoint
+from crescendo.studies import study_events
+from crescendo.studies.points import Outcome, StudyPoint, run_point
 from crescendo.studies.study_events import PointBegan, PointEnded, StudyEvent
 from crescendo.studies.sweeping import Sweep, sweep
 from tests.config.small import SMALL, TOML, small
@@ -77,7 +78,8 @@ def test_a_sweep_that_was_stopped_goes_on_and_ends_with_the_same_bytes(tmp_path:
 def test_a_killed_sweep_keeps_every_point_that_had_ended(tmp_path: Path) -> None:
     code = f"""
 import os, signal
-from crescendo.studies.points import StudyPoint
+from crescendo.studies import study_events
+from crescendo.studies.points import Outcome, StudyPoint, run_point
 from crescendo.studies.study_events import PointBegan
 from crescendo.studies.sweeping import sweep
 def tell(event):
@@ -215,6 +217,28 @@ def test_the_command_prints_a_table_and_one_json_object(tmp_path: Path, monkeypa
     assert (parsed["done"], parsed["failed"], len(parsed["points"])) == (2, 2, 4)
     assert told.stdout.count("\n") == 1 and told.stderr == ""
     assert "curve" not in parsed["points"][0] and parsed["out"] == "runs/small-sweep"
+
+
+def test_ctrl_c_says_what_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("small.toml").write_text(TOML)
+    made: list[StudyPoint] = []
+
+    def interrupted(point: StudyPoint, sinks: Any) -> Outcome:
+        if len(made) == 3:
+            raise KeyboardInterrupt
+        made.append(point)
+        return run_point(point, sinks)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(study_events, "run_point", interrupted)
+        found = CliRunner().invoke(app, ["sweep", "small.toml", "--over", "run.seed=0..5"])
+    assert found.exit_code == 130
+    assert found.stderr == (
+        "3 of 6 runs are kept in runs/small-sweep; the same command goes on from there\ncrescendo: stopped\n"
+    )
+    again = CliRunner().invoke(app, ["sweep", "small.toml", "--over", "run.seed=0..5", "--json"])
+    assert json.loads(again.stdout)["done"] == 6 and len(list(Path("runs/small-sweep/points").iterdir())) == 6
 
 
 def test_a_sweep_in_which_everything_fails_ends_with_a_sentence(
