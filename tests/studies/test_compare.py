@@ -315,3 +315,11 @@ def test_the_command_prints_a_table_and_one_json_object(tmp_path: Path, monkeypa
     assert told.stdout.count("\n") == 1 and told.stderr == ""
     assert list(parsed["algorithms"]) == ["crescendo", "fedavg", "fedbuff"] and parsed["equal"] == "gradients"
     assert [one["rival"] for one in parsed["verdicts"]] == ["fedavg", "fedbuff"]
+
+
+def test_the_page_of_the_documents_names_every_algorithm_with_its_options() -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs" / "compare.md").read_text(encoding="utf-8")
+    for name, one in ALGORITHMS.items():
+        own = ", ".join(f"`{option.name}`" for option in one.parameters if option.name != STEP) or "none"
+        searched = ", ".join(f"`{option}`" for option in one.tunable)
+        assert f"| `{name}` | {one.about} | {own} | {searched} | {'yes' if one.private else 'no'} |" in text, name
