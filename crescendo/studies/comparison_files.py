@@ -11,7 +11,7 @@ from crescendo.report.study_page import comparison_page, script_for
 from crescendo.report.study_story import ComparisonStory, Listing
 from crescendo.studies.comparing import NEAR, PAGES, Comparison
 from crescendo.studies.contestants import Contestant, course
-from crescendo.studies.intervals import Interval
+from crescendo.studies.intervals import Interval, mean_of
 from crescendo.studies.study_files import MEASURES, bounded, csv_text, measures_of, shown_sigma, write_text
 from crescendo.studies.tuning_story import privacy_notes, trials_of, tuning_notes, tuning_of
 from crescendo.studies.verdicts import listed, summary
@@ -128,13 +128,12 @@ def _results(found: Comparison) -> Listing:
         head += ["epsilon", "sigma"]
     rows = []
     for one in found.contestants:
-        rounds, traffic = one.mean("rounds"), one.mean("bytes")
         row = [
             one.name,
             bounded(one.mean("accuracy")),
-            "none" if rounds is None else f"{rounds.mean:,.6g}",
-            "none" if traffic is None else size(traffic.mean),
-            bounded(one.mean("virtual_seconds"), ",.0f"),
+            bounded(one.mean("rounds"), "{:,.6g}".format),
+            bounded(one.mean("bytes"), size),
+            bounded(one.mean("virtual_seconds"), "{:,.0f}".format),
         ]
         if found.target is not None:
             row += [_reached(one, found.target, "seconds"), _reached(one, found.target, "bytes")]
@@ -150,8 +149,7 @@ def _reached(one: Contestant, target: float, measure: str) -> str:
     known = [value for value in values if value is not None]
     if len(known) < len(values):
         return f"reached in {len(known)} of {len(values)}"
-    mean = sum(known) / len(known)
-    return size(mean) if measure == "bytes" else f"{mean:,.4g}"
+    return bounded(mean_of(known), size if measure == "bytes" else "{:,.0f}".format)
 
 
 def _equal(found: Comparison) -> list[str]:
