@@ -6,11 +6,12 @@ import contextlib
 import fcntl
 import json
 import os
+import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from crescendo.errors import ConfigError
+from crescendo.errors import ConfigError, CrescendoError
 from crescendo.studies.points import FORMAT, Outcome, StudyPoint
 from crescendo.whole_files import whole_file
 
@@ -30,8 +31,9 @@ class PointStore:
         return found if found is not None and found.status != "failed" else None
 
     def keep(self, point: StudyPoint, outcome: Outcome) -> None:
-        self._memory[point.digest] = outcome
-        if self.folder is not None:
+        if self.folder is None:
+            self._memory[point.digest] = outcome
+        else:
             told = {"digest": point.digest, "label": point.label, "outcome": outcome.to_json()}
             with whole_file(self._path(self.folder, point)) as file:
                 file.write((json.dumps(told, allow_nan=False) + "\n").encode())
@@ -60,6 +62,7 @@ def opened(out: Path | None, kind: str, pages: Sequence[str]) -> Iterator[PointS
         yield PointStore(None)
         return
     _check(out, kind)
+    new = _is_empty(out)
     try:
         (out / _POINTS).mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -77,14 +80,36 @@ def opened(out: Path | None, kind: str, pages: Sequence[str]) -> Iterator[PointS
             os.write(handle, (json.dumps({"format": FORMAT, "kind": kind}) + "\n").encode())
         for page in pages:
             (out / page).unlink(missing_ok=True)
-        yield PointStore(out)
+        try:
+            yield PointStore(out)
+        except CrescendoError:
+            if new and not any(_ended(path) for path in (out / _POINTS).iterdir()):
+                shutil.rmtree(out, ignore_errors=True)  # nothing came of it
+            raise
     finally:
         os.close(handle)
 
 
+def _ended(path: Path) -> bool:
+    """Is it a point that need not be run again?"""
+    try:
+        return bool(json.loads(path.read_text(encoding="utf-8"))["outcome"]["status"] != "failed")
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _is_empty(out: Path) -> bool:
+    """Is nothing there, or no more than what a study makes first?"""
+    if not out.exists():
+        return True
+    return out.is_dir() and all(
+        path.name == _POINTS and path.is_dir() and not any(path.iterdir()) for path in out.iterdir()
+    )
+
+
 def _check(out: Path, kind: str) -> None:
     """Refuse a folder that holds anything but a study of this kind."""
-    if not out.exists() or (out.is_dir() and not any(out.iterdir())):
+    if _is_empty(out):
         return
     try:
         text = (out / _MARK).read_text(encoding="utf-8")

@@ -196,6 +196,20 @@ def test_a_comparison_that_was_stopped_goes_on_and_ends_with_the_same_bytes(tmp_
         sweep(SMALL, ["run.seed=0"], out=tmp_path / "cut")
 
 
+def test_a_comparison_that_cannot_start_leaves_no_folder_and_one_that_was_killed_early_can_go_on(
+    tmp_path: Path,
+) -> None:
+    for wrong in ("clients.count=999", "data.source=nowhere.csv"):
+        with pytest.raises(UsageError):
+            compare(SMALL, ["fedavg"], seeds=1, overrides=[wrong], out=tmp_path / "study")
+        assert not (tmp_path / "study").exists()
+    (tmp_path / "study" / "points").mkdir(parents=True)
+    compare(SMALL, ["fedavg"], seeds=1, out=tmp_path / "study")
+    with pytest.raises(UsageError):
+        compare(SMALL, ["fedavg"], seeds=1, overrides=["clients.count=999"], out=tmp_path / "study")
+    assert len(list((tmp_path / "study" / "points").iterdir())) >= 2, "what was there stays"
+
+
 def test_the_csv_has_a_row_for_every_run_and_every_trial() -> None:
     found = compare(SMALL, ["fedbuff"], seeds=2, tune=2, target=0.6)
     rows = list(csv.DictReader(csv_of(found).splitlines()))
