@@ -25,7 +25,7 @@ SOURCE, L2, AHEAD = "synthetic:rows=2000,features=10", 0.1, 1
 SIZES = (10, 100)  # gradients a round, over both clients
 FACTORS = (1, 4, 16, 64)  # times the largest step that the theory allows
 SEEDS = 5
-TIMES = 12.0  # runs are this many times 1 / (eta mu) long
+TIMES = 8.0  # runs are this many times 1 / (eta mu) long
 WITHIN = 0.25  # of the exponent
 RULE = (
     "Five seeds each; the expectation is their mean. The bound held if no mean lies above it. The rate held if the "

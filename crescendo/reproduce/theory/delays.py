@@ -32,9 +32,9 @@ from crescendo.runs.simulate import run_prepared
 from crescendo.schedules.steps import ConstantSteps
 from crescendo.simulator.consistency import Consistency
 
-CLIENTS, GRADIENTS, SEEDS = 5, 50_000, 3
+CLIENTS, GRADIENTS, SEEDS = 5, 20_000, 3
 ETAS = (0.0025, 0.01)
-SIZES = (1, 5, 10, 20, 50, 100, 200, 400)  # of a round, for each client; clients up to a round ahead
+SIZES = (1, 5, 10, 20, 50, 100, 200)  # of a round, for each client; clients up to a round ahead
 AHEADS = (0, 1, 2, 3, 4, 6, 8, 12, 16)  # rounds; rounds of 50 for each client
 SIZE = 50
 MODELS = (
@@ -263,7 +263,7 @@ EXPERIMENT = Experiment(
     name="delays",
     title="Robustness to delays",
     where="sections 2.1 and 2.2 (delay function), appendix on constant step sizes",
-    about="Five clients on a9a, strongly convex with lambda = 1/N, constant steps, 50,000 gradients. The delay is made "
+    about="Five clients on a9a, strongly convex with lambda = 1/N, constant steps, 20,000 gradients. The delay is made "
     "longer in two ways: by rounds that grow while clients run one round ahead, and by more rounds ahead. Every message "
     "takes half of what clients may run ahead, so that they use all of it.",
     jobs=jobs,

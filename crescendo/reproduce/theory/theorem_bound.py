@@ -32,7 +32,7 @@ CASES: dict[str, dict[str, Any]] = {
     "synthetic, masks of D = 4": {"source": SYNTHETIC, "l2": 0.1, "blocks": 4},
     "a9a, lambda = .01": {"source": "a9a", "l2": 0.01, "blocks": 1},
 }
-GRADIENTS, SEEDS, M = 10_000_000, 5, 60_000
+GRADIENTS, SEEDS, M = 10_000_000, 5, 200_000
 WITHIN = 0.1  # of the exponent
 RULE = (
     "Five seeds each; the expectation is their mean. The rate held if the exponent of t, fitted by least squares on "
@@ -59,7 +59,7 @@ def config(l2: float, blocks: int, gradients: int, m: int) -> dict[str, Any]:
 
 def run(source: str, l2: float, blocks: int, gradients: int, m: int, seed: int) -> dict[str, Any]:
     asked = config(l2, blocks, gradients, m)
-    found = distances(source, asked, seed, marks(1000, gradients))
+    found = distances(source, asked, seed, marks(2000, gradients))
     theorem = prepare(read({**asked, "data": {"source": source}}), data=dataset(source)).certificate.theorem
     assert theorem is not None and theorem.bounds
     return {**found, "smooth": significant(theorem.smooth, 12), "m1": significant(theorem.m1, 12)}
