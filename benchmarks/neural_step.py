@@ -1,8 +1,8 @@
 """LeNet-5, steps of one record: torch as every tutorial has it, our torch stepper, and our JAX stepper.
 
 All begin with the same weights and take the same steps; the answers are compared. Times are taken in turns, so that what else the
-machine does meets all of them alike. In JAX two ways to write the convolution are tried: that of the library, and a product with
-the patches of an image laid out as columns.
+machine does meets all of them alike. In JAX the same network is written twice: as one would write it first, with the library's
+convolution, and as the one of ours, with products of plain matrices alone.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ import crescendo
 from crescendo.core.arrays import Floats
 from crescendo.data.records import Records
 from crescendo.objectives.base import Slots
-from crescendo.objectives.own import OwnModel
+from crescendo.objectives.nets.torch_nets import lenet
+from crescendo.objectives.own import ModelFile, OwnModel
 
 STEPS, TURNS, ETA = 256, 25, 0.01
 
@@ -32,19 +33,11 @@ def library_convolution(x: Any, weight: Any, pad: int) -> Any:
     return jax.lax.conv_general_dilated(x, weight, (1, 1), [(pad, pad)] * 2, dimension_numbers=sides)
 
 
-def column_convolution(x: Any, weight: Any, pad: int) -> Any:
-    (count, channels, side, _), (outputs, _, kernel, _) = x.shape, weight.shape
-    x, out = jnp.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad))), side + 2 * pad - kernel + 1
-    patches = [x[:, :, i : i + out, j : j + out] for i in range(kernel) for j in range(kernel)]
-    columns = jnp.stack(patches, axis=2).reshape(count, channels * kernel * kernel, out * out)
-    return jnp.einsum("ok,nkp->nop", weight.reshape(outputs, -1), columns).reshape(count, outputs, out, out)
-
-
-def loss(convolution: Callable[..., Any], params: Any, x: Any, y: Any) -> Any:
-    """The same LeNet-5, with the parameters in torch's own order and shapes."""
+def loss(params: Any, x: Any, y: Any) -> Any:
+    """LeNet-5 with the library's convolution, and the parameters in torch's own order and shapes."""
     x, pairs = x.reshape(-1, 1, 28, 28), list(zip(params[::2], params[1::2], strict=True))
     for (weight, bias), pad in zip(pairs[:2], (2, 0), strict=True):
-        x = jax.nn.relu(convolution(x, weight, pad) + bias[:, None, None])
+        x = jax.nn.relu(library_convolution(x, weight, pad) + bias[:, None, None])
         count, channels, side, _ = x.shape
         x = x.reshape(count, channels, side // 2, 2, side // 2, 2).max(axis=(3, 5))
     x = x.reshape(len(x), -1)
@@ -64,22 +57,16 @@ def eager(net: nn.Module, data: Records, slots: Slots) -> Floats:
     return np.concatenate([value.detach().numpy().ravel() for value in net.parameters()]).astype(np.float64)
 
 
-def ours(objective: OwnModel, data: Records, slots: Slots) -> Floats:
+def ours(objective: OwnModel, data: Records, slots: Slots, start: Floats) -> Floats:
     stepper = objective.stepper(data)
-    stepper.load(objective.initial(np.random.default_rng(0)))
+    stepper.load(start)
     stepper.advance(slots, 0, len(slots))
     return stepper.read()
 
 
 def made() -> nn.Module:
-    """That of `experiments.lenet`."""
     torch.manual_seed(0)
-    return nn.Sequential(
-        nn.Unflatten(1, (1, 28, 28)),
-        *(nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2)),
-        *(nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2)),
-        *(nn.Flatten(), nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 10)),
-    )
+    return lenet(784)
 
 
 def main() -> None:
@@ -89,12 +76,14 @@ def main() -> None:
     data = Records(rng.random((256, 784), dtype=np.float32), rng.integers(0, 10, 256).astype(np.float64))
     slots = Slots(rng.integers(0, 256, STEPS), np.full(STEPS, ETA))
     params = [value.detach().numpy().copy() for value in made().parameters()]
+    start = np.concatenate([value.ravel() for value in params]).astype(np.float64)
+    goals = {
+        "torch, our stepper": ModelFile.read("torch:lenet").made(data, {}),
+        "jax, lax.conv": OwnModel(crescendo.jax.model(loss, params), data),
+        "jax, ours": ModelFile.read("jax:lenet").made(data, {}),
+    }
     rivals: dict[str, Callable[[], Floats]] = {"torch, eager": lambda: eager(made(), data, slots)}
-    goal = OwnModel(crescendo.torch.model(made()), data)
-    rivals["torch, ours"] = partial(ours, goal, data, slots)
-    for name, convolution in (("lax.conv", library_convolution), ("columns", column_convolution)):
-        goal = OwnModel(crescendo.jax.model(partial(loss, convolution), params), data)
-        rivals[f"jax, {name}"] = partial(ours, goal, data, slots)
+    rivals |= {name: partial(ours, goal, data, slots, start) for name, goal in goals.items()}
     took: dict[str, list[float]] = {}
     due = rivals["torch, eager"]()
     for name, run in rivals.items():

@@ -93,14 +93,14 @@ def config(case: Values, gradients: int = 20_000) -> tuple[Values, Values]:
 
 
 def measure(case: Values, data: Dataset, gradients: int = 20_000) -> Values:
-    """The accuracy on the test part; of the settings that are plotted, about ten times on the way."""
+    """The accuracy on the test part; of the settings that are plotted, about five times on the way."""
     asked, options = config(case, gradients)
     plotted = set(case) == {"rounds", "combine", "split", "seed"}
     return run(
         asked,
         net("jax:lenet", options, data),
         data,
-        lambda k, rounds: plotted and k % max(1, rounds // 10) == 0,
+        lambda k, rounds: plotted and k % max(1, rounds // 5) == 0,
     )
 
 
