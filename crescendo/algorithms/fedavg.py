@@ -57,6 +57,7 @@ class FedAvgServer:
         self.deadline = options.deadline or None
         self._terms, self._rate = terms, options.rate
         self._present = set(range(terms.clients))
+        self._waiting = self._expected()  # those that round k waits for
         self._arrived: dict[int, Vector] = {}  # of round k
         self._missed: set[Pair] = set()  # rounds that ended without a client's update, and it has not come yet
         self._overdue = False
@@ -78,6 +79,7 @@ class FedAvgServer:
         if i < self.k or c in self._arrived:
             raise DuplicateUpdate(f"client {c} already sent round {i}; dropped, not applied twice")
         self._arrived[c] = update.delta
+        self._waiting.discard(c)
         return self._end_if_due()
 
     def broadcast(self, c: int) -> Broadcast:
@@ -86,11 +88,16 @@ class FedAvgServer:
 
     def absent(self, c: int) -> bool:
         self._present.discard(c)
+        self._waiting.discard(c)
         return self._end_if_due()
 
     def back(self, c: int, last: int) -> int:
+        """It takes part from the next round on, so that the others do not wait for one who begins late; in this one if alone."""
         self._present.add(c)
-        return max(self.k, last + 1)
+        if self._waiting or last >= self.k:
+            return self.k + 1
+        self._waiting = {c} & self._expected()
+        return self.k
 
     def expire(self) -> bool:
         self._overdue = True
@@ -99,16 +106,17 @@ class FedAvgServer:
     def _end_if_due(self) -> bool:
         """End round k if everybody expected is there, or after the deadline if anybody is."""
         before = self.k
-        while not self.finished and self._is_due():
+        if self._arrived and (self._overdue or not self._waiting):
             self._move(self._arrived)
-            expected = {c for c in range(self._terms.clients) if self._terms.share(self.k, c)}
-            self._missed.update((self.k, c) for c in expected - self._arrived.keys())
+            shares = self._terms.shares(self.k).tolist()
+            self._missed.update((self.k, c) for c, slots in enumerate(shares) if slots and c not in self._arrived)
             self._arrived, self._overdue, self.k = {}, False, self.k + 1
+            self._waiting = self._expected()
         return self.k > before
 
-    def _is_due(self) -> bool:
-        waited_for = {c for c in self._present if self._terms.share(self.k, c)} - self._arrived.keys()
-        return bool(self._arrived) and (self._overdue or not waited_for)
+    def _expected(self) -> set[int]:
+        """The clients that are present and have slots in round k."""
+        return {c for c, slots in enumerate(self._terms.shares(self.k).tolist()) if slots and c in self._present}
 
     def _move(self, arrived: Mapping[int, Vector]) -> None:
         """By the mean of the displacements, weighted with p_c: a new array, so that a broadcast once made stays true."""

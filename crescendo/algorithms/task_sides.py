@@ -44,6 +44,7 @@ class TaskServer(ABC):
         self._next, self._done = min(terms.clients, terms.rounds), 0
         self._given: list[dict[int, Vector]] = [{0: self.model} for _ in self._task]  # version -> model, of that task
         self._called: list[int] = []
+        self._as_sent: tuple[int, Vector] = (0, self.model)  # the newest version that was sent, as it is read
 
     @property
     def finished(self) -> bool:
@@ -83,8 +84,9 @@ class TaskServer(ABC):
     def broadcast(self, c: int) -> Broadcast:
         """Client c's task, with the newest model: the server remembers which models a task was sent with, as they are read."""
         task = self._task[c]
-        if self.k not in self._given[c]:  # the first model of all is not rounded: nobody had to send it
-            self._given[c][self.k] = rounded(self.model, self._wire)
+        if self._as_sent[0] != self.k:  # the first model of all is not rounded: nobody had to send it
+            self._as_sent = (self.k, rounded(self.model, self._wire))
+        self._given[c][self.k] = self._as_sent[1]
         return Task(self.model, self.k, Settled(task), task=task)
 
     def absent(self, c: int) -> bool:

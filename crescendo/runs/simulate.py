@@ -57,10 +57,9 @@ def simulate(
     """
     chosen = by_name(algorithm)
     asked = chosen.made(options)
-    if out is not None and algorithm != OURS:
-        raise UsageError(
-            f"a run's folder is about the algorithm of its run file, not about {algorithm}; leave out=.. out"
-        )
+    if out is not None and (algorithm != OURS or asked != chosen.made()):
+        what = algorithm if algorithm != OURS else "options beside it"
+        raise UsageError(f"a run's folder is about what its run file says, not about {what}; leave out=.. out")
     if data is not None and isinstance(config, Mapping) and "data" not in config:
         config = {**config, "data": {"source": data.name}}
     checked = read(config)

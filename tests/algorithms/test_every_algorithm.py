@@ -238,6 +238,8 @@ def test_what_a_rival_cannot_do_is_refused_before_any_data_are_read(name: str) -
         crescendo.simulate({**missing, "schedule": {**missing["schedule"], "blocks": 2}}, algorithm=name)
     with pytest.raises(crescendo.UsageError, match=f"not about {name}; leave out"):
         crescendo.simulate(missing, algorithm=name, out="anywhere")
+    with pytest.raises(crescendo.UsageError, match="not about options beside it"):
+        crescendo.simulate(missing, options={"step_scale": 2.0}, out="anywhere")
     if not ALGORITHMS[name].private:
         private = {"mechanism": "minibatch", "sigma": 1.0, "delta": 1e-5, "clip": 1.0, "records": 60}
         with pytest.raises(crescendo.ConfigError, match=f"clients of {name} send, so that it gets no epsilon"):

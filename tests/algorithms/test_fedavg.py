@@ -106,3 +106,17 @@ def test_a_deadline_with_nobody_there_waits_for_the_first() -> None:
     assert not server.expire() and server.k == 0
     assert server.receive(Update(0, 2, np.ones(1))) and server.k == 1
     assert not server.receive(Update(1, 2, np.ones(1))), "the next round has a deadline of its own"
+
+
+def test_a_client_that_comes_back_takes_part_from_the_next_round_on() -> None:
+    server = FedAvgServer(working_terms("fedavg", {}, agreed()), np.zeros(1), FedAvgOptions())
+    assert not server.absent(2) and server.back(2, -1) == 1, "two others are at work: they do not wait for it"
+    server.receive(Update(0, 0, np.ones(1)))
+    assert server.receive(Update(0, 1, np.ones(1))) and server.k == 1
+    for c in (0, 1, 2):
+        server.absent(c)
+    assert server.back(1, 0) == 1 and server.back(0, 0) == 2, "the first to come back has the round to itself"
+    assert server.receive(Update(1, 1, np.ones(1))) and server.k == 2
+    assert server.absent(0) is False and server.receive(Update(2, 1, np.ones(1))), (
+        "who was away in a round is not waited for"
+    )

@@ -100,6 +100,15 @@ def test_repeated_lost_and_late_messages_and_crashes_change_only_the_order() -> 
     np.testing.assert_allclose(trace.model, models[-1], rtol=1e-12)
 
 
+def test_in_lock_step_a_buffer_of_all_clients_is_fedavg() -> None:
+    """Updates that arrive in one instant are taken in before any of them is answered, so that nothing is stale."""
+    working, lock_step = working_terms("fedbuff", {}, agreed()), Timing((1.0,) * 3, (0.0,) * 3)
+    w = START
+    for first in range(0, working.rounds, 3):
+        w = np.average([local_sgd(working, w, c, first + c) for c in range(3)], axis=0, weights=working.weights)
+    np.testing.assert_allclose(simulated("fedbuff", {"buffer": 3}, agreed(), lock_step).model, w, rtol=1e-12)
+
+
 def test_a_client_begins_with_the_model_of_its_task_and_is_not_disturbed() -> None:
     working = working_terms("fedbuff", {}, agreed())
     client = TaskClient(working, 0, np.zeros(1))
