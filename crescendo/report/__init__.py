@@ -1,6 +1,7 @@
-"""A run as an HTML page that fetches nothing from a network: headline, curves, timeline, staleness, savings, certificate.
+"""Runs and studies as HTML pages that fetch nothing from a network.
 
-`Story` is all that a page is made of, as plain data; `page` writes it down, and `write_page` puts it into a run's folder.
+`Story` is all that the report of a run is made of, as plain data; `page` writes it down, and `write_page` puts it into a run's
+folder. `study_story` and `study_page` do the same for sweeps and comparisons.
 """
 
 from crescendo.report.page import page, write_page
