@@ -74,6 +74,22 @@ def _panel(axes: Any, panel: Panel) -> None:
     if panel.x_scale == "linear":
         axes.locator_params(axis="x", nbins=5)
         axes.xaxis.set_major_formatter("{x:,g}")
+    else:
+        _ticks_at_points(axes, panel)
+
+
+def _ticks_at_points(axes: Any, panel: Panel) -> None:
+    """A logarithmic axis that is short has a tick at every point, as far as they are apart; powers of ten would be too few."""
+    points = sorted({x for line in panel.lines for x in line.x if x > 0})
+    if not points or points[-1] > 500 * points[0]:
+        return
+    apart = 0.09 * math.log(points[-1] / points[0])
+    kept = points[:1]
+    for x in points[1:]:
+        if math.log(x / kept[-1]) > apart:
+            kept.append(x)
+    axes.set_xticks(kept, [f"{x:,g}" for x in kept])
+    axes.minorticks_off()
 
 
 def _line(axes: Any, line: Line) -> None:

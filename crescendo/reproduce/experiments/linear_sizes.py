@@ -67,8 +67,8 @@ def findings(outcomes: list[Outcome]) -> Findings:
         if where(outcomes, problem=problem)
     ]
     caption = (
-        "Accuracy after nine linear rounds with constant step sizes (lines) and with the step size that falls from .1 "
-        "(rings at the left); bands from least to largest of the seeds"
+        "Accuracy after nine linear rounds with constant step sizes (points), and with the step size that falls from .1 "
+        "(dashed); bands from least to largest of the seeds"
     )
     plots = (Plot("linear-sizes", caption, tuple(panels)),) if panels else ()
     return Findings(RULE, tuple(statements), (_table(where(outcomes)),), plots)
@@ -108,11 +108,12 @@ def _panel(title: str, runs: list[Outcome]) -> Panel:
         found = sorted(
             (one for one in where(runs, **setting) if one["eta"] is not None), key=lambda one: float(one["eta"])
         )
-        look = {**look_of(setting), "colour": TIMINGS.index(setting["timing"])}
+        look = {**look_of(setting), "colour": TIMINGS.index(setting["timing"]), "style": "-"}
         lines.append(score_line(f"constant, {setting['timing']}", [one["eta"] for one in found], found, **look))
-        fell = where(runs, eta=None, **setting)
-        look = {**look, "style": "", "marker": "o"}
-        lines.append(score_line(f"falling from .1, {setting['timing']}", [0.0003], fell, **look))
+        fell, ends = where(runs, eta=None, **setting), (found[0]["eta"], found[-1]["eta"])
+        lines.append(
+            score_line(f"falling from .1, {setting['timing']}", ends, fell * 2, colour=look["colour"], style="--")
+        )
     return Panel(title, "constant step size", "accuracy on the test part", tuple(lines), "log")
 
 
