@@ -99,5 +99,6 @@ def _print_findings(found: Sequence["StoredFindings"], page: Path) -> None:
             table.add_row(*map(Text, (said.what, said.paper, said.ours, said.verdict)))
         printer.print(table)
         if one.absent:
-            printer.say(f"data not present: {', '.join(one.absent)}; CRESCENDO_DATA names the folder of data sets")
+            get = " or ".join(f"`crescendo data get {name}`" for name in one.absent)
+            printer.say(f"data not present: {', '.join(one.absent)}; try {get}, or name a folder in CRESCENDO_DATA")
     printer.say(f"tables and figures are in {page}")

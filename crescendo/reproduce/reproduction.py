@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from crescendo.errors import ConfigError
@@ -27,18 +28,30 @@ def reproduce(
     if processes is not None and processes < 1:
         raise ConfigError(f"--processes must be at least 1, got {processes}")
     check_drawing()
-    folder = out / FOLDER
-    folder.mkdir(parents=True, exist_ok=True)
+    folder, done = out / FOLDER, list[StoredFindings]()
     StoredFindings.check_room([one.name for one in experiments], folder, quick)
-    done = []
-    for experiment, findings, absent in run_experiments(experiments, quick, processes or cores(), progress):
-        found = StoredFindings.of(experiment, quick, absent, findings)
-        found.write(folder)
-        for plot in findings.plots:
-            draw(plot, folder)
-        write_page(out)
-        done.append(found)
+    with _folder(folder):
+        for experiment, findings, absent in run_experiments(experiments, quick, processes or cores(), progress):
+            found = StoredFindings.of(experiment, quick, absent, findings)
+            found.write(folder)
+            for plot in findings.plots:
+                draw(plot, folder)
+            write_page(out)
+            done.append(found)
     return done
+
+
+@contextlib.contextmanager
+def _folder(folder: Path) -> Iterator[None]:
+    """Made before the runs, so that a place that cannot be written is refused at once; removed if nothing came into it."""
+    made = [place for place in (folder, *folder.parents) if not place.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    finally:
+        for place in made:
+            with contextlib.suppress(OSError):  # there is something in it
+                place.rmdir()
 
 
 def write_page(out: Path) -> None:

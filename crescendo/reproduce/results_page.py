@@ -57,7 +57,7 @@ def _section(experiment: Experiment, stored: StoredFindings, folder: str) -> lis
     for plot in found.plots:
         path = f"{folder}/{plot.name}"
         lines += ["", f"![{plot.caption}]({path}.svg)", "", f"*{plot.caption}* ([PNG]({path}.png))"]
-    for table in found.tables:
+    for table in (one for one in found.tables if one.rows):
         lines += ["", f"{table.title}:\n", *markdown_table(table.columns, table.rows)]
     if found.remarks:
         lines += ["", *(f"- {remark}" for remark in found.remarks)]

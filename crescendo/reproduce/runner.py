@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -71,3 +72,12 @@ def _prepare_process() -> None:
     """One thread for linear algebra, so that its sums are the same in every process; an interrupt is for the parent to heed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threadpool_limits(1)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """Jobs of a parent that was killed are of no use to anybody; the pool itself would keep its processes waiting for more."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

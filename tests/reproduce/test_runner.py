@@ -110,3 +110,11 @@ def test_too_few_processes_are_refused_before_anything_is_written(tmp_path: Path
     with pytest.raises(ConfigError, match="--processes must be at least 1"):
         reproduction.reproduce("rounds-law", tmp_path / "out", quick=True, processes=0)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_reproduction_that_fails_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib")
+    monkeypatch.setattr(reproduction, "chosen", lambda name: [_experiment(failing)])
+    with pytest.raises(UsageError, match="no number to double"):
+        reproduction.reproduce("numbers", tmp_path / "a" / "b", processes=1)
+    assert list(tmp_path.iterdir()) == []

@@ -48,7 +48,7 @@ def entrant(name: str, seconds: float) -> Entrant:
         fixed = [{"local_steps": steps, "deadline": steps / SPEEDS[CLIENTS // 2] + 8.0} for steps in STEPS]
     moves = {"fedavg": CLIENTS, "fedasync": 1, "fedbuff": 3}[kind]
     configs = [
-        _config(gradients, "uniform", {"kind": "constant", "size": 500}, max(1, gradients // (steps * moves * 60)))
+        _config(gradients, "uniform", {"kind": "constant", "size": 500}, max(1, gradients // (steps * moves * 120)))
         for steps in STEPS
     ]
     return Entrant(configs, kind, fixed)
