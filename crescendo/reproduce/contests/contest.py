@@ -11,7 +11,7 @@ from typing import Any
 
 from crescendo.algorithms.algorithm_kinds import OURS, algorithm
 from crescendo.data import Dataset
-from crescendo.errors import Diverged
+from crescendo.errors import Diverged, Refused
 from crescendo.reproduce.settings import short
 from crescendo.reproduce.trials import dataset, rounded
 from crescendo.runs.result import Result
@@ -62,7 +62,7 @@ def _run(
 ) -> Result | None:
     try:
         return simulate({**config, "run": {"seed": seed}}, data=data, algorithm=entrant.algorithm, options=options)
-    except Diverged:
+    except (Diverged, Refused):  # a step size that no certificate is about is a trial that failed
         return None
 
 

@@ -27,6 +27,7 @@ EPSILON, DELTA, RECORDS, CLIP, NORM_BOUND, CLIENTS = 1.0, 5.5e-8, 10_000, 0.1, 8
 GROWING = "growing from 16"
 SIZES: dict[str, dict[str, Any]] = {  # what is asked of the planner; rounds for 25,000 gradients
     GROWING: {"first_size": 16, "power": 1.0, "rounds": 183},
+    "growing from 16, local mechanism": {"first_size": 16, "power": 1.0, "rounds": 183},
     "constant 16": {"first_size": 16, "power": 0.0},
     "constant, as many rounds": {"power": 0.0, "rounds": 183},
     "16, then what the planner likes": {"first_size": 16},
@@ -59,10 +60,10 @@ def entrant(name: str, gradients: int) -> tuple[Entrant, Any]:
         config = _config(found, gradients)
         return Entrant([config], "fedavg", [{"local_steps": steps, "rate": 1.0}]), found
     found = planned(name, gradients)
-    return Entrant([_config(found, gradients)]), found
+    return Entrant([_config(found, gradients, "local" if "local" in name else "minibatch")]), found
 
 
-def _config(found: Plan, gradients: int) -> dict[str, Any]:
+def _config(found: Plan, gradients: int, mechanism: str = "minibatch") -> dict[str, Any]:
     return {
         "clients": {"count": CLIENTS, "weights": "uniform"},
         "objective": {"l2": 1 / (CLIENTS * RECORDS)},
@@ -74,7 +75,7 @@ def _config(found: Plan, gradients: int) -> dict[str, Any]:
         },
         "timing": {"preset": "heterogeneous"},
         "privacy": {
-            "mechanism": "minibatch",
+            "mechanism": mechanism,
             "epsilon": EPSILON,
             "delta": DELTA,
             "sigma": found.sigma.to_json(),
