@@ -128,7 +128,9 @@ class StudyPrinter(Printer):
         if len(found.seeds) > 1:
             self.say(f"intervals are 95% t-intervals over {len(found.seeds)} seeds")
         if not found.trials:
-            self.say("nothing was tuned: --tune N gives every algorithm the same number of trials")
+            self.say(
+                "nothing was tuned, and one step size does not suit all: --tune N gives every algorithm the same number of trials"
+            )
         if found.out is not None:
             self.print(Text(f"Page: {found.out}/comparison.html, and every run in comparison.csv"), soft_wrap=True)
 
