@@ -183,8 +183,8 @@ def _equal(found: Comparison) -> list[str]:
         )
     if not found.trials:
         said.append(
-            "Tuning: none. Every algorithm has the run file's step sizes, and at one step size algorithms cannot be compared: a mean "
-            "of updates moves the model less than their sum, for example. --tune N gives all the same number of trials."
+            "Tuning: none. Every algorithm has the run file's step sizes, and at one step size algorithms cannot be compared: "
+            "a mean of updates moves the model less than their sum, for example. --tune N gives all the same number of trials."
         )
     return said
 
