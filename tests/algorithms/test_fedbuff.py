@@ -135,4 +135,7 @@ def test_what_the_server_refuses_changes_nothing() -> None:
         server.receive(StampedUpdate(5, 1, np.ones(1)))
     assert server.receive(StampedUpdate(1, 1, np.ones(1)))
     assert server.called() == [1] and server.called() == []
+    assert server.broadcast(1).k == 1
+    with pytest.raises(PeerError, match="which of the models"):
+        server.receive(StampedUpdate(4, 1, np.ones(1), version=0))  # the model of its task before
     np.testing.assert_allclose(server.model, [-1.0])
