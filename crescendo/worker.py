@@ -1,6 +1,10 @@
 """One client's work: a Client joined to its data, objective and mechanism. It is the only thing that a runtime drives."""
 
-from crescendo.core.arrays import Ints, Vector
+from collections.abc import Mapping
+
+import numpy as np
+
+from crescendo.core.arrays import Array, Ints, Vector
 from crescendo.core.client import Client, Done, Wait, Work
 from crescendo.core.messages import Broadcast, Update
 from crescendo.core.sides import ClientSide
@@ -8,7 +12,7 @@ from crescendo.core.terms import Terms
 from crescendo.core.vectors import rounded
 from crescendo.data.records import Records
 from crescendo.errors import UsageError
-from crescendo.objectives.base import Objective, Slots
+from crescendo.objectives.base import Objective, Slots, exported, resumed
 from crescendo.privacy.mechanisms.mechanism import Mechanism, Plain
 
 
@@ -38,7 +42,7 @@ class Worker:
         if mechanism is None and not len(rows):  # a private client without records sends noise like any other
             raise UsageError(f"client {me} has no records; give every client at least one")
         self.client = Client(terms, me, model) if client is None else client
-        self._size, self._wire, self._combined = objective.size, wire, terms.combined
+        self._size, self._wire, self._combined, self._records = objective.size, wire, terms.combined, len(data)
         self._mechanism = Plain(terms, me, rows, seed) if mechanism is None else mechanism
         self._mechanism.check(terms, objective)
         self._stepper = self._mechanism.stepper(objective, data)
@@ -90,3 +94,32 @@ class Worker:
         """Forget the unfinished round, as a crash does."""
         self.client.restart_round()
         self._slots = None
+
+    def export(self) -> dict[str, Array] | None:
+        """The records that were drawn for the round in hand and what was made of them; None if there is nothing to go on with.
+
+        None too if the stepper cannot say. With the client's own state it is all that the round rests on: where it began follows
+        from that, its noise is not drawn yet, and the rest is in the terms. Arrays may be the stepper's own: read them at once.
+        """
+        made = None if self._slots is None else exported(self._stepper)
+        if self._slots is None or made is None:
+            return None
+        drawn = {"rows": self._slots.rows} | ({} if self._slots.ends is None else {"ends": self._slots.ends})
+        return drawn | {f"stepper.{name}": array for name, array in made.items()}
+
+    def resume(self, client: ClientSide, state: Mapping[str, Array]) -> None:
+        """Go on from an exported state with the round that ``client`` is in, at the slot where it was exported.
+
+        UsageError, and no round is in hand, if the state is not one of this worker's.
+        """
+        rows, ends = state.get("rows"), state.get("ends")
+        whole = all(a is None or (a.dtype == np.int64 and a.ndim == 1) for a in (rows, ends))
+        if rows is None or not whole or (len(rows) and not 0 <= rows.min() <= rows.max() < self._records):
+            raise UsageError("a stored round names records that are not there")
+        slots = self._mechanism.laid_out(
+            client.round, self._size, np.array(rows), None if ends is None else np.array(ends)
+        )
+        self._stepper.load(self._mechanism.start(client.start()))
+        made = {name.removeprefix("stepper."): a for name, a in state.items() if name.startswith("stepper.")}
+        resumed(self._stepper, made, slots)
+        self.client, self._slots = client, slots

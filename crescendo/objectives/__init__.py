@@ -1,11 +1,12 @@
 """What is learned. Import from here; numba and scipy load when a model first moves or is scored.
 
-base.py     the protocols, traits, Slots, and the loop that steps any objective
-own.py      a user's own model from a file
-neural/     torch modules and JAX functions as models
-nets/       networks of ours by one word
-logistic/   logistic regression and its compiled loops
-optimum.py  w*, F* and G to full precision, cached
+base.py       the protocols, traits, Slots, and the loop that steps any objective
+own.py        a user's own model from a file
+neural/       torch modules and JAX functions as models
+nets/         networks of ours by one word
+logistic/     logistic regression and its compiled loops
+optimum.py    w*, F* and G to full precision, cached
+weighting.py  means over records
 """
 
 from crescendo.objectives.base import (
@@ -15,12 +16,11 @@ from crescendo.objectives.base import (
     Stepper,
     Traits,
     clipped,
-    mean_gradient,
-    weights_of_rows,
 )
 from crescendo.objectives.logistic.objective import Logistic
 from crescendo.objectives.optimum import Optimum
 from crescendo.objectives.own import ModelFile, OwnModel
+from crescendo.objectives.weighting import mean_gradient, weights_of_rows
 
 __all__ = [
     "Logistic",

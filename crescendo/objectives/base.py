@@ -15,20 +15,21 @@ other. Both follow the same rules:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from crescendo.core.arrays import Floats, Ints, Vector
+from crescendo.core.arrays import Array, Floats, Ints, Vector
 from crescendo.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
     from crescendo.data.records import Records
 
 Block: TypeAlias = tuple[int, int]
+StepperState: TypeAlias = Mapping[str, Array]  # what a round has made of a stepper, as arrays by name
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,13 +147,11 @@ class ClippingObjective(Objective, Protocol):
     ) -> Floats: ...
 
 
-@runtime_checkable
-class _KnowsMeanGradient(Protocol):
-    def mean_gradient(self, w: Vector, data: Records, weighted: npt.ArrayLike | None = None) -> Floats: ...
-
-
 class Stepper(Protocol):
-    """One client's local model and the loop that moves it. Stopping between slots, and going on, changes nothing."""
+    """One client's local model and the loop that moves it. Stopping between slots, and going on, changes nothing.
+
+    One that can go on in another process has two more methods: see `ResumableStepper`.
+    """
 
     def load(self, w: Vector) -> None: ...
     def advance(self, slots: Slots, h0: int, h1: int) -> None:
@@ -163,6 +162,49 @@ class Stepper(Protocol):
 
     def read(self) -> Floats:
         """A copy of the local model."""
+
+
+class ResumableStepper(Stepper, Protocol):
+    """A stepper whose round can be gone on with by another one like it, bit for bit."""
+
+    def export(self) -> StepperState | None:
+        """What the slots so far have made of it; None if it cannot say. The arrays may be its own: read them at once."""
+
+    def restore(self, state: StepperState, slots: Slots) -> None:
+        """Go on from an exported state of a round that is laid out as ``slots``. The round's start was loaded before."""
+
+
+def exported(stepper: Stepper) -> StepperState | None:
+    """The state of a stepper whose own class can say it: what a subclass adds, an inherited `export` would leave out.
+
+    >>> class Heavy(LoopStepper):
+    ...     velocity = 0.0
+    >>> light, heavy = (kind(Objective, np.zeros(1)) for kind in (LoopStepper, Heavy))
+    >>> exported(light), exported(heavy)
+    ({'w': array([], dtype=float64)}, None)
+    """
+    own = vars(type(stepper)).get("export")
+    return None if own is None else own(stepper)
+
+
+def resumed(stepper: Stepper, state: StepperState, slots: Slots) -> None:
+    """Let a stepper that has the round's start loaded go on from an exported state; UsageError if it cannot be its own."""
+    own = vars(type(stepper)).get("restore")
+    if own is None:
+        raise UsageError(f"{type(stepper).__name__} cannot go on with a round that another one began")
+    own(stepper, state, slots)
+
+
+def stored(state: StepperState, name: str, like: Array) -> Array:
+    """A copy of one array of a state, which must have the shape and the type of ``like``.
+
+    >>> stored({"w": np.ones(2)}, "w", np.zeros(2)).tolist()
+    [1.0, 1.0]
+    """
+    found = state.get(name)
+    if found is None or found.shape != like.shape or found.dtype != like.dtype:
+        raise UsageError(f"a stored round has no {name} of {like.dtype} and shape {like.shape}")
+    return found.copy()
 
 
 def clipped(gradient: Vector, limit: float) -> Vector:
@@ -204,6 +246,12 @@ class LoopStepper:
     def read(self) -> Floats:
         return self._w.copy()
 
+    def export(self) -> StepperState:
+        return {"w": self._w}
+
+    def restore(self, state: StepperState, slots: Slots) -> None:
+        self._w = stored(state, "w", self._w)
+
     def advance(self, slots: Slots, h0: int, h1: int) -> None:
         slots.check(h0, h1, len(self._w))
         block = slice(*(slots.block or (0, len(self._w))))
@@ -225,73 +273,3 @@ class LoopStepper:
                 f"{self._w.shape}; return one number per coordinate"
             )
         return gradient if clip is None else clipped(gradient, clip)
-
-
-def weights_of_rows(parts: Sequence[Ints], weights: Sequence[float] | Floats, count: int) -> Floats:
-    """The weight of each record in F = sum_c p_c F_c: p_c / N_c for a record of client c; they sum to 1.
-
-    >>> weights_of_rows([np.array([0]), np.array([1, 2])], [0.5, 0.5], count=3)
-    array([0.5 , 0.25, 0.25])
-    """
-    rows = np.zeros(count)
-    for part, weight in zip(parts, weights, strict=True):
-        np.add.at(rows, part, weight / len(part))
-    return rows
-
-
-def shares(weighted: npt.ArrayLike | None, count: int) -> Floats | None:
-    """Row weights that sum to 1, or None where they are equal but for rounding.
-
-    >>> shares([3, 1], 2), shares([0.1 + 0.2, 0.3], 2)
-    (array([0.75, 0.25]), None)
-    """
-    if not count:
-        raise UsageError("there are no records to average over; ask for a test part with at least one record")
-    if weighted is None:
-        return None
-    weights = np.asarray(weighted, dtype=np.float64)
-    if weights.shape != (count,):
-        raise UsageError(f"{count} records need {count} row weights, got an array of shape {weights.shape}")
-    total = float(weights.sum())
-    if not (weights.min() >= 0 and 0 < total < math.inf):
-        raise UsageError("row weights must be finite, not negative and not all zero")
-    return None if np.ptp(weights) <= 1e-13 * weights.max() else weights / total
-
-
-def mean_gradient(objective: Objective, w: Vector, data: Records, weighted: npt.ArrayLike | None = None) -> Floats:
-    """The gradient of the loss that ``evaluate`` gives, L2 included; by the objective's own quicker way if it has one."""
-    if isinstance(objective, _KnowsMeanGradient):
-        return objective.mean_gradient(w, data, weighted)
-    return weighted_sum(lambda rows: objective.gradient(w, data, rows), len(data), weighted) + objective.traits.l2 * w
-
-
-def levels(weighted: npt.ArrayLike | None, count: int) -> Iterator[tuple[float, Ints]]:
-    """The records of equal weight and what each of them weighs: one group where all do, one a client where p_c / N_c differ.
-
-    >>> [(weight, rows.tolist()) for weight, rows in levels([2, 1, 1], 3)]
-    [(0.25, [1, 2]), (0.5, [0])]
-    """
-    weights = shares(weighted, count)
-    if weights is None:
-        yield 1 / count, np.arange(count)
-        return
-    rounded = np.round(weights / weights.max(), 12)
-    for level in np.unique(rounded):
-        rows = np.flatnonzero(rounded == level)
-        yield float(weights[rows].mean()), rows
-
-
-def weighted_sum(
-    summed: Callable[[Ints], Vector], count: int, weighted: npt.ArrayLike | None, at_once: int = 256
-) -> Floats:
-    """The weighted sum of ``count`` records' gradients; ``summed`` gives the plain sum of at most ``at_once`` of them.
-
-    >>> weighted_sum(lambda rows: np.array([float(rows.sum())]), 3, [2, 1, 1])
-    array([0.75])
-    """
-    parts = (
-        weight * np.asarray(summed(rows[first : first + at_once]), dtype=np.float64)
-        for weight, rows in levels(weighted, count)
-        for first in range(0, len(rows), at_once)
-    )
-    return np.asarray(sum(parts), dtype=np.float64)

@@ -20,8 +20,9 @@ import numpy.typing as npt
 
 from crescendo.core.arrays import Floats
 from crescendo.errors import ConfigError, UsageError
-from crescendo.objectives.base import Objective, shares
+from crescendo.objectives.base import Objective
 from crescendo.objectives.logistic.objective import Logistic
+from crescendo.objectives.weighting import shares
 
 if TYPE_CHECKING:
     from crescendo.data.records import Records

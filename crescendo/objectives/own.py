@@ -27,8 +27,9 @@ import numpy.typing as npt
 
 from crescendo.core.arrays import Floats, Ints, Vector
 from crescendo.errors import ConfigError, CrescendoError, Refused
-from crescendo.objectives.base import Block, LoopStepper, Slots, Stepper, Traits, clipped, levels, weighted_sum
+from crescendo.objectives.base import Block, LoopStepper, Slots, Stepper, Traits, clipped
 from crescendo.objectives.nets.net_names import file_of
+from crescendo.objectives.weighting import levels, weighted_sum
 
 if TYPE_CHECKING:
     from crescendo.data.records import Records

@@ -17,7 +17,7 @@ from crescendo.core.arrays import Floats
 from crescendo.data.records import Records, as_records
 from crescendo.errors import DataError, UsageError
 from crescendo.objectives import Logistic, weights_of_rows
-from crescendo.objectives.base import shares
+from crescendo.objectives.weighting import shares
 from tests.objectives.textbook import drawn, extended, record_gradient
 
 

@@ -21,7 +21,8 @@ import numpy.typing as npt
 
 from crescendo.core.arrays import Floats, Ints, Vector
 from crescendo.errors import DataError, UsageError
-from crescendo.objectives.base import Block, Stepper, Traits, shares
+from crescendo.objectives.base import Block, Stepper, Traits
+from crescendo.objectives.weighting import shares
 
 if TYPE_CHECKING:
     from crescendo.data.records import Records

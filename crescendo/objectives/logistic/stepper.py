@@ -12,7 +12,7 @@ import numpy as np
 
 from crescendo.core.arrays import Array, Floats, Vector
 from crescendo.errors import UsageError
-from crescendo.objectives.base import Slots
+from crescendo.objectives.base import Slots, StepperState, stored
 from crescendo.objectives.logistic.kernels import advance_dense, advance_sparse
 
 if TYPE_CHECKING:
@@ -41,6 +41,16 @@ class LogisticStepper:
 
     def translate(self, by: Vector) -> None:
         self._u, self._scale = (self.read() + by).astype(self._objective.dtype), 1.0
+
+    def export(self) -> StepperState:
+        return {"u": self._u, "scale": np.array(self._scale), "block": np.array(self._block)}
+
+    def restore(self, state: StepperState, slots: Slots) -> None:
+        scale, block = stored(state, "scale", np.array(1.0)), stored(state, "block", np.array(self._block))
+        if tuple(block) not in ((0, self._objective.size), slots.block):
+            raise UsageError(f"a stored round has moved the block {block.tolist()}, which is not its own")
+        self._u, self._scale = stored(state, "u", self._u), float(scale)
+        self._block = (int(block[0]), int(block[1]))
 
     def advance(self, slots: Slots, h0: int, h1: int) -> None:
         if slots is not self._slots:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crescendo.core.arrays import Array, Floats
-from crescendo.objectives.base import Slots
+from crescendo.objectives.base import Slots, StepperState, stored
 from crescendo.objectives.neural.jax_programs import LocalSteps, corrections, first_state
 from crescendo.objectives.neural.neural_stepper import NeuralStepper
 
@@ -37,6 +37,25 @@ class JaxStepper(NeuralStepper):
 
     def _in_full(self) -> Floats:
         return self._model.leaves.vector(self._held)
+
+    def export(self) -> StepperState:
+        return self._exported() | self._numbers() | {"taken": np.array(self._taken)}
+
+    def restore(self, state: StepperState, slots: Slots) -> None:
+        found = [stored(state, name, numbers) for name, numbers in self._numbers().items()]
+        taken = int(stored(state, "taken", np.array(self._taken)))
+        held, slopes, *means = [self._model.leaves.split(numbers) for numbers in found]
+        self._go_on(state)
+        self._held, self._slopes, self._state, self._taken = held, slopes, means, taken
+
+    def _numbers(self) -> dict[str, Array]:
+        """Everything that is laid out like the leaves, each as one array in the leaves' own floats."""
+        kept = {"held": self._held, "slopes": self._slopes}
+        kept |= {f"optimiser.{k}": leaves for k, leaves in enumerate(self._state)}
+        return {
+            name: np.concatenate([np.asarray(leaf, dtype=self._model.dtype).ravel() for leaf in leaves])
+            for name, leaves in kept.items()
+        }
 
     def _advance(self, slots: Slots, h0: int, h1: int) -> None:
         plan, mask = _Plan(slots, h0, h1, self._model.batch, self._model.l2), self._mask(slots)

@@ -6,9 +6,9 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from crescendo.core.arrays import Floats, Vector
+from crescendo.core.arrays import Array, Floats, Vector
 from crescendo.errors import ConfigError, CrescendoError, UsageError
-from crescendo.objectives.base import Slots
+from crescendo.objectives.base import Slots, StepperState, stored
 from crescendo.objectives.neural.neural_model import NeuralModel
 
 
@@ -24,6 +24,7 @@ class NeuralStepper(ABC):
         self._trained = model
         self._origin: Floats = np.zeros(model.size)
         self._loaded: Floats = self._origin
+        self._translated = False
 
     @abstractmethod
     def _reset(self) -> None:
@@ -45,6 +46,7 @@ class NeuralStepper(ABC):
         self._origin = np.array(w, dtype=np.float64)
         self._put(self._origin)
         self._loaded = self._in_full()
+        self._translated = False
 
     def translate(self, by: Vector) -> None:
         """Move along with a newer global model: the work done stays as it is, to the bit."""
@@ -52,10 +54,21 @@ class NeuralStepper(ABC):
         self._origin = self._origin + by
         self._put(self._origin + moved)
         self._loaded = self._in_full() - moved
+        self._translated = True
 
     def read(self) -> Floats:
         """Where the round began plus what the model moved: the rounding of its start to the model's floats cancels out."""
         return np.asarray(self._origin + (self._in_full() - self._loaded))
+
+    def _exported(self) -> dict[str, Array]:
+        """Where the round is measured from, if that is no longer its start; a subclass adds its weights and its optimiser."""
+        return {"origin": self._origin, "loaded": self._loaded} if self._translated else {}
+
+    def _go_on(self, state: StepperState) -> None:
+        """Take the same from a state; a subclass has checked the rest of it before."""
+        if "origin" in state:
+            origin, loaded = stored(state, "origin", self._origin), stored(state, "loaded", self._loaded)
+            self._origin, self._loaded, self._translated = origin, loaded, True
 
     def advance(self, slots: Slots, h0: int, h1: int) -> None:
         slots.check(h0, h1, len(self._origin))

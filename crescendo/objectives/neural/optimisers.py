@@ -3,7 +3,11 @@
 import math
 from typing import Protocol
 
+import numpy as np
 import torch
+
+from crescendo.core.arrays import Array
+from crescendo.objectives.base import StepperState, stored
 
 _DECAYS, _EPSILON = (0.9, 0.999), 1e-8  # Adam's own
 
@@ -12,11 +16,21 @@ class Optimiser(Protocol):
     """Moves the coordinates ``low..high-1`` of the weights downhill by a step of the product's own schedule."""
 
     def reset(self) -> None: ...
+    def export(self) -> dict[str, Array]:
+        """What it keeps of the round so far."""
+
+    def restore(self, state: StepperState) -> None: ...
     def step(self, weights: torch.Tensor, slopes: torch.Tensor, low: int, high: int, eta: float) -> None: ...
 
 
 class _Plain:
     def reset(self) -> None:
+        pass
+
+    def export(self) -> dict[str, Array]:
+        return {}
+
+    def restore(self, state: StepperState) -> None:
         pass
 
     def step(self, weights: torch.Tensor, slopes: torch.Tensor, low: int, high: int, eta: float) -> None:
@@ -31,6 +45,12 @@ class _Momentum:
 
     def reset(self) -> None:
         self._velocity.zero_()
+
+    def export(self) -> dict[str, Array]:
+        return {"velocity": self._velocity.numpy()}
+
+    def restore(self, state: StepperState) -> None:
+        self._velocity.numpy()[:] = stored(state, "velocity", self._velocity.numpy())
 
     def step(self, weights: torch.Tensor, slopes: torch.Tensor, low: int, high: int, eta: float) -> None:
         velocity = self._velocity[low:high]
@@ -48,6 +68,13 @@ class _Adam:
         self._mean.zero_()
         self._square.zero_()
         self._steps = 0
+
+    def export(self) -> dict[str, Array]:
+        return {"mean": self._mean.numpy(), "square": self._square.numpy(), "steps": np.array(self._steps)}
+
+    def restore(self, state: StepperState) -> None:
+        mean, square, steps = (stored(state, name, value) for name, value in self.export().items())
+        self._mean.numpy()[:], self._square.numpy()[:], self._steps = mean, square, int(steps)
 
     def step(self, weights: torch.Tensor, slopes: torch.Tensor, low: int, high: int, eta: float) -> None:
         self._steps += 1

@@ -10,8 +10,8 @@ import torch
 import xxhash
 from torch import nn
 
-from crescendo.core.arrays import Floats, Ints
-from crescendo.objectives.base import Slots
+from crescendo.core.arrays import Array, Floats, Ints
+from crescendo.objectives.base import Slots, StepperState, stored
 from crescendo.objectives.neural.flat_parameters import private_copy
 from crescendo.objectives.neural.neural_stepper import NeuralStepper
 from crescendo.objectives.neural.optimisers import optimiser_for
@@ -49,6 +49,32 @@ class TorchStepper(NeuralStepper):
 
     def _in_full(self) -> Floats:
         return np.array(self._flat.numpy(), dtype=np.float64)  # a copy, also of float64
+
+    def export(self) -> StepperState:
+        """Random layers need nothing: they draw by the round's records and the slot."""
+        return self._exported() | {"flat": self._flat.numpy()} | self._optimiser.export() | self._kept()
+
+    def restore(self, state: StepperState, slots: Slots) -> None:
+        kept = {name: stored(state, name, value) for name, value in self._kept().items()}
+        flat = stored(state, "flat", self._flat.numpy())
+        self._optimiser.restore(state)
+        self._go_on(state)
+        self._flat.numpy()[:] = flat
+        for name, value in self._kept().items():
+            value[:] = kept[name]
+
+    def _kept(self) -> dict[str, Array]:
+        """The bytes of every buffer that is no part of the vector: how many batches a layer has seen, say.
+
+        They are the buffers' own bytes, so whoever writes into them sets the buffers.
+        """
+        inside = {"net": self._net, "loss": self._loss} if isinstance(self._loss, nn.Module) else {"net": self._net}
+        return {
+            f"{part}.{name}": buffer.detach().view(-1).view(torch.uint8).numpy()
+            for part, module in inside.items()
+            for name, buffer in module.named_buffers()
+            if part == "loss" or name not in self._model.layout.names
+        }
 
     def _advance(self, slots: Slots, h0: int, h1: int) -> None:
         batch = self._model.batch

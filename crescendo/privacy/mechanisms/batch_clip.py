@@ -17,7 +17,7 @@ import numpy as np
 from crescendo.core.arrays import Array, Floats
 from crescendo.core.terms import Terms
 from crescendo.errors import UsageError
-from crescendo.objectives.base import Objective, Slots, Stepper, clipped
+from crescendo.objectives.base import Objective, Slots, Stepper, StepperState, clipped, exported, resumed, stored
 from crescendo.privacy.mechanisms.certificate import Certificate, Requirement
 from crescendo.privacy.mechanisms.extremes import Rounds
 from crescendo.privacy.mechanisms.proposal import Proposal
@@ -115,12 +115,39 @@ class _OneRound:
             return self._start.copy()
         return found if found.shape == self._start.shape else self._start.copy()
 
+    def export(self) -> StepperState | None:
+        """That of the round's own stepper, unless the round has failed or there is none yet."""
+        flags = {"failed": np.array(self._failed), "began": np.array(self._stepper is not None)}
+        if self._failed or self._stepper is None:
+            return flags
+        state = exported(self._stepper)
+        return None if state is None else flags | {f"own.{name}": array for name, array in state.items()}
+
+    def restore(self, state: StepperState, slots: Slots) -> None:
+        failed, began = (bool(stored(state, name, np.array(False))) for name in ("failed", "began"))
+        if failed or not began:
+            self._failed = failed
+            return
+        try:
+            with np.errstate():
+                stepper, alone = self._begun(slots)
+        except BaseException as error:  # a record's doing, as it would be in `advance`
+            self._fails(error)
+            return
+        own = {name.removeprefix("own."): array for name, array in state.items() if name.startswith("own.")}
+        resumed(stepper, own, alone)
+        self._stepper, self._slots = stepper, alone
+
     def _advance(self, slots: Slots, h0: int, h1: int) -> None:
         if self._stepper is None or self._slots is None:
-            self._stepper = self._objective.stepper(self._data.take(slots.rows))
-            self._slots = dataclasses.replace(slots, rows=np.arange(len(slots.rows)))
-            self._stepper.load(self._start.copy())
+            self._stepper, self._slots = self._begun(slots)
         self._stepper.advance(self._slots, h0, h1)
+
+    def _begun(self, slots: Slots) -> tuple[Stepper, Slots]:
+        """A stepper that has the drawn records alone, at the round's start, and the round as it sees it."""
+        stepper = self._objective.stepper(self._data.take(slots.rows))
+        stepper.load(self._start.copy())
+        return stepper, dataclasses.replace(slots, rows=np.arange(len(slots.rows)))
 
     def _fails(self, error: BaseException) -> None:
         if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():

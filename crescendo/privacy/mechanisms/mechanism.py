@@ -41,7 +41,10 @@ class Mechanism(Protocol):
         """Where a round begins that would begin at ``model``."""
 
     def draw(self, i: int, size: int) -> Slots:
-        """Lay out round i for a model of ``size`` numbers."""
+        """Draw round i for a model of ``size`` numbers, and lay it out."""
+
+    def laid_out(self, i: int, size: int, rows: Ints, ends: Ints | None) -> Slots:
+        """Lay out round i with these records, which were drawn for it before."""
 
     def release(self, i: int, start: Floats, stepper: Stepper) -> Floats:
         """What is sent of round i, which began at ``start`` and was run by ``stepper``. Called once a round."""
@@ -69,9 +72,13 @@ class Plain:
         return model
 
     def draw(self, i: int, size: int) -> Slots:
-        rng, etas = aim(self._generator, self._seed, Purpose.SAMPLE, self._me, i), self._terms.etas(i, self._me)
-        rows = self._rows[rng.integers(0, len(self._rows), len(etas))]
-        return Slots(rows, etas, block=self._terms.moving(i, size), factor=float(self._terms.blocks))
+        rng = aim(self._generator, self._seed, Purpose.SAMPLE, self._me, i)
+        drawn = rng.integers(0, len(self._rows), self._terms.share(i, self._me))
+        return self.laid_out(i, size, self._rows[drawn], None)
+
+    def laid_out(self, i: int, size: int, rows: Ints, ends: Ints | None) -> Slots:
+        etas, block = self._terms.etas(i, self._me), self._terms.moving(i, size)
+        return Slots(rows, etas, ends, block, factor=float(self._terms.blocks))
 
     def release(self, i: int, start: Floats, stepper: Stepper) -> Floats:
         block = slice(*self._terms.block(i, len(start)))
@@ -115,8 +122,13 @@ class Private:
     def draw(self, i: int, size: int) -> Slots:
         rate, slots = self._certificate.rate(i, self._me), self._terms.share(i, self._me)
         members, ends = poisson_slots(self._source, i, len(self._rows), rate, slots)
+        return self.laid_out(i, size, self._rows[members], ends)
+
+    def laid_out(self, i: int, size: int, rows: Ints, ends: Ints | None) -> Slots:
+        if ends is None:
+            raise UsageError("the records of a private round are in public slots, and it was not said in which")
         return Slots(
-            rows=self._rows[members],
+            rows=rows,
             etas=self._terms.etas(i, self._me),
             ends=ends,
             block=self._terms.moving(i, size),

@@ -10,7 +10,7 @@ import numpy as np
 
 from crescendo.core.arrays import Array, Floats, Ints
 from crescendo.errors import UsageError
-from crescendo.objectives.base import ClippingObjective, Objective, Slots, Stepper, clipped
+from crescendo.objectives.base import ClippingObjective, Objective, Slots, Stepper, StepperState, clipped, stored
 from crescendo.privacy.mechanisms.certificate import Certificate, Requirement
 from crescendo.privacy.mechanisms.proposal import Proposal
 from crescendo.privacy.mechanisms.rounding import U
@@ -120,14 +120,30 @@ class FrozenStepper:
         moved[self._block] -= self.decay() + self.gradients()
         return moved
 
+    def export(self) -> StepperState:
+        """The exact sum, and how many slots it is of. The start model is loaded anew."""
+        return {"sum": self._sum, "slots": np.array(self._slots)}
+
+    def restore(self, state: StepperState, slots: Slots) -> None:
+        total, count = stored(state, "sum", self._sum), int(stored(state, "slots", np.array(0)))
+        if not 0 <= count <= len(slots):
+            raise UsageError(f"a stored round of {len(slots)} slots has a sum of {count}")
+        self._sum, self._slots = total, count
+        if count:
+            self._move(slots)
+
+    def _move(self, slots: Slots) -> None:
+        self._step = float(slots.etas[0]) * slots.factor
+        self._block = slice(*(slots.block or (0, len(self._start))))
+
     def advance(self, slots: Slots, h0: int, h1: int) -> None:
         slots.check(h0, h1, len(self._start))
         if h0 == h1:
             return
         if (slots.etas[h0:h1] != slots.etas[0]).any():
             raise UsageError('the minibatch mechanism takes one step size per round; set schedule.steps.per = "round"')
-        self._step, self._slots = float(slots.etas[0]) * slots.factor, self._slots + h1 - h0
-        self._block = slice(*(slots.block or (0, len(self._start))))
+        self._move(slots)
+        self._slots += h1 - h0
         rows = slots.rows[slots.records(h0).start : slots.records(h1 - 1).stop]
         if len(rows):
             self._sum += self._gradient(slots, rows)
