@@ -90,6 +90,12 @@ def _join(
         float | None,
         typer.Option(metavar="SECONDS", help="End with 1 after so long without the server; else it is waited for."),
     ] = None,
+    checkpoint: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS", help="Write a round down after so much work, to go on from it when killed; 0: never."
+        ),
+    ] = 10.0,
     logs: Logs = None,
     as_json: AsJson = False,
 ) -> None:
@@ -101,7 +107,7 @@ def _join(
 
         from crescendo.cli.addresses import place
         from crescendo.federation.own_records import RecordSource
-        from crescendo.network.client.join import check_name
+        from crescendo.network.client.join import check_interval, check_name
         from crescendo.network.client.join import join as run
         from crescendo.network.transport.retry import Backoff
         from crescendo.network.transport.security import Address
@@ -110,12 +116,23 @@ def _join(
         Address(address).check(certs)
         source = RecordSource(data, folder, label, part, test)
         check_name(name)
+        check_interval(checkpoint)
         source.check()
         backoff = Backoff() if give_up_after is None else Backoff(give_up=give_up_after)
         copy = ModelFile.read(model, asked="--model") if model is not None else None
         there = place(address, certs, allowed, name)
         with event_log(logs) as log:
-            joined = run(there, name, source, state, allowed, model=copy, log=log, backoff=backoff)
+            joined = run(
+                there,
+                name,
+                source,
+                state,
+                allowed,
+                model=copy,
+                log=log,
+                backoff=backoff,
+                checkpoint_every=checkpoint,
+            )
         finished = joined.model is not None
         model = str(state / "model.npz") if finished else None
         if as_json:

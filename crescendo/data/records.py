@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import xxhash
 
 from crescendo.core.arrays import Array, Bools, Floats
 from crescendo.errors import DataError
@@ -68,6 +69,15 @@ class Records:
     def take(self, rows: Array) -> Records:
         """The records of ``rows`` (numbers or a mask), in that order, as a copy."""
         return replace(as_records(self.x[rows], self.y[rows]), shape=self.shape)
+
+    def fingerprint(self) -> str:
+        """Of all the numbers, where they stand and how a record is shaped: another for other records or another order."""
+        x: Any = self.x
+        arrays = (x, self.y) if isinstance(x, np.ndarray) else (x.data, x.indices, x.indptr, self.y)
+        hashed = xxhash.xxh3_128(repr((self.shape, [(array.dtype.str, array.shape) for array in arrays])).encode())
+        for array in arrays:
+            hashed.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+        return hashed.hexdigest()
 
     def squared_lengths(self, intercept: bool) -> Floats:
         """|(x, 1)|^2 of every record; |x|^2 without an intercept."""

@@ -245,6 +245,26 @@ _DECLARED = (
         "read `error` and `at`: a private round raised before it was charged. It is charged, void and never computed again, and "
         "the client goes on; after three in a row it ends, so that a fault of the machine does not use the budget up",
     ),
+    LogEvent(
+        "checkpoint_resumed",
+        "info",
+        ("round {round} goes on at slot {slot}, where a checkpoint of it was written",),
+        "nothing: this client was stopped or killed in the middle of that round",
+    ),
+    LogEvent(
+        "checkpoint_discarded",
+        "warn",
+        ("round {round} is drawn anew, since its checkpoint cannot be used: {reason}",),
+        "nothing: the round costs its time once more. If you did not mean to change what `reason` names (the records, say), "
+        "look into it; a checkpoint that is damaged points to the disk",
+    ),
+    LogEvent(
+        "checkpoint_failed",
+        "warn",
+        ("{path} cannot be written or removed: {reason}",),
+        "see to what `reason` names: the client goes on, and a kill costs it the round in hand. If a checkpoint could not be "
+        "removed, remove the file: it holds what was computed from records, before noise",
+    ),
     # -- the server's state and model
     LogEvent(
         "new_epoch",

@@ -60,5 +60,8 @@ SNAPSHOT = StoredFormat(
 )
 LEDGER = StoredFormat("ledger", 1, 1, "SQLite's `user_version`", "crescendo.storage.ledger.ledger_schema")
 RUN = StoredFormat("run's folder", 1, 1, "`format.json`; 1 where it is missing", "crescendo.runs.folder")
+CHECKPOINT = StoredFormat(
+    "checkpoint of a round", 1, 1, "its first 8 bytes", "crescendo.storage.round_checkpoint", magic=b"CRSROUN"
+)
 
-FORMATS = (JOURNAL, SNAPSHOT, LEDGER, RUN)
+FORMATS = (JOURNAL, SNAPSHOT, LEDGER, RUN, CHECKPOINT)

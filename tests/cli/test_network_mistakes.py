@@ -182,6 +182,8 @@ def test_parties_of_a_lost_authority_are_not_mixed_with_those_of_a_new_one() -> 
         ({"--part": "iid", "--test": "nan"}, "from 0 to less than 1"),
         ({"--test": "0.2"}, "goes with --part"),
         ({"--label": "c"}, "the columns of mine.csv are a, b"),
+        ({"--checkpoint": "-1"}, "--checkpoint takes seconds of work, 10 say, or 0 for never, not -1"),
+        ({"--checkpoint": "nan"}, "or 0 for never, not nan"),
     ],
 )
 def test_join_checks_its_own_words_before_it_asks_anybody(changed: dict[str, str], reason: str) -> None:

@@ -51,6 +51,7 @@ class Client:
     longest_piece: float = (
         0.0  # seconds that a piece of a round takes at most, without any work: a long round on one core
     )
+    checkpoint_every: float = 1e-4  # seconds of work: kills come in the middle of rounds that were written down
 
 
 def run_server(run_file: str, port: int, state: str, log: str, linger: float) -> None:
@@ -101,6 +102,7 @@ def run_client(client: Client) -> None:
                 log=said,
                 backoff=Backoff(0.05, 0.5),
                 randomness=None if seed is None else lambda me: SeededSource(seed, me),
+                checkpoint_every=client.checkpoint_every,
             )
         except CrescendoError as error:
             said("ended", reason=str(error))

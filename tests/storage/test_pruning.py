@@ -12,6 +12,7 @@ import pytest
 from crescendo.storage.journal.journal import Journal
 from crescendo.storage.journal.segments import JournalDamaged, Segments
 from crescendo.storage.journal.snapshots import DRAFT, Snapshot
+from crescendo.storage.state_file import State
 from tests.storage.durable_play import opened, run_some, state_of
 
 
@@ -105,15 +106,15 @@ def test_a_state_that_changes_while_it_is_written_never_becomes_a_snapshot(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Bytes with the right checksum that are not the server's state: its own state is what they are held against."""
-    pieces = Snapshot._pieces
+    pieces = State._pieces
 
-    def flipped(snapshot: Snapshot) -> object:
-        made = [bytes(piece) for piece in pieces(snapshot)]
+    def flipped(state: State) -> object:
+        made = [bytes(piece) for piece in pieces(state)]
         return [*made[:-1], bytes([made[-1][0] ^ 1]) + made[-1][1:]]
 
     with opened(tmp_path, prune=True) as server:
         run_some(server, 0, 1)
-        monkeypatch.setattr(Snapshot, "_pieces", flipped)
+        monkeypatch.setattr(State, "_pieces", flipped)
         with pytest.raises(OSError, match="read back otherwise"):
             server.snapshot()
         assert not numbers(tmp_path)

@@ -20,8 +20,10 @@ from crescendo.federation.own_model import clients_copy
 from crescendo.federation.own_records import RecordSource
 from crescendo.federation.policy import Policy
 from crescendo.logs import Log, quiet
+from crescendo.network.client.checkpoints import EVERY, Checkpoints
 from crescendo.network.client.client_session import take_part
-from crescendo.network.client.participant import Participant, Seen
+from crescendo.network.client.participant import Participant
+from crescendo.network.client.seen import Seen
 from crescendo.network.client.terms_request import ask, check_version
 from crescendo.network.transport.channels import Endpoint
 from crescendo.network.transport.retry import Backoff, Unreachable
@@ -32,6 +34,7 @@ from crescendo.privacy.mechanisms.noise import Source as Randomness
 from crescendo.privacy.mechanisms.noise import SystemSource
 from crescendo.storage.ledger.ledger_store import Ledger
 from crescendo.storage.ledger.open_ledger import open_ledger
+from crescendo.storage.round_checkpoint import remove_stale
 from crescendo.whole_files import make_folder
 from crescendo.worker import Worker
 
@@ -63,18 +66,26 @@ def join(
     log: Log = quiet,
     backoff: Backoff | None = None,
     randomness: Callable[[int], Randomness] | None = None,
+    checkpoint_every: float = EVERY,
 ) -> Joined:
     """Take part until the run is over, or until a signal.
 
-    ``model`` is this client's copy of the model, where the terms describe one that is not ours. ``randomness`` is for tests; a
-    real client has the system's.
+    ``model`` is this client's copy of the model, where the terms describe one that is not ours. The round in hand is written down
+    in ``state`` after ``checkpoint_every`` seconds of work, 0 for never. ``randomness`` is for tests; a real client has the
+    system's.
     """
     check_name(name)
+    check_interval(checkpoint_every)
     source.check()
     make_folder(state)
     path = Path(policy.ledger) if policy.ledger is not None else state / "ledger.sqlite"
     with ShutdownRequest.on_signals() as shutdown, open_ledger(path, policy.budget(), dataset=policy.dataset) as ledger:
-        client = _Joining(endpoint, name, source, state, policy, ledger, log, backoff or Backoff(), randomness, model)
+        for path, reason in remove_stale(state, _open_terms(ledger) if checkpoint_every else []):
+            log("checkpoint_failed", path=str(path), reason=reason)
+        waits = backoff or Backoff()
+        client = _Joining(
+            endpoint, name, source, state, policy, ledger, log, waits, randomness, model, checkpoint_every
+        )
         return asyncio.run(client.run(shutdown))
 
 
@@ -82,6 +93,18 @@ def check_name(name: str) -> None:
     """Refuse what no terms can name."""
     if not name.strip() or not name.isprintable():
         raise UsageError(f"{name!r} is not a client's name; give the one that the terms have for you with --as")
+
+
+def check_interval(seconds: float) -> None:
+    """Refuse a time between checkpoints that is none."""
+    if not 0 <= seconds < math.inf:
+        raise UsageError(f"--checkpoint takes seconds of work, 10 say, or 0 for never, not {seconds:g}")
+
+
+def _open_terms(ledger: Ledger) -> list[str]:
+    """The digests of the terms that were signed off and are not over."""
+    accounts = [ledger.account(federation) for federation in ledger.open_federations()]
+    return [account.promise.terms for account in accounts if account is not None]
 
 
 @dataclass
@@ -96,6 +119,7 @@ class _Joining:
     backoff: Backoff
     randomness: Callable[[int], Randomness] | None
     model: ModelFile | None
+    checkpoint_every: float
     own: Sound | None = None  # its records, once they are known to suit the terms
 
     async def run(self, shutdown: ShutdownRequest) -> Joined:
@@ -214,7 +238,10 @@ class _Joining:
             agreed.terms, me, agreed.initial(), agreed.objective, records, rows, agreed.seed, agreed.wire, mechanism
         )
         seen = Seen(self.state / f"seen-{agreed.digest[:16]}.json")
-        return Participant(agreed, me, worker, self.ledger, seen, self.log)
+        instance = self.ledger.instance_of(agreed.federation)
+        every = self.checkpoint_every
+        checkpoints = Checkpoints(self.state, every, agreed, self.name, instance, records, self.log)
+        return Participant(agreed, me, worker, self.ledger, seen, self.log, checkpoints)
 
     def _randomness(self, me: int) -> Randomness:
         if self.randomness is None:

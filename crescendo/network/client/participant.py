@@ -11,7 +11,9 @@ it failed may be a record's doing, so it is never computed again.
 
 A client that starts again goes on after the last round in *its own ledger*, whatever the server says, and sends again, byte for
 byte, what the server lacks. It computes nothing before it has heard the newest model, since what was acknowledged is no longer
-in its outbox.
+in its outbox. If a checkpoint of the round in hand was written (`checkpoints`), it goes on with the same records where that was
+written, and it is the same round: it has no noise before it is released, and it is charged and released once. The checkpoint goes
+after the transaction, so that a kill leaves one of a round that is over, which the next start removes.
 
 No round is released between a hello and its welcome. The hello says which round was the last, and a server that did not wait
 for this client makes void what lies between that round and the one that it names in the welcome. `introduce` therefore takes the
@@ -23,12 +25,11 @@ failed is charged at once all the same: it has no bytes to lose, and is void wha
 Without privacy it is the same ledger: a round then costs an infinite epsilon, which only an infinite budget allows.
 """
 
-import json
 import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from crescendo.core.arrays import Vector
@@ -38,49 +39,18 @@ from crescendo.core.vectors import decode, encode
 from crescendo.errors import CrescendoError, PeerError, UsageError
 from crescendo.federation.agreement import Agreement
 from crescendo.logs import Log, quiet
+from crescendo.network.client.checkpoints import Checkpoints, Exported
+from crescendo.network.client.seen import Seen
 from crescendo.network.transport.wording import named
 from crescendo.privacy.accounting.events import Event
 from crescendo.storage.ledger.ledger_store import Ledger
 from crescendo.storage.ledger.outbox import Release
+from crescendo.storage.round_checkpoint import RoundCheckpoint
 from crescendo.worker import Worker
 
 PIECE = 0.01  # seconds of work between two looks at the notes
 MOST_FAILED = 3  # rounds in a row: then it is hardly a record, and the budget is better kept
 FAILED = "the round is charged and void, and the client goes on; it is never computed again"
-
-
-class Seen:
-    """What the client last saw of the server, kept beside the ledger: it shows a server that was opened from an older state.
-
-    A hint and no more: a lost or torn file only makes the client forget, so it is written without a sync.
-    """
-
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
-        self.epoch, self.k, self.settled = 0, 0, Settled(0)
-        if path is not None:
-            with suppress(OSError, ValueError, KeyError, TypeError):
-                raw = json.loads(path.read_text())
-                self.epoch, self.k = int(raw["epoch"]), int(raw["k"])
-                self.settled = Settled(int(raw["below"]), frozenset(int(i) for i in raw["beyond"]))
-
-    def note(self, epoch: int, k: int | None, settled: Settled) -> None:
-        """The newest word of the server; of an older epoch it is old news."""
-        if epoch < self.epoch:
-            return
-        if epoch > self.epoch:
-            self.k = 0
-        self.epoch, self.k, self.settled = epoch, self.k if k is None else max(k, self.k), settled
-
-    def keep(self) -> None:
-        """Write it down. The worker does, not the loop: a file can take longer than a broadcast may wait."""
-        if self._path is not None:
-            below, beyond = self.settled.below, sorted(self.settled.beyond)
-            text = json.dumps({"epoch": self.epoch, "k": self.k, "below": below, "beyond": beyond})
-            draft = self._path.with_suffix(".draft")
-            with suppress(OSError):
-                draft.write_text(text)
-                draft.replace(self._path)
 
 
 class Participant:
@@ -94,10 +64,11 @@ class Participant:
         ledger: Ledger,
         seen: Seen | None = None,
         log: Log = quiet,
+        checkpoints: Checkpoints | None = None,
     ) -> None:
         self.agreement, self.me, self.name, self._plan = agreement, me, agreement.names[me], agreement.plan(me)
         self.seen = Seen(None) if seen is None else seen
-        self._worker, self._ledger, self._log = worker, ledger, log
+        self._worker, self._ledger, self._log, self._checkpoints = worker, ledger, log, checkpoints
         self._wake = threading.Condition()
         self._releasing = threading.Lock()  # held while a round is charged, and while a hello takes the last round
         self._news: Broadcast | None = None
@@ -110,6 +81,8 @@ class Participant:
         self.last = ledger.last_round(agreement.federation)
         if self.last >= 0:
             self._go_on()
+        if checkpoints is not None:
+            checkpoints.resume(self.round, self._resume)
 
     def _go_on(self) -> None:
         """Put the client where its ledger says it is. Any broadcast is newer than what it knows now, so epoch -1."""
@@ -120,6 +93,18 @@ class Participant:
         state |= {"sent_rounds": [release.round for release in releases], "sent": sent}
         self._worker.client = Client.restore(agreement.terms, state)
         self._client.resume(self.last + 1)  # passes rounds without a share
+
+    def _resume(self, found: RoundCheckpoint) -> None:
+        """Put the client where a checkpoint of its next round says it was: at a slot of it, with what it had heard and sent."""
+        terms, state = self.agreement.terms, found.client
+        if int(state["me"]) != self.me or not 0 < int(state["h"]) <= terms.share(self.round, self.me):
+            raise UsageError("it is at a slot that the round does not have")
+        self._worker.resume(Client.restore(terms, dict(state)), found.made)
+
+    def _in_hand(self) -> Exported | None:
+        """The round in hand, for a checkpoint."""
+        made = self._worker.export()
+        return None if made is None else (self._client.export(), made)
 
     @property
     def _client(self) -> Client:
@@ -240,6 +225,7 @@ class Participant:
             self._log("rounds_void", first=client.round, next=start)
             self._worker.restart_round()
             client.resume(start)
+            self._forget_checkpoint()
         if news is not None:
             try:
                 self._worker.receive(news)
@@ -261,18 +247,22 @@ class Participant:
         try:
             if todo.slots:
                 self._run(todo)
-            return self._release() if self._worker.round_is_full else None
+            done = self._release() if self._worker.round_is_full else None
         except BaseException as error:  # a user's own model may even call sys.exit
             event = self._plan[todo.round]
             if event is None or not event.sigma or self._ledger.is_closed:
                 raise  # without privacy; or a write failed: that is the disk's doing, and nothing was sent
             return self._give_up(todo.round, event, error)
+        if done is None and self._checkpoints is not None:
+            self._checkpoints.write_if_due(self._in_hand)
+        return done
 
     def _give_up(self, round: int, event: Event, error: BaseException) -> Release:
         """Charge the round as void and go on with the next. The log does not say what was raised: that may be about a record."""
         with self._releasing:
             self._ledger.charge_void(self.agreement.federation, round, event)
             self.last = round
+            self._forget_checkpoint()
         self._client.give_up(round)
         self._worker.restart_round()
         self._failed += 1
@@ -294,6 +284,13 @@ class Participant:
             self._slots = max(1, slots // 2)
         elif took < PIECE / 2 and slots == self._slots:
             self._slots *= 2
+        if self._checkpoints is not None:
+            self._checkpoints.worked(took)
+
+    def _forget_checkpoint(self) -> None:
+        """The round in hand is over or void, and the ledger knows: nothing of it stays on disk but what is sent."""
+        if self._checkpoints is not None:
+            self._checkpoints.remove()
 
     def _release(self) -> Release | None:
         """The round's bytes, charged and on disk; only then may they be sent. None if they may not be charged now."""
@@ -306,6 +303,7 @@ class Participant:
             data = self._ledger.release(agreement.federation, update.round, event, encode(update.delta, agreement.wire))
             self._open.add(update.round)
             self.last, self._failed = update.round, 0
+            self._forget_checkpoint()
         return Release(update.round, data)
 
 

@@ -6,9 +6,6 @@ record of the journal that comes next and the checksum of the one before, so tha
 """
 
 import errno
-import hashlib
-import json
-from collections.abc import Iterator
 from io import BufferedReader
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -16,6 +13,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from crescendo.storage.formats import SNAPSHOT
+from crescendo.storage.state_file import State
 from crescendo.whole_files import forget_cached, whole_file
 
 DRAFT = ".new"
@@ -63,26 +61,18 @@ class Snapshot(NamedTuple):
 
     @classmethod
     def _read(cls, file: BufferedReader, arrays: bool = True) -> Self | None:
-        opening, digest = file.read(len(SNAPSHOT.opening)), file.read(32)
-        if opening != SNAPSHOT.opening or hashlib.file_digest(file, "sha256").digest() != digest:
+        found = State.read(file, SNAPSHOT, arrays)
+        if found is None:
             return None
-        file.seek(len(opening) + len(digest))
-        fields = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-        state = fields["state"]
-        for name, dtype, shape in fields["arrays"] if arrays else ():
-            count = int(np.prod(shape))
-            state[name] = np.frombuffer(file.read(count * np.dtype(dtype).itemsize), dtype=dtype).reshape(shape)
-        return cls(fields["number"], fields["check"], state)
+        return cls(found.fields["number"], found.fields["check"], found.fields["state"] | found.arrays)
 
     def write(self, folder: Path) -> None:
         """Put it on disk, where it was read back and found to be this state bit for bit; else OSError, and it is not there."""
-        pieces, hashed = list(self._pieces()), hashlib.sha256()
-        for piece in pieces:
-            hashed.update(piece)
+        arrays = {name: value for name, value in self.state.items() if isinstance(value, np.ndarray)}
+        plain = {name: value for name, value in self.state.items() if name not in arrays}
+        state = State({"number": self.number, "check": self.check, "state": plain}, arrays)
         with whole_file(folder / f"snapshot-{self.number:020d}", DRAFT, self._check_written) as file:
-            file.write(SNAPSHOT.opening + hashed.digest())
-            for piece in pieces:
-                file.write(piece)
+            state.write(file, SNAPSHOT)
 
     def _check_written(self, draft: Path) -> None:
         forget_cached(draft)
@@ -94,20 +84,6 @@ class Snapshot(NamedTuple):
     def differences(self, state: dict[str, Any]) -> list[str]:
         """The fields in which an exported state is not this one, bit for bit; a snapshot of an older version has fewer."""
         return [name for name, value in state.items() if name in self.state and not _same(value, self.state[name])]
-
-    def _pieces(self) -> Iterator[bytes | memoryview]:
-        arrays = {name: np.ascontiguousarray(v) for name, v in self.state.items() if isinstance(v, np.ndarray)}
-        fields = {
-            "number": self.number,
-            "check": self.check,
-            "arrays": [[name, array.dtype.str, array.shape] for name, array in arrays.items()],
-            "state": {name: value for name, value in self.state.items() if name not in arrays},
-        }
-        text = json.dumps(fields, separators=(",", ":"), allow_nan=False).encode()
-        yield len(text).to_bytes(8, "little")
-        yield text
-        for array in arrays.values():
-            yield array.reshape(-1).view(np.uint8).data
 
 
 def _same(a: Any, b: Any) -> bool:

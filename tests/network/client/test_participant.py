@@ -14,7 +14,8 @@ from crescendo.core.messages import Broadcast, Settled
 from crescendo.core.terms import Terms
 from crescendo.data.records import as_records
 from crescendo.errors import Refused, UsageError
-from crescendo.network.client.participant import Participant, Seen
+from crescendo.network.client.participant import Participant
+from crescendo.network.client.seen import Seen
 from crescendo.privacy.accounting.budget import Budget
 from crescendo.privacy.accounting.events import PoissonGaussian
 from crescendo.schedules.sizes import ConstantSizes, CutSizes

@@ -15,7 +15,7 @@ from crescendo.logs import quiet
 from crescendo.network.aggregator import upstream
 from crescendo.network.aggregator.node import Node
 from crescendo.network.client.client_session import _Connection
-from crescendo.network.client.participant import Seen
+from crescendo.network.client.seen import Seen
 from crescendo.network.protocol.wire_messages import Goodbye
 from crescendo.network.transport.channels import Endpoint
 from crescendo.network.transport.retry import Backoff

@@ -1,0 +1,41 @@
+"""What a client last saw of its server: a hint beside the ledger, which shows a server that was opened from an older state."""
+
+import json
+from contextlib import suppress
+from pathlib import Path
+
+from crescendo.core.messages import Settled
+
+
+class Seen:
+    """The newest epoch, k and settled rounds that the server has told of.
+
+    A hint and no more: a lost or torn file only makes the client forget, so it is written without a sync.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self.epoch, self.k, self.settled = 0, 0, Settled(0)
+        if path is not None:
+            with suppress(OSError, ValueError, KeyError, TypeError):
+                raw = json.loads(path.read_text())
+                self.epoch, self.k = int(raw["epoch"]), int(raw["k"])
+                self.settled = Settled(int(raw["below"]), frozenset(int(i) for i in raw["beyond"]))
+
+    def note(self, epoch: int, k: int | None, settled: Settled) -> None:
+        """The newest word of the server; of an older epoch it is old news."""
+        if epoch < self.epoch:
+            return
+        if epoch > self.epoch:
+            self.k = 0
+        self.epoch, self.k, self.settled = epoch, self.k if k is None else max(k, self.k), settled
+
+    def keep(self) -> None:
+        """Write it down. The worker does, not the loop: a file can take longer than a broadcast may wait."""
+        if self._path is not None:
+            below, beyond = self.settled.below, sorted(self.settled.beyond)
+            text = json.dumps({"epoch": self.epoch, "k": self.k, "below": below, "beyond": beyond})
+            draft = self._path.with_suffix(".draft")
+            with suppress(OSError):
+                draft.write_text(text)
+                draft.replace(self._path)
