@@ -16,7 +16,8 @@ audit drives real workers on synthetic records, with the seeded source and the o
    row, searched for the largest difference over the sensitivity. Among the scenes are broken and over-long records, more records
    than slots, broadcasts in mid-round and empty draws. Then the noise is chosen so that a round's releases are equal with and
    without the record: if the next round's differ, more is carried over than what was sent. Messages sent again must be
-   equal, from memory, after a restart and out of the ledger on disk (`sent_again`).
+   equal, from memory, after a restart and out of the ledger on disk (`sent_again`). A round that another process goes on with
+   after a kill must be the round that was begun, with noise that was not drawn before (`gone_on`).
 4. *How large is epsilon at least?* (`lower_bounds`) The measured rate, noise and shift of the mean, put through the
    accountant, are a lower bound if releases are mixtures of Gaussians; a threshold test of whole clients assumes nothing.
 

@@ -20,6 +20,7 @@ from crescendo.audit.lower_bounds import Cost, Scores, Shift
 from crescendo.audit.scores import Tested, combined
 from crescendo.audit.worst_cases.edges import probe_edges
 from crescendo.audit.worst_cases.fuzz import Fuzz
+from crescendo.audit.worst_cases.gone_on import resumed_test
 from crescendo.audit.worst_cases.sent_again import Opener, outbox_test
 from crescendo.privacy.accounting.events import PoissonGaussian
 
@@ -138,6 +139,8 @@ class Attack:
         if outbox is not None:
             found |= outbox_test(self.subject, rng, outbox)
         self._take(Faults(found))
+        # numbers of its own, so that the attacks after it repeat
+        resumed_test(self.subject, np.random.Generator(np.random.Philox(self.seed + 1)), self.faults)
         return fuzz
 
     # -- bounds on epsilon ---------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ DETERMINISTIC = {
     "draws asked for": "other records or rates",
     "messages": "missing, longer, or with more",
     "messages sent again": "other bytes than the first time",
+    "rounds gone on with": "another draw, or stored noise",
     "runs to the end": "records that stop the run",
     "edges": "noise lost under extreme terms",
     "wires": "another release on another wire",

@@ -243,6 +243,9 @@ BUGS: list[Bug] = [
     # what is sent again, and what is certified
     Bug(workers.NoisesAgain, "messages sent again"),
     Bug(workers.forgetful_outbox, "messages sent again", options={"outbox": workers.forgetful_outbox}),
+    Bug(workers.DrawsAgainAfterAKill, "rounds gone on with"),
+    Bug(workers.DrawsAgainAfterAKill, "rounds gone on with", local()),
+    Bug(workers.StoresItsNoise, "rounds gone on with"),
     Bug(mechanisms.LeavesTheFactorOut, "sensitivity", minibatch(blocks=2)),
     Bug(mechanisms.LeavesTheFactorOut, "sensitivity", local(blocks=2)),
     Bug(mechanisms.ChargesForMoreNoise, "certificate"),

@@ -175,6 +175,44 @@ class NoisesAgain(Worker):
         self.client = Fresh(terms, me, model)
 
 
+# -- what is gone on with after a kill ----------------------------------------------------------------------------------
+
+
+class DrawsAgainAfterAKill(Worker):
+    """A round that is gone on with draws its records once more: one of before the kill may be in it twice."""
+
+    def resume(self, client: Any, state: Any) -> None:
+        super().resume(client, state)
+        self._slots = self._mechanism.draw(client.round, self._size)
+
+
+class StoresItsNoise(Worker):
+    """The bits of a round's noise are drawn when it begins and stored with it, so whoever goes on with it can take them off."""
+
+    _words: npt.NDArray[np.uint64] | None = None
+
+    def begin(self) -> None:
+        if self._slots is None:
+            self._words = self._mechanism._source.words(self.client.round, self._size)  # type: ignore[attr-defined]
+        super().begin()
+
+    def export(self) -> dict[str, Any] | None:
+        made = super().export()
+        return None if made is None or self._words is None else made | {"words": self._words}
+
+    def resume(self, client: Any, state: Any) -> None:
+        super().resume(client, state)
+        self._words = state["words"]
+
+    def finish(self) -> Update:
+        source: Any = self._mechanism._source  # type: ignore[attr-defined]
+        source.words = lambda i, size: self._words
+        try:
+            return super().finish()
+        finally:
+            del source.words
+
+
 def forgetful_outbox(path: Path) -> Any:
     """A ledger that takes a released round again, with whatever it is given."""
     ledger = open_outbox(path)

@@ -120,7 +120,7 @@ def test_the_model_is_used_as_the_page_says(
 def test_the_torch_model_in_three_terminals_runs_as_the_page_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its files, its three commands in processes of their own, and what it says to do with the model."""
+    """Its files (but fewer rounds), its three commands in processes of their own, and what it says to do with the model."""
     torch = pytest.importorskip("torch", reason="torch is not installed: the torch extra")
     section = PAGE.partition("## A torch model, in three terminals")[2].partition("\n## ")[0]
     net, used = re.findall(r"^```python\n(.*?)^```", section, re.M | re.S)
@@ -129,7 +129,9 @@ def test_the_torch_model_in_three_terminals_runs_as_the_page_says(
         (tmp_path / party).mkdir()
         (tmp_path / party / "net.py").write_text(net)
         (tmp_path / party / "policy.toml").write_text(policy)
-    (tmp_path / "server" / "federation.toml").write_text(run_file)
+    fewer = run_file.replace("rounds = 20", "rounds = 3")
+    assert fewer != run_file
+    (tmp_path / "server" / "federation.toml").write_text(fewer)
     words = commands(section.replace("127.0.0.1:7077", f"127.0.0.1:{free_port()}"))
     assert [command[0] for command in words] == ["serve", "join", "join"]
     processes = [started(tmp_path, command) for command in words]
