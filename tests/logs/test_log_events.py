@@ -34,6 +34,8 @@ def _calls() -> Iterator[tuple[str, set[str], bool]]:
 
 
 def _name(called: ast.expr) -> str:
+    if isinstance(called, ast.Attribute) and isinstance(called.value, ast.Name) and called.value.id in ("math", "np"):
+        return ""  # a logarithm
     return called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
 
 
