@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from crescendo.core.arrays import Array, Ints, Vector
+from crescendo.core.arrays import Array, Floats, Ints, Vector
 from crescendo.core.client import Client, Done, Wait, Work
 from crescendo.core.messages import Broadcast, Update
 from crescendo.core.sides import ClientSide
@@ -54,17 +54,15 @@ class Worker:
 
     def begin(self) -> None:
         """Begin the round in hand, unless it has begun: lay it out, from the model as the client has it now."""
-        if self._slots is None:
-            self._slots = self._mechanism.draw(self.client.round, self._size)
-            self._stepper.load(self._mechanism.start(self.client.start()))
+        if not self.has_begun:
+            self.lay_out(self.client.round, self.client.start())
 
     def run(self, slots: int) -> None:
         """Run ``slots`` slots of the round in hand; begins the round if need be."""
         self.begin()
-        assert self._slots is not None
         first = self.client.h
         self.client.advance(slots)
-        self._stepper.advance(self._slots, first, first + slots)
+        self.compute(first, first + slots)
 
     @property
     def round_is_full(self) -> bool:
@@ -73,11 +71,11 @@ class Worker:
 
     def finish(self) -> Update:
         """What is sent of the round, rounded to the wire, as an update; the client goes on with its next round."""
-        i, start = self.client.round, self._mechanism.start(self.client.frame)
-        released = self._mechanism.release(i, start, self._stepper)
-        if self._combined != 1.0:  # a post-processing: the release is certified as it is
-            released = released * self._combined
-        update = self.client.finish(rounded(released, self._wire, self._mechanism.saturates))
+        return self.send(self.released(self.client.round, self.client.frame))
+
+    def send(self, released: Vector) -> Update:
+        """The round in hand as an update, once its release is computed."""
+        update = self.client.finish(released)
         self._slots = None
         return update
 
@@ -123,3 +121,27 @@ class Worker:
         made = {name.removeprefix("stepper."): a for name, a in state.items() if name.startswith("stepper.")}
         resumed(self._stepper, made, slots)
         self.client, self._slots = client, slots
+
+    # -- the numbers of a round: no counter of the client's is read, so that they may be computed while it is ---------------
+
+    @property
+    def has_begun(self) -> bool:
+        """The round in hand is laid out."""
+        return self._slots is not None
+
+    def lay_out(self, i: int, model: Floats) -> None:
+        """Draw round i, which begins at ``model``."""
+        self._slots = self._mechanism.draw(i, self._size)
+        self._stepper.load(self._mechanism.start(model))
+
+    def compute(self, first: int, last: int) -> None:
+        """Run the slots from ``first`` up to but not ``last``. Stopping between slots, and going on, changes nothing."""
+        assert self._slots is not None
+        self._stepper.advance(self._slots, first, last)
+
+    def released(self, i: int, frame: Floats) -> Vector:
+        """What is sent of round i, whose displacement is measured from ``frame``, rounded to the wire."""
+        released = self._mechanism.release(i, self._mechanism.start(frame), self._stepper)
+        if self._combined != 1.0:  # a post-processing: the release is certified as it is
+            released = released * self._combined
+        return rounded(released, self._wire, self._mechanism.saturates)

@@ -53,6 +53,9 @@ def _run(
     seed: Annotated[int | None, typer.Option(help="Short for --set run.seed=N.")] = None,
     out: Annotated[Path | None, typer.Option(help="The run's folder; else runs/NAME-NUMBER.")] = None,
     standalone: Annotated[bool, typer.Option("--standalone", help="A report of 5 MB that opens alone.")] = False,
+    cores: Annotated[
+        int | None, typer.Option(min=1, help="Most clients that compute at a time; else as many as pay off here.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Simulate a federation and write a folder with its metrics, trace, model and report."""
@@ -67,7 +70,8 @@ def _run(
         from crescendo.runs.simulate import simulate
 
         with show.progress(config) as bar:
-            result = simulate(config, out=out or next_folder(file.stem), sinks=[bar], standalone=standalone)
+            folder = out or next_folder(file.stem)
+            result = simulate(config, out=folder, sinks=[bar], standalone=standalone, cores=cores)
         print_json(result.as_json()) if as_json else show.RunPrinter().result(result)
 
 

@@ -96,6 +96,7 @@ class Traits:
     features: int | None = None  # of a record
     clips: bool = False  # it is a `ClippingObjective`
     batch: int = 1  # slots of one local step, which is taken at the last of them
+    threads: bool = False  # clients may compute at the same time in threads: they share nothing that changes
     plain_steps: bool = True  # its steps are those of SGD, with no momentum or other state
     first_length: float | None = None  # of the first model, where only that is known of it
     running_layer: str | None = None  # the layer whose running statistics are the model's last coordinates

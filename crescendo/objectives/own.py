@@ -75,6 +75,7 @@ class OwnModel:
             l2=self.l2,
             clips=self._clips,
             batch=self._model.batch if self._clips else 1,
+            threads=bool(getattr(self._model, "threads", False)),
             plain_steps=bool(getattr(self._model, "plain_steps", True)),
             slow=getattr(self._model, "slow", None),
             unfit=getattr(self._model, "unfit", None),

@@ -30,6 +30,9 @@ from crescendo.runs.result import Result
 from crescendo.runs.run_events import Event, ModelsMeasured, RoundCompleted, RunBegan, RunEnded, Sink, WithoutNoise
 from crescendo.runs.run_files import RunFiles
 from crescendo.simulator import timing as clocks
+from crescendo.simulator.many_cores import clients_at_a_time
+from crescendo.simulator.rehearsal import ClientScript, rehearsed
+from crescendo.simulator.side_by_side import side_by_side
 from crescendo.simulator.simulation import Moment, Simulation
 from crescendo.worker import Worker
 
@@ -47,6 +50,7 @@ def simulate(
     standalone: bool = False,
     algorithm: str = OURS,
     options: Mapping[str, Any] | None = None,
+    cores: int | None = None,
 ) -> Result:
     """Run a federation on a virtual clock.
 
@@ -54,6 +58,8 @@ def simulate(
     ``out.running`` until the run is complete. ``sinks`` hear of every round, ``progress`` of the accounting before the first.
     A ``standalone`` report opens alone; else it uses a script that lies beside ``out``. ``algorithm`` is one of
     `algorithms.algorithm_kinds`, with its ``options``: a rival does as many gradients on the same data, clock and network.
+    At most ``cores`` clients compute at a time, with the same result, bit for bit; left out, as many as there are cores where
+    that is quicker.
     """
     chosen = by_name(algorithm)
     asked = chosen.made(options)
@@ -67,9 +73,11 @@ def simulate(
         prepared = prepare(checked, objective, data, progress, chosen, asked)
         hearing = [*sinks, *([RunFiles(folder, standalone)] if folder is not None else ())]
         _tell(hearing, RunBegan(prepared))
-        result = run_prepared(prepared, str(out) if out is not None else None, hearing)
+        result = run_prepared(prepared, str(out) if out is not None else None, hearing, cores=cores)
         if checked.evaluate.without_noise:
-            twin = run_prepared(prepared, sinks=[lambda event: _tell(sinks, WithoutNoise(event))], noise=False)
+            twin = run_prepared(
+                prepared, sinks=[lambda event: _tell(sinks, WithoutNoise(event))], noise=False, cores=cores
+            )
             result = dataclasses.replace(result, noise_free=twin.metrics[-1])
         _tell(hearing, RunEnded(result))
     return result
@@ -80,7 +88,13 @@ def _tell(sinks: Sequence[Sink], event: Event) -> None:
         sink(event)
 
 
-def run_prepared(prepared: Prepared, out: str | None = None, sinks: Sequence[Sink] = (), noise: bool = True) -> Result:
+def run_prepared(
+    prepared: Prepared,
+    out: str | None = None,
+    sinks: Sequence[Sink] = (),
+    noise: bool = True,
+    cores: int | None = None,
+) -> Result:
     """Run what `prepare` made ready. A private run without its noise gets no epsilon."""
     started, agreed, alone = time.perf_counter(), prepared.agreement, prepared.algorithm.pools
     wire, model = "float64" if alone else agreed.wire, agreed.initial()
@@ -95,9 +109,14 @@ def run_prepared(prepared: Prepared, out: str | None = None, sinks: Sequence[Sin
 
     timing = _timing(prepared.config, agreed.terms)  # one clock for all algorithms
     timing = pooled_timing(timing) if alone else timing
+    at_once = clients_at_a_time(cores, prepared.working, prepared.objective, prepared.dataset.train)
+    if any(isinstance(client, CorrectingClient) for client in sides.clients):  # whose steps read the client's counters
+        at_once = 1
+    scripts = _rehearsed(prepared, timing, wire) if at_once > 1 else []
     try:
-        run = Simulation(prepared.working, workers, sides.server, timing, agreed.seed, wire=wire, observe=observe)
-        trace = run.run()
+        with side_by_side(workers, scripts, at_once) as at_work:
+            run = Simulation(prepared.working, at_work, sides.server, timing, agreed.seed, wire=wire, observe=observe)
+            trace = run.run()
     except PeerError as error:
         raise Diverged(f"the run broke off: {error}; a smaller step size often helps") from error
     trace = dataclasses.replace(trace, bytes_up=0, bytes_down=0) if alone else trace  # one machine sends nothing
@@ -135,6 +154,13 @@ def _workers(prepared: Prepared, sides: AlgorithmSides, model: Floats, wire: str
         mechanism = _mechanism(prepared, c, rows, noise)
         workers.append(Worker(prepared.working, c, model, local, records, rows, seed, wire, mechanism, client))
     return workers
+
+
+def _rehearsed(prepared: Prepared, timing: clocks.Timing, wire: str) -> list[ClientScript]:
+    """What the run will ask of each client: played with a model that has as many numbers as masks need."""
+    terms = prepared.working
+    sides = prepared.algorithm.sides(terms, np.zeros(terms.blocks), prepared.options, wire)
+    return rehearsed(terms, sides.server, sides.clients, timing, prepared.agreement.seed)
 
 
 def _mechanism(prepared: Prepared, c: int, rows: Ints, noise: bool) -> Mechanism | None:

@@ -9,7 +9,6 @@ convex.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from crescendo.core.arrays import Floats, Ints, Vector
+from crescendo.core.machine import usable_cores
 from crescendo.errors import DataError, UsageError
 from crescendo.objectives.base import Block, Stepper, Traits
 from crescendo.objectives.weighting import shares
@@ -69,6 +69,7 @@ class Logistic:
             intercept=self.intercept,
             features=self.features,
             clips=True,
+            threads=True,
         )
 
     def initial(self, rng: np.random.Generator) -> Floats:
@@ -247,7 +248,7 @@ def _in_order(sums: Floats) -> Floats:
 
 
 def _in_threads(run: Callable[[int, int], None], chunks: int, work: int) -> None:
-    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    threads = usable_cores()
     if threads == 1 or work < 1_000_000:
         run(0, chunks)
         return

@@ -51,6 +51,7 @@ class JaxModel(NeuralModel):
     """A loss and its parameters: `crescendo.jax.model` says what the arguments are."""
 
     unfit = None
+    threads = True  # compiled programs of pure functions, each on the thread that calls it
 
     def __init__(
         self,

@@ -62,7 +62,6 @@ class NeuralModel(ABC):
         options.check()
         _, self.batch, self.l2, self.optimiser, self.momentum = options
         self.shape = tuple(options.shape)
-        self._lock = threading.Lock()
 
     @property
     def plain_steps(self) -> bool:
@@ -107,7 +106,7 @@ class NeuralModel(ABC):
     ) -> Floats:
         """The sum of the records' gradients; with ``clip`` each is clipped, and rounded to ``unit``, before it is added."""
         found = ClippedSum(self.size, math.inf if clip is None else clip, unit or 0.0)
-        with self.alone(), self._lock:
+        with self.alone():
             gradients = self.gradients_at(w, data)
             for first in range(0, len(rows), self.at_once):
                 chunk = rows[first : first + self.at_once]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -63,6 +64,7 @@ class TorchModel(NeuralModel):
 
     def __init__(self, make: nn.Module | Callable[[], nn.Module], loss: Loss, options: Options) -> None:
         super().__init__(options)
+        self._lock = threading.Lock()  # of the copies below, and of torch's generator
         self._make = None if isinstance(make, nn.Module) else make
         self.net = (private_copy(make) if isinstance(make, nn.Module) else _built(make, 0)).train()
         self.name = type(self.net).__name__
@@ -111,7 +113,8 @@ class TorchModel(NeuralModel):
     ) -> Floats:
         if self.running_layer:
             return self._of_batch(w, self.tensors(data), rows)
-        return super().gradient(w, data, rows, clip, unit)
+        with self._lock:
+            return super().gradient(w, data, rows, clip, unit)
 
     def gradients_at(self, w: Vector, data: Records) -> Callable[[Ints], Parts]:
         records, parameters = self.tensors(data), self.layout.named(self.layout.tensor(w))
