@@ -31,6 +31,7 @@ _STYLE: dict[str, Any] = {
     "savefig.dpi": 200,
 }
 _PANEL = (4.6, 3.3)  # inches
+_NAMES = 1.4  # more, for names below an axis
 _DASHES = {"": "none", "-": "-", "--": (0, (5, 2)), ":": (0, (1.5, 1.5))}
 
 
@@ -53,7 +54,8 @@ def draw(plot: Plot, folder: Path) -> list[Path]:
     across = min(plot.across, len(plot.panels))
     down = math.ceil(len(plot.panels) / across)
     with matplotlib.rc_context({**matplotlib.rcParamsDefault, **_STYLE, "backend": "agg"}):
-        figure = Figure(figsize=(_PANEL[0] * across, _PANEL[1] * down), layout="constrained")
+        height = _PANEL[1] + (_NAMES if any(panel.x_names for panel in plot.panels) else 0.0)
+        figure = Figure(figsize=(_PANEL[0] * across, height * down), layout="constrained")
         FigureCanvasAgg(figure)
         grid = figure.subplots(down, across, squeeze=False)
         for axes, panel in zip(grid.flat, plot.panels, strict=False):
@@ -71,7 +73,12 @@ def _panel(axes: Any, panel: Panel) -> None:
     for line in panel.lines:
         _line(axes, line)
     axes.set(title=panel.title, xlabel=panel.x_axis, ylabel=panel.y_axis, xscale=panel.x_scale, yscale=panel.y_scale)
-    if panel.x_scale == "linear":
+    if panel.y_from is not None:
+        axes.set_ylim(bottom=panel.y_from)
+    if panel.x_names:
+        axes.set_xticks(range(len(panel.x_names)), panel.x_names, rotation=30, ha="right", rotation_mode="anchor")
+        axes.set_xlim(-0.5, len(panel.x_names) - 0.5)
+    elif panel.x_scale == "linear":
         axes.locator_params(axis="x", nbins=5)
         axes.xaxis.set_major_formatter("{x:,g}")
     else:
@@ -81,7 +88,7 @@ def _panel(axes: Any, panel: Panel) -> None:
 def _ticks_at_points(axes: Any, panel: Panel) -> None:
     """A logarithmic axis that is short has a tick at every point, as far as they are apart; powers of ten would be too few."""
     points = sorted({x for line in panel.lines for x in line.x if x > 0})
-    if not points or points[-1] > 500 * points[0]:
+    if not points or points[-1] > 500 * points[0] or len(points) > 20:
         return
     apart = 0.09 * math.log(points[-1] / points[0])
     kept = points[:1]

@@ -91,7 +91,11 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes. ``x_axis`` and ``y_axis`` say what is drawn and in what unit; a scale is "linear" or "log"."""
+    """One pair of axes. ``x_axis`` and ``y_axis`` say what is drawn and in what unit; a scale is "linear" or "log".
+
+    ``x_names``, if there are any, are the names of x = 0, 1, 2, ... The axis of y begins at ``y_from``, if that is given: what
+    lies below is not shown.
+    """
 
     title: str
     x_axis: str
@@ -99,6 +103,8 @@ class Panel:
     lines: tuple[Line, ...]
     x_scale: str = "linear"
     y_scale: str = "linear"
+    x_names: tuple[str, ...] = ()
+    y_from: float | None = None
 
 
 @dataclass(frozen=True)

@@ -117,9 +117,12 @@ def score_line(label: str, x: Sequence[float], runs: Sequence[Outcome], **look: 
 
 
 def curve_line(label: str, run: Outcome, **look: Any) -> Line:
-    """Accuracy against gradients during training, with a band from the least to the largest of the seeds."""
+    """Accuracy against gradients during training, with a band from the least to the largest of the seeds.
+
+    The first model, which has learned nothing, is left out: on skewed classes it would flatten all that follows.
+    """
     curve = run["curve"]
-    x, y, low, high = (tuple(curve[name]) for name in ("gradients", "mean", "low", "high"))
+    x, y, low, high = (tuple(curve[name][1:]) for name in ("gradients", "mean", "low", "high"))
     return Line(label, x, y, low, high, **look)
 
 
@@ -127,3 +130,14 @@ def look_of(setting: dict[str, Any]) -> dict[str, Any]:
     """The colour of a combination, and the dashes and marker of a timing."""
     j = TIMINGS.index(setting["timing"])
     return {"colour": COMBINATIONS.index(setting["combine"]), "style": ("-", "--", ":")[j], "marker": "os^"[j]}
+
+
+def commonest_class(outcomes: Iterable[Outcome]) -> tuple[str, ...]:
+    """A remark for each problem: what a model has that knows the commonest class and nothing else.
+
+    >>> commonest_class([{"problem": "ijcnn1", "commonest": 0.905}, {"problem": "a9a", "absent": "a9a"}])
+    ('Always answering with the commonest class is right for .9050 of the test part of ijcnn1.',)
+    """
+    found = {one["problem"]: one["commonest"] for one in outcomes if one.get("commonest") is not None}
+    words = "Always answering with the commonest class is right for {} of the test part of {}."
+    return tuple(words.format(short(share), problem) for problem, share in found.items())

@@ -100,6 +100,7 @@ def trained(
     found: Config = {
         "rounds": whole[0].rounds if whole else None,
         "accuracies": [None if one is None else rounded(one.accuracy) for one in results],
+        "commonest": _commonest(data),
     }
     if auc:
         found["aucs"] = [None if one is None else rounded(one.metrics[-1]["auc"]) for one in results]
@@ -129,6 +130,13 @@ def _curve(results: Sequence[Result]) -> Config:
         "low": [rounded(value) for value in scores.min(axis=0)],
         "high": [rounded(value) for value in scores.max(axis=0)],
     }
+
+
+def _commonest(data: Dataset) -> float | None:
+    """The share of the test part's commonest class: the accuracy of a model that has learned nothing else."""
+    assert data.test is not None
+    counts = np.unique(data.test.y, return_counts=True)[1]
+    return rounded(float(counts.max() / counts.sum()))
 
 
 def rounded(value: float | None) -> float | None:

@@ -23,6 +23,7 @@ PLOT = Plot(
         Panel(
             "b", "rounds", "loss", (Line("points", (1, 2), (1, 2), (0.5, 1), (2, 4), style="", marker="o", colour=1),)
         ),
+        Panel("names", "", "loss", (Line("named", (0, 1), (1, 2), style="", marker="o"),), x_names=("one", "two")),
         Panel("c", "rounds", "loss", (Line("dashed", (1, 2), (1, 2), style="--", colour=9),)),
     ),
 )

@@ -43,14 +43,15 @@ class Entrant:
         return found
 
 
-def entered(source: str, entrant: Entrant, trials: int, seeds: int, score: Score) -> list[Result | None]:
-    """The final runs with the settings that scored best in the trials; None for a run that diverged."""
+def entered(source: str, entrant: Entrant, trials: int, seeds: int, score: Score) -> tuple[int, list[Result | None]]:
+    """Which run file scored best in the trials, and the final runs with it and its options; None for one that diverged."""
     data = dataset(source)
     cut = validation_cut(replace(data, test=None), 0)
     tried = entrant.trials(trials)
     scores = [_scored(_run(cut, entrant, config, options, TRIAL_SEED), score) for config, options in tried]
     config, options = tried[scores.index(max(scores))]
-    return [_run(data, entrant, config, options, seed) for seed in range(seeds)]
+    place = next(j for j, one in enumerate(entrant.configs) if one is config)
+    return place, [_run(data, entrant, config, options, seed) for seed in range(seeds)]
 
 
 def _scored(result: Result | None, score: Score) -> float:

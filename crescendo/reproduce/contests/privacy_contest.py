@@ -89,7 +89,7 @@ def _config(found: Plan, gradients: int, mechanism: str = "minibatch") -> dict[s
 
 def run(source: str, name: str, gradients: int, trials: int, seeds: int) -> dict[str, Any]:
     who, found = entrant(name, gradients)
-    results = entered(source, who, trials, seeds, _area)
+    _, results = entered(source, who, trials, seeds, _area)
     whole = [one for one in results if one is not None]
     return {
         "accuracies": [None if one is None else rounded(one.accuracy) for one in results],
@@ -168,26 +168,21 @@ def _table(runs: dict[str, Outcome]) -> TextTable:
 
 
 def _plot(runs: dict[str, Outcome]) -> Plot:
-    """Against the rounds that an entrant takes: the area under the curve, and the noise that all rounds add up to."""
-    areas, noises = [], []
-    for j, (name, one) in enumerate(runs.items()):
-        look: dict[str, Any] = {"colour": j % 7, "style": "", "marker": "osD^vPX"[j % 7]}
-        known = [area for area in one["aucs"] if area is not None]
-        low, high = min(known, default=None), max(known, default=None)
-        areas.append(Line(name, (one["rounds"],), (mean(one["aucs"]),), (low,), (high,), **look))
-        noises.append(Line(name, (one["rounds"],), (one["noise"],), **look))
+    """Of every entrant: the area under the curve, and the noise that all rounds add up to."""
+    names = tuple(f"{name} ({one['rounds']:,})" for name, one in runs.items())
+    places = tuple(range(len(names)))
+    known = [[area for area in one["aucs"] if area is not None] for one in runs.values()]
+    least, most = (tuple(pick(some, default=None) for some in known) for pick in (min, max))
+    means = tuple(mean(one["aucs"]) for one in runs.values())
+    area = Line("area under the ROC curve", places, means, least, most, style="", marker="o")
+    noise = Line("noise", places, tuple(one["noise"] for one in runs.values()), colour=1, style="", marker="s")
     caption = (
         "Entrants at epsilon = 1, delta = 5.5e-8 and 25,000 gradients per client on w8a: what is learned (left, bars from "
-        "least to largest of the seeds), and the noise of all rounds together, sqrt(T) sigma (right)"
+        "least to largest of the seeds), and the noise of all rounds together, sqrt(T) sigma (right); rounds in brackets"
     )
-    return Plot(
-        "equal-privacy",
-        caption,
-        (
-            Panel("What is learned", "rounds", "area under the ROC curve, test part", tuple(areas), "log"),
-            Panel("What it takes", "rounds", "noise of all rounds, in clips", tuple(noises), "log"),
-        ),
-    )
+    learned = Panel("What is learned", "", "area under the curve", (area,), x_names=names)
+    taken = Panel("What it takes", "", "noise of all rounds, in clips C", (noise,), x_names=names)
+    return Plot("equal-privacy", caption, (learned, taken))
 
 
 EXPERIMENT = Experiment(

@@ -19,6 +19,7 @@ from crescendo.reproduce.settings import (
     COMBINATIONS,
     SAME,
     TIMINGS,
+    commonest_class,
     gap,
     look_of,
     mean,
@@ -71,7 +72,7 @@ def findings(outcomes: list[Outcome]) -> Findings:
         "(dashed); bands from least to largest of the seeds"
     )
     plots = (Plot("linear-sizes", caption, tuple(panels)),) if panels else ()
-    return Findings(RULE, tuple(statements), (_table(where(outcomes)),), plots)
+    return Findings(RULE, tuple(statements), (_table(where(outcomes)),), plots, commonest_class(outcomes))
 
 
 def _statements(problem: str, runs: list[Outcome]) -> list[PaperStatement]:

@@ -9,6 +9,7 @@ from crescendo.reproduce.settings import (
     COMBINATIONS,
     SAME,
     TIMINGS,
+    commonest_class,
     gap,
     look_of,
     mean,
@@ -71,7 +72,7 @@ def findings(outcomes: list[Outcome]) -> Findings:
         "50 (right); bands from least to largest of the seeds"
     )
     plots = (Plot("sampling-methods", caption, tuple(panels)),) if panels else ()
-    return Findings(RULE, tuple(statements), (_table(outcomes),), plots)
+    return Findings(RULE, tuple(statements), (_table(outcomes),), plots, commonest_class(outcomes))
 
 
 def _statement(problem: str, convexity: str, method: str, runs: list[Outcome]) -> PaperStatement:

@@ -9,6 +9,7 @@ from crescendo.reproduce.settings import (
     COMBINATIONS,
     SAME,
     TIMINGS,
+    commonest_class,
     curve_line,
     gap,
     mean,
@@ -66,7 +67,7 @@ def findings(outcomes: list[Outcome]) -> Findings:
     plots = tuple(
         _plot(problem, where(outcomes, problem=problem)) for problem in SOURCES if where(outcomes, problem=problem)
     )
-    return Findings(RULE, tuple(statements), (_table(where(outcomes)),), plots)
+    return Findings(RULE, tuple(statements), (_table(where(outcomes)),), plots, commonest_class(outcomes))
 
 
 def _rounds(runs: list[Outcome]) -> PaperStatement:
