@@ -85,7 +85,11 @@ def lenet(results: StoredResults) -> Plot:
             if runs:
                 lines.append(_curve(f"{said[rounds]}: {combine}", [one["curve"] for one in runs], k))
         panels.append(Panel(title, "gradients over all clients", "accuracy on the test part", tuple(lines)))
-    return Plot("sum_or_mean_lenet", "LeNet-5 on MNIST, 4 clients; bands: least and most of 3 seeds.", tuple(panels))
+    return Plot(
+        "sum_or_mean_lenet",
+        "LeNet-5 on MNIST, 4 clients; lines: the middle of 3 seeds, bands: least and most.",
+        tuple(panels),
+    )
 
 
 def drift(results: StoredResults) -> Plot:
@@ -94,8 +98,8 @@ def drift(results: StoredResults) -> Plot:
         runs = [_stored(results, {"rounds": "longer", "combine": "mean", "split": split, "length": n}) for n in LENGTHS]
         scores = [[one["accuracy"] for one in some if one["accuracy"] is not None] for some in runs]
         kept = [(float(length), some) for length, some in zip(LENGTHS, scores, strict=True) if some]
-        mean, low, high = (tuple(float(of(some)) for _, some in kept) for of in (np.mean, min, max))
-        measured.append(Line(title, tuple(length for length, _ in kept), mean, low, high, k, "-", "os"[k]))
+        middle, low, high = (tuple(float(of(some)) for _, some in kept) for of in (np.median, min, max))
+        measured.append(Line(title, tuple(length for length, _ in kept), middle, low, high, k, "-", "os"[k]))
     steps = tuple(float(n) for n in np.geomspace(1, 1000, 60))
     settles = [
         Line("where the mean settles", steps, tuple(_settles(n) for n in steps), colour=2),
@@ -127,12 +131,12 @@ def _stored(results: StoredResults, case: Values) -> list[Values]:
 
 
 def _curve(label: str, curves: list[list[list[float]]], colour: int) -> Line:
-    """Mean, least and most over the seeds, as far as all of them came."""
+    """The middle, the least and the most of the seeds, as far as all of them came."""
     points = min(len(curve) for curve in curves)
     scores = np.array([[point[1] for point in curve[:points]] for curve in curves])
     x = tuple(point[0] for point in curves[0][:points])
-    mean, low, high = (tuple(float(y) for y in of(axis=0)) for of in (scores.mean, scores.min, scores.max))
-    return Line(label, x, mean, low, high, colour, ("-", "--", ":", "-")[colour], "os^D"[colour])
+    middle, low, high = (tuple(float(y) for y in np.quantile(scores, share, axis=0)) for share in (0.5, 0.0, 1.0))
+    return Line(label, x, middle, low, high, colour, ("-", "--", ":", "-")[colour], "os^D"[colour])
 
 
 def main() -> None:
