@@ -11,6 +11,7 @@ from crescendo.report.figures import figure, shown_name
 _COLOURS = ("@accent", "@second", "@third", "@fourth", "@fifth", "@sixth", "@seventh", "@eighth")
 _DASHES = ("solid", "dash", "dot", "dashdot")
 MOST_LINES = len(_COLOURS)
+LEGEND = {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "font": {"size": 12}}
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +26,7 @@ class StudyLine:
 
 
 def bands(lines: Sequence[StudyLine], x: str, y: str) -> dict[str, Any]:
-    """Step curves: a model stands until the next one is there. Colour and dash tell lines apart, in print too."""
+    """Step curves of an accuracy: a model stands until the next one is there. Colour and dash tell lines apart, in print too."""
     shades = [
         shade for place, line in enumerate(lines) if line.low for shade in _band(line, _COLOURS[place % MOST_LINES])
     ]
@@ -38,8 +39,23 @@ def bands(lines: Sequence[StudyLine], x: str, y: str) -> dict[str, Any]:
         for place, line in enumerate(lines)
     ]  # fmt: skip
     return figure(
-        [*shades, *curves], x, y, showlegend=True, xaxis={"title": {"text": x}, "rangemode": "tozero"}, height=420
-    )
+        [*shades, *curves], x, y, showlegend=True, xaxis={"title": {"text": x}, "rangemode": "tozero"}, height=420,
+        legend={**LEGEND, "traceorder": "normal"},
+    )  # fmt: skip
+
+
+def end_range(lines: Sequence[StudyLine]) -> list[float]:
+    """The part of the y axis in which the curves end, so that their ends can be told apart.
+
+    >>> end_range([StudyLine("a", [0, 1], [0.1, 0.80]), StudyLine("b", [0, 1], [0.1, 0.84])])
+    [0.76, 0.85]
+    """
+    ends = [line.mean[-1] for line in lines if line.mean and line.mean[-1] is not None]
+    known = [end for end in ends if end is not None]
+    if not known:
+        return [0.0, 1.0]
+    span = max(max(known) - min(known), 0.01)
+    return [round(max(0.0, min(known) - span), 4), round(min(1.0, max(known) + span / 4), 4)]
 
 
 def _band(line: StudyLine, colour: str) -> list[dict[str, Any]]:
@@ -50,8 +66,11 @@ def _band(line: StudyLine, colour: str) -> list[dict[str, Any]]:
         "line": {"width": 0, "shape": "hv"},
         "hoverinfo": "skip",
     }
-    below = {**edge, "y": list(line.low), "showlegend": False}
-    above = {**edge, "y": list(line.high), "showlegend": False, "fill": "tonexty", "fillcolor": colour}
+    low, high = (
+        [None if bound is None else min(1.0, max(0.0, bound)) for bound in bounds] for bounds in (line.low, line.high)
+    )
+    below = {**edge, "y": low, "showlegend": False}
+    above = {**edge, "y": high, "showlegend": False, "fill": "tonexty", "fillcolor": colour}
     return [below, above]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from crescendo.report.rendering import rendered, shared_script
-from crescendo.report.study_figures import bands, dots
+from crescendo.report.study_figures import bands, dots, end_range
 from crescendo.report.study_story import ComparisonStory, SweepStory
 
 _AXES = {
@@ -30,7 +30,9 @@ def comparison_page(story: ComparisonStory, script: str | None = None) -> str:
         figures["trials"] = dots(
             story.trials, "step size, times the run file's", "accuracy on the validation part", log=True
         )
-    return rendered("comparison.html", "study.js", script, story=story, drawn={"curves": curves, "figures": figures})
+    ends = end_range(next(iter(story.curves.values()), []))
+    drawn = {"curves": curves, "figures": figures, "ends": ends}
+    return rendered("comparison.html", "study.js", script, story=story, drawn=drawn)
 
 
 def script_for(folder: Path, standalone: bool) -> str | None:

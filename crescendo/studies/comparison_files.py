@@ -12,7 +12,7 @@ from crescendo.report.study_story import ComparisonStory, Listing
 from crescendo.studies.comparing import NEAR, PAGES, Comparison
 from crescendo.studies.contestants import Contestant, course
 from crescendo.studies.intervals import Interval, mean_of
-from crescendo.studies.study_files import MEASURES, bounded, csv_text, measures_of, shown_sigma, write_text
+from crescendo.studies.study_files import MEASURES, at_most, bounded, csv_text, measures_of, shown_sigma, write_text
 from crescendo.studies.tuning_story import privacy_notes, trials_of, tuning_notes, tuning_of
 from crescendo.studies.verdicts import listed, summary
 
@@ -64,7 +64,7 @@ def story_of_comparison(found: Comparison) -> ComparisonStory:
         equal=_equal(found),
         notes=_risen(found),
         runs=_runs(found),
-        troubles=_troubles(found),
+        troubles=at_most(_troubles(found)),
         config=found.config.to_toml(),
         tuning=tuning_of(found) if tuned else None,
         tuning_notes=tuning_notes(found) if tuned else [],

@@ -40,6 +40,15 @@ def bounded(found: Interval | None, form: Callable[[float], str] = "{:.4f}".form
     return f"{form(found.mean)} ± {form(half)}" if half else form(found.mean)
 
 
+def at_most(sentences: Sequence[str], most: int = 40) -> list[str]:
+    """
+    >>> at_most(["a", "b", "c"], 2)
+    ['a', 'and 2 more, in the CSV']
+    """
+    rest = len(sentences) - most + 1
+    return list(sentences) if rest <= 1 else [*sentences[: most - 1], f"and {rest:,} more, in the CSV"]
+
+
 def shown_sigma(sigma: Any) -> str:
     """
     >>> shown_sigma(2.0), shown_sigma([[3, 2.0], [4, 1.5]]), shown_sigma(None)

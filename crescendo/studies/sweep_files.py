@@ -10,7 +10,7 @@ from crescendo.report.numbers import number, size
 from crescendo.report.study_figures import MOST_LINES, StudyLine
 from crescendo.report.study_page import script_for, sweep_page
 from crescendo.report.study_story import Listing, SweepStory
-from crescendo.studies.study_files import MEASURES, bounded, csv_text, measures_of, write_text
+from crescendo.studies.study_files import MEASURES, at_most, bounded, csv_text, measures_of, write_text
 from crescendo.studies.sweeping import PAGES, SEED, Sweep, SweptGroup
 
 _ON_THE_TEST_PART = (
@@ -48,7 +48,7 @@ def story_of(found: Sweep) -> SweepStory:
         lines=lines,
         groups=_groups(found),
         points=_points(found),
-        troubles=troubles,
+        troubles=at_most(troubles),
         notes=notes,
         config=found.run_file,
         log=log,
@@ -98,7 +98,7 @@ def _groups(found: Sweep) -> Listing:
                 *group.values,
                 f"{len(group.outcomes)}",
                 bounded(group.mean("accuracy")),
-                bounded(group.mean("loss")),
+                bounded(group.mean("loss"), "{:.4g}".format),
                 "none" if rounds is None else f"{rounds.mean:,.6g}",
                 "none" if traffic is None else size(traffic.mean),
                 "none" if seconds is None else f"{seconds.mean:,.6g}",
