@@ -178,9 +178,10 @@ class ResumableStepper(Stepper, Protocol):
 def exported(stepper: Stepper) -> StepperState | None:
     """The state of a stepper whose own class can say it: what a subclass adds, an inherited `export` would leave out.
 
+    >>> class Any(Objective): pass
     >>> class Heavy(LoopStepper):
     ...     velocity = 0.0
-    >>> light, heavy = (kind(Objective, np.zeros(1)) for kind in (LoopStepper, Heavy))
+    >>> light, heavy = (kind(Any(), np.zeros(1)) for kind in (LoopStepper, Heavy))
     >>> exported(light), exported(heavy)
     ({'w': array([], dtype=float64)}, None)
     """
