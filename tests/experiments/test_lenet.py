@@ -12,7 +12,7 @@ import pytest
 
 from crescendo.config.loading import read
 from crescendo.data.from_arrays import dataset
-from experiments import lenet
+from experiments import lenet, private_lenet
 from experiments.page_tables import DOCS, with_tables
 from experiments.private_lenet import CLIENTS, RECORDS, STEPS, Setting, parts, sigma_of
 from experiments.stored_results import StoredResults
@@ -87,3 +87,9 @@ def test_the_page_has_the_tables_of_what_is_stored(tmp_path: Path) -> None:
 
 def cases_of_the_paper() -> list[dict[str, Any]]:
     return [case for case in lenet.cases() if set(case) == {"rounds", "combine", "split"}]
+
+
+def test_the_page_on_neural_models_has_the_table_of_what_is_stored() -> None:
+    page = (DOCS / private_lenet.PAGE).read_text(encoding="utf-8")
+    stored = private_lenet.tables(StoredResults(private_lenet.RESULTS))
+    assert with_tables(page, stored) == page, "run python -m experiments.private_lenet tables"
