@@ -36,9 +36,9 @@ ETA0 = 0.01
 HELD_OUT = 0.2  # of the training records, to tune on
 RULE = (
     f"Everybody gets {len(SCALES)} trials of its options with one seed, on a fifth of the training records that is held "
-    "out; the best is then trained on all of them with three seeds and scored on the test part, which nothing was tuned on. "
-    f"There is no difference by bias if the means over seeds with the most biased and with unbiased data are within {SAME} "
-    "of each other."
+    "out; the best is then trained on all of them with three seeds and scored on the test part, which nothing was tuned "
+    "on. There is no difference by bias if the means over seeds with the most biased and with unbiased data are within "
+    f"{SAME} of each other."
 )
 
 
