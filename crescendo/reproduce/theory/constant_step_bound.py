@@ -93,7 +93,8 @@ _RATE = (
 
 
 def _remarks(rows: dict[tuple[int, int], list[Outcome]]) -> tuple[str, ...]:
-    settled = max(factor for (_, factor), runs in rows.items() if np.mean(level(runs)) < 0.1 * runs[0]["start"])
+    near = [key for key, runs in rows.items() if np.mean(level(runs)) < 0.1 * runs[0]["start"]]
+    settled = min(max((factor for of, factor in near if of == size), default=0) for size, _ in rows)
     beyond = (
         f"The largest step that the theory allows is cautious: on this problem {settled} times as large a step still "
         "settles within a tenth of the first distance. The theory promises nothing about such steps, and how far one can "
