@@ -17,16 +17,14 @@ from typing import Any
 from crescendo import __version__
 from crescendo.core.arrays import Array
 from crescendo.data.records import Records
-from crescendo.errors import CrescendoError, DataError
+from crescendo.errors import CrescendoError, DataError, UsageError
 from crescendo.federation.agreement import Agreement
 from crescendo.logs import Log, quiet
 from crescendo.storage.round_checkpoint import RoundCheckpoint, checkpoint_path, remove_checkpoint
 
 EVERY = 10.0  # seconds of work between two checkpoints of a round, if not said otherwise
-SHARE = (
-    50  # times as long as a checkpoint takes to write is worked before the next: at most 2% of the time goes into them
-)
-ROOM = 4  # times its size has to be free on the disk: what is left is the ledger's
+SHARE = 50  # times as long as writing one takes is worked before the next: at most 2% of the time goes into them
+ROOM, LEAST = 4, 1 << 20  # times its size, or so many bytes, have to be free on the disk: what is left is the ledger's
 MOST_STARTS = 5  # from one checkpoint: whatever ends a client each time then has another draw before it
 
 Exported = tuple[Mapping[str, Any], Mapping[str, Array]]  # of the client and of its worker
@@ -45,12 +43,8 @@ class Checkpoints:
         records: Records,
         log: Log = quiet,
     ) -> None:
-        self._path, self._every, self._records, self._log = (
-            checkpoint_path(folder, agreement.digest),
-            every,
-            records,
-            log,
-        )
+        self._path = checkpoint_path(folder, agreement.digest)
+        self._every, self._records, self._log = every, records, log
         self._whose = {
             "federation": agreement.federation,
             "terms": agreement.digest,
@@ -59,7 +53,7 @@ class Checkpoints:
             "program": __version__,  # another may compute the rest of a round otherwise
         }
         self._unsaved = self._took = 0.0
-        self._there, self._said = True, ""  # one of an earlier process may be
+        self._there, self._said = True, ""  # there may be one of an earlier process
 
     @cached_property
     def _about(self) -> dict[str, str]:
@@ -78,21 +72,24 @@ class Checkpoints:
             about, began = self._about, time.perf_counter()
             try:
                 state = export()
-                if state is not None:
-                    self._write(RoundCheckpoint(about, 0, *state))
-            except Exception as error:  # a disk's, or that of a stepper of somebody's own
+                if state is None:
+                    raise UsageError("the model's own stepper does not say its state; give it export and restore")
+                self._write(RoundCheckpoint(about, 0, *state))
+            except (
+                BaseException
+            ) as error:  # a disk's, or that of a stepper of somebody's own, which may even call sys.exit
                 self._complain(error)
             self._unsaved, self._took = 0.0, time.perf_counter() - began
 
     def _write(self, checkpoint: RoundCheckpoint) -> None:
         size, disk = checkpoint.size, shutil.disk_usage(self._path.parent)
-        if disk.total and disk.free < ROOM * size:  # some file systems do not say
+        if disk.total and disk.free < max(ROOM * size, LEAST):  # some file systems do not say
             raise DataError(f"it takes {size} bytes, and {disk.free} are free on the disk")
         self._there = True
         checkpoint.write(self._path)
         self._said = ""
 
-    def _complain(self, error: Exception) -> None:
+    def _complain(self, error: BaseException) -> None:
         """Once for each reason, and in words that say nothing of a record: what a user's own code raises may."""
         reason = _told(error)
         if reason != self._said:
@@ -150,7 +147,7 @@ class Checkpoints:
                 self._complain(error)
 
 
-def _told(error: Exception) -> str:
+def _told(error: BaseException) -> str:
     """Why, in words that may stand in a log: those of this program or of the disk."""
     if isinstance(error, OSError):
         return (error.strerror or type(error).__name__).lower()

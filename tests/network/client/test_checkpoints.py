@@ -28,6 +28,7 @@ from crescendo.objectives import Logistic
 from crescendo.privacy.accounting.budget import Budget
 from crescendo.privacy.mechanisms.mechanism import Private
 from crescendo.privacy.mechanisms.mechanism_kinds import certify
+from crescendo.privacy.mechanisms.minibatch import FrozenStepper
 from crescendo.privacy.mechanisms.noise import SeededSource, SystemSource
 from crescendo.schedules.sizes import ConstantSizes, CutSizes
 from crescendo.schedules.steps import ConstantSteps
@@ -160,7 +161,7 @@ def test_the_interval_is_work_and_writing_takes_a_small_part_of_it(
     monkeypatch.setattr(time, "perf_counter", iter([0.0, 3.0, 10.0, 11.0]).__next__)  # it takes 3 s, then 1 s
     for step in range(200):
         made.worked(1.0)
-        made.write_if_due(lambda at=step: asked.append(at))  # type: ignore[misc]
+        made.write_if_due(lambda at=step: asked.append(at))  # type: ignore[misc]  # which exports nothing
     assert asked[:2] == [9, 9 + 150] and len(asked) == 2
 
 
@@ -399,6 +400,22 @@ def test_a_disk_without_room_costs_the_checkpoint_alone(
     assert scene.told == whole and not scene.path.exists()
     failed = [facts for facts in scene.log if facts["event"] == "checkpoint_failed"]
     assert len(failed) == 2 and failed[0]["reason"] == "no space left on device"  # once for each process
+
+
+@pytest.mark.parametrize("how", ["none", "ValueError", "SystemExit"])
+def test_a_stepper_that_does_not_say_its_state_costs_the_checkpoint_alone(
+    how: str, tmp_path: Path, whole: list[Release], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def export(self: Any) -> None:
+        if how != "none":
+            raise {"ValueError": ValueError, "SystemExit": SystemExit}[how]("record 17 of Ann")
+
+    monkeypatch.setattr(FrozenStepper, "export", export)
+    scene = Scene(tmp_path)
+    scene.work()
+    assert scene.told == whole and scene.charges() == [0, 1, 2]
+    says = "the model's own stepper does not say its state; give it export and restore" if how == "none" else how
+    assert scene.log == [{"event": "checkpoint_failed", "path": str(scene.path), "reason": says}]
 
 
 def test_room_for_the_ledger_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

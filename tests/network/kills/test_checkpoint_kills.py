@@ -16,6 +16,7 @@ import pytest
 from tests.conformance.cases import case
 from tests.network.final_checks import check
 from tests.network.processes import CONTEXT, Client, Federation, federation, run_client
+from tests.network.random_kills import applied_in, long_case, some_seed
 
 NET = """
 from torch import nn
@@ -64,6 +65,20 @@ def run_held(client: Client) -> None:
 
     with patch.object(Worker, "run", held):
         run_noting(client)
+
+
+def run_slowly(client: Client) -> None:
+    """The body of a client's process whose slots take a moment each, so that a kill comes in the middle of a round."""
+    from crescendo.worker import Worker
+
+    run, pause = Worker.run, CONTEXT.Event()
+
+    def slowly(worker: Worker, slots: int) -> None:
+        run(worker, 1)
+        pause.wait(0.002)
+
+    with patch.object(Worker, "run", slowly), patch("crescendo.network.client.checkpoints.SHARE", 1):
+        run_client(client)
 
 
 @contextmanager
@@ -134,3 +149,29 @@ def test_a_client_killed_in_the_middle_of_a_long_round_goes_on_with_it(tmp_path:
         hidden = [facts for facts in made.events("client0.hidden") if facts["round"] == ROUND]
         assert len(hidden) == 1 and bytes.fromhex(hidden[0]["hidden"]) == never_killed(made, tmp_path / "copy")
         assert len(made.sent(0)[ROUND]) == 1 and not list(tmp_path.glob("client*/round-*"))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("mechanism", ["none", "minibatch", "local", "batch-clip"])
+def test_kills_of_clients_in_the_middle_of_rounds_lose_nothing(mechanism: str, tmp_path: Path) -> None:
+    rng = some_seed()
+    raw = long_case(mechanism, rounds=25)
+    if mechanism == "batch-clip":
+        raw["privacy"]["clip"] = 0.05
+    with federation(tmp_path, raw) as made:
+        made.start_server()
+        for c in range(5):
+            made.start_client(c, run_slowly)
+        for instant in sorted(rng.sample(range(100), 25)):
+            made.until(lambda at=instant: applied_in(made) >= at, f"{instant} updates")  # type: ignore[misc]
+            CONTEXT.Event().wait(rng.uniform(0.0, 0.2))  # about a round; nothing depends on which instant it is
+            c = rng.randrange(5)
+            made.clients[c].kill()
+            made.clients[c].join()
+            made.start_client(c, run_slowly)
+        made.wait()
+        check(made)
+        events = [facts["event"] for c in range(5) for facts in made.events(f"client{c}.log")]
+        print(f"25 kills, {events.count('checkpoint_resumed')} rounds gone on with")
+        assert events.count("checkpoint_resumed") > 5 and "checkpoint_discarded" not in events
+        assert not list(tmp_path.glob("client*/round-*"))
