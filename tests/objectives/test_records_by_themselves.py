@@ -207,3 +207,24 @@ def test_a_module_whose_records_are_computed_one_by_one_says_so() -> None:
         result = crescendo.simulate(config, objective=made("torch", "a branch"), data=data)
         found = result.prepared.privacy
         assert found is not None and any("one by one" in caution for caution in found.cautions()) is told
+
+
+class Strict(nn.Linear):
+    """Sets numpy to raise where a number is too small or too large."""
+
+    def forward(self, x: Any) -> Any:
+        np.seterr(all="raise")
+        return super().forward(x)
+
+
+def test_a_module_that_sets_numpy_to_raise_stops_no_private_round() -> None:
+    """What a record raises the server would see: its round is void. Numbers are this far apart in one record's own."""
+    data = Records(np.array([[1.0, 2.0], [1e300, 1e-300]]), np.array([0.0, 1.0]))
+    with np.errstate():  # restores what the module sets when it is tried
+        goal = OwnModel(crescendo.torch.model(lambda: Strict(2, 3, dtype=torch.float64)), data)
+        stepper = FrozenStepper(goal, data)
+        np.seterr(all="warn")
+        stepper.load(np.zeros(goal.size))
+        stepper.advance(Slots(np.arange(2), np.ones(1), np.array([2]), clip=CLIP, unit=UNIT), 0, 1)
+        assert 0.9 * CLIP < np.linalg.norm(stepper.gradients()) < 2.1 * CLIP
+        assert set(np.geterr().values()) == {"warn"}, "what the module sets ends with its call"

@@ -36,6 +36,7 @@ class ClippedSum:
         self.total: Floats = np.zeros(size)
         self._clip, self._unit = clip, unit
 
+    @np.errstate(all="ignore")  # the code that gave the gradients may have set numpy to raise, and a record would show
     def add(self, parts: Parts) -> None:
         """Add every row."""
         squares = np.zeros(len(parts[0]))
@@ -52,8 +53,7 @@ class ClippedSum:
 
     def _factors(self, squares: Floats, careful: Array) -> Floats:
         """What each row is multiplied by before it is rounded to whole numbers: its scale over the unit."""
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            scale = np.where(squares <= self._clip * self._clip, 1.0, self._clip / np.sqrt(squares))
+        scale = np.where(squares <= self._clip * self._clip, 1.0, self._clip / np.sqrt(squares))
         return np.where(careful, 0.0, scale / (self._unit or 1.0))
 
     def _add_with_care(self, gradient: Floats) -> None:

@@ -106,7 +106,7 @@ class NeuralModel(ABC):
     ) -> Floats:
         """The sum of the records' gradients; with ``clip`` each is clipped, and rounded to ``unit``, before it is added."""
         found = ClippedSum(self.size, math.inf if clip is None else clip, unit or 0.0)
-        with self.alone():
+        with self.alone(), np.errstate():  # what the model's code sets ends with its call
             gradients = self.gradients_at(w, data)
             for first in range(0, len(rows), self.at_once):
                 chunk = rows[first : first + self.at_once]
