@@ -48,6 +48,11 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    """Every public name, those that are not loaded yet among them."""
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
     if name in ("simulate", "Result"):
         from crescendo.runs import simulate as run

@@ -19,6 +19,7 @@ from crescendo.core.arrays import Floats, Ints
 from crescendo.core.random import Purpose, stream
 from crescendo.core.terms import Terms
 from crescendo.data import Dataset
+from crescendo.data.from_arrays import dataset
 from crescendo.errors import ConfigError, Diverged, PeerError, UsageError
 from crescendo.federation.kind_tables import made
 from crescendo.privacy.accounting.accountant import Progress
@@ -42,7 +43,7 @@ _SPEED_ROUND = 2**62  # a counter no round reaches: a client's speed has a strea
 def simulate(
     config: Config | Path | str | Mapping[str, Any],
     objective: Any = None,
-    data: Dataset | None = None,
+    data: Dataset | tuple[Any, Any] | None = None,
     out: Path | str | None = None,
     *,
     sinks: Sequence[Sink] = (),
@@ -54,7 +55,8 @@ def simulate(
 ) -> Result:
     """Run a federation on a virtual clock.
 
-    ``objective`` and ``data`` stand in for those of the config. Nothing is written unless ``out`` names a new folder, which is
+    ``objective`` and ``data`` stand in for those of the config; data is what `crescendo.dataset` makes, or a pair (x, y) of which
+    it makes one. Nothing is written unless ``out`` names a new folder, which is
     ``out.running`` until the run is complete. ``sinks`` hear of every round, ``progress`` of the accounting before the first.
     A ``standalone`` report opens alone; else it uses a script that lies beside ``out``. ``algorithm`` is one of
     `algorithms.algorithm_kinds`, with its ``options``: a rival does as many gradients on the same data, clock and network.
@@ -66,6 +68,7 @@ def simulate(
     if out is not None and (algorithm != OURS or asked != chosen.made()):
         what = algorithm if algorithm != OURS else "options beside it"
         raise UsageError(f"a run's folder is about what its run file says, not about {what}; leave out=.. out")
+    data = _dataset(data)
     if data is not None and isinstance(config, Mapping) and "data" not in config:
         config = {**config, "data": {"source": data.name}}
     checked = read(config)
@@ -81,6 +84,17 @@ def simulate(
             result = dataclasses.replace(result, noise_free=twin.metrics[-1])
         _tell(hearing, RunEnded(result))
     return result
+
+
+def _dataset(data: Any) -> Dataset | None:
+    if data is None or isinstance(data, Dataset):
+        return data
+    if isinstance(data, tuple) and len(data) == 2:
+        return dataset(*data)
+    raise UsageError(
+        f"data is what crescendo.dataset(x, y) makes, or a pair (x, y), not a {type(data).__name__}; to read a file, name it as "
+        "data.source in the config"
+    )
 
 
 def _tell(sinks: Sequence[Sink], event: Event) -> None:

@@ -141,3 +141,20 @@ def test_torch_and_jax_models_predict_what_their_accuracy_counts() -> None:
     with pytest.raises(CrescendoError, match="predicts nothing"):
         without = crescendo.jax.model(loss, np.zeros((4, 3), np.float32))
         crescendo.simulate(config, objective=without, data=data).predict(x)
+
+
+def test_a_pair_of_arrays_is_data_and_anything_else_is_told_what_data_are() -> None:
+    rng = np.random.default_rng(2)
+    x, y = rng.normal(size=(40, 2)), np.arange(40) % 2
+    schedule = {"rounds": 1, "sizes": {"kind": "constant", "size": 4}, "steps": {"kind": "constant", "eta": 0.1}}
+    config = {"clients": {"count": 2}, "schedule": schedule}
+    pair, made = crescendo.simulate(config, data=(x, y)), crescendo.simulate(config, data=crescendo.dataset(x, y))
+    assert np.array_equal(pair.model, made.model)
+    wrong: Any
+    for wrong in (x, "file.csv", [x, y], {"x": x}):
+        with pytest.raises(CrescendoError, match=f"not a {type(wrong).__name__}"):
+            crescendo.simulate(config, data=wrong)
+
+
+def test_dir_lists_every_public_name() -> None:
+    assert set(crescendo.__all__) <= set(dir(crescendo)) and {"simulate", "torch", "compare"} <= set(dir(crescendo))
