@@ -31,7 +31,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "schedules": ("errors",),
     "data": ("errors", "core"),
     "objectives": ("errors", "core", "data.records"),
-    "privacy": ("errors", "core", "schedules", "objectives.base", "data.records"),
+    "privacy": ("errors", "core", "schedules", "objectives.base", "objectives.layer_clips", "data.records"),
     "worker": DOMAIN,
     "simulator": (*DOMAIN, "worker"),
     "algorithms": (*DOMAIN, "worker", "simulator"),

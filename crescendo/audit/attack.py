@@ -266,7 +266,8 @@ def _true_event(subject: Subject, i: int) -> PoissonGaussian:
     """What round i costs, from the terms and the scale of its noise."""
     certificate, me = subject.certificate, subject.me
     rate = certificate.terms.share(i, me) / certificate.records[me]
-    change = certificate.clip * (2.0 if _whole(subject) else _step(subject, i))
+    clip = certificate.clip if certificate.layers is None else math.hypot(*(c for _, c in certificate.layers.layers))
+    change = clip * (2.0 if _whole(subject) else _step(subject, i))
     return PoissonGaussian(min(1.0, rate), subject.scale(i) / change if change > 0 else 0.0)
 
 

@@ -49,7 +49,7 @@ class Described:
     @property
     def traits(self) -> Traits:
         """A certificate rests on how long the first model is, and needs no more of it."""
-        return Traits(name=self.name, l2=self.l2, features=self.features, first_length=self.start)
+        return Traits(name=self.name, l2=self.l2, features=self.features, first_length=self.start, layered=True)
 
     def _missing(self, *asked: Any, **more: Any) -> NoReturn:
         raise UsageError(f"{self.kind} is only described here; a copy of its file is needed to begin with it")

@@ -35,6 +35,7 @@ SigmaSteps = Annotated[
     AS_TUPLE,
     Field(min_length=1),
 ]
+LayerSteps = SigmaSteps  # pairs of the same kind
 Counts = Annotated[tuple[Annotated[int, Field(ge=1)], ...], AS_TUPLE]
 
 
@@ -53,11 +54,11 @@ class Privacy(Section):
         "a number above 0, or a list of [rounds, sigma]",
         "noise of a round over what one record can change; left out, the least that keeps epsilon",
     )
-    clip: float | None = key(
+    clip: Annotated[float, Field(gt=0)] | LayerSteps | None = key(
         None,
-        POSITIVE,
-        "C, the length that each record's gradient is cut to; under batch-clip that of a client's whole update",
-        gt=0,
+        "a number above 0, or a list of [numbers, clip]",
+        "C, the length that each record's gradient is cut to, or that of each of its layers by itself, in the order of the "
+        "model's numbers; under batch-clip that of a client's whole update",
     )
     norm_bound: float | None = key(
         None, POSITIVE, "R, the length that each record (x, 1) is scaled down to; local needs it", gt=0

@@ -27,6 +27,7 @@ from crescendo.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
     from crescendo.data.records import Records
+    from crescendo.objectives.layer_clips import LayerClips
 
 Block: TypeAlias = tuple[int, int]
 StepperState: TypeAlias = Mapping[str, Array]  # what a round has made of a stepper, as arrays by name
@@ -49,6 +50,9 @@ class Slots:
     clip: float | None = None
     unit: float | None = (
         None  # what clipped gradients are rounded to multiples of, a power of two: their sum is then exact
+    )
+    layers: LayerClips | None = (
+        None  # with these, each layer of a gradient has its own clip, and ``clip`` is what all can have
     )
 
     def __post_init__(self) -> None:
@@ -100,6 +104,7 @@ class Traits:
     plain_steps: bool = True  # its steps are those of SGD, with no momentum or other state
     first_length: float | None = None  # of the first model, where only that is known of it
     running_layer: str | None = None  # the layer whose running statistics are the model's last coordinates
+    layered: bool = False  # its gradients can be clipped by layers
     slow: str | None = None  # why its records' gradients take long where each is clipped
     unfit: str | None = None  # why no mechanism that clips records can be certified for it, and what would pass
 
@@ -145,6 +150,21 @@ class ClippingObjective(Objective, Protocol):
         clip: float | None = None,
         block: Block | None = None,
         unit: float | None = None,
+    ) -> Floats: ...
+
+
+class LayeredObjective(Objective, Protocol):
+    """One that clips each layer of a gradient by itself, if asked."""
+
+    def gradient(
+        self,
+        w: Vector,
+        data: Records,
+        rows: Ints,
+        clip: float | None = None,
+        block: Block | None = None,
+        unit: float | None = None,
+        layers: LayerClips | None = None,
     ) -> Floats: ...
 
 

@@ -33,9 +33,11 @@ from crescendo.objectives.weighting import levels, weighted_sum
 
 if TYPE_CHECKING:
     from crescendo.data.records import Records
+    from crescendo.objectives.layer_clips import LayerClips
 
 _LIBRARIES = ("torch", "jax")  # of neural models; a kind may begin with one of them and a colon
 OWN_KINDS = ("file.py:Name", *(f"{library}:file.py:Name" for library in _LIBRARIES))
+_NEURAL = "crescendo.objectives.neural.neural_model"  # which takes a second to load
 _MEASURED_AT_ONCE = 512  # records whose summed gradient is asked for
 _NUMBERS_AT_ONCE = 1 << 23  # of their gradients, 64 MB, if each is written out
 
@@ -74,6 +76,7 @@ class OwnModel:
             name=self.name,
             l2=self.l2,
             clips=self._clips,
+            layered=True,
             batch=self._model.batch if self._clips else 1,
             threads=bool(getattr(self._model, "threads", False)),
             plain_steps=bool(getattr(self._model, "plain_steps", True)),
@@ -84,8 +87,9 @@ class OwnModel:
 
     @property
     def _clips(self) -> bool:
-        """A neural model of ours clips by itself; any other code is shown one record at a time."""
-        return bool(getattr(self._model, "clips", False))
+        """A neural model of ours clips by itself; any other code is shown one record at a time, whatever it says of itself."""
+        ours = sys.modules.get(_NEURAL)  # where it is not loaded there is no such model
+        return ours is not None and isinstance(self._model, ours.NeuralModel) and self._model.clips
 
     def check_forgetful(self, start: Floats, records: Records, kind: str, by_record: bool) -> None:
         """What a certificate needs of any model's code: the gradient of a record depends on the model and that record alone.
@@ -147,12 +151,15 @@ class OwnModel:
         clip: float | None = None,
         block: Block | None = None,
         unit: float | None = None,
+        layers: LayerClips | None = None,
     ) -> Floats:
         if clip is not None and self._clips:
-            summed: Floats = self._call("gradient", w, data, rows, clip, unit)
+            limits = (clip, unit) if layers is None else (clip, unit, layers)
+            summed: Floats = self._call("gradient", w, data, rows, *limits)
             return summed[slice(*(block or (0, self.size)))]
         if clip is not None:
-            each = (clipped(self.gradient(w, data, rows[i : i + 1]), clip) for i in range(len(rows)))
+            alone = (self.gradient(w, data, rows[i : i + 1]) for i in range(len(rows)))
+            each = (clipped(one, clip) if layers is None else layers.clipped(one) for one in alone)
             total: Floats = np.asarray(sum(each, np.zeros(self.size)), dtype=np.float64)
             return total[slice(*(block or (0, self.size)))]
         gradient: Floats = np.asarray(self._call("gradient", w, data, rows), dtype=np.float64)

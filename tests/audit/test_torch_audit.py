@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,13 @@ from crescendo.core.terms import Terms
 from crescendo.data.records import Records
 from crescendo.federation.objective_terms import made_up_records
 from crescendo.objectives.base import clipped
-from crescendo.objectives.own import OwnModel
+from crescendo.objectives.layer_clips import LayerClips
+from crescendo.privacy.mechanisms.certificate import Certificate
 from crescendo.privacy.mechanisms.mechanism_kinds import certify
 from crescendo.privacy.mechanisms.noise import SeededSource
 from crescendo.schedules.sizes import ConstantSizes
 from crescendo.schedules.steps import ConstantSteps
+from tests.audit.planted_models import TakenAtItsWord
 
 torch = pytest.importorskip("torch", reason="torch is not installed: the torch extra")
 from torch import nn  # noqa: E402
@@ -25,6 +28,10 @@ from torch import nn  # noqa: E402
 from crescendo.objectives.neural.torch_model import TorchModel  # noqa: E402
 
 pytestmark = pytest.mark.slow
+
+
+LAYERS = ((24, 0.3), (15, 0.4))  # of the network below
+TERMS = Terms(ConstantSizes(12), ConstantSteps(0.3), (0.5, 0.5), 6, ahead=1, whole_rounds=True)
 
 
 def small_net(*between: nn.Module) -> nn.Module:
@@ -35,6 +42,7 @@ class Planted:
     """A torch model with one bug, which is its docstring. ``unfit``: nobody notices that its layers draw."""
 
     clips, unfit, mechanism = True, None, "minibatch"
+    layers: Any = None
 
     def __init__(self) -> None:
         self._right = self.made()
@@ -45,7 +53,9 @@ class Planted:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._right, name)
 
-    def gradient(self, w: Any, data: Any, rows: Any, clip: float | None = None, unit: float | None = None) -> Any:
+    def gradient(
+        self, w: Any, data: Any, rows: Any, clip: float | None = None, unit: float | None = None, *layers: Any
+    ) -> Any:
         if clip is None:
             return self._right.gradient(w, data, rows)
         return self.wrong(w, data, rows, clip, unit or 0.0)
@@ -70,6 +80,41 @@ class ClipOfOneLayer(Planted):
             gradient = self._right.gradient(w, data, np.array([row]))
             total += gradient * min(1.0, clip / max(float(np.linalg.norm(gradient[:24])), 1e-30))
         return total
+
+
+class OneLayerForgotten(Planted):
+    """Clips by layer, of which the last is left out."""
+
+    layers = LAYERS
+
+    def wrong(self, w: Any, data: Any, rows: Any, clip: float, unit: float) -> Any:
+        first, last = LAYERS
+        return self._right.gradient(w, data, rows, clip, unit, LayerClips((first, (last[0], 1e5 * last[1]))))
+
+
+class ClipByAnotherLayersNorm(Planted):
+    """Clips by layer, where each layer is scaled by the norm of the other."""
+
+    layers = LAYERS
+
+    def wrong(self, w: Any, data: Any, rows: Any, clip: float, unit: float) -> Any:
+        total, (many, first), (_, last) = np.zeros(len(w)), *LAYERS
+        for row in rows:
+            gradient = self._right.gradient(w, data, np.array([row]))
+            lengths = (max(float(np.linalg.norm(part)), 1e-30) for part in (gradient[many:], gradient[:many]))
+            scales = [min(1.0, limit / length) for limit, length in zip((first, last), lengths, strict=True)]
+            total += np.concatenate([gradient[:many] * scales[0], gradient[many:] * scales[1]])
+        return total
+
+
+class LayersOneNumberOff(Planted):
+    """Clips by layer, where the second layer begins a number too late."""
+
+    layers = LAYERS
+
+    def wrong(self, w: Any, data: Any, rows: Any, clip: float, unit: float) -> Any:
+        (many, first), (others, last) = LAYERS
+        return self._right.gradient(w, data, rows, clip, unit, LayerClips(((many + 1, first), (others - 1, last))))
 
 
 class HalfFloats(Planted):
@@ -151,10 +196,12 @@ class KeepsItsModule(Planted):
         return self.kept
 
 
-def attacked(model: Any, runs: int = 6, tries: int = 24, mechanism: str = "minibatch") -> Report:
-    goal = OwnModel(model, made_up_records(5, 3))
-    terms = Terms(ConstantSizes(12), ConstantSteps(0.3), (0.5, 0.5), 6, ahead=1, whole_rounds=True)
-    certificate = certify(mechanism, terms, goal, clip=0.5, sigma=1.5, records=(60, 60))
+def attacked(model: Any, runs: int = 6, tries: int = 24, mechanism: str = "minibatch", clip: Any = 0.5) -> Report:
+    goal = TakenAtItsWord(model, made_up_records(5, 3))
+    return audit_of(certify(mechanism, TERMS, goal, clip=clip, sigma=1.5, records=(60, 60)), goal, runs, tries)
+
+
+def audit_of(certificate: Certificate, goal: TakenAtItsWord, runs: int, tries: int) -> Report:
     return audit(
         certificate,
         goal,
@@ -175,6 +222,20 @@ def test_right_code_passes() -> None:
     assert 0.999 < report.worst_ratio <= 1.00001
 
 
+def test_right_code_passes_where_layers_have_clips_of_their_own() -> None:
+    report = attacked(crescendo.torch.model(small_net), clip=LAYERS)
+    assert report.passed, report.findings
+    assert 0.999 < report.worst_ratio <= 1.00001
+
+
+def test_noise_for_the_largest_clip_alone_is_caught() -> None:
+    """Where all layers together have the root of the sum of their squares."""
+    goal = TakenAtItsWord(crescendo.torch.model(small_net), made_up_records(5, 3))
+    made = certify("minibatch", TERMS, goal, clip=LAYERS, sigma=1.5, records=(60, 60))
+    report = audit_of(replace(made, clip=max(clip for _, clip in LAYERS)), goal, 3, 8)
+    assert {"sensitivity", "certificate"} <= {finding.kind for finding in report.findings}, report.findings
+
+
 @pytest.mark.parametrize("bug", [KeepsItsOptimiser, KeepsItsModule])
 def test_right_code_passes_where_a_round_is_clipped_as_a_whole(bug: type[Planted]) -> None:
     """Of the very models that the bugs are planted in."""
@@ -185,6 +246,9 @@ def test_right_code_passes_where_a_round_is_clipped_as_a_whole(bug: type[Planted
 CAUGHT_BY = {
     ClipOfTheMean: "sensitivity",
     ClipOfOneLayer: "sensitivity",
+    OneLayerForgotten: "sensitivity",
+    ClipByAnotherLayersNorm: "sensitivity",
+    LayersOneNumberOff: "certified formula",
     HalfFloats: "certified formula",
     DropoutByPlace: "sensitivity",
     DropoutOfTheDraw: "sensitivity",
@@ -196,6 +260,6 @@ CAUGHT_BY = {
 
 @pytest.mark.parametrize("bug", CAUGHT_BY)
 def test_planted_bugs_are_caught(bug: type[Planted]) -> None:
-    report = attacked(bug(), runs=3, tries=8, mechanism=bug.mechanism)
+    report = attacked(bug(), runs=3, tries=8, mechanism=bug.mechanism, clip=bug.layers or 0.5)
     found = {finding.kind for finding in report.findings}
     assert CAUGHT_BY[bug] in found, report.findings

@@ -155,6 +155,9 @@ def check_round(made: Certificate, i: int, c: int, found: Found) -> None:
     whole = made.mechanism == "batch-clip"  # the displacement is clipped, whatever L2 made of it
     assert whole or 0 <= step * made.objective.traits.l2 <= 1.0
     scale = made.noise_scale(i, c)
+    if made.layers is not None:
+        assert sum(Fraction(clip) ** 2 for clip in made.layers.clips) <= Fraction(made.clip) ** 2
+        assert made.layers.numbers == made.objective.size and not whole
     exact = Fraction(made.sigma(i)) * Fraction(2.0 if whole else step) * Fraction(made.clip)
     assert sys.float_info.min * 2**100 < scale < sys.float_info.max / 2**100 and Fraction(scale) >= exact
     drawn = float(most_drawn([share], [records])[0])

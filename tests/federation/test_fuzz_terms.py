@@ -55,6 +55,9 @@ FOUND: dict[str, tuple[tuple[str, ...], Any]] = {
     "options that turn what is read around": (("objective", "options"), "\u202e"),
     "noise without a number": (("privacy", "sigma"), None),
     "noise of no rounds": (("privacy", "sigma"), []),
+    "clips of no layers": (("privacy", "clip"), []),
+    "layers that are not the model's": (("privacy", "clip"), [[3, 0.5], [1, 1e-200]]),
+    "more layers than can be looked at": (("privacy", "clip"), [[1, 0.5]] * 100_000),
 }
 
 

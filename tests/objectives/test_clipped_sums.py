@@ -10,6 +10,7 @@ import pytest
 
 from crescendo.core.arrays import Array, Floats
 from crescendo.objectives.base import clipped
+from crescendo.objectives.layer_clips import LayerClips
 from crescendo.objectives.neural.clipping import ClippedSum, Parts
 
 pytestmark = pytest.mark.slow  # to compile takes seconds where it was not done before
@@ -24,7 +25,7 @@ def parts(rows: Array) -> Parts:
 
 
 def summed(rows: Array, clip: float = CLIP, unit: float = UNIT) -> Floats:
-    found = ClippedSum(sum(SIZES), clip, unit)
+    found = ClippedSum(SIZES, LayerClips(((sum(SIZES), clip),)) if clip < np.inf else None, unit)
     found.add(parts(rows))
     return found.total
 

@@ -45,7 +45,7 @@ def loaded(kind: str, folder: Path | None = None, **options: object) -> OwnModel
 
 def test_a_class_with_three_methods_is_a_whole_objective(tmp_path: Path) -> None:
     model = loaded(written(tmp_path), tmp_path, scale=2.0)
-    assert (model.size, model.dtype.name, model.traits) == (2, "float64", Traits(name="Squares"))
+    assert (model.size, model.dtype.name, model.traits) == (2, "float64", Traits(name="Squares", layered=True))
     w = np.array([1.0, 2.0])
     np.testing.assert_array_equal(model.gradient(w, DATA, np.array([0, 1])), [0.0, 3.0])
     np.testing.assert_array_equal(model.gradient(w, DATA, np.array([0, 1]), block=(1, 2)), [3.0])
@@ -165,3 +165,22 @@ def test_without_torch_a_torch_model_says_what_to_install(tmp_path: Path, monkey
     monkeypatch.setitem(sys.modules, "crescendo.objectives.neural.torch_model", None)
     with pytest.raises(ConfigError, match=r"pip install 'crescendo-fl\[torch\]'"):
         ModelFile.read("torch:net.py:Net", tmp_path).made(Records(np.zeros((2, 3)), np.array([-1.0, 1.0])), {})
+
+
+def test_a_class_that_says_it_clips_is_shown_one_record_at_a_time_all_the_same() -> None:
+    class Boasts:
+        clips = True
+
+        def initial(self, rng: object) -> np.ndarray:
+            return np.zeros(2)
+
+        def gradient(self, w: object, data: Any, rows: np.ndarray, *limits: object) -> np.ndarray:
+            return np.asarray(100 * data.x[rows].sum(axis=0))
+
+        def evaluate(self, w: object, data: Any) -> dict[str, float]:
+            return {"loss": 0.0}
+
+    model = OwnModel(Boasts(), DATA)
+    assert not model.traits.clips
+    summed = model.gradient(np.zeros(2), DATA, np.array([0, 1]), clip=0.5)
+    assert 0 < np.linalg.norm(summed) <= 1.0

@@ -40,7 +40,7 @@ class Displacement:
         if certificate.mechanism == "minibatch":
             hidden = nothing.copy()
             for k in members[order]:
-                hidden += etas[0] * _clipped(objective, start, data, int(k), certificate.clip)[low:high]
+                hidden += etas[0] * _clipped(objective, start, data, int(k), _limits(certificate))[low:high]
             return cls(hidden, start[low:high] * -math.expm1(len(etas) * _log(1 - etas[0] * l2)))
         if certificate.mechanism == "batch-clip":
             return cls(_whole(certificate, data.take(members[order]), slot, start, i, me), nothing)
@@ -49,7 +49,7 @@ class Displacement:
             w[low:high] *= 1 - etas[h] * l2
             while at < len(slot) and slot[at] == h:
                 w[low:high] -= (
-                    etas[h] * _clipped(objective, w, data, int(members[order[at]]), certificate.clip)[low:high]
+                    etas[h] * _clipped(objective, w, data, int(members[order[at]]), _limits(certificate))[low:high]
                 )
                 at += 1
         return cls(start[low:high] - w[low:high], nothing)
@@ -74,16 +74,29 @@ def _whole(certificate: Certificate, drawn: Records, slot: Ints, start: Floats, 
     return moved * min(1.0, certificate.clip / length) if length > 0 else moved
 
 
-def _clipped(objective: Objective, w: Floats, data: Records, k: int, limit: float) -> Floats:
-    """One record's gradient, no longer than ``limit``; 0 if it cannot be computed or is not finite."""
+def _limits(certificate: Certificate) -> list[tuple[int, float]]:
+    """How many numbers each layer of a gradient has, and how long it may be; all are one layer where there is one clip."""
+    return (
+        [(certificate.objective.size, certificate.clip)] if certificate.layers is None else [*certificate.layers.layers]
+    )
+
+
+def _clipped(objective: Objective, w: Floats, data: Records, k: int, limits: list[tuple[int, float]]) -> Floats:
+    """One record's gradient, no layer longer than its limit; 0 if it cannot be computed or is not finite."""
     try:
         gradient = np.array(objective.gradient(w.copy(), data.take(np.array([k])), _ONE), dtype=np.float64)
     except Exception:
         return np.zeros_like(w)
     if gradient.shape != w.shape or not np.isfinite(gradient).all():
         return np.zeros_like(w)
-    length = math.hypot(*gradient) if len(gradient) < 1000 else float(np.linalg.norm(gradient))
-    return gradient * min(1.0, limit / length) if length > 0 else gradient
+    first = 0
+    for numbers, limit in limits:
+        layer = gradient[first : first + numbers]
+        length = math.hypot(*layer) if len(layer) < 1000 else float(np.linalg.norm(layer))
+        if length > 0:
+            layer *= min(1.0, limit / length)
+        first += numbers
+    return gradient
 
 
 def _log(factor: float) -> float:

@@ -225,7 +225,7 @@ def _changed(
             old.mechanism,
             terms,
             objective,
-            clip=old.clip if clip is None else clip,
+            clip=_scaled(old, clip),
             sigma=noise,
             records=records,
             norm_bound=old.norm_bound,
@@ -235,6 +235,13 @@ def _changed(
     if not any(terms.share(i, me) for i in range(terms.rounds)):
         return None
     return replace(wide, certificate=_like(old, certificate), objective=objective, me=me, shared=None)
+
+
+def _scaled(old: Certificate, clip: float | None) -> Any:
+    """The certificate's own clip, or this one; clips by layer become larger or smaller together."""
+    if old.layers is not None:
+        return old.layers if clip is None else old.layers.scaled(clip / old.clip)
+    return old.clip if clip is None else clip
 
 
 def _among(terms: Terms, clients: int) -> Terms:

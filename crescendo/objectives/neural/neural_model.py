@@ -15,6 +15,7 @@ import numpy as np
 
 from crescendo.core.arrays import Floats, Ints, Vector
 from crescendo.errors import ConfigError
+from crescendo.objectives.layer_clips import LayerClips
 from crescendo.objectives.neural.clipping import ClippedSum, Parts
 
 if TYPE_CHECKING:
@@ -102,10 +103,20 @@ class NeuralModel(ABC):
         """What gives, for each tensor of the model, one row for each of up to `at_once` records. Called within `alone`."""
 
     def gradient(
-        self, w: Vector, data: Records, rows: Ints, clip: float | None = None, unit: float | None = None
+        self,
+        w: Vector,
+        data: Records,
+        rows: Ints,
+        clip: float | None = None,
+        unit: float | None = None,
+        layers: LayerClips | None = None,
     ) -> Floats:
-        """The sum of the records' gradients; with ``clip`` each is clipped, and rounded to ``unit``, before it is added."""
-        found = ClippedSum(self.size, math.inf if clip is None else clip, unit or 0.0)
+        """The sum of the records' gradients; with ``clip`` each is clipped, and rounded to ``unit``, before it is added.
+
+        With ``layers`` too, each layer is clipped by itself.
+        """
+        clips = layers if clip is None or layers is not None else LayerClips(((self.size, clip),))
+        found = ClippedSum(self.part_sizes, clips, unit or 0.0)
         with self.alone(), np.errstate():  # what the model's code sets ends with its call
             gradients = self.gradients_at(w, data)
             for first in range(0, len(rows), self.at_once):

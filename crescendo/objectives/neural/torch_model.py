@@ -109,12 +109,12 @@ class TorchModel(NeuralModel):
         return vector_of(self.net if self._make is None else _built(self._make, int(rng.integers(2**62))))
 
     def gradient(
-        self, w: Vector, data: Records, rows: Ints, clip: float | None = None, unit: float | None = None
+        self, w: Vector, data: Records, rows: Ints, clip: float | None = None, unit: float | None = None, *layers: Any
     ) -> Floats:
         if self.running_layer:
             return self._of_batch(w, self.tensors(data), rows)
         with self._lock:
-            return super().gradient(w, data, rows, clip, unit)
+            return super().gradient(w, data, rows, clip, unit, *layers)
 
     def gradients_at(self, w: Vector, data: Records) -> Callable[[Ints], Parts]:
         records, parameters = self.tensors(data), self.layout.named(self.layout.tensor(w))

@@ -5,7 +5,9 @@ certified before any record is read, from public terms alone; a condition that f
 would pass.
 
 Why `minibatch` is sound. All gradients of a round are taken at the round's start model, which is a function of earlier
-releases. So one record adds its own clipped gradient and changes nothing else: the release moves by at most eta D C.
+releases. So one record adds its own clipped gradient and changes nothing else: the release moves by at most eta D C. Where each
+layer of a gradient is cut to a clip of its own, C is the root of the sum of these clips' squares: the layers are different
+coordinates, so that a gradient whose layers are not longer than their clips is not longer than that.
 
 Why `local` is sound. For a convex loss of a scalar margin the clipped gradient is again the gradient of a convex
 function, smooth with L_eff = C (R - C) if R >= 2C, else R^2/4 (logistic loss, records with |(x, 1)| <= R). A step of at
@@ -34,6 +36,7 @@ from crescendo.core.arrays import Ints
 from crescendo.core.terms import Terms
 from crescendo.errors import Refused
 from crescendo.objectives.base import Objective
+from crescendo.objectives.layer_clips import LayerClips
 from crescendo.privacy.accounting.directed_rounding import down
 from crescendo.privacy.accounting.event_kinds import EventKinds
 from crescendo.privacy.accounting.events import Event
@@ -72,7 +75,7 @@ class Certificate:
     kind: type[Proposal]
     terms: Terms
     objective: Objective
-    clip: float
+    clip: float  # C; of clips by layer, the most that all of them leave
     sigma: Sigmas
     records: tuple[int, ...]
     norm_bound: float | None
@@ -85,6 +88,12 @@ class Certificate:
     )
     adjacency: str = "add or remove one record of one client"
     sampling: str = "Poisson: every record independently, with the public rate s_ic / N_c"
+    layers: LayerClips | None = None  # the clips by layer, where each has its own
+
+    @property
+    def stated_clip(self) -> float | LayerClips:
+        """As the terms state it."""
+        return self.clip if self.layers is None else self.layers
 
     @property
     def mechanism(self) -> str:

@@ -135,6 +135,7 @@ class Private:
             factor=float(self._terms.blocks),
             clip=self._certificate.clip if self._certificate.kind.clips_records else None,
             unit=self._certificate.unit,
+            layers=self._certificate.layers,
         )
 
     def release(self, i: int, start: Floats, stepper: Stepper) -> Floats:

@@ -8,10 +8,12 @@ own file: the accountant, the ledger and the search for the least noise go on fr
 """
 
 import operator
+from typing import Any
 
 from crescendo.core.terms import Terms
 from crescendo.errors import UsageError
 from crescendo.objectives.base import Objective
+from crescendo.objectives.layer_clips import LayerClips
 from crescendo.privacy.mechanisms.batch_clip import BatchClip
 from crescendo.privacy.mechanisms.certificate import Certificate
 from crescendo.privacy.mechanisms.local import Local
@@ -42,17 +44,18 @@ def certify(
     terms: Terms,
     objective: Objective,
     *,
-    clip: float,
+    clip: Any,
     sigma: float | Sigmas,
     records: tuple[int, ...],
     norm_bound: float | None = None,
 ) -> Certificate:
-    """The certificate of a mechanism under these terms, or Refused."""
+    """The certificate of a mechanism under these terms, or Refused. ``clip`` is a number, or a list of [numbers, clip]."""
     if mechanism not in MECHANISMS:
         raise UsageError(f"there is no certified mechanism {mechanism!r}; choose {' or '.join(MECHANISMS)}")
-    clip = float(clip)  # numpy's float32 would make the noise's scale one, too
+    layers = LayerClips.of(clip)
+    limit = float(clip) if layers is None else layers.length  # numpy's float32 would make the noise's scale one, too
     norm_bound, records = None if norm_bound is None else float(norm_bound), tuple(map(operator.index, records))
-    return MECHANISMS[mechanism](terms, objective, clip, Sigmas.of(sigma), records, norm_bound).certified()
+    return MECHANISMS[mechanism](terms, objective, limit, Sigmas.of(sigma), records, norm_bound, layers).certified()
 
 
 register(Minibatch, Local, BatchClip)

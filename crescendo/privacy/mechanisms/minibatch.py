@@ -10,7 +10,16 @@ import numpy as np
 
 from crescendo.core.arrays import Array, Floats, Ints
 from crescendo.errors import UsageError
-from crescendo.objectives.base import ClippingObjective, Objective, Slots, Stepper, StepperState, clipped, stored
+from crescendo.objectives.base import (
+    ClippingObjective,
+    LayeredObjective,
+    Objective,
+    Slots,
+    Stepper,
+    StepperState,
+    clipped,
+    stored,
+)
 from crescendo.privacy.mechanisms.certificate import Certificate, Requirement
 from crescendo.privacy.mechanisms.proposal import Proposal
 from crescendo.privacy.mechanisms.rounding import U
@@ -24,7 +33,7 @@ _FINEST = 40  # a clipped gradient has at most 2^41 units
 class Minibatch(Proposal):
     """Hides the sum of clipped gradients, which the start model is no part of; so the bound is what the run reaches."""
 
-    name = "minibatch"
+    name, takes_layers = "minibatch", True
 
     def requirements(self) -> list[Requirement]:
         holds = self.terms.steps.per == "round" or self.terms.rounds == 0
@@ -155,6 +164,9 @@ class FrozenStepper:
         that what it says of a record cannot depend on another, nor move the start model.
         """
         if self._objective.traits.clips:
+            if slots.layers is not None:
+                by_layer = cast(LayeredObjective, self._objective).gradient
+                return by_layer(self._start, self._data, rows, slots.clip, unit=slots.unit, layers=slots.layers)
             able = cast(ClippingObjective, self._objective)
             return able.gradient(self._start, self._data, rows, slots.clip, unit=slots.unit)
         total = np.zeros_like(self._start)
@@ -174,7 +186,9 @@ class FrozenStepper:
             if gradient.shape != self._start.shape:
                 return np.zeros_like(self._start)
             with np.errstate(all="ignore"):
-                if slots.clip is not None:
+                if slots.layers is not None:
+                    gradient = slots.layers.clipped(gradient)
+                elif slots.clip is not None:
                     gradient = np.asarray(clipped(gradient, slots.clip), dtype=np.float64)
                 return gradient if slots.unit is None else np.rint(gradient / slots.unit) * slots.unit
         except BaseException as error:  # code of somebody's own may even call sys.exit

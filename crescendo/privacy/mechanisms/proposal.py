@@ -18,6 +18,7 @@ from crescendo.core.random import Purpose, stream
 from crescendo.core.terms import Terms
 from crescendo.errors import Refused, UsageError
 from crescendo.objectives.base import Objective, Stepper
+from crescendo.objectives.layer_clips import LayerClips
 from crescendo.privacy.accounting.directed_rounding import length_up
 from crescendo.privacy.accounting.events import Event, PoissonGaussian
 from crescendo.privacy.mechanisms.certificate import Certificate, Requirement, printed
@@ -53,6 +54,7 @@ class Proposal(ABC):
     clips_records: ClassVar[bool] = (
         True  # each record's gradient by itself, so that it must depend on that record alone
     )
+    takes_layers: ClassVar[bool] = False  # a gradient may be clipped layer by layer
 
     terms: Terms
     objective: Objective
@@ -60,6 +62,7 @@ class Proposal(ABC):
     sigma: Sigmas
     records: tuple[int, ...]
     norm_bound: float | None
+    layers: LayerClips | None = None  # whose length is ``clip``
 
     # -- what a kind says of itself ------------------------------------------------------------------------------------
 
@@ -137,6 +140,7 @@ class Proposal(ABC):
     def certified(self) -> Certificate:
         """The certificate, or Refused."""
         self._check_numbers()
+        self._check_layers()
         found = [self._rates(), self._step_sizes()]
         self._require(found)  # what follows computes with them
         found += self.requirements()
@@ -167,6 +171,7 @@ class Proposal(ABC):
             model_bound=bound,
             unit=self.unit,
             failure=self._failure(),
+            layers=self.layers,
         )
 
     @cached_property
@@ -198,7 +203,8 @@ class Proposal(ABC):
         terms, size, sigma, records = self.terms, self.objective.size, self.sigma, self.records
         if not terms.whole_rounds:
             raise UsageError("a private round uses one start model; make the terms with whole_rounds=True")
-        for name, value in (("clip", self.clip), ("norm_bound", self.norm_bound)):
+        clips = (self.clip, *(self.layers.clips if self.layers is not None else ()))
+        for name, value in (*(("clip", clip) for clip in clips), ("norm_bound", self.norm_bound)):
             if value is not None and not LEAST <= value <= MOST:
                 raise UsageError(f"privacy.{name} must lie between {LEAST:g} and {MOST:g}, got {value:g}")
         if self.norm_bound is not None and self.objective.traits.intercept and self.norm_bound <= 1:
@@ -223,6 +229,17 @@ class Proposal(ABC):
             raise UsageError(f"schedule.blocks must be at most the model's {size} numbers, not {terms.blocks}")
         if max(records) > _MOST_RECORDS:
             raise UsageError(f"a client declares {max(records)} records, and at most {_MOST_RECORDS} can be certified")
+
+    def _check_layers(self) -> None:
+        """Refused, where clips by layer are no part of the proof, or are not those of this model."""
+        layers, goal = self.layers, self.objective
+        if layers is None:
+            return
+        if not self.takes_layers or not goal.traits.layered:
+            what = goal.traits.name if self.takes_layers else self.name
+            raise Refused(f"privacy.clip has a list of layers, and {what} takes one clip; give one number")
+        if layers.numbers != goal.size:
+            raise Refused(f"the layers of privacy.clip have {layers.numbers} numbers, and the model has {goal.size}")
 
     def _first_length(self) -> float:
         """The length of the first model; of a model that is only described, what the description says."""

@@ -6,7 +6,9 @@ noise are off by at most 16 u.
 
 `minibatch`. Each clipped gradient is rounded to multiples of a unit, which makes it longer by at most half a unit per number,
 sqrt(d)/2 units in all. Sums of multiples are exact up to 2^53 of them, so no error grows with the records. The sum times the step
-is rounded once, by u of its length m, on either side of the comparison. The start model is no part of what is hidden.
+is rounded once, by u of its length m, on either side of the comparison. The start model is no part of what is hidden. Where each
+layer has a clip of its own, C is the length of all the clips together: each layer is longer than its clip by at most (d + 8) u of
+it, so the whole is longer than C by no more, and the unit is a part of C.
 
 `local`. Step j rounds a margin of d terms, at a model of length at most B + j (B is the ``model_bound``), and moves the model by
 eta D times a slope that is L_eff-smooth in it: (d + 3) eta D L_eff u (B + j). It rounds every coordinate that it moves,
