@@ -23,7 +23,7 @@ from experiments.stored_results import FOLDER, StoredResults
 Values = dict[str, Any]
 SEARCHED = FOLDER / "private_batch_clip_search.jsonl"
 NETS = {"jax:softmax": 0.05, "jax:lenet": 0.05}  # with the step size of batches of 10
-CLIPS, SIZE = (0.01, 0.1, 1.0), 100
+CLIPS, SIZE = (0.001, 0.003, 0.01, 0.1), 100
 SCALES = {"centre": 0.1307, "spread": 0.3081, "batch": 10}
 
 
