@@ -69,17 +69,23 @@ class Checkpoints:
     def write_if_due(self, export: Callable[[], Exported | None]) -> None:
         """Write the round in hand down if enough of it would be lost. Whatever goes wrong, the round goes on."""
         if self._every > 0 and max(self._every, SHARE * self._took) <= self._unsaved:
-            about, began = self._about, time.perf_counter()
+            self._unsaved = 0.0
             try:
-                state = export()
-                if state is None:
-                    raise UsageError("the model's own stepper does not say its state; give it export and restore")
-                self._write(RoundCheckpoint(about, 0, *state))
+                self._write_down(self._about, export)
             except (
                 BaseException
             ) as error:  # a disk's, or that of a stepper of somebody's own, which may even call sys.exit
                 self._complain(error)
-            self._unsaved, self._took = 0.0, time.perf_counter() - began
+
+    def _write_down(self, about: dict[str, str], export: Callable[[], Exported | None]) -> None:
+        began = time.perf_counter()
+        try:
+            state = export()
+            if state is None:
+                raise UsageError("the model's own stepper does not say its state; give it export and restore")
+            self._write(RoundCheckpoint(about, 0, *state))
+        finally:
+            self._took = time.perf_counter() - began
 
     def _write(self, checkpoint: RoundCheckpoint) -> None:
         size, disk = checkpoint.size, shutil.disk_usage(self._path.parent)

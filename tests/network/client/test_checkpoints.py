@@ -418,6 +418,19 @@ def test_a_stepper_that_does_not_say_its_state_costs_the_checkpoint_alone(
     assert scene.log == [{"event": "checkpoint_failed", "path": str(scene.path), "reason": says}]
 
 
+def test_records_that_cannot_be_read_once_more_cost_the_checkpoint_alone(
+    tmp_path: Path, whole: list[Release], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fingerprint(self: Any) -> str:
+        raise MemoryError("record 17 of Ann")
+
+    monkeypatch.setattr(Records, "fingerprint", fingerprint)
+    scene = Scene(tmp_path)
+    scene.work()
+    assert scene.told == whole and scene.charges() == [0, 1, 2]
+    assert scene.log == [{"event": "checkpoint_failed", "path": str(scene.path), "reason": "MemoryError"}]
+
+
 def test_room_for_the_ledger_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage._replace(free=1000))
