@@ -117,7 +117,7 @@ class Checkpoints:
             self._check(found, round)
             self._count(found)
             go_on(found)
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # a stepper of somebody's own may even call sys.exit
             self._log("checkpoint_discarded", path=str(self._path), round=round, reason=_told(error))
             self.remove()
             return

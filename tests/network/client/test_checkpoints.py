@@ -418,6 +418,23 @@ def test_a_stepper_that_does_not_say_its_state_costs_the_checkpoint_alone(
     assert scene.log == [{"event": "checkpoint_failed", "path": str(scene.path), "reason": says}]
 
 
+@pytest.mark.parametrize("error", [ValueError, SystemExit])
+def test_a_stepper_that_cannot_go_on_draws_the_round_anew(
+    error: type[BaseException], tmp_path: Path, whole: list[Release], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = Scene(tmp_path)
+    scene.work(until=1, slot=5)
+
+    def restore(self: Any, state: Any, slots: Any) -> None:
+        raise error("record 17 of Ann")
+
+    monkeypatch.setattr(FrozenStepper, "restore", restore)
+    scene.work()
+    assert scene.told == whole and scene.charges() == [0, 1, 2] and not scene.path.exists()
+    facts = {"path": str(scene.path), "round": 1, "reason": error.__name__}
+    assert scene.log == [{"event": "checkpoint_discarded", **facts}]
+
+
 def test_records_that_cannot_be_read_once_more_cost_the_checkpoint_alone(
     tmp_path: Path, whole: list[Release], monkeypatch: pytest.MonkeyPatch
 ) -> None:
