@@ -113,7 +113,7 @@ def trained(
 
 def _result(data: Dataset, config: Mapping[str, Any], seed: int) -> Result | None:
     try:
-        return simulate({**config, "run": {"seed": seed}}, data=data)
+        return simulate({**config, "run": {"seed": seed}}, data=data, cores=1)
     except Diverged:  # an outcome, not a mistake
         return None
 

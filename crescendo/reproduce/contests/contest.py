@@ -62,7 +62,9 @@ def _run(
     data: Dataset, entrant: Entrant, config: Mapping[str, Any], options: Mapping[str, Any], seed: int
 ) -> Result | None:
     try:
-        return simulate({**config, "run": {"seed": seed}}, data=data, algorithm=entrant.algorithm, options=options)
+        return simulate(
+            {**config, "run": {"seed": seed}}, data=data, algorithm=entrant.algorithm, options=options, cores=1
+        )
     except (Diverged, Refused):  # a step size that no certificate is about is a trial that failed
         return None
 

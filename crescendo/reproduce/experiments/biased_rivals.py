@@ -70,7 +70,7 @@ def _trials(contestant: str) -> list[dict[str, float]]:
 def _accuracy(data: Dataset, config: Config, contestant: str, options: dict[str, float], seed: int) -> float | None:
     algorithm = "crescendo" if contestant in OURS else contestant
     try:
-        found = simulate({**config, "run": {"seed": seed}}, data=data, algorithm=algorithm, options=options)
+        found = simulate({**config, "run": {"seed": seed}}, data=data, algorithm=algorithm, options=options, cores=1)
     except UsageError as error:
         if isinstance(error.__cause__, PeerError):  # the model has left all bounds: an outcome, not a mistake
             return None

@@ -66,7 +66,7 @@ def run(source: str, family: str, combine: str, eta: float, value: int, seeds: i
     data, accuracies, delays = dataset(source), [], []
     for seed in range(seeds):
         prepared = prepare(read({**config, "data": {"source": source}, "run": {"seed": seed}}), data=data)
-        result = run_prepared(prepared)
+        result = run_prepared(prepared, cores=1)
         late = [row["accuracy"] for row in result.metrics if 2 * row["gradients"] >= GRADIENTS]
         accuracies.append(rounded(np.mean(late)))
         delays.append(Consistency.of(result.trace, prepared.terms).delay)

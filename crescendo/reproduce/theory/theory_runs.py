@@ -46,7 +46,7 @@ def distances(source: str, config: dict[str, Any], seed: int, at: list[int]) -> 
     prepared = prepare(read({**config, "data": {"source": source}, "run": _RUN | {"seed": seed}}), data=dataset(source))
     best = optimum(prepared)
     sink = _Distances(best.model, list(at), [])
-    result = run_prepared(prepared, sinks=[sink])
+    result = run_prepared(prepared, sinks=[sink], cores=1)
     return {
         "t": [t for t, _ in sink.found],
         "distance": [distance for _, distance in sink.found],
