@@ -4,6 +4,7 @@
 # make soak   the checks that take minutes: a federation whose processes are killed again and again
 # make search the property tests with new random examples
 # make coinstall  does crescendo-fl[network] install beside flwr, wandb and others? pip resolves, nothing is installed
+# make results  docs/results.md anew: every experiment of the paper, ten minutes on two cores; CRESCENDO_DATA names the data
 # make lock   requirements.lock anew, for deployments: every package by version and SHA-256
 # make flaky  the network's and the commands' tests 20 times over on a busy machine; COUNT=3 for three times
 #
@@ -17,7 +18,7 @@ PINS    := pyproject.toml constraints.txt
 COUNT   := 20
 INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt -e
 
-.PHONY: run test quick soak search flaky bench coinstall lock setup clean
+.PHONY: run test quick soak search flaky bench results coinstall lock setup clean
 .DELETE_ON_ERROR:
 
 run: $(STAMPS)/demo
@@ -43,6 +44,9 @@ flaky: $(STAMPS)/test
 
 bench: $(STAMPS)/test
 	@set -e; for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file; done
+
+results: $(STAMPS)/test
+	$(BIN)/crescendo reproduce all --out docs
 
 coinstall: $(STAMPS)/test
 	@$(BIN)/python -m deploy.coinstall
