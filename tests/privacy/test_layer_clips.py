@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,15 @@ def test_one_record_changes_the_root_of_the_sum_of_squares(layers: Any) -> None:
     due = 0.25 * math.hypot(*(clip for _, clip in layers))
     assert due <= certificate.sensitivity(0, 0) <= due * (1 + 1e-9)
     assert certificate.noise_scale(0, 0) == certificate.sensitivity(0, 0)
+
+
+def test_the_length_of_all_clips_is_never_rounded_down() -> None:
+    rng = np.random.default_rng(1)
+    for count in (1, 2, 3, 7, 100):
+        for _ in range(100):
+            clips = LayerClips(tuple((1, clip) for clip in (10.0 ** rng.uniform(-3, 0, count)).tolist()))
+            assert Fraction(clips.length) ** 2 >= sum(Fraction(clip) ** 2 for clip in clips.clips)
+            assert clips.length <= math.hypot(*clips.clips) * (1 + 1e-15)
 
 
 def test_one_layer_of_all_numbers_is_one_clip() -> None:
