@@ -45,7 +45,8 @@ class TorchStepper(NeuralStepper):
         self._optimiser.reset()
 
     def _put(self, w: Floats) -> None:
-        self._flat.copy_(self._model.layout.tensor(w))
+        with np.errstate(all="ignore"):  # by numpy: torch would wake its other threads to copy a large model
+            np.copyto(self._flat.numpy(), w, casting="same_kind")
 
     def _in_full(self) -> Floats:
         return np.array(self._flat.numpy(), dtype=np.float64)  # a copy, also of float64
