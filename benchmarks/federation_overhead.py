@@ -36,9 +36,9 @@ def numbers() -> Dataset:
     return crescendo.dataset(x, (x @ rng.normal(size=123) > 0).astype(int))
 
 
-def job(kind: str, data: Dataset, slots: int, rounds: int, **sections: Any) -> Prepared:
+def job(kind: str, data: Dataset, slots: int, rounds: int) -> Prepared:
     """Rounds of ``slots`` slots a client, in lock-step: so the bare loop can do the same."""
-    asked = {
+    asked: dict[str, Any] = {
         "run": {"wire": "float64"},
         "data": {"source": data.name},
         "clients": {"count": CLIENTS, "combine": "mean"},
@@ -51,7 +51,7 @@ def job(kind: str, data: Dataset, slots: int, rounds: int, **sections: Any) -> P
         },
         "evaluate": {"every": rounds},
     }
-    return prepare(read({**asked, **sections}), data=data)
+    return prepare(read(asked), data=data)
 
 
 def bare_loop(prepared: Prepared) -> Callable[[], Floats]:
@@ -133,10 +133,9 @@ def main() -> None:
     jobs["logistic, rounds of 100,000"] = ("logistic", numbers(), 100_000, 2)
     for name, asked in jobs.items():
         compare(name, job(*asked))
-    staggered = {"timing": {"preset": "staggered"}}
     for name, asked in jobs.items():
         if name.startswith("LeNet-5") and "long" not in name:
-            measuring(name, job(*asked, **staggered))
+            measuring(name, job(*asked))
 
 
 if __name__ == "__main__":
