@@ -74,7 +74,9 @@ def _panel(axes: Any, panel: Panel) -> None:
         _line(axes, line)
     axes.set(title=panel.title, xlabel=panel.x_axis, ylabel=panel.y_axis, xscale=panel.x_scale, yscale=panel.y_scale)
     if panel.y_from is not None:
-        axes.set_ylim(bottom=panel.y_from)
+        tops = [value for line in panel.lines for value in (*line.y, *line.high) if value is not None]
+        highest = max(tops, default=1.0)
+        axes.set_ylim(panel.y_from, highest + 0.05 * (highest - panel.y_from))
     if panel.x_names:
         axes.set_xticks(range(len(panel.x_names)), panel.x_names, rotation=30, ha="right", rotation_mode="anchor")
         axes.set_xlim(-0.5, len(panel.x_names) - 0.5)
