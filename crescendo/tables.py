@@ -224,8 +224,8 @@ def _locate(
     for step in loc:
         chosen = next((choice for choice in choices if _kind(choice) == step), None)
         choices = []
-        if not isinstance(raw, dict):
-            break  # a number in a list, or the spelled-out form of a short one: the key itself is to blame
+        if not isinstance(raw, dict) or (field is not None and not _models(field)):
+            break  # a number in a list, the spelled-out form of a short one, or a table where there is none: the key is to blame
         if chosen is not None:
             model = chosen
             continue

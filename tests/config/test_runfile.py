@@ -98,3 +98,16 @@ def test_whatever_stands_in_a_key_there_is_a_config_or_a_sentence(section: str, 
         assert isinstance(read(raw), Config)
     except ConfigError as error:
         assert "\n" not in str(error) or isinstance(value, str)
+
+
+@pytest.mark.parametrize(
+    ("key", "due"),
+    [
+        ("clip", "a number above 0, or a list of [numbers, clip]"),
+        ("sigma", "a number above 0, or a list of [rounds, sigma]"),
+    ],
+)
+def test_a_table_in_place_of_a_number_is_told_by_its_key(key: str, due: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        small("privacy.mechanism=minibatch", f"privacy.{key}={{ first = 1.0 }}")
+    assert str(raised.value) == f"privacy.{key} must be {due}, not a table"
