@@ -93,7 +93,7 @@ def _extras() -> Iterator[MachineCheck]:
         found = _installed(package)
         if found is None:
             yield MachineCheck(
-                f"extra {extra}", "note", f"not installed; {use} needs it: pip install 'crescendo-fl[{extra}]'"
+                f"extra {extra}", "note", f"not installed; for {use}: pip install 'crescendo-fl[{extra}]'"
             )
         else:
             yield MachineCheck(f"extra {extra}", "ok", f"{package} {found}: {use}")

@@ -309,6 +309,9 @@ def _statement(what: Path, overrides: list[str], delta: float | None, progress: 
 
         return EventsStatement.of_file(what, delta, progress)
 
+    if not what.exists():
+        raise ConfigError(f"there is no run file and no run's folder {what}; check the path")
+
     from crescendo.config.loading import read
 
     return Statement.of_file(read(what, overrides), str(what), delta, progress)

@@ -11,7 +11,7 @@ import numpy as np
 
 from crescendo.core.arrays import Array
 from crescendo.data.reading import from_raw
-from crescendo.data.records import Dataset, Label, Raw, Records, as_records
+from crescendo.data.records import Dataset, Label, Raw, Records, as_records, finite_rows
 from crescendo.errors import DataError
 
 
@@ -67,6 +67,11 @@ def records_of(x: Any, like: Records) -> Records:
             f"x has records of shape {tuple(records.shape[1:])}, and the model learned from records of shape {due}"
         )
     made = as_records(flat, np.zeros(flat.shape[0]))
+    unsound = np.flatnonzero(~finite_rows(made.x))
+    if len(unsound):  # a model answers them too, with some class or other
+        raise DataError(
+            f"record {unsound[0]} of x (from 0) has a number that is not finite; fill it in or leave it out"
+        )
     return _shaped(made, like.shape)
 
 

@@ -62,6 +62,10 @@ class OwnModel:
         self._model, self.name = model, str(getattr(model, "name", type(model).__name__))
         for method in ("initial", "gradient", "evaluate"):
             if not callable(getattr(model, method, None)):
+                if isinstance(model, str):
+                    raise ConfigError(
+                        f"objective is a model itself; name one in the config: objective.kind = {model!r}"
+                    )
                 raise ConfigError(f"{self.name} has no method {method}; a model needs initial, gradient and evaluate")
         self.size = int(np.size(self._call("initial", np.random.Generator(np.random.Philox(0)))))
         self.dtype, self.l2 = np.dtype(getattr(model, "dtype", np.float64)), float(getattr(model, "l2", 0.0))

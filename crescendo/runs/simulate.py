@@ -20,7 +20,8 @@ from crescendo.core.random import Purpose, stream
 from crescendo.core.terms import Terms
 from crescendo.data import Dataset
 from crescendo.data.from_arrays import dataset
-from crescendo.errors import ConfigError, Diverged, PeerError, UsageError
+from crescendo.data.records import finite_rows
+from crescendo.errors import ConfigError, DataError, Diverged, PeerError, UsageError
 from crescendo.federation.kind_tables import made
 from crescendo.privacy.accounting.accountant import Progress
 from crescendo.privacy.mechanisms.mechanism import Mechanism
@@ -71,7 +72,13 @@ def simulate(
     data = _dataset(data)
     if data is not None and isinstance(config, Mapping) and "data" not in config:
         config = {**config, "data": {"source": data.name}}
+    if not isinstance(config, Config | Path | str | Mapping):
+        raise UsageError(
+            f"config is the path of a run file, or a dict of its tables, not of type {type(config).__name__}"
+        )
     checked = read(config)
+    if data is not None and checked.privacy.mechanism == "none":
+        _refuse_not_finite(data)
     with new_folder(Path(out)) if out is not None else contextlib.nullcontext() as folder:
         prepared = prepare(checked, objective, data, progress, chosen, asked)
         hearing = [*sinks, *([RunFiles(folder, standalone)] if folder is not None else ())]
@@ -95,6 +102,17 @@ def _dataset(data: Any) -> Dataset | None:
         f"data is what crescendo.dataset(x, y) makes, or a pair (x, y), not a {type(data).__name__}; to read a file, name it as "
         "data.source in the config"
     )
+
+
+def _refuse_not_finite(data: Dataset) -> None:
+    """Where nothing is private, as a file's would be. With privacy each record counts by itself, and such a one counts as 0."""
+    for records, part in ((data.train, "training"), (data.test, "test")):
+        unsound = 0 if records is None else int(np.count_nonzero(~finite_rows(records.x)))
+        if records is not None and unsound:
+            raise DataError(
+                f"numbers that are not finite are in {unsound:,} of {len(records):,} {part} records of {data.name}; "
+                "fill them in or leave these records out"
+            )
 
 
 def _tell(sinks: Sequence[Sink], event: Event) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -145,6 +146,8 @@ def compare(
 
 def _check(rivals: Sequence[str], seeds: int, trials: int, target: float | None) -> None:
     known = ", ".join(name for name in ALGORITHMS if name != OURS)
+    if isinstance(rivals, str):  # a sequence of texts too, of a letter each
+        raise UsageError(f"rivals is a list, here {json.dumps(rivals.split(','))}, not a text")
     if not rivals:
         raise ConfigError(f"a comparison needs a rival; name one with --with, of {known}")
     for name, times in Counter(rivals).items():

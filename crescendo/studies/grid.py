@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from crescendo.config.loading import toml_value
-from crescendo.errors import ConfigError
+from crescendo.errors import ConfigError, UsageError
 
 MOST_POINTS = 10_000
 _FORM = "write for example --over clients.count=2,5,10 or --over run.seed=0..4"
@@ -55,6 +55,8 @@ class Axis:
 
 def axes_of(options: Sequence[str]) -> list[Axis]:
     """The axes of a grid; ConfigError for none, for a key that is there twice, and for too many points."""
+    if isinstance(options, str):  # a sequence of texts too, of a letter each
+        raise UsageError(f'over is a list, here ["{options}"], not a text')
     if not options:
         raise ConfigError(f"a sweep needs a key to vary; {_FORM}")
     axes = [Axis.of(option) for option in options]

@@ -25,6 +25,7 @@ from crescendo.studies.study_events import Listener, run_all, unheard
 
 STEP = "step_scale"  # the option that every algorithm has
 SHARE = 0.2  # of the training records, for the validation part
+FEW = 4  # trials: with fewer, what lies between them is hardly searched
 _CUT = 3  # as the round of the stream: 0 is the split over clients, 1 the test part, 2 the synthetic draw
 _FAR = 2**40  # from the seeds of the comparison
 
@@ -52,6 +53,11 @@ class Tuned:
             return ""
         chosen = self.best.options[STEP]
         return "smallest" if chosen == min(tried) else "largest" if chosen == max(tried) else ""
+
+    def doubt(self, name: str) -> str:
+        """What to say of such a choice."""
+        beyond = f"The best step size of {name} is the {self.at_edge} that was tried: a better one may lie beyond"
+        return f"{beyond}, and {len(self.trials)} trials are few" if len(self.trials) < FEW else beyond
 
 
 def validation_cut(data: Dataset, seed: int, rule: str = "iid") -> Dataset:

@@ -66,10 +66,7 @@ def tuning_notes(found: Comparison) -> list[str]:
         if one.tuned is not None and one.tuned.best is None:
             said.append(f"None of the trials of {one.name} ended well: its results are those of its defaults.")
         if one.tuned is not None and one.tuned.at_edge:
-            said.append(
-                f"The best step size of {one.name} is the {one.tuned.at_edge} that was tried: a better one may "
-                "lie beyond."
-            )
+            said.append(f"{one.tuned.doubt(one.name)}.")
     return said
 
 

@@ -57,6 +57,13 @@ def test_rounds_that_do_not_grow_are_not_said_to_save(run_file: str) -> None:
     assert "The same gradients in constant rounds" not in Path("runs/small-1/report.html").read_text()
 
 
+def test_run_says_so_when_the_loss_rose_and_only_then(run_file: str) -> None:
+    rose = "mind: the loss rose from"
+    assert rose not in runner.invoke(app, ["run", run_file]).stdout.lower()
+    found = runner.invoke(app, ["run", run_file, "--set", "schedule.steps.eta0=100.0"])
+    assert found.exit_code == 0 and rose in found.stdout.lower()
+
+
 def test_run_prints_the_area_under_the_curve_without_privacy_too(run_file: str) -> None:
     found = runner.invoke(app, ["run", run_file, "--set", "evaluate.auc=true"])
     assert found.exit_code == 0 and "auc" in found.stdout, found.output

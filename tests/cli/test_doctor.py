@@ -46,7 +46,7 @@ def test_a_package_that_is_missing_or_too_old_is_bad(monkeypatch: pytest.MonkeyP
 
 def test_an_extra_that_is_not_there_is_a_note_with_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkup, "_installed", lambda name: None if name == "torch" else "1.0")
-    assert state("extra torch") == ("note", "not installed; torch modules needs it: pip install 'crescendo-fl[torch]'")
+    assert state("extra torch") == ("note", "not installed; for torch modules: pip install 'crescendo-fl[torch]'")
 
 
 def test_a_port_in_use_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -498,7 +498,7 @@ def test_runs_on_the_same_records_are_added_up_and_the_sum_is_explained() -> Non
         (("private.toml", "./private.toml"), "named twice"),
         (("private.toml", "events.json"), "events without clients"),
         (("private.toml", "plain.toml", "--export", "opacus"), "leave all options"),
-        (("private.toml", "nowhere"), "nowhere"),
+        (("private.toml", "nowhere"), "no run file and no run's folder nowhere"),
         (("private.toml", "plain.toml", "--delta", "0.6"), "claims no privacy"),
     ],
 )

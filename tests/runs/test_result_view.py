@@ -158,3 +158,36 @@ def test_a_pair_of_arrays_is_data_and_anything_else_is_told_what_data_are() -> N
 
 def test_dir_lists_every_public_name() -> None:
     assert set(crescendo.__all__) <= set(dir(crescendo)) and {"simulate", "torch", "compare"} <= set(dir(crescendo))
+
+
+def test_numbers_that_are_not_finite_are_no_divergence_and_have_no_class() -> None:
+    x, y = np.random.default_rng(3).normal(size=(40, 2)), np.arange(40) % 2
+    schedule = {"rounds": 1, "sizes": {"kind": "constant", "size": 4}, "steps": {"kind": "constant", "eta": 0.1}}
+    config = {"clients": {"count": 2}, "schedule": schedule}
+    result, broken = crescendo.simulate(config, data=(x, y)), x.copy()
+    broken[5, 1] = np.nan
+    with pytest.raises(
+        CrescendoError, match=r"not finite are in 1 of 32 training records|not finite are in 1 of 8 test records"
+    ):
+        crescendo.simulate(config, data=(broken, y))
+    with pytest.raises(CrescendoError, match="record 5 of x"):
+        result.predict(broken)
+    private = {"mechanism": "minibatch", "sigma": 3.0, "delta": 1e-3, "clip": 1.0, "records": 16}
+    assert np.isfinite(crescendo.simulate({**config, "privacy": private}, data=(broken, y)).model).all()
+
+
+def test_a_config_of_another_type_and_a_model_by_its_name_are_told_what_is_needed() -> None:
+    wrong: Any = 3
+    with pytest.raises(
+        CrescendoError, match="config is the path of a run file, or a dict of its tables, not of type int"
+    ):
+        crescendo.simulate(wrong)
+    with pytest.raises(CrescendoError, match=r"objective\.kind = 'logistic'"):
+        crescendo.simulate(small(), objective="logistic")
+
+
+def test_a_text_in_place_of_a_list_is_not_read_letter_by_letter() -> None:
+    with pytest.raises(CrescendoError, match=r'over is a list, here \["run.seed=0..2"\]'):
+        crescendo.sweep(small(), "run.seed=0..2")
+    with pytest.raises(CrescendoError, match=r'rivals is a list, here \["fedavg", "fedbuff"\]'):
+        crescendo.compare(small(), "fedavg,fedbuff")

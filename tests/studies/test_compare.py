@@ -124,6 +124,15 @@ def test_what_is_chosen_is_best_on_the_validation_part() -> None:
         assert one.tuned.best.outcome.accuracy == max(ended) and one.options == one.tuned.best.options
 
 
+def test_a_best_step_size_at_an_end_is_doubted_and_few_trials_twice() -> None:
+    for trials, few in ((2, True), (8, False)):
+        for one in compare(SMALL, ["fedavg"], seeds=1, tune=trials).contestants:
+            assert one.tuned is not None
+            ends = replace(one.tuned, best=one.tuned.trials[0]), replace(one.tuned, best=one.tuned.trials[-1])
+            assert [end.at_edge for end in ends] == ["smallest", "largest"]
+            assert all(end.doubt("x").endswith("trials are few") == few for end in ends)
+
+
 def test_trials_lie_in_parts_of_their_own_and_fixed_options_stay() -> None:
     tried = tried_options(ALGORITHMS["fedavg"], 8, 3, {"rate": 0.5})
     low, high = ALGORITHMS["fedavg"].tunable[STEP].low, ALGORITHMS["fedavg"].tunable[STEP].high

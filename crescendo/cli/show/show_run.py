@@ -180,6 +180,9 @@ class RunPrinter(Printer):
             rows.insert(1, ("auc", number(found.metrics[-1]["auc"]), "on the test part"))
         self.facts(f"{prepared.dataset.name}, {prepared.terms.clients} clients", rows)
         self._savings(found)
+        first, last = found.metrics[0]["loss"], found.loss
+        if first is not None and last is not None and last > first:
+            self.say(f"mind: the loss rose from {first:.4g} to {last:.4g}; a smaller step size often helps")
         if prepared.privacy is not None:
             for sentence in prepared.privacy.meaning().sentences():
                 self.say(sentence)

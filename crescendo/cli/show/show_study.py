@@ -131,6 +131,9 @@ class StudyPrinter(Printer):
             self.say(
                 "nothing was tuned, and one step size does not suit all: --tune N gives every algorithm the same number of trials"
             )
+        for one in found.contestants:
+            if one.tuned is not None and one.tuned.at_edge:
+                self.say(one.tuned.doubt(one.name))
         if found.out is not None:
             self.print(Text(f"Page: {found.out}/comparison.html, and every run in comparison.csv"), soft_wrap=True)
 
