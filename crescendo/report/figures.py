@@ -141,8 +141,8 @@ def _attacks(story: Story) -> _Figure:
         "line": {"color": "@second", "dash": "dash", "width": 2}, "hoverinfo": "skip",
     }  # fmt: skip
     axes: dict[str, Any] = {
-        "xaxis": {"title": {"text": "absent records accused"}, "type": "log", "tickformat": "~%"},
-        "yaxis": {"title": {"text": "present records found"}, "type": "log", "tickformat": "~%"},
+        "xaxis": {"title": {"text": "absent records accused"}, "type": "log", "dtick": 1, "tickformat": "~%"},
+        "yaxis": {"title": {"text": "present records found"}, "type": "log", "dtick": 1, "tickformat": "~%"},
     }
     return figure([best, guess], "", "", showlegend=True, **axes)
 

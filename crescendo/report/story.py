@@ -135,7 +135,7 @@ def _spending(result: Any) -> _Spending:
         ],
         noise=noise,
         conditions=[[one.name, f"{one.left:.4g}", f"{one.right:.4g}", "holds"] for one in certificate.conditions],
-        means=_sentences(means.sentences()),
+        means=[f"For {names[made.costliest]}, which spends most:", *_sentences(means.sentences())],
         attacks=(accused, means.drawn(accused)),
         notes=[*_cost_of_noise(result), *_sentences(made.cautions()), made.disclaimer],
     )
