@@ -3,7 +3,7 @@
     python -m experiments.lenet [--seeds 3] [--only WORD] [--tables]
 
 The paper's settings: K = 20,000 gradients over all clients, steps of one record. Constant rounds of 100 a client with
-eta = .0025 (the paper: .947); rounds of 100 (i + 1) a client with eta = .1 / (1 + .01 sqrt(t)), t counted over all clients at
+eta = 0.0025 (the paper: 0.947); rounds of 100 (i + 1) a client with eta = 0.1 / (1 + 0.01 sqrt(t)), t counted over all clients at
 a round's start. Biased: each client has digits of its own. Then one thing is changed at a time, and rounds are made longer at
 equal K.
 
@@ -111,12 +111,12 @@ def scores(results: StoredResults, case: Values) -> str:
         for setting, found in results
         if {**setting, "seed": 0} == {**case, "seed": 0}
     )
-    return " ".join("broke off" if score is None else f"{score:.4f}".lstrip("0") for _, score in runs) or "not measured"
+    return " ".join("broke off" if score is None else f"{score:.4f}" for _, score in runs) or "not measured"
 
 
 def tables(results: StoredResults) -> dict[str, list[str]]:
     """Lines of Markdown of all that is stored: the paper's settings, one thing changed at a time, and rounds of other lengths."""
-    said = {"constant": "50 equal rounds, eta = .0025", "growing": "10 growing rounds, eta0 = .1"}
+    said = {"constant": "50 equal rounds, eta = 0.0025", "growing": "10 growing rounds, eta0 = 0.1"}
     settings = ["| rounds | combined as | unbiased, seeds 0 to 2 | biased |", "|---|---|---|---|"]
     for rounds, combine in itertools.product(ROUNDS, ("sum", "mean")):
         both = [scores(results, {"rounds": rounds, "combine": combine, "split": split}) for split in ("iid", "label")]
@@ -139,7 +139,7 @@ def tables(results: StoredResults) -> dict[str, list[str]]:
 
 def _measured(line: str) -> bool:
     """Whether a row has a score, or is a title. Settings that were not run yet are left out."""
-    return "not measured" not in line or any(part.strip()[:1] == "." for part in line.split("|"))
+    return "not measured" not in line or any(part.strip().startswith("0.") for part in line.split("|"))
 
 
 def _base(rounds: str, combine: str) -> Values:

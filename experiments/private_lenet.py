@@ -236,9 +236,7 @@ def tables(results: StoredResults) -> dict[str, list[str]]:
     lines = [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
     for runs in sorted(found.values(), key=_row):
         case, first = runs[0]
-        scores = " ".join(
-            f"{one['accuracy']:.4f}".lstrip("0") for _, one in sorted(runs, key=lambda one: one[0]["seed"])
-        )
+        scores = " ".join(f"{one['accuracy']:.4f}" for _, one in sorted(runs, key=lambda one: one[0]["seed"]))
         model = "softmax regression" if case["net"] == "jax:softmax" else "LeNet-5"
         steps = case.get("steps", "equal rounds, 1 ahead")
         cells = case["mechanism"], model, steps, f"{first['epsilon']:.3f}", f"{first['sigma']:.3f}", first["rounds"]

@@ -44,7 +44,7 @@ class Audited:
 
 
 def certificate(mechanism: str) -> Certificate:
-    """A small run: rate .2, 12 rounds."""
+    """A small run: rate 0.2, 12 rounds."""
     terms = Terms(ConstantSizes(4), ConstantSteps(0.8), (1.0,), 12, ahead=1, whole_rounds=True)
     return certify(mechanism, terms, Logistic(6, l2=0.1), clip=0.5, sigma=1.0, records=(20,), norm_bound=3.0)
 
@@ -67,7 +67,7 @@ def run(seeds: Iterable[int], runs: int, processes: int) -> Iterator[Audited]:
 
 def table(found: dict[tuple[str, bool], list[float]]) -> Iterator[str]:
     """A row for every check and source, as markdown, and a verdict on all rows together."""
-    yield "| check | p-values | mean | below .05 | uniform? |"
+    yield "| check | p-values | mean | below 0.05 | uniform? |"
     yield "|---|---|---|---|---|"
     fits: dict[bool, list[float]] = {True: [], False: []}
     for (name, exact), values in sorted(found.items()):

@@ -76,7 +76,7 @@ def stability() -> Plot:
 
 def lenet(results: StoredResults) -> Plot:
     ways = [(rounds, combine) for rounds in ("constant", "growing") for combine in ("sum", "mean")]
-    said = {"constant": "50 equal rounds, eta .0025", "growing": "10 growing rounds, eta0 .1"}
+    said = {"constant": "50 equal rounds, eta 0.0025", "growing": "10 growing rounds, eta0 0.1"}
     panels = []
     for split, title in SPLITS.items():
         lines = []
@@ -108,7 +108,7 @@ def drift(results: StoredResults) -> Plot:
     ]
     return Plot(
         "sum_or_mean_drift",
-        "Left: LeNet-5, mean, eta = .02, the same 20,000 gradients in fewer and longer rounds. Right: two quadratic losses.",
+        "Left: LeNet-5, mean, eta = 0.02, the same 20,000 gradients in fewer and longer rounds. Right: two quadratic losses.",
         (
             Panel("LeNet-5 on MNIST", "gradients a client and round", "accuracy after 20,000", tuple(measured), "log"),
             Panel("two quadratic losses", "local steps a round, s", "global model", tuple(settles), "log"),

@@ -12,6 +12,7 @@ from crescendo.reproduce.experiments import (
     lenet_runs,
     linear_sizes,
     privacy_examples,
+    private_lenet,
     private_runs,
     rounds_law,
     sampling_methods,
@@ -35,6 +36,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     privacy_contest.EXPERIMENT,
     straggler_contest.EXPERIMENT,
     lenet_runs.EXPERIMENT,
+    private_lenet.EXPERIMENT,
 )
 
 ALL = "all"

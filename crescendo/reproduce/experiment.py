@@ -48,9 +48,9 @@ class PaperStatement:
     @property
     def verdict(self) -> str:
         """
-        >>> PaperStatement("rounds", "9", "9", 1, 1).verdict, PaperStatement("a9a", ".84", ".82 to .84", 2, 6).verdict
+        >>> PaperStatement("rounds", "9", "9", 1, 1).verdict, PaperStatement("a9a", "0.84", "0.82 to 0.84", 2, 6).verdict
         ('reproduced', 'in part: 2 of 6')
-        >>> PaperStatement("covtype", ".84", ".75", 0, 6).verdict, PaperStatement("real-sim", "", "", 0, 0).verdict
+        >>> PaperStatement("covtype", "0.84", "0.75", 0, 6).verdict, PaperStatement("real-sim", "", "", 0, 0).verdict
         ('not reproduced', 'data not present')
         """
         if self.says:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 
 from crescendo.config.loading import read
 from crescendo.core.server import Server
+from crescendo.data import Dataset
 from crescendo.errors import Diverged, PeerError
 from crescendo.objectives import ModelFile, OwnModel
 from crescendo.reproduce.trials import Config, dataset, rounded
@@ -24,9 +26,21 @@ def lenet(source: str) -> OwnModel:
     return ModelFile.read("lenet").made(data.train, {"classes": len(data.classes)})
 
 
-def trained_net(source: str, config: Config, seeds: int, points: int = 0) -> Config:
-    """As `trials.trained`, for a config without an objective. With ``points`` the accuracy is followed so many times."""
-    runs = [_run(source, config, seed, points) for seed in range(seeds)]
+@lru_cache(maxsize=1)
+def some_of(source: str, records: int) -> Dataset:
+    """The data with so many training records, the same in every trial, and the whole test part."""
+    data = dataset(source)
+    rows = np.random.default_rng(0).permutation(len(data.train))[:records]
+    return replace(data, train=data.train.take(rows))
+
+
+def trained_net(source: str, config: Config, seeds: int, points: int = 0, records: int | None = None) -> Config:
+    """As `trials.trained`, for a config without an objective. With ``points`` the accuracy is followed so many times.
+
+    With ``records`` the clients have only so many training records among them.
+    """
+    data = dataset(source) if records is None else some_of(source, records)
+    runs = [_run(source, data, config, seed, points) for seed in range(seeds)]
     prepared = runs[0][0]
     found: Config = {
         "rounds": prepared.terms.rounds,
@@ -44,9 +58,11 @@ def trained_net(source: str, config: Config, seeds: int, points: int = 0) -> Con
     return found
 
 
-def _run(source: str, config: Config, seed: int, points: int) -> tuple[Prepared, list[tuple[float, float]]]:
+def _run(
+    source: str, data: Dataset, config: Config, seed: int, points: int
+) -> tuple[Prepared, list[tuple[float, float]]]:
     """Gradients and accuracy of the models that are followed and of the last one; nothing of a run that broke off."""
-    goal, data = lenet(source), dataset(source)
+    goal = lenet(source)
     prepared = prepare(read({**config, "data": {"source": source}, "run": {"seed": seed}}), goal, data)
     agreed, privacy, terms = prepared.agreement, prepared.privacy, prepared.terms
     assert data.test is not None

@@ -99,7 +99,7 @@ EXAMPLE_1_SECOND_BUDGET = as_printed.budget(3, 0.0110 / 3, 4026.8070594438323 / 
 
 FORMULAS = [
     PrintedValue("r0(3)", "0.010990", lambda: Constants.fixed_point(3)),
-    PrintedValue("r0(5) (the paper prints .0202)", "0.020335", lambda: Constants.fixed_point(5)),
+    PrintedValue("r0(5) (the paper prints 0.0202)", "0.020335", lambda: Constants.fixed_point(5)),
     PrintedValue("B at p = 1", "0.5321797270231777", lambda: Constants.main(1)[1]),
     PrintedValue(
         "K- / (q^(-1/3) N) at epsilon = 2",

@@ -49,7 +49,7 @@ def spread(accuracies: Sequence[float | None]) -> str:
     """Mean and standard deviation over seeds, as text.
 
     >>> spread([0.84, 0.85]), spread([0.84, None])
-    ('.8450 ± .0050', 'broke off (1 of 2)')
+    ('0.8450 ± 0.0050', 'broke off (1 of 2)')
     """
     known = [one for one in accuracies if one is not None]
     if len(known) < len(accuracies):
@@ -60,18 +60,18 @@ def spread(accuracies: Sequence[float | None]) -> str:
 def short(value: float | None, digits: int = 4) -> str:
     """
     >>> short(0.8443), short(1.0), short(None), short(-0.25, 2)
-    ('.8443', '1.0000', 'broke off', '-.25')
+    ('0.8443', '1.0000', 'broke off', '-0.25')
     """
     if value is None:
         return "broke off"
-    return f"{value:.{digits}f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.{digits}f}"
+    return f"{value:.{digits}f}"
 
 
 def span(values: Sequence[float | None]) -> str:
     """The least and the largest of several means.
 
     >>> span([0.84, 0.8312]), span([0.5, 0.5]), span([0.5, None])
-    ('.8312 to .8400', '.5000', '.5000, or broke off')
+    ('0.8312 to 0.8400', '0.5000', '0.5000, or broke off')
     """
     known = sorted({short(one) for one in values if one is not None}, key=float)
     text = " to ".join(dict.fromkeys([known[0], known[-1]])) if known else ""
@@ -93,7 +93,7 @@ def gap(scores: Sequence[tuple[float | None, float | None]]) -> str:
     """By how much the first is above the second, from pair to pair.
 
     >>> gap([(0.8, 0.75), (0.8, 0.9)])
-    '-.1000 to +.0500'
+    '-0.1000 to +0.0500'
     """
     known = sorted(a - b for a, b in scores if a is not None and b is not None)
     if not known:
@@ -136,7 +136,7 @@ def commonest_class(outcomes: Iterable[Outcome]) -> tuple[str, ...]:
     """A remark for each problem: what a model has that knows the commonest class and nothing else.
 
     >>> commonest_class([{"problem": "ijcnn1", "commonest": 0.905}, {"problem": "a9a", "absent": "a9a"}])
-    ('Always answering with the commonest class is right for .9050 of the test part of ijcnn1.',)
+    ('Always answering with the commonest class is right for 0.9050 of the test part of ijcnn1.',)
     """
     found = {one["problem"]: one["commonest"] for one in outcomes if one.get("commonest") is not None}
     words = "Always answering with the commonest class is right for {} of the test part of {}."

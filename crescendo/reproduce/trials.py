@@ -26,7 +26,7 @@ def problem(convexity: str) -> Config:
 
 
 def falling(convexity: str, eta0: float, per: str = "round") -> Config:
-    """eta0 / (1 + .001 t) for strongly convex problems, eta0 / (1 + .01 sqrt(t)) for others."""
+    """eta0 / (1 + 0.001 t) for strongly convex problems, eta0 / (1 + 0.01 sqrt(t)) for others."""
     if convexity == "strongly convex":
         return {"kind": "diminishing", "eta0": eta0, "beta": 0.001, "per": per}
     return {"kind": "diminishing", "eta0": eta0, "beta": 0.01, "root": True, "per": per}

@@ -78,7 +78,7 @@ def test_the_page_has_the_tables_of_what_is_stored(tmp_path: Path) -> None:
     broke = {"setting": {**cases_of_the_paper()[0], "seed": 1}, "found": {"accuracy": None}}
     (tmp_path / "runs.jsonl").write_text(json.dumps(stored) + "\n" + json.dumps(broke) + "\n")
     found = lenet.tables(StoredResults(tmp_path / "runs.jsonl"))
-    assert found["settings"][2] == "| 50 equal rounds, eta = .0025 | sum | .9426 broke off | not measured |"
+    assert found["settings"][2] == "| 50 equal rounds, eta = 0.0025 | sum | 0.9426 broke off | not measured |"
     page = (DOCS / lenet.PAGE).read_text(encoding="utf-8")
     assert with_tables(page, lenet.tables(StoredResults(lenet.RESULTS))) == page, (
         "run python -m experiments.lenet --tables"

@@ -32,16 +32,16 @@ def verdicts(found: Any) -> dict[str, str]:
 
 def test_a_run_that_falls_like_one_over_t_and_below_the_bound_is_called_so() -> None:
     found = verdicts(theorem_bound.findings([bounded(100.0, -1.0, seed=seed) for seed in range(2)]))
-    assert found["synthetic, lambda = .1: rate"] == found["synthetic, lambda = .1: upper bound"] == "reproduced"
-    absent = {**theorem_bound.CASES["a9a, lambda = .01"], "absent": "a9a"}
+    assert found["synthetic, lambda = 0.1: rate"] == found["synthetic, lambda = 0.1: upper bound"] == "reproduced"
+    absent = {**theorem_bound.CASES["a9a, lambda = 0.01"], "absent": "a9a"}
     assert (
-        verdicts(theorem_bound.findings([bounded(100.0, -1.0), absent]))["a9a, lambda = .01: rate"]
+        verdicts(theorem_bound.findings([bounded(100.0, -1.0), absent]))["a9a, lambda = 0.01: rate"]
         == "data not present"
     )
     slow = verdicts(theorem_bound.findings([bounded(100.0, -0.5)]))
-    assert slow["synthetic, lambda = .1: rate"] == "not reproduced"
+    assert slow["synthetic, lambda = 0.1: rate"] == "not reproduced"
     high = verdicts(theorem_bound.findings([bounded(1e8, -1.0)]))
-    assert high["synthetic, lambda = .1: upper bound"] == "not reproduced"
+    assert high["synthetic, lambda = 0.1: upper bound"] == "not reproduced"
 
 
 @pytest.mark.parametrize("blocks", [1, 4])

@@ -82,9 +82,9 @@ def difference(ours: Sequence[float | None], theirs: Sequence[float | None]) -> 
     """Ours less theirs, seed by seed: its mean with an interval, and whether it can be told from 0.
 
     >>> difference([0.5, 0.6], [0.4, 0.5])
-    ('+.1000 (+.1000 to +.1000)', 'higher')
+    ('+0.1000 (+0.1000 to +0.1000)', 'higher')
     >>> difference([0.5, 0.6], [0.6, 0.5]), difference([None], [0.1])
-    (('.0000 (-1.2706 to +1.2706)', 'no difference can be told'), ('broke off', 'broke off'))
+    (('0.0000 (-1.2706 to +1.2706)', 'no difference can be told'), ('broke off', 'broke off'))
     """
     pairs = [(a, b) for a, b in zip(ours, theirs, strict=True) if a is not None and b is not None]
     if len(pairs) < max(1, len(ours)):
@@ -99,7 +99,7 @@ def difference(ours: Sequence[float | None], theirs: Sequence[float | None]) -> 
 def signed(value: float) -> str:
     """
     >>> signed(0.25), signed(-0.25), signed(-0.0)
-    ('+.2500', '-.2500', '.0000')
+    ('+0.2500', '-0.2500', '0.0000')
     """
     text = short(abs(value))
     return text if float(text) == 0 else f"{'+' if value > 0 else '-'}{text}"

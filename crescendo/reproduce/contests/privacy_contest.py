@@ -144,7 +144,7 @@ def _table(runs: dict[str, Outcome]) -> TextTable:
         "sigma",
         "noise, all rounds",
         "epsilon",
-        "step, times .5",
+        "step, times 0.5",
         "accuracy",
         "area",
         "megabytes",
@@ -190,7 +190,7 @@ EXPERIMENT = Experiment(
     title="Equal privacy: growing, constant and FedAvg",
     where="section 5, the claim of less aggregated noise",
     about="w8a, strongly convex, five clients that declare 10,000 records each, 25,000 gradients per client, epsilon = 1 "
-    "at delta = 5.5e-8, C = .1, summed, heterogeneous timing. Every schedule has the least noise that the tight accountant "
+    "at delta = 5.5e-8, C = 0.1, summed, heterogeneous timing. Every schedule has the least noise that the tight accountant "
     "allows it. FedAvg is synchronous, takes the mean, and has the same mechanism and accountant.",
     jobs=jobs,
     findings=findings,

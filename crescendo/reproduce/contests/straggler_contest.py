@@ -190,8 +190,8 @@ EXPERIMENT = Experiment(
     where="not in the paper",
     about="Ten clients with speeds from 1 to 10 gradients a second, a latency whose median is 2 seconds and whose "
     "logarithm has deviation 1, and crashes every 90 seconds on average, for 10 seconds; a client that has been away for "
-    "20 is declared absent. Strongly convex, records split evenly, step sizes falling from a tuned multiple of .1; on w8a "
-    "a multiple of 1 is tried too, since the best multiples of .1 lie at the end of the range. Ours takes the mean; with "
+    "20 is declared absent. Strongly convex, records split evenly, step sizes falling from a tuned multiple of 0.1; on w8a "
+    "a multiple of 1 is tried too, since the best multiples of 0.1 lie at the end of the range. Ours takes the mean; with "
     "shares by speed, p_c follows the speeds, which for evenly split records asks for the same model.",
     jobs=jobs,
     findings=findings,

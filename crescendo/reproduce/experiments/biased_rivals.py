@@ -201,8 +201,8 @@ EXPERIMENT = Experiment(
     where="section 6 and appendix E.2.4, sentence on biased data; the other algorithms are not in the paper",
     about="Logistic regression on a9a and phishing, strongly convex, five clients of different speeds, 20,000 gradients, 100 i "
     "samples per client in round i; FedAvg, FedProx and SCAFFOLD do as many gradients in as many rounds of equal size. Labels "
-    "are spread evenly, by Dirichlet draws, or so that each client has one label. Steps are tried from eta0 = .0025 to .32; "
-    "where the tables of options show .32, a still larger step might do better.",
+    "are spread evenly, by Dirichlet draws, or so that each client has one label. Steps are tried from eta0 = 0.0025 to 0.32; "
+    "where the tables of options show 0.32, a still larger step might do better.",
     jobs=jobs,
     findings=findings,
 )

@@ -165,7 +165,7 @@ def _plots(runs: list[Outcome]) -> tuple[Plot, ...]:
                 f"{row[0]}, {row[1]}", "samples per client and round", "accuracy on the test part", tuple(lines), "log"
             )
         )
-    caption = "Accuracy after 20,000 gradients with constant sample sizes, eta = .0025; bands from least to largest of the seeds"
+    caption = "Accuracy after 20,000 gradients with constant sample sizes, eta = 0.0025; bands from least to largest of the seeds"
     return (Plot("constant-sizes", caption, tuple(panels)),) if where(runs) else ()
 
 
@@ -173,7 +173,7 @@ EXPERIMENT = Experiment(
     name="constant-sizes",
     title="The table: constant sample sizes",
     where="appendix E.2.1, table of constant sample sizes",
-    about="Logistic regression, five clients, K = 20,000 gradients in all, constant step size .0025 and as many samples "
+    about="Logistic regression, five clients, K = 20,000 gradients in all, constant step size 0.0025 and as many samples "
     "per client in every round. The table's MNIST row is LeNet-5's, and is among the experiments of LeNet-5.",
     jobs=jobs,
     findings=findings,

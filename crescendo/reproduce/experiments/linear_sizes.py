@@ -38,12 +38,12 @@ TUNED = (0.005, 0.01)  # the paper's, for the two data sets together
 RULE = (
     "The falling step size does as well as tuned constants in a setting (sum or mean, one of three timings) if its mean "
     f"over seeds is no lower than the best constant's less {SAME}. Only tuned constants reach it, if every constant but "
-    f".005 and .01 stays more than {SAME} below it."
+    f"0.005 and 0.01 stays more than {SAME} below it."
 )
 
 
 def run(problem: str, source: str, combine: str, timing: str, eta: float | None, seeds: int) -> dict[str, Any]:
-    """A constant step size ``eta``; None for the one that falls from .1."""
+    """A constant step size ``eta``; None for the one that falls from 0.1."""
     steps = falling("strongly convex", 0.1) if eta is None else {"kind": "constant", "eta": eta}
     sizes = {"kind": "power", "scale": 100.0, "per_client": True}
     return trained(source, federation("strongly convex", combine, timing, 20_000, sizes, steps), seeds)
@@ -68,7 +68,7 @@ def findings(outcomes: list[Outcome]) -> Findings:
         if where(outcomes, problem=problem)
     ]
     caption = (
-        "Accuracy after nine linear rounds with constant step sizes (points), and with the step size that falls from .1 "
+        "Accuracy after nine linear rounds with constant step sizes (points), and with the step size that falls from 0.1 "
         "(dashed); bands from least to largest of the seeds"
     )
     plots = (Plot("linear-sizes", caption, tuple(panels)),) if panels else ()
@@ -87,7 +87,7 @@ def _statements(problem: str, runs: list[Outcome]) -> list[PaperStatement]:
     held, tried = no_lower(pairs)
     return [
         PaperStatement(
-            f"{problem}: falling from .1 against the best constant",
+            f"{problem}: falling from 0.1 against the best constant",
             "as good",
             f"accuracy {gap(pairs)}" if runs else "",
             held,
@@ -95,7 +95,7 @@ def _statements(problem: str, runs: list[Outcome]) -> list[PaperStatement]:
         ),
         PaperStatement(
             f"{problem}: which constants are as good",
-            "only .01 and .005, after tuning",
+            "only 0.01 and 0.005, after tuning",
             f"so in {only} of {tried} settings" if runs else "",
             only,
             tried,
@@ -113,7 +113,7 @@ def _panel(title: str, runs: list[Outcome]) -> Panel:
         lines.append(score_line(f"constant, {setting['timing']}", [one["eta"] for one in found], found, **look))
         fell, ends = where(runs, eta=None, **setting), (found[0]["eta"], found[-1]["eta"])
         lines.append(
-            score_line(f"falling from .1, {setting['timing']}", ends, fell * 2, colour=look["colour"], style="--")
+            score_line(f"falling from 0.1, {setting['timing']}", ends, fell * 2, colour=look["colour"], style="--")
         )
     return Panel(title, "constant step size", "accuracy on the test part", tuple(lines), "log")
 
@@ -125,7 +125,7 @@ def _table(runs: list[Outcome]) -> TextTable:
         for setting in settings_of(runs):
             found = {one["eta"]: one["accuracies"] for one in where(runs, problem=problem, **setting)}
             lines.append((problem, named(setting), *(spread(found[eta]) for eta in etas)))
-    columns = ("data", "setting", *("falling from .1" if eta is None else f"{eta:g}" for eta in etas))
+    columns = ("data", "setting", *("falling from 0.1" if eta is None else f"{eta:g}" for eta in etas))
     return TextTable("Accuracy by step size, mean ± standard deviation over seeds", columns, tuple(lines))
 
 
@@ -134,8 +134,8 @@ EXPERIMENT = Experiment(
     title="Constant step sizes with linear sizes",
     where="appendix E.2.3, figure of constant and diminishing step sizes",
     about="Strongly convex, five clients, 100 i samples per client in round i, 20,000 gradients in nine rounds. The figure "
-    "is not in the paper's source; its sentence is that the step size falling from .1 has a good accuracy, which constants "
-    "reach only when tuned to .01 and .005 for the two data sets.",
+    "is not in the paper's source; its sentence is that the step size falling from 0.1 has a good accuracy, which constants "
+    "reach only when tuned to 0.01 and 0.005 for the two data sets.",
     jobs=jobs,
     findings=findings,
 )

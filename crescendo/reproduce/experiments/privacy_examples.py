@@ -15,7 +15,7 @@ OURS = (  # values that the paper does not print
     "Example 3: delta there",
 )
 PRINTED_WRONG = {  # what the paper prints, and the row that has what is true
-    "r0(5) (the paper prints .0202)": "0.0202",
+    "r0(5) (the paper prints 0.0202)": "0.0202",
     "Example 1: that delta at epsilon = 6": "6.345773389117e-8",
     "Example 3: its T = 195 is 183 for K = 25,000": "195",
     "Example 3: sqrt(193) * 8, printed as 112": "112",

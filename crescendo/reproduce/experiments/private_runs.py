@@ -23,11 +23,11 @@ from crescendo.reproduce.trials import CONVEXITIES, SEEDS, falling, federation, 
 
 RECORDS, DELTA, SIGMA, CLIP, NORM_BOUND = 10_000, 5.5e-8, 8.0, 0.1, 8.0
 GROWING = "growing"
-SCHEMES: dict[str, float | None] = {GROWING: None, "constant 16, eta .01": 0.01, "constant 16, eta .001": 0.001}
+SCHEMES: dict[str, float | None] = {GROWING: None, "constant 16, eta 0.01": 0.01, "constant 16, eta 0.001": 0.001}
 CURVES = "heterogeneous"  # the timing whose curves are drawn
 RULE = (
     "Accuracy is as good in a setting (sum or mean, one of three timings) if the mean over seeds of growing sizes is no "
-    f"lower than the better constant's less {SAME}. Since always answering with the larger class has an accuracy of .97 on "
+    f"lower than the better constant's less {SAME}. Since always answering with the larger class has an accuracy of 0.97 on "
     "w8a, the area under the ROC curve is compared too: growing sizes improve on constants if theirs is above both. "
     f"Accuracy is kept under noise if it is within {SAME} of that of the same run without noise and clipping ({CURVES} "
     "timing only)."
@@ -152,7 +152,7 @@ def _plot(runs: list[Outcome]) -> Plot:
                 )
             )
     caption = (
-        f"Accuracy on w8a while training with sigma = 8 and C = .1, and without privacy, {CURVES} timing; bands from least "
+        f"Accuracy on w8a while training with sigma = 8 and C = 0.1, and without privacy, {CURVES} timing; bands from least "
         "to largest of the seeds"
     )
     return Plot("private-runs", caption, tuple(panels), across=2)
@@ -181,8 +181,8 @@ EXPERIMENT = Experiment(
     name="private-runs",
     title="Private runs",
     where="section 6 and appendix E.3, figures of differential privacy",
-    about="w8a, five clients that declare 10,000 records each, 25,000 gradients per client, C = .1, sigma = 8, as in the "
-    "paper's Example 3: rounds of 16 + 1.322 i per client with step sizes falling from .15, against rounds of 16 with "
+    about="w8a, five clients that declare 10,000 records each, 25,000 gradients per client, C = 0.1, sigma = 8, as in the "
+    "paper's Example 3: rounds of 16 + 1.322 i per client with step sizes falling from 0.15, against rounds of 16 with "
     "constant step sizes. The paper's own mechanism is not private as written ([departures](departures.md)); these runs "
     "use `minibatch`, which is. The figures are not in the paper's source; its sentences are that growing sizes have a "
     "good accuracy in comparison, improve on constant step sizes, and keep an acceptable accuracy under noise. LeNet-5's "

@@ -179,7 +179,7 @@ EXPERIMENT = Experiment(
     title="Rounds against K",
     where="sections 1 and 2.2, figure of communication rounds",
     about="How many rounds T a run of K gradients takes with sizes 50 (constant), 50 i / ln i and 50 i over five clients; "
-    "the runs are on a9a, strongly convex, with step sizes .01 / (1 + .001 t), summed.",
+    "the runs are on a9a, strongly convex, with step sizes 0.01 / (1 + 0.001 t), summed.",
     jobs=jobs,
     findings=findings,
 )

@@ -119,7 +119,7 @@ EXPERIMENT = Experiment(
     title="Sampling methods",
     where="appendix E.2.2, figures of sampling methods",
     about="Rounds of 50 i^c and 50 i / ln i samples over all five clients, 20,000 gradients, step sizes that fall once "
-    "a round from .01. The paper's figures are not in its source; its sentence is that c = 1 and i / ln i take fewer "
+    "a round from 0.01. The paper's figures are not in its source; its sentence is that c = 1 and i / ln i take fewer "
     "rounds and keep a good accuracy.",
     jobs=jobs,
     findings=findings,

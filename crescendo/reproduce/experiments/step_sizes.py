@@ -130,8 +130,8 @@ EXPERIMENT = Experiment(
     name="step-sizes",
     title="Constant against diminishing step sizes",
     where="section 6 and appendix E.2.3, figures of step sizes",
-    about="Five clients, 20,000 gradients. Constant: 200 samples per client and round with step size .0025 (the paper's "
-    "table). Growing: 100 i samples per client in round i, step sizes falling from .1 at every gradient (diminishing_1) or "
+    about="Five clients, 20,000 gradients. Constant: 200 samples per client and round with step size 0.0025 (the paper's "
+    "table). Growing: 100 i samples per client in round i, step sizes falling from 0.1 at every gradient (diminishing_1) or "
     "once a round (diminishing_2). The paper's figures are not in its source; its sentences are that growing rounds reach "
     "the same accuracy or better, and take 9 rounds instead of 20. a9a, which those figures do not have, is tried too. "
     "LeNet-5's figure is among the experiments of LeNet-5.",

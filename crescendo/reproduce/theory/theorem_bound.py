@@ -28,9 +28,9 @@ from crescendo.schedules.theory import Theorem
 
 SYNTHETIC = "synthetic:rows=2000,features=10"
 CASES: dict[str, dict[str, Any]] = {
-    "synthetic, lambda = .1": {"source": SYNTHETIC, "l2": 0.1, "blocks": 1},
+    "synthetic, lambda = 0.1": {"source": SYNTHETIC, "l2": 0.1, "blocks": 1},
     "synthetic, masks of D = 4": {"source": SYNTHETIC, "l2": 0.1, "blocks": 4},
-    "a9a, lambda = .01": {"source": "a9a", "l2": 0.01, "blocks": 1},
+    "a9a, lambda = 0.01": {"source": "a9a", "l2": 0.01, "blocks": 1},
 }
 GRADIENTS, SEEDS, M = 10_000_000, 5, 200_000
 WITHIN = 0.1  # of the exponent
