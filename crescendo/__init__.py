@@ -9,7 +9,7 @@ simulator   drives workers on a virtual clock                                   
 federation  what both sides agree on      storage     journal and ledger         network     drives workers over gRPC
 audit       attacks on releases           config      the run file               runs        a configured run, start to finish
 report      runs and studies as pages     studies     comparisons and sweeps     reproduce   the paper's experiments
-cli         the commands
+calls       what a program calls          cli         the commands
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ TYPE_CHECKING = False  # typing takes time to load, and until `__main__` begins 
 if TYPE_CHECKING:
     from typing import Any
 
+    from crescendo.calls.simulating import simulate
     from crescendo.data.from_arrays import dataset
     from crescendo.objectives.neural import jax_model as jax
     from crescendo.objectives.neural import torch_model as torch
     from crescendo.privacy.planning.planner import plan
     from crescendo.runs.result import Result
-    from crescendo.runs.simulate import simulate
     from crescendo.studies.comparing import compare
     from crescendo.studies.sweeping import sweep
 
@@ -54,10 +54,14 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("simulate", "Result"):
-        from crescendo.runs import simulate as run
+    if name == "simulate":
+        from crescendo.calls import simulating
 
-        return getattr(run, name)
+        return simulating.simulate
+    if name == "Result":
+        from crescendo.runs import result
+
+        return result.Result
     if name == "compare":
         from crescendo.studies import comparing
 

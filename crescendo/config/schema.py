@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from crescendo.config.short_toml import short_toml
 from crescendo.errors import ConfigError
 from crescendo.federation.kind_tables import tables
 from crescendo.federation.schedule_terms import Schedule
@@ -230,6 +231,10 @@ class Config(Section):
         import tomli_w
 
         return tomli_w.dumps(self.plain())
+
+    def __str__(self) -> str:
+        """The run file with all that is as it would be anyway left out: a start for one of your own."""
+        return short_toml(self.model_dump(mode="json", exclude_none=True, exclude_defaults=True))
 
     def declared(self, clients: int) -> tuple[int, ...] | None:
         """The records of each client as typed in, None where they were not: in a private run N_c, which always is."""

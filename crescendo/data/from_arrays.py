@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 
 from crescendo.core.arrays import Array
-from crescendo.data.reading import from_raw
+from crescendo.data.reading import from_raw, judged
 from crescendo.data.records import Dataset, Label, Raw, Records, as_records, finite_rows
+from crescendo.data.registry import stated_classes
+from crescendo.data.sound import Sound
 from crescendo.errors import DataError
 
 
@@ -23,13 +25,15 @@ def dataset(
     classes: Sequence[Label] | None = None,
     name: str = "arrays",
     seed: int = 0,
+    private: bool = False,
 ) -> Dataset:
     """Records and labels as a data set that `simulate` takes.
 
     ``x`` has one record a row: a numpy array, a data frame, a sparse matrix or a tensor. A record may have a shape of its own
     (an image), which a neural model reads. Without ``y``, ``x`` is a torch Dataset or DataLoader that gives pairs of both.
     ``test`` is the share of the records that is held out, or a pair (x, y) of its own. ``classes`` are the labels to keep;
-    without them, all that occur.
+    without them, all that occur. With ``private`` nothing is counted from the records: classes must be stated, and a record
+    that has none of them or no finite numbers is left out by a rule on that record alone.
 
     >>> data = dataset(np.zeros((10, 2, 3)), [0, 1, 2, 0, 1, 2, 0, 1, 2, 0], test=0.3)
     >>> data.train.x.shape, data.train.shape, len(data.test), data.classes
@@ -48,9 +52,23 @@ def dataset(
     else:
         raise DataError(f"test is a share from 0 to 1, or a pair (x, y), not {_said(test)}")
     flat, labels = _flat(records, labels, of="x")
-    made = from_raw(name, Raw(flat, labels, held_out), share, seed, classes)
+    raw = Raw(flat, labels, held_out)
+    if private:
+        made = _judged(name, raw, share, seed, stated_classes(name, classes))
+    else:
+        made = from_raw(name, raw, share, seed, classes)
     part = None if made.test is None else _shaped(made.test, shape)
     return replace(made, train=_shaped(made.train, shape), test=part)
+
+
+def _judged(name: str, raw: Raw, test: float, seed: int, classes: tuple[Label, ...]) -> Dataset:
+    found, _ = Sound.of(raw, classes)
+    if len(raw) and not len(found.records):
+        named = ", ".join(map(str, classes[:12]))
+        raise DataError(
+            f"none of the {len(raw):,} records of {name} has one of the classes {named} and finite numbers; check classes"
+        )
+    return judged(name, raw, test, seed, classes)
 
 
 def records_of(x: Any, like: Records) -> Records:
@@ -90,7 +108,9 @@ def _flat(x: Any, y: Array, of: str) -> tuple[Any, Array]:
         raise DataError(
             f"{of} has {x.shape[0]} records and its labels have shape {y.shape}; one label a record is needed"
         )
-    if not hasattr(x, "tocsr"):
+    if hasattr(x, "tocsr"):
+        x = x.tocsr()
+    else:
         if x.ndim < 2 or x.dtype.kind not in "buif":
             raise DataError(f"{of} has shape {x.shape} and type {x.dtype}; rows of numbers are needed, one record each")
         x = x.reshape(len(x), math.prod(x.shape[1:]))

@@ -66,7 +66,7 @@ def load(
         raw = SOURCES[source].read(data_folder(folder), test)
     if names is None:
         return from_raw(source, raw, test, seed, classes)
-    return _judged(source, raw, test, seed, names)
+    return judged(source, raw, test, seed, names)
 
 
 def file_of(source: str, folder: Path | str | None = None) -> Path | None:
@@ -114,7 +114,7 @@ def from_raw(name: str, raw: Raw, test: float, seed: int, wanted: Sequence[Label
     return _parted(name, raw, train, part, classes, test, seed, found - len(raw))
 
 
-def _judged(name: str, raw: Raw, test: float, seed: int, classes: tuple[Label, ...]) -> Dataset:
+def judged(name: str, raw: Raw, test: float, seed: int, classes: tuple[Label, ...]) -> Dataset:
     """The same for a private run: whatever the records hold, the classes are as stated."""
     found, rest = Sound.of(raw, classes)
     part = None if raw.test is None else Sound.of(raw.test, classes)[0].records

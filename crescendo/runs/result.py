@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
+from crescendo.config.schema import Config
 from crescendo.core.arrays import Array, Floats
 from crescendo.core.vectors import message_bytes
 from crescendo.errors import UsageError
@@ -71,6 +72,11 @@ class Result:
     def summary(self) -> str:
         """What the run gave, a line for each fact."""
         return result_view.summary(self)
+
+    @property
+    def config(self) -> Config:
+        """The run file that was run: ``print`` shows what was not left out, ``to_toml`` is the text of the whole file."""
+        return self.prepared.config
 
     @property
     def history(self) -> Any:

@@ -14,15 +14,12 @@ from crescendo.algorithms.algorithm_kinds import algorithm as by_name
 from crescendo.algorithms.corrected_steps import CorrectedObjective, CorrectingClient
 from crescendo.algorithms.pooled import PooledRecords, pooled_timing
 from crescendo.config.loading import read
-from crescendo.config.schema import Config, Listed
+from crescendo.config.schema import Config
+from crescendo.config.to_clocks import clocks_of
 from crescendo.core.arrays import Floats, Ints
-from crescendo.core.random import Purpose, stream
-from crescendo.core.terms import Terms
 from crescendo.data import Dataset
-from crescendo.data.from_arrays import dataset
 from crescendo.data.records import finite_rows
-from crescendo.errors import ConfigError, DataError, Diverged, PeerError, UsageError
-from crescendo.federation.kind_tables import made
+from crescendo.errors import DataError, Diverged, PeerError, UsageError
 from crescendo.privacy.accounting.accountant import Progress
 from crescendo.privacy.mechanisms.mechanism import Mechanism
 from crescendo.runs.evaluation import Meter
@@ -31,20 +28,18 @@ from crescendo.runs.prepare import Prepared, prepare
 from crescendo.runs.result import Result
 from crescendo.runs.run_events import Event, ModelsMeasured, RoundCompleted, RunBegan, RunEnded, Sink, WithoutNoise
 from crescendo.runs.run_files import RunFiles
-from crescendo.simulator import timing as clocks
 from crescendo.simulator.many_cores import clients_at_a_time
 from crescendo.simulator.rehearsal import ClientScript, rehearsed
 from crescendo.simulator.side_by_side import side_by_side
 from crescendo.simulator.simulation import Moment, Simulation
+from crescendo.simulator.timing import Timing
 from crescendo.worker import Worker
-
-_SPEED_ROUND = 2**62  # a counter no round reaches: a client's speed has a stream of its own
 
 
 def simulate(
     config: Config | Path | str | Mapping[str, Any],
     objective: Any = None,
-    data: Dataset | tuple[Any, Any] | None = None,
+    data: Dataset | None = None,
     out: Path | str | None = None,
     *,
     sinks: Sequence[Sink] = (),
@@ -54,10 +49,9 @@ def simulate(
     options: Mapping[str, Any] | None = None,
     cores: int | None = None,
 ) -> Result:
-    """Run a federation on a virtual clock.
+    """Run a federation on a virtual clock, as a run file says; `crescendo.simulate` takes records and keywords too.
 
-    ``objective`` and ``data`` stand in for those of the config; data is what `crescendo.dataset` makes, or a pair (x, y) of which
-    it makes one. Nothing is written unless ``out`` names a new folder, which is
+    ``objective`` and ``data`` stand in for those of the config. Nothing is written unless ``out`` names a new folder, which is
     ``out.running`` until the run is complete. ``sinks`` hear of every round, ``progress`` of the accounting before the first.
     A ``standalone`` report opens alone; else it uses a script that lies beside ``out``. ``algorithm`` is one of
     `algorithms.algorithm_kinds`, with its ``options``: a rival does as many gradients on the same data, clock and network.
@@ -69,13 +63,8 @@ def simulate(
     if out is not None and (algorithm != OURS or asked != chosen.made()):
         what = algorithm if algorithm != OURS else "options beside it"
         raise UsageError(f"a run's folder is about what its run file says, not about {what}; leave out=.. out")
-    data = _dataset(data)
     if data is not None and isinstance(config, Mapping) and "data" not in config:
         config = {**config, "data": {"source": data.name}}
-    if not isinstance(config, Config | Path | str | Mapping):
-        raise UsageError(
-            f"config is the path of a run file, or a dict of its tables, not of type {type(config).__name__}"
-        )
     checked = read(config)
     if data is not None and checked.privacy.mechanism == "none":
         _refuse_not_finite(data)
@@ -91,17 +80,6 @@ def simulate(
             result = dataclasses.replace(result, noise_free=twin.metrics[-1])
         _tell(hearing, RunEnded(result))
     return result
-
-
-def _dataset(data: Any) -> Dataset | None:
-    if data is None or isinstance(data, Dataset):
-        return data
-    if isinstance(data, tuple) and len(data) == 2:
-        return dataset(*data)
-    raise UsageError(
-        f"data is what crescendo.dataset(x, y) makes, or a pair (x, y), not a {type(data).__name__}; to read a file, name it as "
-        "data.source in the config"
-    )
 
 
 def _refuse_not_finite(data: Dataset) -> None:
@@ -139,7 +117,7 @@ def run_prepared(
         meter.observe(moment)
         _tell(sinks, RoundCompleted(moment, sides.moves))
 
-    timing = _timing(prepared.config, agreed.terms)  # one clock for all algorithms
+    timing = clocks_of(prepared.config, agreed.terms)  # one clock for all algorithms
     timing = pooled_timing(timing) if alone else timing
     at_once = clients_at_a_time(cores, prepared.working, prepared.objective, prepared.dataset.train)
     if any(isinstance(client, CorrectingClient) for client in sides.clients):  # whose steps read the client's counters
@@ -188,7 +166,7 @@ def _workers(prepared: Prepared, sides: AlgorithmSides, model: Floats, wire: str
     return workers
 
 
-def _rehearsed(prepared: Prepared, timing: clocks.Timing, wire: str) -> list[ClientScript]:
+def _rehearsed(prepared: Prepared, timing: Timing, wire: str) -> list[ClientScript]:
     """What the run will ask of each client: played with a model that has as many numbers as masks need."""
     terms = prepared.working
     sides = prepared.algorithm.sides(terms, np.zeros(terms.blocks), prepared.options, wire)
@@ -200,36 +178,3 @@ def _mechanism(prepared: Prepared, c: int, rows: Ints, noise: bool) -> Mechanism
     if prepared.algorithm.pools:
         return PooledRecords(prepared.working, len(rows), prepared.row_weights(), prepared.agreement.seed)
     return guarantee.mechanism(c, rows, prepared.config.run.seed, noise) if guarantee is not None else None
-
-
-# -- from the [timing] of a run file to the clocks of the simulator --------------------------------------------------------
-
-
-def _timing(config: Config, terms: Terms) -> clocks.Timing:
-    """The preset, with whatever the run file states in place of its own."""
-    asked, base = config.timing, clocks.Timing.preset(config.timing.preset, terms)
-    crash = asked.crash
-    return clocks.Timing(
-        speeds=_speeds(asked.speed, config.run.seed, terms.clients) or base.speeds,
-        starts=base.starts,
-        latency=made(clocks.TIMES, asked.latency, "timing.latency") if asked.latency is not None else base.latency,
-        duplicate=asked.duplicate,
-        lose=asked.lose,
-        resend=asked.resend,
-        crashes=clocks.Crashes(crash.every, crash.down) if crash is not None else None,
-        absent_after=asked.absent_after,
-    )
-
-
-def _speeds(asked: Any, seed: int, clients: int) -> tuple[float, ...] | None:
-    if asked is None:
-        return None
-    if isinstance(asked, Listed):
-        if len(asked.values) != clients:
-            raise ConfigError(f"timing.speed has {len(asked.values)} values for {clients} clients; give one per client")
-        return asked.values
-    drawn = made(clocks.TIMES, asked, "timing.speed")
-    if isinstance(drawn, clocks.Constant):
-        return (drawn.value,) * clients
-    draws = (drawn.draw(stream(seed, Purpose.TIMING, c, _SPEED_ROUND)) for c in range(clients))
-    return tuple(min(max(draw, clocks.SLOWEST), clocks.FASTEST) for draw in draws)  # a speed of 0 would never end

@@ -110,7 +110,7 @@ def test_a_torch_module_in_batches_is_held_and_controlled_too() -> None:
             },
         }
         data = crescendo.dataset(x, y, test=0.0)
-        return crescendo.simulate(config, model, data, algorithm=name, options=options).model
+        return crescendo.simulate(config, objective=model, data=data, algorithm=name, options=options).model
 
     fedavg = trained("fedavg", {})
     np.testing.assert_allclose(trained("fedprox", {"mu": 0.0}), fedavg, rtol=1e-4, atol=1e-6)

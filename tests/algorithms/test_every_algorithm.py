@@ -173,7 +173,7 @@ def test_steps_by_slot_have_the_labels_of_all_clients_too() -> None:
 def test_our_own_algorithm_is_the_default_and_options_change_its_steps_alone() -> None:
     plain, named, scaled = (
         run(OURS, job()),
-        crescendo.simulate(job(), Distance(), three_centres()),
+        crescendo.simulate(job(), objective=Distance(), data=three_centres()),
         run(OURS, job(), step_scale=0.5),
     )
     assert np.array_equal(plain.model, named.model) and plain.metrics == named.metrics

@@ -173,17 +173,8 @@ def test_numbers_that_are_not_finite_are_no_divergence_and_have_no_class() -> No
     with pytest.raises(CrescendoError, match="record 5 of x"):
         result.predict(broken)
     private = {"mechanism": "minibatch", "sigma": 3.0, "delta": 1e-3, "clip": 1.0, "records": 16}
-    assert np.isfinite(crescendo.simulate({**config, "privacy": private}, data=(broken, y)).model).all()
-
-
-def test_a_config_of_another_type_and_a_model_by_its_name_are_told_what_is_needed() -> None:
-    wrong: Any = 3
-    with pytest.raises(
-        CrescendoError, match="config is the path of a run file, or a dict of its tables, not of type int"
-    ):
-        crescendo.simulate(wrong)
-    with pytest.raises(CrescendoError, match=r"objective\.kind = 'logistic'"):
-        crescendo.simulate(small(), objective="logistic")
+    asked = {**config, "privacy": private, "data": {"source": "arrays", "classes": [0, 1]}}
+    assert np.isfinite(crescendo.simulate(asked, data=(broken, y)).model).all()
 
 
 def test_a_text_in_place_of_a_list_is_not_read_letter_by_letter() -> None:

@@ -1,0 +1,104 @@
+"""The run file of records in memory: a default for every key, none of them read off the records of a private run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from crescendo.data import Dataset
+from crescendo.errors import ConfigError
+
+Raw = dict[str, Any]
+CLIENTS = 5
+EPOCHS = 5  # gradients for each training record
+ROUNDS = 20
+PRIVATE_ROUNDS = 100
+CLIP = 1.0
+
+
+def run_file(data: Dataset, keys: Mapping[str, Any], own_objective: bool) -> Raw:
+    """A whole run file for ``data``; what ``keys`` say is the caller's to put over it."""
+    clients = keys.get("clients", CLIENTS)
+    private = is_private(keys)
+    raw: Raw = {
+        "data": {"source": data.name, **({"classes": list(data.classes)} if private else {})},
+        "clients": {} if str(keys.get("split", "")).startswith("column:") else {"count": clients},
+        "objective": {} if own_objective else {"kind": "logistic" if len(data.classes) == 2 else "softmax"},
+    }
+    records = declared(keys["records"], clients) if private else len(data.train)
+    raw["schedule"] = _schedule(records, keys, PRIVATE_ROUNDS if private else ROUNDS)
+    if private:
+        raw["privacy"] = {"mechanism": "minibatch", "clip": CLIP, "delta": usual_delta(keys["records"])}
+    return raw
+
+
+def _schedule(records: int, keys: Mapping[str, Any], rounds: int) -> Raw:
+    """Some passes over the records, in rounds that grow linearly."""
+    gradients, rounds = keys.get("gradients", EPOCHS * records), keys.get("rounds", rounds)
+    if not all(isinstance(count, int) and count > 0 for count in (gradients, rounds)):
+        gradients, rounds = 1, 1  # which the config refuses by name
+    scale = 2 * gradients / (rounds * (rounds + 1))
+    return {
+        **({} if "rounds" in keys else {"gradients": gradients}),
+        "sizes": {"kind": "power", "scale": float(f"{scale:.3g}")},
+        "steps": {"kind": "diminishing", "eta0": 0.1, "beta": 0.001},
+    }
+
+
+# -- privacy: what must be public is typed in ------------------------------------------------------------------------------
+
+
+def is_private(keys: Mapping[str, Any]) -> bool:
+    """Do the keywords ask for privacy?"""
+    return keys.get("mechanism", "none") != "none" or "epsilon" in keys or "sigma" in keys
+
+
+def stated_classes(y: Any) -> list[Any] | None:
+    """The classes that the type of the labels states by itself, whichever of them occur: those of bool and of a categorical.
+
+    >>> import numpy as np
+    >>> stated_classes(np.array([True, True])), stated_classes(np.array([0, 1]))
+    ([0, 1], None)
+    """
+    of = getattr(y, "dtype", None)
+    if getattr(of, "kind", None) == "b":
+        return [0, 1]
+    categories = getattr(of, "categories", None)
+    return None if categories is None else list(categories)
+
+
+def check_public(keys: Mapping[str, Any], classes: Sequence[object] | None) -> None:
+    """ConfigError, with the line to write, if a private run lacks what no record may decide."""
+    missing: Raw = {}
+    if "records" not in keys:
+        missing["records"] = 1000
+    if classes is None:
+        missing["classes"] = [0, 1]
+    if not missing:
+        return
+    typed = {name: value for name, value in keys.items() if name not in ("test", "weights")}
+    line = ", ".join(f"{name}={value!r}" for name, value in {**typed, **missing}.items())
+    says = {"records": "records (how many each client declares)", "classes": "classes (the labels there can be)"}
+    raise ConfigError(
+        f"a private run takes what others see from you, never from the records, and lacks "
+        f"{' and '.join(says[name] for name in missing)}; write for example crescendo.simulate(X, y, {line})"
+    )
+
+
+def declared(records: Any, clients: Any) -> int:
+    """The records that all clients declare together; 1 for what the config will refuse."""
+    counts = [records] * clients if isinstance(records, int) and isinstance(clients, int) else records
+    sound = isinstance(counts, list) and counts and all(isinstance(count, int) and count > 0 for count in counts)
+    return sum(counts) if sound else 1
+
+
+def usual_delta(records: Any) -> float:
+    """A power of ten at most a hundredth of 1/N, for the most records N that a client declares.
+
+    >>> usual_delta(1000), usual_delta([200, 25_000]), usual_delta("many")
+    (1e-05, 1e-07, 1e-05)
+    """
+    counts = [count for count in (records if isinstance(records, list) else [records]) if isinstance(count, int)]
+    most = max([*counts, 1]) if counts else 1000
+    return float(f"1e-{math.ceil(math.log10(100 * most) - 1e-12)}")

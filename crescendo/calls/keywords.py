@@ -1,0 +1,121 @@
+"""Keywords of a call: each stands for one key of the run file, so that a script can grow into a file.
+
+>>> put({"schedule": {"rounds": 5}}, {"clients": 3, "gradients": 900, "wait": 0})
+{'schedule': {'gradients': 900, 'wait': {'rounds': 0}}, 'clients': {'count': 3}}
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypedDict, TypeVar
+
+from crescendo.errors import UsageError
+
+Raw = dict[str, Any]
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+_LENGTHS = ("gradients", "gradients_per_client", "rounds")
+
+
+class RunKeys(TypedDict, total=False):
+    """The common keys of a run; `PATHS` says where each stands in a run file, and docs/run_file.md what it may be."""
+
+    clients: int
+    split: str
+    alpha: float
+    weights: str | Sequence[float]
+    combine: Literal["sum", "mean"]
+    l2: float | str
+    gradients: int
+    rounds: int
+    sizes: Mapping[str, Any]
+    steps: str | Mapping[str, Any]
+    wait: int | Mapping[str, Any]
+    timing: str | Mapping[str, Any]
+    mechanism: str
+    epsilon: float
+    delta: float
+    sigma: float | Sequence[Sequence[float]]
+    clip: float | Sequence[Sequence[float]]
+    norm_bound: float
+    records: int | Sequence[int]
+    classes: Sequence[int | float | str]
+    test: float | tuple[Any, Any]
+    seed: int
+
+
+PATHS = {
+    "clients": "clients.count",
+    "split": "clients.split",
+    "alpha": "clients.alpha",
+    "weights": "clients.weights",
+    "combine": "clients.combine",
+    "l2": "objective.l2",
+    "gradients": "schedule.gradients",
+    "rounds": "schedule.rounds",
+    "sizes": "schedule.sizes",
+    "steps": "schedule.steps",
+    "wait": "schedule.wait",
+    "timing": "timing",
+    "mechanism": "privacy.mechanism",
+    "epsilon": "privacy.epsilon",
+    "delta": "privacy.delta",
+    "sigma": "privacy.sigma",
+    "clip": "privacy.clip",
+    "norm_bound": "privacy.norm_bound",
+    "records": "privacy.records",
+    "classes": "data.classes",
+    "test": "data.test",
+    "seed": "run.seed",
+}
+_SHORT = {"wait": ("rounds", int), "timing": ("preset", str)}  # a value that stands for a table with this key
+
+
+def known(keys: Mapping[str, Any], call: str) -> Raw:
+    """The keywords with a value, as plain data; UsageError for one that is none."""
+    for name in keys:
+        if name not in PATHS:
+            near = difflib.get_close_matches(name, PATHS, n=1)
+            meant = f"did you mean {near[0]}?" if near else f"it has {', '.join(PATHS)}, and overrides for all else"
+            raise UsageError(f"crescendo.{call} has no keyword {name}; {meant}")
+    return {name: plain(value) for name, value in keys.items() if value is not None}
+
+
+def plain(value: Any) -> Any:
+    """Numbers and lists of numpy as those of Python; all else as it is.
+
+    >>> import numpy as np
+    >>> plain(np.int64(3)), plain(np.array([1.0, 2.0])), plain((np.float64(1), "a"))
+    (3, [1.0, 2.0], [1.0, 'a'])
+    """
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return [plain(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+def put(raw: Mapping[str, Any], keys: Mapping[str, Any]) -> Raw:
+    """A run file's tables with the keywords put over them; a length takes the place of another length."""
+    found: Raw = {name: dict(table) if isinstance(table, Mapping) else table for name, table in raw.items()}
+    if any(name in keys for name in _LENGTHS) and isinstance(found.get("schedule"), dict):
+        for name in _LENGTHS:
+            found["schedule"].pop(name, None)
+    for name, value in keys.items():
+        if name in _SHORT and isinstance(value, _SHORT[name][1]):
+            value = {_SHORT[name][0]: value}
+        section, _, key = PATHS[name].partition(".")
+        if not key:
+            found[section] = value
+        elif isinstance(table := found.setdefault(section, {}), dict):
+            table[key] = value
+    return found
+
+
+def spelled_out(function: _Function) -> _Function:
+    """Let ``help`` and notebooks show every keyword by name in place of ``**keys``."""
+    shown = inspect.signature(function)
+    fixed = [one for one in shown.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+    word = inspect.Parameter.KEYWORD_ONLY
+    more = [inspect.Parameter(name, word, default=None, annotation=of) for name, of in RunKeys.__annotations__.items()]
+    function.__signature__ = shown.replace(parameters=[*fixed, *more])  # type: ignore[attr-defined]
+    return function

@@ -1,0 +1,114 @@
+"""`crescendo.simulate`: records, or a run file, in; a trained model with its metrics out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Unpack, overload
+
+from crescendo.algorithms.algorithm_kinds import OURS
+from crescendo.calls.asked_run import AskedRun, Data, Rows, RunFile
+from crescendo.calls.keywords import RunKeys, spelled_out
+from crescendo.privacy.accounting.accountant import Progress
+from crescendo.runs.result import Result
+from crescendo.runs.run_events import Sink
+from crescendo.runs.simulate import simulate as run
+
+
+@overload
+def simulate(
+    config: RunFile,
+    /,
+    *,
+    data: Data = None,
+    objective: Any = None,
+    out: Path | str | None = None,
+    overrides: Sequence[str] = (),
+    sinks: Sequence[Sink] = (),
+    progress: Progress | None = None,
+    standalone: bool = False,
+    algorithm: str = OURS,
+    options: Mapping[str, Any] | None = None,
+    cores: int | None = None,
+    **keys: Unpack[RunKeys],
+) -> Result: ...
+
+
+@overload
+def simulate(
+    x: Rows,
+    y: Any = None,
+    /,
+    *,
+    objective: Any = None,
+    name: str = "arrays",
+    out: Path | str | None = None,
+    overrides: Sequence[str] = (),
+    sinks: Sequence[Sink] = (),
+    progress: Progress | None = None,
+    standalone: bool = False,
+    algorithm: str = OURS,
+    options: Mapping[str, Any] | None = None,
+    cores: int | None = None,
+    **keys: Unpack[RunKeys],
+) -> Result: ...
+
+
+@spelled_out
+def simulate(
+    x: Any,
+    y: Any = None,
+    /,
+    *,
+    data: Data = None,
+    objective: Any = None,
+    name: str = "arrays",
+    out: Path | str | None = None,
+    overrides: Sequence[str] = (),
+    sinks: Sequence[Sink] = (),
+    progress: Progress | None = None,
+    standalone: bool = False,
+    algorithm: str = OURS,
+    options: Mapping[str, Any] | None = None,
+    cores: int | None = None,
+    **keys: Unpack[RunKeys],
+) -> Result:
+    """Run a federation on a virtual clock: on records in memory, or as a run file says.
+
+    ``simulate(x, y, clients=5)`` splits records over clients and trains on them. ``x`` is a numpy array, a data frame, a sparse
+    matrix or a tensor with one record a row, or what `crescendo.dataset` makes. Everything has a default, and
+    ``print(result.config)`` shows the run file that came of it. Two classes are learned by logistic regression, more by softmax
+    regression.
+
+    ``simulate("run.toml")`` runs a file, a dict of its tables or a `Config`; ``data``, a pair (x, y) or a data set, stands in for
+    the records that it names.
+
+    The common keys of a run file are keywords of either call: clients, split, alpha, weights, combine; l2, gradients, rounds,
+    sizes, steps, wait, timing; epsilon, delta, sigma, clip, norm_bound, records, mechanism; classes, test, seed. ``overrides``
+    has all others: ``["run.wire=float16"]``. ``epsilon`` makes a run private: then ``records``, how many each client declares,
+    and ``classes`` are yours to state, as no record may decide what others see.
+
+    ``objective`` is the name of an objective, a model of `crescendo.torch` or `crescendo.jax`, a torch module, or any object with
+    initial, gradient and evaluate. Nothing is written unless ``out`` names a new folder, which is ``out.running`` until the run
+    is complete; a ``standalone`` report opens alone. ``sinks`` hear of every round, ``progress`` of the accounting before the
+    first. ``algorithm`` is one of `algorithms.algorithm_kinds`, with its ``options``: a rival does as many gradients on the same
+    data, clock and network. At most ``cores`` clients compute at a time, with the same result, bit for bit.
+
+    >>> import numpy as np
+    >>> x = np.random.default_rng(0).normal(size=(200, 2))
+    >>> simulate(x, x[:, 0] > x[:, 1], clients=2, gradients=400).accuracy > 0.9
+    True
+    """
+    asked = AskedRun.of("simulate", x, y, data, objective, overrides, name, keys)
+    return run(
+        asked.config,
+        asked.objective,
+        asked.data,
+        out,
+        sinks=sinks,
+        progress=progress,
+        standalone=standalone,
+        algorithm=algorithm,
+        options=options,
+        cores=cores,
+    )

@@ -1,0 +1,196 @@
+"""`crescendo.simulate` with records in memory and with keywords: what it makes of them, and what it refuses."""
+
+from __future__ import annotations
+
+import inspect
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import crescendo
+from crescendo.calls.keywords import PATHS, RunKeys
+from crescendo.errors import CrescendoError
+from tests.config.small import small
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(300, 3))
+Y = np.where(X @ [1.0, -2.0, 0.5] > 0, "late", "on time")
+untyped: Any = crescendo.simulate  # what a type checker refuses has a sentence too
+PUBLIC: dict[str, Any] = {
+    "records": 120,
+    "classes": ["late", "on time"],
+    "clients": 2,
+    "gradients": 400,
+    "rounds": None,
+}
+
+
+def test_arrays_alone_give_a_trained_model() -> None:
+    result = crescendo.simulate(X, Y)
+    assert result.accuracy is not None and result.accuracy > 0.9
+    assert result.prepared.terms.clients == 5 and result.gradients == 5 * 240
+    sizes = [result.prepared.sizes(i) for i in range(result.rounds - 1)]
+    assert sizes == sorted(sizes) and sizes[-1] > 5 * sizes[0], "rounds grow"
+
+
+@pytest.mark.parametrize("kind", ["list", "pandas", "sparse", "columns of a sparse matrix", "float32", "bool labels"])
+def test_every_kind_of_array_is_the_same_run(kind: str) -> None:
+    x: Any = X
+    y: Any = Y
+    if kind == "list":
+        x, y = X.tolist(), Y.tolist()
+    elif kind == "pandas":
+        pandas = pytest.importorskip("pandas", reason="pandas is not installed: the demo extra")
+        x, y = pandas.DataFrame(X, index=np.arange(300)[::-1]), pandas.Series(Y)
+    elif "sparse" in kind:
+        from scipy import sparse
+
+        x = sparse.csc_array(X) if "columns" in kind else sparse.csr_matrix(X)
+    elif kind == "float32":
+        x = X.astype(np.float32)
+    else:
+        y = Y == "on time"
+    found, plain = (crescendo.simulate(*pair, gradients=500) for pair in ((x, y), (X, Y)))
+    np.testing.assert_allclose(found.model, plain.model, rtol=1e-4, atol=1e-6)
+
+
+def test_a_data_set_is_records_too() -> None:
+    data = crescendo.dataset(X, Y, test=0.5, seed=3)
+    assert crescendo.simulate(data, gradients=100).prepared.dataset is data
+    for more in ({"classes": ["late", "on time"]}, {"test": 0.1}):
+        with pytest.raises(CrescendoError, match="a data set has its labels"):
+            untyped(data, **more)
+
+
+def test_the_run_file_of_a_call_can_be_seen_saved_and_run_again(tmp_path: Path) -> None:
+    result = crescendo.simulate(X, Y, clients=3, seed=7, test=0.3, combine="mean", wait=0, timing="staggered")
+    (tmp_path / "run.toml").write_text(str(result.config), encoding="utf-8")
+    (tmp_path / "whole.toml").write_text(result.config.to_toml(), encoding="utf-8")
+    asked = tomllib.loads(str(result.config))
+    assert asked["run"] == {"seed": 7} and asked["clients"] == {"count": 3, "combine": "mean"}
+    assert asked["schedule"]["wait"] == {"rounds": 0} and asked["timing"] == {"preset": "staggered"}
+    for name in ("run.toml", "whole.toml"):
+        again = crescendo.simulate(tmp_path / name, data=(X, Y))
+        assert np.array_equal(again.model, result.model) and again.metrics == result.metrics
+
+
+def test_keywords_stand_for_keys_of_a_run_file() -> None:
+    plain = crescendo.simulate(small(), overrides=["clients.count=3", "run.seed=5", "schedule.rounds=4"])
+    found = crescendo.simulate(small(), clients=3, seed=5, rounds=4)
+    assert np.array_equal(plain.model, found.model) and found.rounds == 4
+    assert found.config == plain.config
+    longer = crescendo.simulate(found.config, gradients=90, objective="logistic")
+    assert longer.gradients == 90, "a length takes the place of another"
+    assert set(PATHS) == set(RunKeys.__annotations__)
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    result = untyped(X, Y, clients=np.int64(2), gradients=np.int32(60), weights=np.array([1.0, 2.0]))
+    assert result.prepared.terms.weights == (pytest.approx(1 / 3), pytest.approx(2 / 3)) and result.gradients == 60
+
+
+def test_epsilon_makes_a_private_run_of_what_was_stated() -> None:
+    result = crescendo.simulate(X, Y, epsilon=1.0, **PUBLIC)
+    assert result.privacy is not None and result.privacy["epsilon"] <= 1.0
+    assert result.privacy["delta"] == 1e-5 and result.privacy["clip"] == 1.0
+    assert [one["records"] for one in result.privacy["clients"]] == [120, 120]
+    assert result.config.data.classes == ("late", "on time")
+    once = crescendo.simulate(X, Y, sigma=2.0, delta=1e-6, mechanism="batch-clip", clip=0.1, **PUBLIC)
+    assert once.privacy is not None and once.privacy["mechanism"] == "batch-clip" and once.privacy["delta"] == 1e-6
+
+
+@pytest.mark.parametrize("missing", ["records", "classes"])
+def test_what_must_be_public_is_typed_in_or_refused_with_the_line_to_write(missing: str) -> None:
+    given = {name: value for name, value in PUBLIC.items() if name != missing}
+    with pytest.raises(CrescendoError, match=rf"lacks {missing} .*crescendo\.simulate\(X, y, .*{missing}=") as found:
+        crescendo.simulate(X, Y, epsilon=1.0, **given)
+    line = str(found.value).rpartition("write for example ")[2]
+    written = eval(line.replace("crescendo.simulate", "dict").replace("(X, y, ", "("))
+    assert written["epsilon"] == 1.0 and written["clients"] == 2, "the line has what was typed already"
+
+
+def test_labels_state_their_classes_by_type_alone() -> None:
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed: the demo extra")
+    public = {name: value for name, value in PUBLIC.items() if name != "classes"}
+    one_class = np.ones(300, dtype=bool)
+    assert crescendo.simulate(X, one_class, epsilon=1.0, **public).prepared.dataset.classes == (0, 1)
+    labels = pandas.Series(Y).astype("category")
+    assert crescendo.simulate(X, labels, epsilon=1.0, **public).prepared.dataset.classes == ("late", "on time")
+
+
+def test_a_record_of_a_private_run_decides_about_itself_alone() -> None:
+    """Another label or a number that is not finite leaves this record out; classes, schedule and noise stay."""
+    odd, labels = X.copy(), Y.astype(object)
+    odd[3, 1], labels[5] = np.nan, "cancelled"
+    plain, found = (
+        crescendo.simulate(*pair, epsilon=1.0, test=0.0, **{**PUBLIC, "records": 150})
+        for pair in ((X, Y), (odd, labels))
+    )
+    assert len(plain.prepared.dataset.train) - len(found.prepared.dataset.train) == 2
+    assert found.config == plain.config and found.privacy == plain.privacy
+
+
+def test_a_private_call_counts_nothing_that_others_see() -> None:
+    """With as many records declared, half the records make the same terms."""
+    half = crescendo.simulate(X[:150], Y[:150], epsilon=1.0, **PUBLIC)
+    whole = crescendo.simulate(X, Y, epsilon=1.0, **PUBLIC)
+    assert half.config == whole.config and half.privacy == whole.privacy
+    assert half.prepared.terms.weights == whole.prepared.terms.weights
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: untyped(3), "takes records, as in crescendo.simulate.x, y., the path of a run file"),
+        (lambda: untyped(None), "not nothing"),
+        (lambda: untyped(X), "labels are missing"),
+        (lambda: untyped(small(), Y), "y goes with x"),
+        (lambda: untyped(X, Y, data=(X, Y)), "data= goes with a run file"),
+        (lambda: untyped(X, Y, client=3), "no keyword client; did you mean clients?"),
+        (lambda: untyped(X, Y, budget=3), "it has clients, split"),
+        (lambda: untyped(X, Y, clients=0), "clients.count must be a whole number of at least 1, not 0"),
+        (lambda: untyped(X, Y, clients="five"), "clients.count must be a whole number"),
+        (lambda: untyped(X, Y, gradients=-3), "schedule.gradients must be"),
+        (lambda: untyped(X, Y, gradients=9, rounds=2), "exactly one of gradients"),
+        (lambda: untyped(X, Y, epsilon=-1.0, records=9, classes=["late", "on time"]), "privacy.epsilon must be"),
+        (
+            lambda: untyped(X, Y, epsilon=1.0, records=150, classes=[0, 1]),
+            "none of the 300 records of arrays has one of",
+        ),
+        (lambda: untyped(X, Y, epsilon=1.0, records="all", classes=["late", "on time"]), "privacy.records"),
+        (lambda: untyped(X, Y, epsilon=1.0, records=9, classes=["late", "on time"]), "privacy.records = 9"),
+        (lambda: untyped(X, Y, records=9), "privacy.records does nothing"),
+        (lambda: untyped(X, Y, test=2.0), "test is a share from 0 to 1"),
+        (lambda: untyped(X, Y, overrides="run.seed=1"), "overrides is a list"),
+        (lambda: untyped(X, Y[:-1]), "one label a record"),
+        (lambda: untyped(X, "label"), "x and y are arrays"),
+        (lambda: untyped(X[0], Y), "one label a record|rows of numbers"),
+        (lambda: untyped(X, Y, objective="logistics"), "objective.kind"),
+        (lambda: untyped(X, Y, objective=3), "has no method initial"),
+        (lambda: untyped(X, Y, split="by hand"), "clients.split must be"),
+        (lambda: untyped(small(), test=(X, Y)), "beside a run file a test part"),
+    ],
+)
+def test_a_mistake_is_one_sentence(call: Any, says: str) -> None:
+    with pytest.raises(CrescendoError, match=says) as found:
+        call()
+    assert "\n" not in str(found.value) and len(str(found.value)) < 400
+
+
+def test_help_names_every_keyword() -> None:
+    shown = inspect.signature(crescendo.simulate).parameters
+    assert {"clients", "epsilon", "objective", "out", "overrides"} <= set(shown) and "keys" not in shown
+    said = (inspect.getdoc(crescendo.simulate) or "").replace("\n", " ")
+    assert [name for name in PATHS if f" {name}" not in said] == []
+
+
+@pytest.mark.slow
+def test_a_torch_module_is_a_model_as_it_is() -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed: the torch extra")
+    y = X[:, :3].argmax(axis=1)
+    steps = {"kind": "constant", "eta": 0.2}
+    result = crescendo.simulate(X, y, clients=2, objective=torch.nn.Linear(3, 3), steps=steps, combine="mean")
+    assert result.is_torch and result.accuracy is not None and result.accuracy > 0.8
