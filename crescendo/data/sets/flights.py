@@ -6,7 +6,7 @@ imported). A flight without an arrival delay (cancelled, diverted) has no label 
 Every scale, knot and list of categories below is a constant of the code, not computed from the records when they are loaded,
 so a run's features do not depend on whose records are in it. They were chosen by people who had seen this public data set:
 the destinations are those that occur in it, the ranges were set with its ranges in view, and the knots are one of four sets
-compared by accuracy (they differed by .0002). The privacy guarantee of a run does not cover those choices; for records that
+compared by accuracy (they differed by 0.0002). The privacy guarantee of a run does not cover those choices; for records that
 are really secret, take the lists from a public timetable and the ranges from the instruments.
 
 What falls outside is clipped; an unlisted category sets none of its features; a missing measurement counts as its neutral

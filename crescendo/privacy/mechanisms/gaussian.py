@@ -117,7 +117,7 @@ def _spread(cells: Floats, z: Floats) -> Floats:
     """How far the quantiles of a cell can lie from the float quantile z at its middle; without bound for the cell at 0.
 
     A Gaussian's density is at least sqrt(2/pi) times its tail, so quantiles at u and u' > u are at most
-    (u' - u) / (.79 u) apart; a cell reaches half a width to either side, and begins at ``cells`` widths.
+    (u' - u) / (0.79 u) apart; a cell reaches half a width to either side, and begins at ``cells`` widths.
     """
     spread: Floats = (
         0.64 / np.maximum(cells, 1e-9) - 1.5 * QUANTILE_ERROR * z

@@ -150,7 +150,7 @@ class Constants:
 
     @staticmethod
     def fixed_point(sigma: float, p: float = 1.0) -> float:
-        """r0(sigma), the fixed point that makes K- and K+ meet: r(r0) = .366 (3p+1)/((p+1)(2p+1)) (1 - r0/sigma)^2.
+        """r0(sigma), the fixed point that makes K- and K+ meet: r(r0) = 0.366 (3p+1)/((p+1)(2p+1)) (1 - r0/sigma)^2.
 
         >>> round(Constants.fixed_point(3), 6), round(Constants.fixed_point(5), 6)
         (0.01099, 0.020335)

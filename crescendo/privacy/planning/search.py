@@ -2,7 +2,7 @@
 
 At equal gradients, fewer rounds lower the noise over all rounds, and even sizes lower it further. So the search starts from even
 sizes in the fewest rounds (after a first size, if there is one). A small first round has the noise of a large one, which costs a
-share of about 1/(2T): where epsilon is small, more rounds pay for that, and the fewest rounds within .25% of the least noise are
+share of about 1/(2T): where epsilon is small, more rounds pay for that, and the fewest rounds within 0.25% of the least noise are
 taken. Powers and two levels are taken instead where the tight accountant finds less noise for them; whether they may is asked of
 the quick accountant first, at the noise where both tie. `tests/privacy/brute_force.py` searches the same by brute force.
 """
@@ -75,9 +75,9 @@ def _simple(target: Target, limits: Limits, powers: tuple[float, ...] | None = N
 
 
 def _more_rounds(target: Target, limits: Limits, fewest: Member, sigma: float) -> tuple[Member, float]:
-    """One step in the fewest rounds whose aggregated noise is within .25% of the least; it falls, then rises with the rounds.
+    """One step in the fewest rounds whose aggregated noise is within 0.25% of the least; it falls, then rises with the rounds.
 
-    At the noise where it would tie with ``fewest``, how far epsilon is off tells the noise it needs, to well under .1%.
+    At the noise where it would tie with ``fewest``, how far epsilon is off tells the noise it needs, to well under 0.1%.
     """
     assert limits.first is not None
     least = math.sqrt(fewest.rounds) * sigma
