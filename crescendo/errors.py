@@ -23,6 +23,10 @@ class ConfigError(UsageError):
     """A run file or an option is wrong: one sentence that names the key and what would be right."""
 
 
+class OwnCodeError(ConfigError):
+    """A user's own model or mechanism raised; the message has the line of its file, and ``__cause__`` the whole traceback."""
+
+
 class DataError(UsageError):
     """A data file is missing, altered or malformed."""
 

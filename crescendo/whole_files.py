@@ -21,7 +21,7 @@ def whole_file(
     draft = path.with_suffix(suffix)
     handle = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, PRIVATE_FILE)
     try:
-        with os.fdopen(handle, "wb") as file:
+        with blamed_on(path), os.fdopen(handle, "wb") as file:
             os.fchmod(handle, PRIVATE_FILE)  # a draft that a kill left may have another mode
             yield file
             file.flush()
@@ -33,6 +33,17 @@ def whole_file(
             draft.unlink()
         raise
     sync_folder(path.parent)
+
+
+@contextmanager
+def blamed_on(path: Path) -> Iterator[None]:
+    """Errors of the system that name no file, as those of a full disk, name ``path``: a user must know which disk it is."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
 
 
 def make_folder(folder: Path) -> None:

@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 
 from crescendo.cli.common import AsJson, one_sentence, print_json
 from crescendo.errors import UsageError
+from crescendo.whole_files import blamed_on
 
 ALIKE = 0.82  # at least so much of a word is that of a command that was mistyped
 NO_COMMANDS = ("list", "show", "new")  # which others have
@@ -84,9 +85,10 @@ def _make(
         if not where.strip():
             raise UsageError("the folder has no name; write for example crescendo certs keys")
         folder, hosts = Path(where), [*THIS_MACHINE, *(host or ())]
-        found = make_certificates(
-            folder, hosts=hosts, clients=client or (), aggregators=aggregator or (), tokens=tokens, days=days
-        )
+        with blamed_on(folder):
+            found = make_certificates(
+                folder, hosts=hosts, clients=client or (), aggregators=aggregator or (), tokens=tokens, days=days
+            )
         if as_json:
             facts = {"made": [str(place) for place in found.made], "kept": [str(place) for place in found.kept]}
             print_json({**facts, "authority": str(folder / "authority")})
@@ -113,7 +115,8 @@ def _request(
         from crescendo.network.authority.certificate_requests import request_certificate
         from crescendo.network.transport.security import Identity
 
-        made = request_certificate(keys, Identity(role.value, name))
+        with blamed_on(keys):
+            made = request_certificate(keys, Identity(role.value, name))
         if as_json:
             print_json({"request": str(made.path), "key_sha256": made.fingerprint})
             return
@@ -145,7 +148,8 @@ def _sign(
             from crescendo.config.loading import read_served
 
             names = read_served(file).serve.names or ()
-        made = sign_request(keys, request, role=role.value, hosts=host or (), names=names, days=days, renew=renew)
+        with blamed_on(keys):
+            made = sign_request(keys, request, role=role.value, hosts=host or (), names=names, days=days, renew=renew)
         until = made.certificate.not_valid_after_utc
         serial = f"{made.certificate.serial_number:x}"
         before = None if made.before is None else f"{made.before:x}"
@@ -175,7 +179,8 @@ def _revoke(
     with one_sentence():
         from crescendo.network.authority.revoking import revoke
 
-        found = revoke(keys, what)
+        with blamed_on(keys):
+            found = revoke(keys, what)
         if as_json:
             print_json(
                 {"serials": found.serials, "tokens": len(found.tokens), "files": [str(file) for file in found.files]}

@@ -9,6 +9,7 @@ import math
 import os
 import select
 import sys
+import traceback
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
@@ -17,14 +18,16 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from crescendo import interrupts
-from crescendo.errors import CrescendoError
+from crescendo.errors import CrescendoError, OwnCodeError
 from crescendo.logs.peer_text import cleaned
 
 if TYPE_CHECKING:
     from crescendo.logs import Log
 
+DEBUG = "CRESCENDO_DEBUG"  # set to 1, it has the traceback printed before the sentence
 PATIENCE = 2.0  # seconds that a last sentence waits for a reader to take what came before it
 OF_PATHS = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.EROFS, errno.ENAMETOOLONG)
+OF_DISKS = (errno.ENOSPC, errno.EDQUOT)
 LONGEST_SENTENCE = 10_000  # of an error
 RunFile = Annotated[Path, typer.Argument(metavar="FILE.toml", help="The run file.")]
 Overrides = Annotated[
@@ -81,7 +84,11 @@ def _as_sentence() -> Iterator[None]:
     try:
         yield
     except CrescendoError as error:
-        raise _fail(str(error)) from None
+        debugging = _debugging()
+        whole = "" if debugging or not isinstance(error, OwnCodeError) else f"; {DEBUG}=1 shows the whole traceback"
+        if debugging:
+            traceback.print_exception(error)
+        raise _fail(f"{error}{whole}") from None
     except BrokenPipeError:
         # The reader has gone (`| head`): say nothing, and keep Python from complaining at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -99,9 +106,26 @@ def _as_sentence() -> Iterator[None]:
     except MemoryError:
         raise _fail("out of memory; use fewer clients or records, or a larger evaluate.every") from None
     except OSError as error:
-        where = f" {error.filename}" if error.filename else ""
-        remedy = "; check that path and who may use it, or name another" if error.errno in OF_PATHS and where else ""
-        raise _fail(f"the system refused{where}: {(error.strerror or str(error)).lower()}{remedy}") from None
+        raise _fail(_refused_by_system(error)) from None
+
+
+def _refused_by_system(error: OSError) -> str:
+    """
+    >>> _refused_by_system(OSError(errno.ENOSPC, "No space left on device", "runs/a-1"))
+    'the disk of runs/a-1 is full: no space left on device; free some space, or name a folder on another disk'
+    >>> _refused_by_system(OSError(errno.EMFILE, "Too many open files"))
+    'the system refused: too many open files'
+    """
+    reason, where = (error.strerror or str(error)).lower(), f" {error.filename}" if error.filename else ""
+    if error.errno in OF_DISKS:
+        what = f"the disk of{where}" if where else "a disk (`df -h` shows which)"
+        return f"{what} is full: {reason}; free some space, or name a folder on another disk"
+    remedy = "; check that path and who may use it, or name another" if error.errno in OF_PATHS and where else ""
+    return f"the system refused{where}: {reason}{remedy}"
+
+
+def _debugging() -> bool:
+    return os.environ.get(DEBUG, "0") not in ("", "0")
 
 
 def _fail(sentence: str, code: int = 1) -> typer.Exit:

@@ -115,7 +115,7 @@ def _account(
         if (what is None) == (ledger is None):
             raise ConfigError("name one thing to account for: a run file, the folder of a run, or --ledger FILE")
         if client is not None and (export is None or what is None):
-            raise ConfigError("--client says whose events of a run --export prints; leave it out here")
+            raise ConfigError("--client says whose events of a run --export prints; leave --client out here")
         if overrides and what is not None and (what.is_dir() or _holds_events(what)):
             raise ConfigError(
                 "--set changes a run file, and this is none; of a run, name its config.toml instead of the folder"
@@ -190,7 +190,7 @@ def _audit(
             if epsilon is None or delta is None:
                 raise ConfigError(f"say what {what} claims with --epsilon and --delta")
             if overrides:
-                raise ConfigError("--set changes a run file, and this is a mechanism; leave it out")
+                raise ConfigError("--set changes a run file, and this is a mechanism; leave --set out")
 
             from crescendo.audit.black_box.black_box import Claim
             from crescendo.cli.show.show_black_box import audit_mechanism
@@ -210,7 +210,8 @@ def _audit(
         else:
             if (epsilon, delta, records, shape, neighbours) != (None,) * 5 or gaussian or floats:
                 raise ConfigError(
-                    "a run file says itself what it claims; leave the options that are for FILE.py:NAME out"
+                    "a run file says itself what it claims; leave out --epsilon, --delta, --records, --shape, --neighbours, "
+                    "--gaussian and --floats, which are for FILE.py:NAME"
                 )
             passed = _audit_run_file(Path(what), 400 if runs is None else runs, overrides or [], thorough, as_json)
         if not passed:

@@ -1,5 +1,6 @@
 """A plan as the [privacy] and [schedule] of a run file: what is written is what `crescendo run` then holds the run to."""
 
+import os
 from pathlib import Path
 
 from crescendo.errors import ConfigError
@@ -60,16 +61,26 @@ class PlanFile:
             )
 
     def write(self, plan: Plan, stated: float) -> None:
-        """Write ``plan`` there; a file that came meanwhile stays as it is."""
+        """Write ``plan`` there, whole or not at all; a file that came meanwhile stays as it is."""
         text = _plan_text(plan, stated)
         try:
-            with self._path.open("x", encoding="utf-8") as file:
-                file.write(text)
+            file = self._path.open("x", encoding="utf-8")
         except FileExistsError:
             self._check()
             raise
         except OSError as error:
-            reason = (error.strerror or "unknown reason").lower()
-            raise ConfigError(
-                f"the plan cannot be written to {self._path}: {reason}; name another file with --write"
-            ) from None
+            raise self._refused(error) from None
+        try:
+            with file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+        except BaseException as error:  # half a plan would be taken for a plan
+            self._path.unlink(missing_ok=True)
+            if isinstance(error, OSError):
+                raise self._refused(error) from None
+            raise
+
+    def _refused(self, error: OSError) -> ConfigError:
+        reason = (error.strerror or "unknown reason").lower()
+        return ConfigError(f"the plan cannot be written to {self._path}: {reason}; name another file with --write")

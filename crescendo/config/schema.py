@@ -267,10 +267,14 @@ class Config(Section):
         if count is None and not self.clients.split.startswith("column:"):
             raise ValueError("clients.count is missing; only a split by column can do without it")
         if self.clients.alpha is not None and self.clients.split != "dirichlet":
-            raise ValueError(f'clients.alpha goes with split = "dirichlet" only, not "{self.clients.split}"')
+            raise ValueError(
+                f'clients.alpha goes with split = "dirichlet" only, not "{self.clients.split}"; '
+                "remove clients.alpha, or set that split"
+            )
         if self.clients.sizes is not None and self.clients.split != "iid":
             raise ValueError(
-                f'clients.sizes goes with split = "iid" only, not "{self.clients.split}"; leave one of them out'
+                f'clients.sizes goes with split = "iid" only, not "{self.clients.split}"; '
+                "remove clients.sizes, or set that split"
             )
         if getattr(speed, "value", None) == 0:
             raise ValueError("timing.speed must be a number above 0, a list of them or a table with a kind, not 0")
@@ -279,9 +283,9 @@ class Config(Section):
             if low > high:
                 raise ValueError(f"timing.{name}.low = {low} lies above timing.{name}.high = {high}; swap them")
         if self.evaluate.without_noise and self.privacy.mechanism == NONE:
-            raise ValueError("evaluate.without_noise is for a private run; leave it out")
+            raise ValueError("evaluate.without_noise is for a private run; remove it, or choose a privacy.mechanism")
         if self.objective.options and self.objective.kind in OBJECTIVES:
-            raise ValueError('objective.options is for networks and for kind = "file.py:Name" only; leave it out')
+            raise ValueError('objective.options is for networks and for kind = "file.py:Name" only; remove it')
         given = self.objective.l2, self.objective.intercept, self.objective.dtype
         if self.objective.kind not in OBJECTIVES and given != (0.0, True, "float64"):
             ours = " and ".join(OBJECTIVES)

@@ -88,7 +88,7 @@ def records_of(x: Any, like: Records) -> Records:
     unsound = np.flatnonzero(~finite_rows(made.x))
     if len(unsound):  # a model answers them too, with some class or other
         raise DataError(
-            f"record {unsound[0]} of x (from 0) has a number that is not finite; fill it in or leave it out"
+            f"record {unsound[0]} of x (from 0) has a number that is not finite; fill it in, or remove that record"
         )
     return _shaped(made, like.shape)
 

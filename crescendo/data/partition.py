@@ -41,10 +41,12 @@ def split(
     [[0.0], [1.0], [2.0]]
     """
     if sizes is not None and rule != "iid":
-        raise ConfigError(f"clients.sizes goes with clients.split = 'iid', not '{rule}'; leave one of the two out")
+        raise ConfigError(
+            f"clients.sizes goes with clients.split = 'iid', not '{rule}'; remove clients.sizes, or set that split"
+        )
     if alpha is not None and rule != "dirichlet":
         raise ConfigError(
-            f"clients.alpha goes with clients.split = 'dirichlet', not '{rule}'; leave one of the two out"
+            f"clients.alpha goes with clients.split = 'dirichlet', not '{rule}'; remove clients.alpha, or set that split"
         )
     if rule.startswith("column:"):
         parts = _by_column(_column(dataset, rule), rule, count)
@@ -216,6 +218,6 @@ def _by_column(column: Column, rule: str, count: int | None) -> list[Ints]:
     if count is not None and count != len(values):
         raise ConfigError(
             f"clients.split = '{rule}' makes {len(values)} clients, one for each value, not {count}; "
-            f"set clients.count = {len(values)} or leave it out"
+            f"set clients.count = {len(values)} or remove clients.count"
         )
     return np.split(np.argsort(owner, kind="stable"), np.cumsum(np.bincount(owner))[:-1])

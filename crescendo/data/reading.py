@@ -85,7 +85,7 @@ def file_of(source: str, folder: Path | str | None = None) -> Path | None:
 def _only_for_files(source: str, **options: object) -> None:
     for key, value in options.items():
         if value is not None:
-            raise ConfigError(f"data.{key} does not apply to the source {source}, where it is fixed; leave it out")
+            raise ConfigError(f"data.{key} does not apply to the source {source}, where it is fixed; remove data.{key}")
 
 
 def _path(source: str, folder: Path | None) -> Path:

@@ -42,7 +42,9 @@ def with_copy(agreed: Agreement, copy: ModelFile | None) -> Agreement:
     goal = agreed.objective
     if not isinstance(goal, Described):
         if copy is not None:
-            raise Refused(f"the terms are about {agreed.learns[0]}, and a copy of {copy.kind} was given; leave it out")
+            raise Refused(
+                f"the terms are about {agreed.learns[0]}, and a copy of {copy.kind} was named; leave --model out"
+            )
         return agreed
     made = _checked(goal, copy, len(agreed.classes or ()))
     start = first_model(made, agreed.seed)

@@ -41,7 +41,7 @@ class RecordSource:
         if not 0 <= self.test < 1:
             raise UsageError(f"--test must be a share from 0 to less than 1, got {self.test:g}")
         if self.test and rule is None:
-            raise UsageError("--test goes with --part; without it all the records are worked on, so leave it out")
+            raise UsageError("--test goes with --part; without it all the records are worked on, so leave --test out")
         path = self._file()
         if path is not None and path.is_dir():
             raise DataError(f"{self.name} is a folder; name a file, or a name of `crescendo data list`")
@@ -62,7 +62,7 @@ class RecordSource:
         if columns is None:
             if self.label is not None:
                 raise UsageError(
-                    f"--label names the label column of a csv file, which {self.name} is not; leave it out"
+                    f"--label names the label column of a csv file, which {self.name} is not; leave --label out"
                 )
             return
         asked = {"--label": self.label, "--part": by.removeprefix("column:") if by.startswith("column:") else None}

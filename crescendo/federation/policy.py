@@ -23,6 +23,7 @@ Kinds = Annotated[
     AS_TUPLE,
     KnownWord(is_mechanism, lambda: f"a list of {' and '.join(one_of(NONE, *MECHANISMS).rsplit(' or ', 1))}"),
 ]
+_EXAMPLES = {"epsilon": "epsilon = 1.0", "delta": "delta = 1e-6"}
 
 
 class Policy(Section):
@@ -66,10 +67,13 @@ class Policy(Section):
     @model_validator(mode="after")
     def _a_budget_for_privacy(self) -> Self:
         private = [kind for kind in self.mechanisms if kind != NONE]
-        if private and (self.epsilon is None or self.delta is None):
+        missing = [name for name in ("epsilon", "delta") if getattr(self, name) is None]
+        if private and missing:
+            lines = " and ".join(_EXAMPLES[name] for name in missing)
             raise ValueError(
-                f'epsilon and delta are missing; they say what "{private[0]}" may ever spend on these records '
-                f'(or allow mechanisms = ["none"] only, which protects nobody)'
+                f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing; add for example {lines}: epsilon and "
+                f'delta are all that "{private[0]}" may ever spend on these records (or allow mechanisms = ["none"] only, '
+                "which protects nobody)"
             )
         return self
 

@@ -52,7 +52,7 @@ class _WaitRule(Section):
         if self.rounds is not None and self.d is not None:
             raise ValueError("schedule.wait.d goes with tau only; with the rule by rounds, d is schedule.wait.rounds")
         if (self.m, self.m1) != (None, None) and not self.is_theorem:
-            raise ValueError('schedule.wait.m and schedule.wait.m1 go with tau = "theorem" only; leave them out')
+            raise ValueError('schedule.wait.m and m1 go with tau = "theorem" only; remove them from [schedule.wait]')
         return self
 
     @property

@@ -75,7 +75,8 @@ class Privacy(Section):
         if self.mechanism == NONE:
             if given:
                 raise ValueError(
-                    f'privacy.{given[0]} does nothing with privacy.mechanism = "none"; leave it out or choose one'
+                    f'privacy.{given[0]} does nothing with privacy.mechanism = "none"; '
+                    f"remove that key, or choose a mechanism"
                 )
             return self
         for name in MECHANISMS[self.mechanism].needs:

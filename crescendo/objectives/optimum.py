@@ -58,7 +58,9 @@ class Optimum:
         (array([ 0.904, -0.67 ]), True)
         """
         if not isinstance(objective, Logistic):
-            raise ConfigError('evaluate.optimum needs objective.kind = "logistic"; leave it out for other models')
+            raise ConfigError(
+                'evaluate.optimum needs objective.kind = "logistic"; remove it from [evaluate] for other models'
+            )
         objective.admit(data)
         weights = shares(row_weights, len(data))
         path = None if folder is None else folder / f"optimum-{_key(objective, data, weights)}.npz"

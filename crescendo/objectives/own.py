@@ -29,6 +29,7 @@ from crescendo.core.arrays import Floats, Ints, Vector
 from crescendo.errors import ConfigError, CrescendoError, Refused
 from crescendo.objectives.base import Block, LoopStepper, Slots, Stepper, Traits, clipped
 from crescendo.objectives.nets.net_names import file_of
+from crescendo.objectives.own_code import own_code_failed
 from crescendo.objectives.weighting import levels, weighted_sum
 
 if TYPE_CHECKING:
@@ -59,6 +60,10 @@ class OwnModel:
 
     def __init__(self, model: Any, data: Records) -> None:
         """``data`` is tried on: one gradient and one evaluation of a few records, so that a slip shows at set-up."""
+        if isinstance(model, type):
+            raise ConfigError(
+                f"{model.__name__} is a class, and a model is an object of it; pass objective={model.__name__}(..)"
+            )
         self._model, self.name = model, str(getattr(model, "name", type(model).__name__))
         for method in ("initial", "gradient", "evaluate"):
             if not callable(getattr(model, method, None)):
@@ -67,10 +72,10 @@ class OwnModel:
                         f"objective is a model itself; name one in the config: objective.kind = {model!r}"
                     )
                 raise ConfigError(f"{self.name} has no method {method}; a model needs initial, gradient and evaluate")
-        self.size = int(np.size(self._call("initial", np.random.Generator(np.random.Philox(0)))))
+        start = self.initial(np.random.Generator(np.random.Philox(0)))
+        self.size = start.size
         self.dtype, self.l2 = np.dtype(getattr(model, "dtype", np.float64)), float(getattr(model, "l2", 0.0))
         rows = np.arange(min(2, len(data)))
-        start = self.initial(np.random.Generator(np.random.Philox(0)))
         self.gradient(start, data, rows)
         self.evaluate(start, data.take(rows))
 
@@ -131,7 +136,7 @@ class OwnModel:
         except CrescendoError:
             raise
         except (Exception, SystemExit) as error:
-            raise ConfigError(f"a step of {self.name} failed with {type(error).__name__}: {error}") from error
+            raise own_code_failed(f"a step of {self.name} failed with", error) from error
 
     def _call(self, method: str, *arguments: Any) -> Any:
         try:
@@ -139,12 +144,28 @@ class OwnModel:
         except CrescendoError:
             raise
         except (Exception, SystemExit) as error:
-            raise ConfigError(f"{self.name}.{method} failed with {type(error).__name__}: {error}") from error
+            raise own_code_failed(
+                f"{self.name}.{method} failed with", error, _defined_at(self._model, method)
+            ) from error
+
+    def _numbers(self, method: str, found: Any, due: str) -> Floats:
+        """What a method returned, as an array of numbers."""
+        try:
+            if found is None:
+                raise TypeError
+            return np.asarray(found, dtype=np.float64)
+        except (TypeError, ValueError):
+            what = "nothing; does it end with return?" if found is None else f"a {type(found).__name__};"
+            raise ConfigError(f"{self.name}.{method} returned {what} {due} is due") from None
 
     def initial(self, rng: np.random.Generator) -> Vector:
-        model = np.asarray(self._call("initial", rng), dtype=np.float64)
+        model = self._numbers(
+            "initial", self._call("initial", rng), "a flat vector of numbers, the model to start from,"
+        )
         if model.ndim != 1 or not model.size:
             raise ConfigError(f"{self.name}.initial returned shape {model.shape}; a model is a flat vector of numbers")
+        if not np.isfinite(model).all():
+            raise ConfigError(f"{self.name}.initial returned numbers that are not finite; start from finite ones")
         return model
 
     def gradient(
@@ -166,7 +187,8 @@ class OwnModel:
             each = (clipped(one, clip) if layers is None else layers.clipped(one) for one in alone)
             total: Floats = np.asarray(sum(each, np.zeros(self.size)), dtype=np.float64)
             return total[slice(*(block or (0, self.size)))]
-        gradient: Floats = np.asarray(self._call("gradient", w, data, rows), dtype=np.float64)
+        found = self._call("gradient", w, data, rows)
+        gradient = self._numbers("gradient", found, f"the sum of the rows' gradients, {self.size} numbers,")
         if gradient.shape != (self.size,):
             raise ConfigError(
                 f"{self.name}.gradient returned shape {gradient.shape} where {(self.size,)} was due; "
@@ -320,7 +342,7 @@ def _neural(file: ModelFile, data: Records, options: dict[str, Any]) -> Any:
     except CrescendoError:
         raise
     except Exception as error:
-        raise ConfigError(f"{file.name} could not be made: {type(error).__name__}: {error}") from error
+        raise own_code_failed(f"{file.name} could not be made:", error) from error
 
 
 def _module(path: Path, source: bytes) -> ModuleType:
@@ -332,7 +354,7 @@ def _module(path: Path, source: bytes) -> ModuleType:
     try:
         exec(compile(source, str(path), "exec", dont_inherit=True), module.__dict__)
     except (Exception, SystemExit) as error:  # a script that ends itself would end the run without a word
-        raise ConfigError(f"{path} could not be read as Python: {type(error).__name__}: {error}") from error
+        raise own_code_failed(f"{path} could not be run:", error) from error
     finally:
         if before is None:
             del sys.modules[path.stem]
@@ -347,10 +369,18 @@ def _made(make: Any, name: str, features: int, options: dict[str, Any]) -> Any:
     anything = any(p.kind is p.VAR_KEYWORD for p in known.values())
     for option in options:
         if option not in known and not anything:
-            raise ConfigError(f"objective.{option} is given but {name} takes no {option}; leave it out or add it")
+            raise ConfigError(
+                f"objective.{option} is given but {name} takes no {option}; remove that key, or let {name} take {option}"
+            )
     try:
         return make(features, **options) if any(p not in options for p in known) else make(**options)
     except CrescendoError:
         raise
     except (Exception, SystemExit) as error:
-        raise ConfigError(f"{name} could not be made: {type(error).__name__}: {error}") from error
+        raise own_code_failed(f"{name} could not be made:", error, _defined_at(make, "__init__")) from error
+
+
+def _defined_at(owner: Any, method: str) -> str | None:
+    """Where a method begins, for a call that did not fit it; None where that is no Python code."""
+    code = getattr(getattr(owner, method, None), "__code__", None)
+    return None if code is None else f"{code.co_filename}, line {code.co_firstlineno}"

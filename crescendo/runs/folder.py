@@ -9,6 +9,7 @@ from pathlib import Path
 from crescendo import __version__
 from crescendo.errors import ConfigError, DataError
 from crescendo.storage.formats import RUN
+from crescendo.whole_files import blamed_on
 
 RUNNING = ".running"
 _NUMBER = "format.json"
@@ -41,7 +42,8 @@ def new_folder(out: Path) -> Iterator[Path]:
         reason = (error.strerror or "unknown reason").lower()
         raise ConfigError(f"the run's folder {out} cannot be made: {reason}; name another with --out") from None
     try:
-        yield draft
+        with blamed_on(out):
+            yield draft
         try:
             draft.rename(out)
         except OSError:

@@ -13,6 +13,7 @@ from typing import Self
 import numpy as np
 
 from crescendo.errors import Refused, UsageError
+from crescendo.schedules.as_toml import wait_line
 from crescendo.schedules.conditions import Horizon, ScheduleCondition, Sides, show
 from crescendo.schedules.delay import ConstantDelay, Delay
 from crescendo.schedules.parameters import kind, whole
@@ -66,17 +67,19 @@ class ScheduleRefused(Refused):
     def __init__(
         self, condition: ScheduleCondition, delay: Delay | None = None, size: int | None = None, d: int | None = None
     ) -> None:
-        ways = [repr(delay)] if delay is not None else []
-        ways += [f"{size} gradients in round {condition.round}"] if size is not None else []
-        ways += [f"d = {d}"] if d is not None else []
-        nearest = f"nearest that pass: {' or '.join(ways)}" if ways else "no delay, size or d near these passes"
+        ways = [wait_line(delay)] if delay is not None else []
+        ways += [f"at most {size:,} gradients in round {condition.round} (schedule.sizes)"] if size is not None else []
+        ways += [f"schedule.wait.d = {d}"] if d is not None else []
+        ways += ["schedule.wait = {rounds = 1}, which always passes"]
+        meaning = ", so clients could wait for ever" if condition.name == LIVENESS else ""
         super().__init__(
-            f"the schedule fails '{condition.name}' in round {condition.round}: {condition.says}; {nearest}"
+            f"the schedule fails '{condition.name}' in round {condition.round}: {condition.says}{meaning}; "
+            f"what would pass: {', or '.join(ways)}"
         )
         self.condition, self.delay, self.size, self.d = condition, delay, size, d
 
 
-WITHIN = "within the theorem"
+WITHIN, LIVENESS = "within the theorem", "liveness"
 
 
 def certify(
@@ -94,7 +97,8 @@ def certify(
     >>> certify(ConstantSizes(100), 40, tau=ConstantDelay(80))
     Traceback (most recent call last):
     crescendo.schedules.schedule_certificate.ScheduleRefused: the schedule fails 'liveness' in round 0:
-    tau(98) = 80 <= s_0 - 1 = 99; nearest that pass: ConstantDelay(tau=99.001) or 80 gradients in round 0
+    tau(98) = 80 <= s_0 - 1 = 99, so clients could wait for ever; what would pass: schedule.wait.tau = 99.001,
+    or at most 80 gradients in round 0 (schedule.sizes), or schedule.wait = {rounds = 1}, which always passes
     """
     kind("sizes", sizes, Sizes)
     horizon = Horizon(sizes.prefix(whole("rounds", rounds, least=1)))
@@ -169,7 +173,7 @@ def _within(sides: Sides, what: str) -> ScheduleCondition:
 def _checked_liveness(horizon: Horizon, tau: Delay, d: int | None) -> ScheduleCondition:
     sides = horizon.liveness(tau)
     found = _condition(
-        "liveness",
+        LIVENESS,
         sides,
         lambda k, sign: (
             f"tau({horizon.sums[k + 1] - 2}) = {show(sides.left[k])} {sign} s_{k} - 1 = {show(sides.right[k])}"

@@ -188,7 +188,7 @@ def _given_options(options: _Options, names: Sequence[str]) -> dict[str, dict[st
         if name not in names:
             algorithm(name)
             raise ConfigError(
-                f"there are options for {name}, which is not compared; add it to --with, or leave them out"
+                f"--option {name}.KEY is for {name}, which is not compared; add {name} to --with, or leave that --option out"
             )
     found = {name: dict(options.get(name, {})) for name in names}
     for name, given in found.items():

@@ -20,7 +20,7 @@ def equalised(config: Config, asked: str | None) -> tuple[Config, Equal]:
     found = config.privacy
     if found.mechanism == NONE:
         if asked is not None:
-            raise ConfigError(f"--equal {asked} is for a private run; leave it out, or choose a privacy.mechanism")
+            raise ConfigError(f"--equal {asked} is for a private run; leave --equal out, or choose a privacy.mechanism")
         return config, "gradients"
     if asked == "epsilon" or (asked is None and found.epsilon is not None):
         if found.epsilon is None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from crescendo.errors import ConfigError, CrescendoError
 from crescendo.studies.points import FORMAT, Outcome, StudyPoint
-from crescendo.whole_files import whole_file
+from crescendo.whole_files import blamed_on, whole_file
 
 _MARK, _POINTS = "study.json", "points"
 
@@ -76,13 +76,14 @@ def opened(out: Path | None, kind: str, pages: Sequence[str]) -> Iterator[PointS
             raise ConfigError(
                 f"{out} is being written to by another study; wait for it, or name another folder with --out"
             ) from None
-        if not os.fstat(handle).st_size:
-            os.write(handle, (json.dumps({"format": FORMAT, "kind": kind}) + "\n").encode())
-        for page in pages:
-            (out / page).unlink(missing_ok=True)
         try:
-            yield PointStore(out)
-        except CrescendoError:
+            with blamed_on(out):
+                if not os.fstat(handle).st_size:
+                    os.write(handle, (json.dumps({"format": FORMAT, "kind": kind}) + "\n").encode())
+                for page in pages:
+                    (out / page).unlink(missing_ok=True)
+                yield PointStore(out)
+        except (CrescendoError, OSError):
             if new and not any(_ended(path) for path in (out / _POINTS).iterdir()):
                 shutil.rmtree(out, ignore_errors=True)  # nothing came of it
             raise

@@ -150,7 +150,7 @@ def test_without_runs_there_are_as_many_as_the_time_allows() -> None:
         (["mine.py:Odd", *CLAIM], 'neighbours is "add" or "replace"'),
         (["mine.py:Wrong", *CLAIM], "canaries have shape (1, 2)"),
         (["mine.py:Words", *CLAIM], "not an array of finite numbers"),
-        (["broken.py:noisy", *CLAIM], "could not be read as Python: SyntaxError"),
+        (["broken.py:noisy", *CLAIM], "could not be run: SyntaxError"),
         (["mine.py:noisy", *CLAIM, "--shape", "0,5"], "--shape"),
         (["mine.py:noisy", *CLAIM, "--shape", "a"], "--shape"),
         (["mine.py:noisy", *CLAIM, "--shape", "3", "--records", "r.npy"], "give one of the two"),

@@ -51,7 +51,10 @@ WRONG_VALUES = [
     ),
     ("clients.weights=[1, 2, 3]", "clients.weights has 3 values for 2 clients; give one per client"),
     ("clients.shares=dice", 'clients.shares must be "expected" or "coin", not "dice"'),
-    ("clients.alpha=0.5", 'clients.alpha goes with split = "dirichlet" only, not "iid"'),
+    (
+        "clients.alpha=0.5",
+        'clients.alpha goes with split = "dirichlet" only, not "iid"; remove clients.alpha, or set that split',
+    ),
     ("data.test=1", "data.test must be a number from 0 up to, not including, 1, not 1"),
     ("data.test=nan", "data.test must be a number from 0 up to, not including, 1, not nan"),
     ("data.classes=[3]", "data.classes must be a list of at least two labels, not [3]"),
@@ -64,16 +67,16 @@ WRONG_VALUES = [
         '"jax:file.py:Name", not "tree"',
     ),
     ("objective.intercept=1", "objective.intercept must be true or false, not 1"),
-    ("objective.options={a = 1}", 'objective.options is for networks and for kind = "file.py:Name" only; leave it out'),
+    ("objective.options={a = 1}", 'objective.options is for networks and for kind = "file.py:Name" only; remove it'),
     ("privacy.mechanism=magic", 'privacy.mechanism must be "none", "minibatch", "local" or "batch-clip", not "magic"'),
     ("privacy.mechanism=minibatch", 'privacy.delta is missing; privacy.mechanism = "minibatch" needs it'),
-    ("privacy.sigma=2.0", 'privacy.sigma does nothing with privacy.mechanism = "none"; leave it out or choose one'),
+    ("privacy.sigma=2.0", 'privacy.sigma does nothing with privacy.mechanism = "none"; remove that key, or choose a mechanism'),
     ("privacy.epsilon=0", "privacy.epsilon must be a number above 0, not 0"),
     (
         "privacy={mechanism = 'local', delta = 1e-6, clip = 1.0, records = 100}",
         "privacy.epsilon or privacy.sigma is missing; state what may be spent, the noise, or both",
     ),
-    ("evaluate.without_noise=true", "evaluate.without_noise is for a private run; leave it out"),
+    ("evaluate.without_noise=true", "evaluate.without_noise is for a private run; remove it, or choose a privacy.mechanism"),
     ("evaluate.every=0", "evaluate.every must be a whole number of at least 1, not 0"),
     # schedules
     (
@@ -117,7 +120,7 @@ WRONG_VALUES = [
     ),
     (
         "schedule.wait={tau = 50, m1 = 3}",
-        'schedule.wait.m and schedule.wait.m1 go with tau = "theorem" only; leave them out',
+        'schedule.wait.m and m1 go with tau = "theorem" only; remove them from [schedule.wait]',
     ),
     (
         "schedule.wait={tau = 'theorm'}",
@@ -171,13 +174,15 @@ def test_a_wrong_value_is_answered_with_its_sentence(override: str, sentence: st
 WRONG_TOGETHER = [
     (
         ["schedule.wait={tau = 5}"],
-        "the schedule fails 'liveness' in round 0: tau(8) = 5 <= s_0 - 1 = 9; "
-        "nearest that pass: ConstantDelay(tau=29.001) or 5 gradients in round 0",
+        "the schedule fails 'liveness' in round 0: tau(8) = 5 <= s_0 - 1 = 9, so clients could wait for ever; what would pass: "
+        "schedule.wait.tau = 29.001, or at most 5 gradients in round 0 (schedule.sizes), or schedule.wait = {rounds = 1}, "
+        "which always passes",
     ),
     (
         ["schedule.wait={tau = 40, d = 1}"],
         "the schedule fails 'd = 1 rounds ahead' in round 2: tau(60) = 40 < s_1 + ... + s_2 = 50; "
-        "nearest that pass: ConstantDelay(tau=50.0) or 20 gradients in round 2 or d = 0",
+        "what would pass: schedule.wait.tau = 50, or at most 20 gradients in round 2 (schedule.sizes), or schedule.wait.d = 0, "
+        "or schedule.wait = {rounds = 1}, which always passes",
     ),
     (
         ["schedule.sizes={kind='theorem', d=1, m=3}"],

@@ -242,7 +242,7 @@ def test_a_server_that_is_not_there_is_called_so() -> None:
         ("keys/server", "others/clients/alice", "not of the authority in your --certs folder"),
         ("keys/server", None, "it hung up; --certs was left out, and it wants TLS"),
         (None, "keys/clients/alice", "does not speak TLS"),
-        ("tokens/server", "struck", "says: this peer has not shown a certificate or token"),
+        ("tokens/server", "struck", "says: no certificate or token that this server knows was shown"),
     ],
 )
 def test_a_connection_that_fails_is_explained(served: str | None, shown: str | None, reason: str) -> None:

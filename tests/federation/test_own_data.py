@@ -82,7 +82,7 @@ def test_a_mistyped_column_is_found_in_the_header_line(name: str, tmp_path: Path
 
 
 def test_only_a_csv_has_a_label_column() -> None:
-    with pytest.raises(UsageError, match="which wine is not; leave it out"):
+    with pytest.raises(UsageError, match="which wine is not; leave --label out"):
         RecordSource("wine", label="late").check()
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from crescendo.data.records import Records
-from crescendo.errors import ConfigError
+from crescendo.errors import ConfigError, OwnCodeError
 from crescendo.objectives import ModelFile, OwnModel, Slots, Traits, mean_gradient
 from tests.objectives.bare import Bare
 
@@ -108,6 +108,14 @@ def test_the_example_may_be_an_object_or_take_no_argument(tmp_path: Path) -> Non
         ({"initial": "np.zeros(0)"}, "initial returned shape"),
         ({"initial": "nothing"}, "Squares.initial failed with NameError"),
         ({"initial": "exit(3)"}, "Squares.initial failed with SystemExit: 3"),
+        ({"initial": "None"}, r"initial returned nothing; does it end with return\? a flat vector of numbers"),
+        ({"initial": "np.full(2, np.nan)"}, "initial returned numbers that are not finite"),
+        (
+            {"gradient": "None"},
+            r"gradient returned nothing; does it end with return\? the sum of the rows' gradients, 2",
+        ),
+        ({"gradient": "{}"}, "gradient returned a dict; the sum of the rows' gradients, 2 numbers, is due"),
+        ({"gradient": "[[1, 2], [3]]"}, "gradient returned a list; the sum"),
         ({"gradient": "np.zeros(3)"}, r"gradient returned shape \(3,\) where \(2,\) was due"),
         ({"gradient": "data.x @ np.ones(5)"}, "Squares.gradient failed with ValueError"),
         ({"evaluate": "0.5"}, 'must return a dictionary of numbers with "loss", got 0.5'),
@@ -131,8 +139,8 @@ def test_a_slip_in_an_own_model_shows_at_set_up(tmp_path: Path, change: dict[str
         ("none.py:Squares", "none.py, which does not exist"),
         ("own.py:Square", "has no Square; did you mean Squares?"),
         ("own.py:Whatever", "has no Whatever; check the name"),
-        ("broken.py:Squares", "could not be read as Python: SyntaxError"),
-        ("leaves.py:Squares", "could not be read as Python: SystemExit: 3"),
+        ("broken.py:Squares", "could not be run: SyntaxError"),
+        ("leaves.py:Squares", "could not be run: SystemExit: 3"),
         ("poor.py:Poor", "Poor has no method gradient"),
     ],
 )
@@ -184,3 +192,35 @@ def test_a_class_that_says_it_clips_is_shown_one_record_at_a_time_all_the_same()
     assert not model.traits.clips
     summed = model.gradient(np.zeros(2), DATA, np.array([0, 1]), clip=0.5)
     assert 0 < np.linalg.norm(summed) <= 1.0
+
+
+def test_a_class_in_place_of_an_object_is_named() -> None:
+    with pytest.raises(
+        ConfigError, match=r"Mean is a class, and a model is an object of it; pass objective=Mean\(\.\.\)"
+    ):
+        OwnModel(type("Mean", (), {}), DATA)
+
+
+def test_a_crash_names_the_line_of_the_users_own_file(tmp_path: Path) -> None:
+    """Not one of numpy or of this package, through which the error came."""
+    file = tmp_path / "own.py"
+    file.write_text(
+        "import numpy as np\n"
+        "class Own:\n"
+        "    def initial(self, rng):\n"
+        "        return np.zeros(2)\n"
+        "    def gradient(self, w, data, rows):\n"
+        "        return np.linalg.solve(np.zeros((2, 2)), np.zeros(2))\n"
+    )
+    with pytest.raises(ConfigError, match="has no method evaluate"):
+        ModelFile.read(f"{file}:Own").made(DATA, {})
+    file.write_text(file.read_text() + "    def evaluate(self, w):\n        return {}\n")
+    with pytest.raises(OwnCodeError) as crashed:
+        ModelFile.read(f"{file}:Own").made(DATA, {})
+    assert str(crashed.value) == (
+        f"Own.gradient failed with LinAlgError: Singular matrix ({file}, line 6: "
+        "return np.linalg.solve(np.zeros((2, 2)), np.zeros(2)))"
+    )
+    file.write_text(file.read_text().replace("np.linalg.solve(np.zeros((2, 2)), np.zeros(2))", "w"))
+    with pytest.raises(OwnCodeError, match=rf"Own.evaluate failed with TypeError: .* \({file}, line 7\)"):
+        ModelFile.read(f"{file}:Own").made(DATA, {})

@@ -248,12 +248,14 @@ def test_early_rounds_count_too() -> None:
 
 def test_a_refusal_says_the_round_both_sides_and_what_passes() -> None:
     assert str(refused(PowerSizes(50), 28, tau=StronglyConvexDelay(6317, 25))) == (
-        "the schedule fails 'liveness' in round 8: tau(2248) = 418.492614523 <= s_8 - 1 = 449; nearest that pass: "
-        "StronglyConvexDelay(m=6317, m1=1005.174) or 419 gradients in round 8"
+        "the schedule fails 'liveness' in round 8: tau(2248) = 418.492614523 <= s_8 - 1 = 449, so clients could wait for "
+        'ever; what would pass: schedule.wait = {tau = "theorem", m = 6317, m1 = 1005.174}, or at most 419 gradients in round 8 '
+        "(schedule.sizes), or schedule.wait = {rounds = 1}, which always passes"
     )
     assert str(refused(PowerSizes(1), 28, d=7, tau=PowerDelay(1, 0.5, 20))) == (
-        "the schedule fails 'd = 7 rounds ahead' in round 6: tau(28) = 25.2915026221 < s_0 + ... + s_6 = 28; nearest "
-        "that pass: PowerDelay(scale=1, power=0.5, offset=175.851, shift=0.0) or 4 gradients in round 6 or d = 0"
+        "the schedule fails 'd = 7 rounds ahead' in round 6: tau(28) = 25.2915026221 < s_0 + ... + s_6 = 28; what would pass: "
+        'schedule.wait.tau = {kind = "power", scale = 1, power = 0.5, offset = 175.851, shift = 0}, or at most 4 gradients in '
+        "round 6 (schedule.sizes), or schedule.wait.d = 0, or schedule.wait = {rounds = 1}, which always passes"
     )
 
 

@@ -11,7 +11,8 @@ import numpy as np
 
 from crescendo.audit.black_box.neighbours import Pair
 from crescendo.core.arrays import Array, Bools, Floats
-from crescendo.errors import ConfigError, CrescendoError
+from crescendo.errors import ConfigError, CrescendoError, OwnCodeError
+from crescendo.objectives.own_code import last_line, user_line
 
 _MOST_NUMBERS = 10_000_000  # in one release
 
@@ -106,8 +107,8 @@ class CallableMechanism:
         except CrescendoError:
             raise
         except (Exception, SystemExit) as error:
-            says = " ".join(f"{type(error).__name__}: {error}".split())
-            says = says if len(says) <= 200 else f"{says[:197]}..."
-            raise ConfigError(
-                f"{self.name} failed with {says} (on {pair.says}, shape {pair.with_it.shape}); it takes records of any number"
+            line = user_line(error)
+            on = f"on {pair.says}, shape {pair.with_it.shape}{f'; {line}' if line else ''}"
+            raise OwnCodeError(
+                f"{self.name} failed with {last_line(error)} ({on}); a mechanism must take any number of records"
             ) from error

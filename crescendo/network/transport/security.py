@@ -414,7 +414,7 @@ class Authenticator:
         """Admit ``name``, or (if empty) anybody who is known; PeerError otherwise."""
         identity = self.identify(token, context)
         if identity is None or (name and identity != Identity("client", name)):
-            raise PeerError(_stranger(name or "this peer"))
+            raise PeerError(_stranger(name))
 
     def aggregator(self, name: str, token: str, context: Any) -> None:
         """Admit an aggregator, which is believed about the names of the clients below it."""
@@ -439,4 +439,9 @@ class Authenticator:
 
 def _stranger(name: str) -> str:
     """The same words for a wrong secret, another's, and a name that does not exist."""
-    return f"{name} has not shown a certificate or token that belongs to it; refused, ask the server's operator for one"
+    if not name:
+        return "no certificate or token that this server knows was shown; check --certs, or ask the server's operator for one"
+    return (
+        f"no certificate or token of {name} was shown; check that --certs is the folder that was made for {name}, or ask the "
+        "server's operator for one"
+    )

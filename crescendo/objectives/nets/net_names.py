@@ -62,7 +62,7 @@ def with_classes(kind: str, options: dict[str, Any], classes: int) -> dict[str, 
     asked = options.get("classes", classes)
     if isinstance(asked, bool) or not isinstance(asked, int) or asked < classes:
         raise ConfigError(
-            f"objective.options.classes = {asked!r} is too few for data of {classes} classes; leave it out"
+            f"objective.options.classes = {asked!r} is too few for data of {classes} classes; remove that option"
         )
     return {**options, "classes": asked}
 

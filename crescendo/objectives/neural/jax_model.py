@@ -21,6 +21,7 @@ from crescendo.objectives.neural.jax_stepper import JaxStepper
 from crescendo.objectives.neural.neural_model import NeuralModel, Options, one_by_one, split_options
 from crescendo.objectives.neural.probes import independent
 from crescendo.objectives.neural.pytrees import Leaves
+from crescendo.objectives.own_code import own_code_failed
 
 if TYPE_CHECKING:
     from crescendo.data.records import Records
@@ -177,8 +178,7 @@ class JaxModel(NeuralModel):
         except CrescendoError:
             raise
         except (Exception, SystemExit) as error:
-            said = f"{type(error).__name__}: {error}".partition("\n")[0]  # JAX goes on for pages
-            raise ConfigError(f"JAX cannot trace {self.name} on a record of shape {shape}: {said}") from error
+            raise own_code_failed(f"JAX cannot trace {self.name} on a record of shape {shape}:", error) from error
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -205,7 +205,7 @@ class JaxModel(NeuralModel):
         except CrescendoError:
             raise
         except Exception as error:
-            raise ConfigError(f"params could not be made: {type(error).__name__}: {error}") from error
+            raise own_code_failed("params could not be made:", error) from error
 
 
 def _makes(params: Any) -> bool:

@@ -49,7 +49,7 @@ class Options(NamedTuple):
         if isinstance(self.momentum, str) or not 0 <= self.momentum < 1:
             raise ConfigError(f"momentum must be a number from 0 up to but not 1, got {self.momentum!r}")
         if self.optimiser == "adam" and self.momentum:
-            raise ConfigError("adam has a momentum of its own; leave momentum out")
+            raise ConfigError("adam has a momentum of its own; remove the option momentum")
 
 
 class NeuralModel(ABC):
@@ -168,7 +168,7 @@ def split_options(
     for option in theirs:
         if option not in asked and not anything:
             raise ConfigError(
-                f"objective.options.{option} is given but {name} takes no {option}; leave it out or add it"
+                f"objective.options.{option} is given but {name} takes no {option}; remove that option, or add it to {name}"
             )
     given = {key: value for key, value in ({"features": features} | theirs).items() if anything or key in asked}
     return (lambda: make(**given)), ours

@@ -7,9 +7,10 @@ from abc import ABC, abstractmethod
 import numpy as np
 
 from crescendo.core.arrays import Array, Floats, Vector
-from crescendo.errors import ConfigError, CrescendoError, UsageError
+from crescendo.errors import CrescendoError, UsageError
 from crescendo.objectives.base import Slots, StepperState, stored
 from crescendo.objectives.neural.neural_model import NeuralModel
+from crescendo.objectives.own_code import own_code_failed
 
 
 class NeuralStepper(ABC):
@@ -80,5 +81,4 @@ class NeuralStepper(ABC):
             except CrescendoError:
                 raise
             except Exception as error:
-                said = f"{type(error).__name__}: {error}"
-                raise ConfigError(f"a step of {self._trained.name} failed with {said}") from error
+                raise own_code_failed(f"a step of {self._trained.name} failed with", error) from error

@@ -100,7 +100,7 @@ class TorchModel(NeuralModel):
         if not self.draws:
             return None
         says = f"{self.draws[0]} draws random numbers that one record more would change for the others"
-        return f"{says}; leave that out, or choose batch-clip"
+        return f"{says}; remove what draws them, or choose the mechanism batch-clip"
 
     # -- what every model of a user's own has -------------------------------------------------------------------------
 

@@ -44,10 +44,10 @@ def plan(
 ) -> Plan:
     """Choose sizes, rounds and noise for one client's (epsilon, delta), records and gradients.
 
-    The search is under ``rounds`` if given, else under ``max_share`` (0.046), the largest share of the records in one round; given
-    both, both hold. ``power`` leaves only sizes of that power open. ``delay`` says whether a schedule's delay condition holds.
-    ``r0`` is for ``method="paper"``. ``sigma_by_round`` lets noise differ from one size to the next. With ``compare`` the rest of
-    the family and constant sizes are priced too.
+    The search is under ``rounds`` if given, else under ``max_share`` (0.046), the largest share of the records in one round;
+    given both, both hold. ``power`` leaves only sizes of that power open. ``delay`` says whether a schedule's delay
+    condition holds. ``r0`` is for ``method="paper"``. ``sigma_by_round`` lets noise differ from one size to the next. With
+    ``compare`` the rest of the family and constant sizes are priced too.
 
     >>> found = plan(1, 1e-5, 1000, 2000, rounds=40, compare=False)
     >>> found.sizes, found.rounds, f"{found.sigma:.3g}", found.epsilon <= 1

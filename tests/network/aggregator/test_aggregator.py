@@ -85,7 +85,7 @@ def test_a_tree_with_tls_lets_in_who_proves_to_be_part_of_it_and_nobody_else(tok
         tree.nodes["false"].start()
         made.until(lambda: not tree.nodes["false"].is_alive(), "the false aggregator ends")
         assert tree.nodes["false"].exitcode == 1
-        assert "has not shown a certificate" in made.events("false.log")[-1]["reason"]
+        assert "no certificate or token of" in made.events("false.log")[-1]["reason"]
         log = str(made.folder / "node.log")
         tree.nodes["node"] = CONTEXT.Process(
             target=run_aggregator, args=(made.port, port, "node", log, keys / "aggregators" / "node")

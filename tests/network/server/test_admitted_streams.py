@@ -154,7 +154,7 @@ def test_a_token_that_is_struck_off_ends_its_stream_and_a_new_one_is_taken_up(tm
             assert sorted(live.server.sessions) == [0, 1]
             book.write_bytes(whole)
             revoke(keys, "client 0")
-            with pytest.raises(Refused, match="has not shown a certificate or token that belongs to it"):
+            with pytest.raises(Refused, match=r"no certificate or token of .* was shown"):
                 await gone
             (mine(keys, 1) / "ca.pem").unlink()
             made(keys)  # a new token for client 1, in its own folder

@@ -1,0 +1,61 @@
+"""A user's own code that raised: one sentence with the last line of its traceback and the line of the user's file."""
+
+from __future__ import annotations
+
+import linecache
+import sysconfig
+import traceback
+from pathlib import Path
+
+from crescendo.errors import OwnCodeError
+
+_LONGEST = 300  # characters of what the code said
+_PACKAGE = f"{Path(__file__).parents[1]}/"
+_LIBRARIES = tuple({f"{sysconfig.get_path(name)}/" for name in ("stdlib", "purelib", "platlib")})
+_TYPED_IN = ("<stdin>", "<ipython")
+
+
+def own_code_failed(what: str, error: BaseException, where: str | None = None) -> OwnCodeError:
+    """The error to raise ``from`` what the code raised. ``where`` stands in for a line where the code was not reached.
+
+    >>> try:
+    ...     [][3]
+    ... except IndexError as error:
+    ...     print(own_code_failed("Mean.gradient failed with", error))
+    Mean.gradient failed with IndexError: list index out of range
+    """
+    place = user_line(error) or where
+    return OwnCodeError(f"{what} {last_line(error)}{f' ({place})' if place else ''}")
+
+
+def last_line(error: BaseException) -> str:
+    """What the error is and says, on one line, which is cut: some libraries go on for pages.
+
+    >>> last_line(ValueError("no\\nluck")), last_line(KeyError())
+    ('ValueError: no luck', 'KeyError')
+    """
+    says = error.msg if isinstance(error, SyntaxError) else str(error)
+    text = " ".join(f"{type(error).__name__}: {says}".split()).removesuffix(":")
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+def user_line(error: BaseException) -> str | None:
+    """The innermost line of the user's own files on the way to the error, with its code; None where there is none."""
+    if isinstance(error, SyntaxError) and error.filename and error.lineno and not _is_ours(error.filename):
+        return _line(error.filename, error.lineno, error.text or "")
+    frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    own = [(file, line) for file, line in frames if not _is_ours(file)]
+    if not own:
+        return None
+    file, line = own[-1]
+    return _line(file, line, linecache.getline(file, line))
+
+
+def _line(file: str, line: int, code: str) -> str:
+    code = " ".join(code.split())
+    return f"{file}, line {line}{f': {code}' if 0 < len(code) <= 100 else ''}"
+
+
+def _is_ours(file: str) -> bool:
+    """A file of this package, or of Python and its libraries, or no file at all."""
+    return file.startswith((_PACKAGE, *_LIBRARIES)) or (file.startswith("<") and not file.startswith(_TYPED_IN))
