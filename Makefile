@@ -66,7 +66,7 @@ $(STAMPS)/demo: $(PINS)
 
 $(STAMPS)/test: $(PINS)
 	@echo "Setting up .venv for the checks: about 83 packages, 510 MB to download (1.9 GB installed), once."
-	@$(call install,.[demo$(comma)network$(comma)torch$(comma)jax$(comma)plots$(comma)test])
+	@$(call install,.[demo$(comma)parquet$(comma)network$(comma)torch$(comma)jax$(comma)plots$(comma)test])
 	@touch $(STAMPS)/demo
 
 comma := ,

@@ -7,6 +7,7 @@ what would be right.
 import difflib
 import functools
 import tomllib
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,10 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError, core_schema
 
 from crescendo.errors import ConfigError
+
+warnings.filterwarnings(
+    "ignore", r'Field name "schema" in "\w+" shadows', UserWarning
+)  # a method of old that none uses
 
 COUNT = "a whole number of at least 1"
 WHOLE = "a whole number of at least 0"

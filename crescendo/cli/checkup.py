@@ -24,6 +24,7 @@ _EXTRAS = {
     "jax": ("JAX functions", "jax"),
     "demo": ("the flights example", "pandas"),
     "data": ("crescendo data get", "pooch"),
+    "parquet": ("tables in Parquet files", "pyarrow"),
     "plots": ("figures as PNG and SVG", "matplotlib"),
 }
 _SHOWN = ("numpy", "scipy", "numba", "dp-accounting", "grpcio", "torch", "jax")  # what a report of a bug should name

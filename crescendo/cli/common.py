@@ -57,6 +57,7 @@ EXTRAS = {
     "google": "network",
     "cryptography": "network",
     "pandas": "demo",
+    "pyarrow": "parquet",
     "pooch": "data",
     "requests": "data",
     "torch": "torch",

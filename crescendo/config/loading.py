@@ -43,6 +43,7 @@ def _read_raw(source: Path | str | Mapping[str, Any], overrides: Sequence[str] =
         _apply(raw, override)
     if folder is not None:
         _anchor(raw, folder)
+    _read_schema(raw, folder)
     return raw
 
 
@@ -89,6 +90,16 @@ def _anchor(raw: Raw, folder: Path) -> None:
         there = folder / (path + ".py" if colon else path)
         if there.exists() and isinstance(table, dict):
             table[name] = library + str(there.resolve()) + (":" + rest if colon else "")
+
+
+def _read_schema(raw: Raw, folder: Path | None) -> None:
+    """A schema file is read at once: what it says is a part of the run, and its name is not."""
+    table = raw.get("data")
+    if isinstance(table, dict) and isinstance(table.get("schema"), str):
+        path = (folder or Path()) / Path(table["schema"]).expanduser()
+        table["schema"] = read_toml(
+            path, "schema file", "data.schema names it; `crescendo data schema FILE.csv` drafts one"
+        )
 
 
 # Overrides

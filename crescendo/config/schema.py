@@ -9,9 +9,11 @@ import math
 import re
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from crescendo.config.short_toml import short_toml
+from crescendo.data.tables.drafting import TableKeys
+from crescendo.data.tables.feature_schema import Schema
 from crescendo.errors import ConfigError
 from crescendo.federation.kind_tables import tables
 from crescendo.federation.schedule_terms import Schedule
@@ -24,6 +26,29 @@ from crescendo.simulator.timing import TIMES
 from crescendo.tables import AS_TUPLE, COUNT, FLAG, POSITIVE, KnownWord, Section, key, number_as, one_of
 
 Numbers = Annotated[tuple[Annotated[float, Field(gt=0)], ...], AS_TUPLE]
+
+
+def _as_schema(raw: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return Schema.of(raw).plain()
+    except ConfigError as error:
+        raise ValueError(str(error)) from None
+
+
+ColumnNames = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], AS_TUPLE]
+
+
+class _MissingCells(Section):
+    """What becomes of missing cells where the table itself may be looked at."""
+
+    value: float | Literal["median"] = key(
+        "median", 'a number or "median"', "what a missing number becomes; the median is that of its column"
+    )
+    indicator: bool | None = key(
+        None,
+        FLAG,
+        "whether one more feature says that the cell was missing; left out, where a column has missing cells",
+    )
 
 
 class _Data(Section):
@@ -58,6 +83,39 @@ class _Data(Section):
         "keep only the records with these labels; a private run must state them unless its source has a name",
         min_length=2,
     )
+    schema: Annotated[dict[str, Any], AfterValidator(_as_schema)] | None = key(  # type: ignore[assignment]
+        None,
+        "the path of a schema file, or its tables",
+        "how the columns of a table become features, alike for every client; `crescendo data schema` drafts one. A private "
+        "run and a federation need it for anything but numbers",
+    )
+    drop: ColumnNames | None = key(None, "a list of columns", "columns of a table that are no features")
+    categories: ColumnNames | None = key(
+        None, "a list of columns", "columns of a table that are categories although they look like numbers"
+    )
+    missing: _MissingCells | None = key(
+        None, "a table with value and indicator", "what missing cells become; left out, the median and an indicator"
+    )
+    scale: bool | None = key(
+        None,
+        FLAG,
+        "scale the numbers of a table to [-1, 1]; left out, a table of numbers alone is used as written, any other is scaled",
+    )
+
+    @model_validator(mode="after")
+    def _one_way_to_say_it(self) -> Self:
+        said = [name for name in ("drop", "categories", "missing", "scale") if getattr(self, name) is not None]
+        if self.schema is not None and said:
+            raise ValueError(f"data.{said[0]} is for a table without data.schema, which says it already; leave one out")
+        return self
+
+    def table_schema(self) -> Schema | None:
+        return None if self.schema is None else Schema.of(self.schema)
+
+    def table_keys(self) -> TableKeys:
+        """What was said about a table that may be looked at."""
+        filled = self.missing or _MissingCells()
+        return TableKeys(self.drop or (), self.categories or (), filled.value, filled.indicator, scale=bool(self.scale))
 
 
 class _Clients(Section):

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from crescendo.core.arrays import Array
+from crescendo.data.from_frames import PLAIN, all_numbers, as_arrays, features_of, from_frame
 from crescendo.data.reading import from_raw, judged
 from crescendo.data.records import Dataset, Label, Raw, Records, as_records, finite_rows
 from crescendo.data.registry import stated_classes
 from crescendo.data.sound import Sound
+from crescendo.data.tables.drafting import TableKeys
+from crescendo.data.tables.feature_schema import Schema
+from crescendo.data.tables.table_files import is_frame
 from crescendo.errors import DataError
 
 
@@ -26,11 +30,15 @@ def dataset(
     name: str = "arrays",
     seed: int = 0,
     private: bool = False,
+    schema: Schema | Mapping[str, Any] | None = None,
+    keys: TableKeys = PLAIN,
 ) -> Dataset:
     """Records and labels as a data set that `simulate` takes.
 
     ``x`` has one record a row: a numpy array, a data frame, a sparse matrix or a tensor. A record may have a shape of its own
-    (an image), which a neural model reads. Without ``y``, ``x`` is a torch Dataset or DataLoader that gives pairs of both.
+    (an image), which a neural model reads. In a data frame columns may be text, and cells missing: they become features by
+    ``schema``, or by one that is drafted from the frame itself, as ``keys`` say; ``y`` may then name the column with the labels.
+    Without ``y``, ``x`` is a torch Dataset or DataLoader that gives pairs of both.
     ``test`` is the share of the records that is held out, or a pair (x, y) of its own. ``classes`` are the labels to keep;
     without them, all that occur. With ``private`` nothing is counted from the records: classes must be stated, and a record
     that has none of them or no finite numbers is left out by a rule on that record alone.
@@ -39,6 +47,16 @@ def dataset(
     >>> data.train.x.shape, data.train.shape, len(data.test), data.classes
     ((7, 6), (2, 3), 3, (0, 1, 2))
     """
+    if is_frame(x) and schema is None and isinstance(y, str) and (private or keys == PLAIN):
+        rest, labels = as_arrays(x, y)
+        x, y = (rest, labels) if private or all_numbers(rest) else (x, y)
+    if is_frame(x) and (schema is not None or keys != PLAIN or not (private or all_numbers(x))):
+        pair = test if isinstance(test, tuple) and len(test) == 2 else None
+        share = 0.0 if pair is not None else _share(test)
+        said: dict[str, Any] = {"classes": classes, "name": name, "seed": seed, "private": private}
+        return from_frame(x, y, pair, share, **said, schema=schema, keys=keys)
+    if schema is not None or keys != PLAIN:
+        raise DataError(f"a schema is about the columns of a data frame, and x is a {type(x).__name__}; leave it out")
     records, labels = _pair(x, y)
     shape = tuple(int(length) for length in records.shape[1:]) if records.ndim > 2 else ()
     held_out = None
@@ -47,10 +65,8 @@ def dataset(
         if others.shape[1:] != records.shape[1:]:
             raise DataError(f"test x has records of shape {others.shape[1:]}, and x of shape {records.shape[1:]}")
         held_out, share = Raw(*_flat(others, their_labels, of="test x")), 0.0
-    elif isinstance(test, int | float) and 0 <= test < 1:
-        share = float(test)
     else:
-        raise DataError(f"test is a share from 0 to 1, or a pair (x, y), not {_said(test)}")
+        share = _share(test)
     flat, labels = _flat(records, labels, of="x")
     raw = Raw(flat, labels, held_out)
     if private:
@@ -71,12 +87,14 @@ def _judged(name: str, raw: Raw, test: float, seed: int, classes: tuple[Label, .
     return judged(name, raw, test, seed, classes)
 
 
-def records_of(x: Any, like: Records) -> Records:
-    """Records without labels, of the shape that ``like`` has.
+def records_of(x: Any, like: Records, schema: Schema | None = None) -> Records:
+    """Records without labels, of the shape that ``like`` has; columns of a data frame become features by ``schema``, if any.
 
     >>> records_of([[1.0, 2.0]], Records(np.zeros((3, 2)), np.zeros(3))).x
     array([[1., 2.]])
     """
+    if schema is not None and is_frame(x):
+        x = features_of(x, schema)
     records = x if hasattr(x, "tocsr") else _array(x)
     flat, _ = _flat(records, np.zeros(records.shape[0] if records.shape else 0), of="x")
     if flat.shape[1] != like.features or (like.shape and records.ndim > 2 and records.shape[1:] != like.shape):
@@ -91,6 +109,12 @@ def records_of(x: Any, like: Records) -> Records:
             f"record {unsound[0]} of x (from 0) has a number that is not finite; fill it in, or remove that record"
         )
     return _shaped(made, like.shape)
+
+
+def _share(test: Any) -> float:
+    if isinstance(test, int | float) and 0 <= test < 1:
+        return float(test)
+    raise DataError(f"test is a share from 0 to 1, or a pair (x, y), not {_said(test)}")
 
 
 def _said(value: Any) -> str:

@@ -16,6 +16,8 @@ from crescendo.data.records import Dataset, Label, Raw, Records, as_records
 from crescendo.data.registry import SOURCES, SYNTHETIC, catalogue, stated_classes
 from crescendo.data.sets.synthetic import Synthetic
 from crescendo.data.sound import Sound
+from crescendo.data.tables.drafting import TableKeys
+from crescendo.data.tables.feature_schema import Schema
 from crescendo.errors import ConfigError, DataError
 
 _TEST_PART = 1  # as the round of the stream: 0 is the split over clients, 2 the synthetic draw
@@ -32,13 +34,18 @@ def load(
     column: str | None = None,
     features: int | None = None,
     private: bool = False,
+    schema: Schema | None = None,
+    keys: TableKeys | None = None,
 ) -> Dataset:
-    """The records of a source: a name of `catalogue`, or the path of a LIBSVM, csv, npz or IDX file.
+    """The records of a source: a name of `catalogue`, or the path of a LIBSVM, csv, tsv, Parquet, npz or IDX file.
 
     ``folder`` is where named files are (else ``CRESCENDO_DATA``). ``test`` is the share of records held out where the source
     has no test part of its own. ``classes`` keeps only these labels. For a csv, ``label`` names the label column (else the
     last) and ``column`` the one the clients will be split by, which is then no feature. ``features`` is the number of
     features of a LIBSVM file given by path (else the largest index met).
+
+    The columns of a table become features by ``schema``. With ``keys`` the table itself may be looked at to draft one; without
+    both, all its cells must be numbers.
 
     With ``private`` nothing is counted from the records: classes and features must be stated or known, and a record that does
     not fit is left out by a rule on that record alone.
@@ -53,16 +60,17 @@ def load(
         raise ConfigError(f"data.features must be 1 or more, got {features}")
     name, _, rest = source.partition(":")
     if name == SYNTHETIC:
-        _only_for_files(source, label=label, features=features)
+        _only_for_files(source, label=label, features=features, schema=schema)
         if classes is not None:
             stated_classes(source, classes)
         return Synthetic.of(rest).load(test, seed)
     names = stated_classes(source, classes) if private else None
     path = file_of(source, folder)
     if path is not None:
-        raw = RecordFile(path).read(label, column, features, leave_out=private)
+        looks = None if private else keys
+        raw = RecordFile(path).read(label, column, features, leave_out=private, schema=schema, keys=looks)
     else:
-        _only_for_files(source, label=label, features=features)
+        _only_for_files(source, label=label, features=features, schema=schema)
         raw = SOURCES[source].read(data_folder(folder), test)
     if names is None:
         return from_raw(source, raw, test, seed, classes)
@@ -111,7 +119,7 @@ def from_raw(name: str, raw: Raw, test: float, seed: int, wanted: Sequence[Label
     train, part = as_records(raw.x, classes.encode(raw.y, name)), None
     if raw.test is not None:
         part = as_records(raw.test.x, classes.encode(raw.test.y, f"the test part of {name}"))
-    return _parted(name, raw, train, part, classes, test, seed, found - len(raw))
+    return _parted(name, raw, train, part, classes, test, seed, found - len(raw) + raw.unreadable)
 
 
 def judged(name: str, raw: Raw, test: float, seed: int, classes: tuple[Label, ...]) -> Dataset:
@@ -138,7 +146,8 @@ def _parted(
         train, part = train.take(~mask), train.take(mask)
         columns = {key: values[~mask] for key, values in columns.items()}
     bound = SOURCES[name].norm_bound if name in SOURCES else None
-    return Dataset(name, train, part, classes, columns, norm_bound=bound, left_out=left_out)
+    made = Dataset(name, train, part, classes, columns, norm_bound=bound, left_out=left_out)
+    return replace(made, schema=raw.schema, looked=raw.looked, notes=raw.notes)
 
 
 def _with_classes(raw: Raw, classes: Classes) -> Raw:

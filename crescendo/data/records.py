@@ -17,6 +17,8 @@ from crescendo.errors import DataError
 if TYPE_CHECKING:  # scipy is loaded by whoever makes the first sparse matrix, not by this module
     from scipy.sparse import csr_array
 
+    from crescendo.data.tables.feature_schema import Schema
+
 Column: TypeAlias = Array
 Label: TypeAlias = float | int | str
 
@@ -135,7 +137,8 @@ def finite_rows(x: Array | csr_array) -> Bools:
 class Raw:
     """What a reader found, before labels become classes: ``y`` holds labels as written (numbers or text).
 
-    ``unreadable`` counts what was left out because it is no record: a rule on that line alone.
+    ``unreadable`` counts what was left out because it is no record: a rule on that line alone. ``schema`` is what columns of a
+    table became features by; with ``looked`` it was drafted from these very records. ``notes`` are for the user to read.
     """
 
     x: Any
@@ -144,6 +147,9 @@ class Raw:
     columns: Mapping[str, Column] = field(default_factory=dict)
     in_test: Bools | None = None  # which records a rule of the source's own puts in the test part
     unreadable: int = 0
+    schema: Schema | None = None
+    looked: bool = False
+    notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"Raw({len(self):,} records)"
@@ -167,6 +173,8 @@ class Dataset:
     ``optimum`` is the exact minimiser over the training part where the source knows it (intercept last).
     ``norm_bound`` is a bound on the norm of every record, intercept aside, that the source enforces on any record.
     ``left_out`` records of the training part had none of the classes that were asked for or, in a private run, were no records.
+    ``schema`` is what columns of a table became features by; with ``looked`` it was drafted from these records, so that it is no
+    secret and no run can be private. ``notes`` are sentences for the user.
     """
 
     name: str
@@ -177,6 +185,9 @@ class Dataset:
     optimum: Floats | None = None
     norm_bound: float | None = None
     left_out: int = 0
+    schema: Schema | None = None
+    looked: bool = False
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not len(self.train):

@@ -91,6 +91,11 @@ def prepare(
     if private and data is None:
         stated_classes(config.data.source, config.data.classes)
     dataset, parts = load_parts(config, data)
+    if private and dataset.looked:
+        raise ConfigError(
+            f"the columns of {dataset.name} became features by a look at its records, which a private run must not have; give "
+            f"schema=.. to crescendo.dataset (`crescendo data schema` drafts one from a public sample)"
+        )
     clients = len(parts)
     names = client_names(dataset, clients, config.clients.split)
     config = config.model_copy(update={"clients": config.clients.model_copy(update={"count": clients})})
@@ -172,7 +177,13 @@ def load_parts(config: Config, data: Dataset | None = None) -> tuple[Dataset, li
 
 def load_data(config: Config) -> Dataset:
     """The data set of a run file; a test part that is cut from it is the seed's choice."""
-    rule = config.clients.split
+    rule, private = config.clients.split, config.privacy.mechanism != "none"
+    said = [name for name in ("drop", "categories", "missing", "scale") if getattr(config.data, name) is not None]
+    if private and said:
+        raise ConfigError(
+            f"data.{said[0]} looks at the records, which a private run must not; state what each column becomes in data.schema "
+            f"(`crescendo data schema` drafts it from a public sample)"
+        )
     return load(
         config.data.source,
         folder=config.data.folder,
@@ -182,7 +193,9 @@ def load_data(config: Config) -> Dataset:
         label=config.data.label,
         column=rule.removeprefix("column:") if rule.startswith("column:") else None,
         features=config.data.features,
-        private=config.privacy.mechanism != "none",
+        private=private,
+        schema=config.data.table_schema(),
+        keys=config.data.table_keys(),
     )
 
 

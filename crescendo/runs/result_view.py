@@ -94,8 +94,8 @@ def predicted(result: Result, x: Any) -> Array:
     decide = getattr(result.prepared.objective, "decide", None)
     if decide is None:
         raise UsageError(f"{result.prepared.objective.traits.name} does not say which class a record is of")
-    train, classes = result.prepared.dataset.train, result.prepared.dataset.classes
-    records = records_of(x, train)
+    data = result.prepared.dataset
+    records, classes = records_of(x, data.train, data.schema), data.classes
     places = decide(result.model, records)
     if len(places) != len(records) or (len(places) and not 0 <= int(places.min()) <= int(places.max()) < len(classes)):
         raise UsageError(f"the model gave no class from 0 to {len(classes) - 1} for each of {len(records)} records")

@@ -47,7 +47,7 @@ BAD_CSV: list[tuple[str, dict[str, Any], str]] = [
     ("a,b\n", {}, "has no records"),
     ("1,2\n3,4\n", {}, "has no header line"),
     ("a\n1\n2\n", {}, "has one column, 'a'"),
-    ("a;b\n1;2\n", {}, "has one column, 'a;b'; a csv here has commas"),
+    ("a|b\n1|2\n", {}, "has one column, 'a|b'; between cells stands a comma, a semicolon or a tab"),
     ("a,a,y\n1,2,3\n", {}, "two columns called 'a'"),
     ("a,,y\n1,2,3\n", {}, "a column without a name, the 2th"),
     ("a,b,y\n1,2,0\n1,2\n", {}, "line 3: 2 cells where the header has 3"),
@@ -179,7 +179,7 @@ def test_a_bad_idx_file_is_refused(tmp_path: Path, images: bytes, digits: bytes 
     assert says in str(error.value)
 
 
-@pytest.mark.parametrize("name", ["a.parquet", "a.npy", "a.tsv", "a.json.gz"])
+@pytest.mark.parametrize("name", ["a.feather", "a.npy", "a.xlsx", "a.json.gz"])
 def test_other_formats_are_refused_by_name(tmp_path: Path, name: str) -> None:
     with pytest.raises(DataError, match="data files are LIBSVM text"):
         load(write(tmp_path / name, b"1 1:1\n"))
@@ -187,7 +187,7 @@ def test_other_formats_are_refused_by_name(tmp_path: Path, name: str) -> None:
 
 def test_options_that_do_not_apply_are_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "a.txt", "1 1:1\n0 2:1\n")
-    with pytest.raises(ConfigError, match=r"data\.label names the label column of a \.csv"):
+    with pytest.raises(ConfigError, match=r"data\.label is about the columns of a table"):
         load(path, label="y")
     for options in ({"label": "y"}, {"features": 3}):
         with pytest.raises(ConfigError, match="does not apply to the source iris"):

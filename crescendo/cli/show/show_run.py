@@ -17,7 +17,7 @@ from crescendo.privacy.planning.guarantee import Guarantee
 from crescendo.report.numbers import number, size, times
 from crescendo.runs.prepare import Prepared
 from crescendo.runs.result import Result, Row
-from crescendo.runs.run_events import Event, ModelsMeasured, RoundCompleted, Sink, WithoutNoise
+from crescendo.runs.run_events import Event, ModelsMeasured, RoundCompleted, RunBegan, Sink, WithoutNoise
 from crescendo.schedules.theory import ConstantRate, Theorem
 
 FIRST_ROUNDS = 12
@@ -38,6 +38,9 @@ def progress(config: Config) -> Iterator[Sink]:
             if isinstance(event, WithoutNoise):
                 doing, event = "Again without noise", event.event
             match event:
+                case RunBegan(prepared):
+                    for note in prepared.dataset.notes:
+                        bar.console.print(Text(note), soft_wrap=True)
                 case ModelsMeasured(rows):
                     accuracy = rows[-1]["accuracy"]
                 case RoundCompleted(moment, rounds):

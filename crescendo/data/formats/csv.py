@@ -1,23 +1,41 @@
-"""csv with a header line. A record is a line: its cells are read from that line and the header, and from no other record.
+"""csv of numbers with a header line. A record is a line: its cells are read from it and the header, and from no other record.
 
-So a cell cannot hold a line break, and a quotation mark that is never closed spoils its own line only.
+So a cell cannot hold a line break, and a quotation mark that is never closed spoils its own line only. Commas, semicolons or tabs
+stand between cells, as the header line says; where it is no comma, a number may have a decimal comma.
 """
 
 import codecs
 import csv
 import io
+import re
 from array import array
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import BinaryIO
 
 import numpy as np
 
 from crescendo.core.arrays import Floats
 from crescendo.data.records import Column, Raw
+from crescendo.data.tables.cells import as_name, objects
 from crescendo.errors import ConfigError, DataError
 
 _LONGEST_HEADER = 1 << 20
+_DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*", re.ASCII)
+SEPARATORS = (",", ";", "\t")
+
+
+@dataclass(frozen=True)
+class Header:
+    """The names of the columns, and what stands between cells."""
+
+    names: list[str]
+    separator: str = ","
+
+    @property
+    def decimal_comma(self) -> bool:
+        """Whether a comma in a number is the decimal one."""
+        return self.separator != ","
 
 
 def read_csv(content: bytes, name: str, label: str | None, column: str | None, leave_out: bool = False) -> Raw:
@@ -37,45 +55,72 @@ def read_csv(content: bytes, name: str, label: str | None, column: str | None, l
     found = _read(lines, layout, leave_out, name, content)
     x = found.matrix(len(layout.features))
     if leave_out:
-        texts = {} if column is None else {column: _objects(found.owners)}
-        return Raw(x, _objects(found.labels), columns=texts, unreadable=found.unreadable)
+        texts = {} if column is None else {column: objects(found.owners)}
+        return Raw(x, objects(found.labels), columns=texts, unreadable=found.unreadable)
     if not len(x):
-        raise _no_records(name)
+        raise no_records(name)
     _check_finite(x, layout, content, name)
-    return Raw(x, _as_written(found.labels), columns={} if column is None else {column: _as_written(found.owners)})
+    return Raw(x, as_written(found.labels), columns={} if column is None else {column: as_written(found.owners)})
 
 
-def header(lines: BinaryIO, name: str) -> list[str]:
-    """The names of the columns, from the first line that is not blank; no more of the file is looked at.
+def header(lines: BinaryIO, name: str, unnamed: bool = False) -> Header:
+    """The header, from the first line that is not blank; no more of the file is looked at.
 
-    >>> header(io.BytesIO(b"size, airline,late\\n1.5,UA,yes\\n"), "flights")
-    ['size', 'airline', 'late']
+    With ``unnamed`` a column without a name, which is often an index, is called by its place.
+
+    >>> header(io.BytesIO(b"size; airline;late\\n1,5;UA;yes\\n"), "flights")
+    Header(names=['size', 'airline', 'late'], separator=';')
     """
     line = next((line for line in iter(lambda: lines.readline(_LONGEST_HEADER), b"") if line.strip()), b"")
     if not line:
-        raise _no_records(name)
+        raise no_records(name)
     if len(line) == _LONGEST_HEADER:
         raise DataError(f"{name} has a first line of more than {_LONGEST_HEADER - 1} bytes; check that it is a csv")
     try:
-        cells = [cell.strip() for cell in _cells(line.removeprefix(codecs.BOM_UTF8).decode())]
+        found = _header_of(line.removeprefix(codecs.BOM_UTF8).decode())
     except UnicodeDecodeError as error:
         raise DataError(f"{name} is not UTF-8 text (byte {error.start}); save it as UTF-8") from error
     except csv.Error as error:
         raise DataError(f"{name}, header line: {error}; correct that line") from error
-    if not any(cells):
-        raise _no_records(name)
-    _check_header(cells, name)
-    return cells
+    names = [cell or f"column {at}" if unnamed else cell for at, cell in enumerate(found.names, 1)]
+    if not any(found.names):
+        raise no_records(name)
+    _check_header(names, name)
+    return replace(found, names=names)
 
 
-def _cells(line: str) -> list[str]:
+def _header_of(line: str) -> Header:
+    """Between cells stands what makes the most of them."""
+    found, faults = list[Header](), list[csv.Error]()
+    for separator in SEPARATORS:
+        try:
+            found.append(Header([as_name(cell) for cell in cells_of(line, separator)], separator))
+        except csv.Error as error:  # quotation marks that only another separator makes sense of
+            faults.append(error)
+    if not found:
+        raise faults[0]
+    return max(found, key=lambda header: len(header.names))
+
+
+def cells_of(line: str, separator: str) -> list[str]:
     """The cells of one line; csv.Error where its quotation marks do not match."""
-    return next(csv.reader([line.rstrip("\r\n")], strict=True))
+    return next(csv.reader([line.rstrip("\r\n")], delimiter=separator, strict=True))
+
+
+def decimal_point(cell: str) -> str:
+    """A number with a decimal comma as one with a point; any other text as it is.
+
+    >>> decimal_point("-1,5"), decimal_point("1,2,3"), decimal_point("Oslo, Norway")
+    ('-1.5', '1,2,3', 'Oslo, Norway')
+    """
+    return cell.replace(",", ".") if _DECIMAL_COMMA.fullmatch(cell) else cell
 
 
 def _check_header(header: list[str], name: str) -> None:
     if len(header) < 2:
-        raise DataError(f"{name} has one column, '{header[0][:40]}'; a csv here has commas between its cells")
+        raise DataError(
+            f"{name} has one column, '{header[0][:40]}'; between cells stands a comma, a semicolon or a tab"
+        )
     if all(_is_number(cell) for cell in header):
         raise DataError(f"{name} has no header line: its first line is all numbers; put the names of the columns there")
     (often, times), *_ = Counter(header).most_common(1)
@@ -85,7 +130,7 @@ def _check_header(header: list[str], name: str) -> None:
         raise DataError(f"{name} has a column without a name, the {header.index('') + 1}th; name it in the header line")
 
 
-def _no_records(name: str) -> DataError:
+def no_records(name: str) -> DataError:
     return DataError(f"{name} has no records; it needs a header line and a line for each record")
 
 
@@ -93,23 +138,33 @@ def _no_records(name: str) -> DataError:
 class _Layout:
     """Which column is what, as the header line and the options say."""
 
-    header: list[str]
+    read: Header
     label: int
     owner: int | None  # the column to split by
+
+    @property
+    def header(self) -> list[str]:
+        return self.read.names
 
     @property
     def features(self) -> list[str]:
         return [cell for at, cell in enumerate(self.header) if at not in (self.label, self.owner)]
 
 
-def _layout(header: list[str], label: str | None, column: str | None, name: str) -> _Layout:
+def named(header: list[str], label: str | None, column: str | None, name: str) -> str:
+    """The label column; ConfigError where it or the column to split by is not there, or both are one."""
     label = header[-1] if label is None else label
     for key, wanted in (("data.label", label), ("clients.split", column)):
         if wanted is not None and wanted not in header:
             raise ConfigError(f"{key} asks for column '{wanted}', but the columns of {name} are {', '.join(header)}")
     if label == column:
         raise ConfigError(f"'{label}' is the label of {name} and cannot split it by column; use split = 'label'")
-    layout = _Layout(header, header.index(label), None if column is None else header.index(column))
+    return label
+
+
+def _layout(read: Header, label: str | None, column: str | None, name: str) -> _Layout:
+    header, label = read.names, named(read.names, label, column, name)
+    layout = _Layout(read, header.index(label), None if column is None else header.index(column))
     if not layout.features:
         raise DataError(f"{name} has no column left for a feature beside {label}")
     return layout
@@ -130,19 +185,21 @@ def _read(lines: io.BytesIO, layout: _Layout, leave_out: bool, name: str, conten
     found, width, features = _Found(), len(layout.header), len(layout.features)
     values, labels, owners = found.values, found.labels, found.owners
     label, owner = layout.label, layout.owner
+    separator, decimal = layout.read.separator.encode(), layout.read.decimal_comma
     known: dict[bytes, str] = {}  # few texts occur often
     for line in lines:
         try:
-            cells = line.split(b",") if b'"' not in line else _quoted(line)
+            cells = line.split(separator) if b'"' not in line else _quoted(line, layout.read.separator)
             if len(cells) != width:
                 raise ValueError
             said = _text(cells[label], known)
+            said = decimal_point(said) if decimal else said
             if owner is not None:
                 whose = _text(cells[owner], known)
                 del cells[max(label, owner)], cells[min(label, owner)]
             else:
                 del cells[label]
-            values.extend(map(float, cells))
+            values.extend(map(float, (cell.replace(b",", b".") for cell in cells) if decimal else cells))
         except ValueError:
             del values[len(labels) * features :]
             if line.isspace():
@@ -157,10 +214,11 @@ def _read(lines: io.BytesIO, layout: _Layout, leave_out: bool, name: str, conten
     return found
 
 
-def _quoted(line: bytes) -> list[bytes]:
+def _quoted(line: bytes, separator: str) -> list[bytes]:
     """The cells of a line with quotation marks; ValueError if they do not match."""
     try:
-        return [cell.encode("utf-8", "surrogateescape") for cell in _cells(line.decode("utf-8", "surrogateescape"))]
+        cells = cells_of(line.decode("utf-8", "surrogateescape"), separator)
+        return [cell.encode("utf-8", "surrogateescape") for cell in cells]
     except csv.Error as error:
         raise ValueError(str(error)) from error
 
@@ -183,7 +241,7 @@ def _number(content: bytes, lines: io.BytesIO, line: bytes) -> int:
 def _fault(line: bytes, layout: _Layout) -> str:
     """What is wrong with a line, and what to do."""
     try:
-        cells = [cell.strip() for cell in _cells(line.decode("utf-8", "backslashreplace"))]
+        cells = [cell.strip() for cell in cells_of(line.decode("utf-8", "backslashreplace"), layout.read.separator)]
     except csv.Error as error:
         return f"{error}; correct that line"
     if len(cells) != len(layout.header):
@@ -207,7 +265,8 @@ def _check_finite(x: Floats, layout: _Layout, content: bytes, name: str) -> None
         record, feature = bad[0].tolist()
         number, line = [(at, line) for at, line in enumerate(content.split(b"\n"), 1) if line.strip()][record + 1]
         column = layout.features[feature]
-        cell = _cells(line.decode("utf-8", "backslashreplace"))[layout.header.index(column)].strip()
+        cells = cells_of(line.decode("utf-8", "backslashreplace"), layout.read.separator)
+        cell = cells[layout.header.index(column)].strip()
         raise DataError(f"{name}, line {number}: {_not_finite(column, cell)}")
 
 
@@ -219,11 +278,6 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def _as_written(cells: list[str]) -> Column:
+def as_written(cells: list[str]) -> Column:
     """Numbers if every cell is one, else the text itself."""
     return np.array([float(cell) for cell in cells]) if all(map(_is_number, cells)) else np.array(cells)
-
-
-def _objects(cells: list[str]) -> Column:
-    """One long text must not make the others long, as it would in an array of texts."""
-    return np.array(cells, dtype=object)

@@ -4,6 +4,7 @@ import io
 import math
 import zipfile
 import zlib
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,14 +18,19 @@ from crescendo.data.formats import libsvm
 from crescendo.data.formats.files import DataFile, sha256
 from crescendo.data.records import Raw, csr
 from crescendo.data.sets.known import SETS
+from crescendo.data.tables import table_files, table_records
+from crescendo.data.tables.cells import Table
+from crescendo.data.tables.drafting import TableKeys
+from crescendo.data.tables.feature_schema import Schema
 from crescendo.errors import ConfigError, DataError
 
 _VERSION = 1  # of the parsed form in the cache
 _KINDS = (  # of files that people have and that are none of ours
-    "npy parquet feather arrow orc avro json jsonl yaml toml xml html md pkl pickle zip 7z rar tar tgz zst tsv arff h5 hdf5 xls "
+    "npy feather arrow orc avro json jsonl yaml toml xml html md pkl pickle zip 7z rar tar tgz zst arff h5 hdf5 xls "
     "xlsx ods doc docx pdf mat rds dta sav sas7bdat db sqlite sqlite3 pt pth onnx safetensors jpg jpeg png gif tif tiff bmp webp "
     "mp3 mp4 wav py so dll exe bin"
 )
+_TABLES = {".csv": "csv", ".tsv": "csv", ".tab": "csv", ".parquet": "parquet", ".pq": "parquet", ".npz": "npz"}
 _OTHERS = {f".{kind}" for kind in _KINDS.split()}
 
 
@@ -45,18 +51,29 @@ class RecordFile(DataFile):
             )
         if suffix in _OTHERS:
             raise DataError(
-                f"{self.path} cannot be read: data files are LIBSVM text, .csv, .npz or IDX; save it as one of these"
+                f"{self.path} cannot be read: data files are LIBSVM text, .csv, .tsv, .parquet, .npz or IDX; save it as one"
             )
-        if suffix in (".csv", ".npz"):
-            return suffix[1:]
+        if suffix in _TABLES:
+            return _TABLES[suffix]
         return "idx" if "idx3-ubyte" in self.name else "libsvm"
+
+    @property
+    def is_table(self) -> bool:
+        """Whether it has columns with names."""
+        return self.kind in ("csv", "parquet")
 
     def columns(self) -> list[str] | None:
         """The names in the header line of a csv; None for a file of another kind, and for a pipe, which can be read only once."""
         if not self.path.is_file() or self.kind != "csv":
             return None
         with self.opened() as content:
-            return csv_table.header(content, str(self.path))
+            return csv_table.header(content, str(self.path), unnamed=True).names
+
+    def table(self, wanted: Sequence[str] | None = None, *, alone: bool = False) -> Table:
+        """The cells of a csv or a Parquet file, ``alone`` with each record read by itself."""
+        if self.kind == "parquet":
+            return table_files.parquet_table(self.content, str(self.path), wanted)
+        return table_files.csv_table(self.content, str(self.path), wanted, alone=alone)
 
     def read(
         self,
@@ -66,24 +83,44 @@ class RecordFile(DataFile):
         *,
         leave_out: bool = False,
         test: bool = True,
+        schema: Schema | None = None,
+        keys: TableKeys | None = None,
     ) -> Raw:
         """The records of a file of the user's own.
 
         With ``leave_out`` each record is judged alone, by what the file's name, its header and the options say: one that does
-        not fit is left out and counted. Without ``test`` no test part is looked for beside the file.
+        not fit is left out and counted. Without ``test`` no test part is looked for beside the file. A table becomes features by
+        ``schema``; with ``keys`` its own cells may be looked at to draft one; without both it must be all numbers.
         """
         kind, path = self.kind, self.path
-        if label is not None and kind != "csv":
-            raise ConfigError(f"data.label names the label column of a .csv, which {path} is not; leave it out")
+        if not self.is_table:
+            _only_for_tables(label, schema, keys, path)
         if features is not None and kind != "libsvm":
             raise ConfigError(
                 f"data.features is for LIBSVM files; the columns of {path} already say it, so leave it out"
             )
-        if kind == "csv":
-            return csv_table.read_csv(self.content, str(path), label, column, leave_out)
+        if self.is_table:
+            return self._table(label, column, schema, keys, leave_out)
         if kind == "npz":
             return _read_npz(self.content, str(path), leave_out)
         return self._idx(test) if kind == "idx" else self._libsvm(features, leave_out, test)
+
+    def _table(
+        self, label: str | None, column: str | None, schema: Schema | None, keys: TableKeys | None, leave_out: bool
+    ) -> Raw:
+        """A table of numbers alone is used as it is written, unless the user has something to say about its columns."""
+        assert not (leave_out and keys is not None), "a private run never looks at its records"
+        if schema is not None:
+            return table_records.by_schema(self.table(alone=leave_out), schema, label, column, leave_out)
+        if self.kind == "parquet":
+            return table_records.by_types(self.table(), keys, label, column)
+        if keys is None or keys == TableKeys():
+            try:
+                return csv_table.read_csv(self.content, str(self.path), label, column, leave_out)
+            except DataError:
+                if keys is None:
+                    raise
+        return table_records.by_looking(self.table(), keys, label, column)
 
     def libsvm(self, features: int | None, verified: str | None = None) -> Raw:
         """The records of LIBSVM text, kept in the cache; ``verified`` is the sha256 that its content was found to have."""
@@ -145,6 +182,19 @@ class RecordFile(DataFile):
 
         beside = self.beside(self.path.name.replace("train", "t10k")) if test else None
         return replace(part(self), test=part(beside) if beside is not None and beside.path != self.path else None)
+
+
+def _only_for_tables(label: str | None, schema: Schema | None, keys: TableKeys | None, path: Path) -> None:
+    said = {
+        "label": label is not None,
+        "schema": schema is not None,
+        "drop, categories, missing or scale": keys not in (None, TableKeys()),
+    }
+    for key, given in said.items():
+        if given:
+            raise ConfigError(
+                f"data.{key} is about the columns of a table (.csv, .tsv or .parquet), which {path} is not; leave it out"
+            )
 
 
 def _features_of(content: str) -> int | None:

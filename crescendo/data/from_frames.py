@@ -1,0 +1,96 @@
+"""A data set out of a data frame whose columns become features by a schema, or by one that is drafted from the frame itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from crescendo.data.reading import from_raw, judged
+from crescendo.data.records import Dataset, Label, Raw
+from crescendo.data.registry import stated_classes
+from crescendo.data.tables.cells import Table
+from crescendo.data.tables.drafting import TableKeys
+from crescendo.data.tables.feature_schema import Schema
+from crescendo.data.tables.table_files import frame_table
+from crescendo.data.tables.table_records import by_looking, by_schema
+from crescendo.errors import DataError
+
+LABEL = "the label"  # what labels are called that come apart from the data frame
+PLAIN = TableKeys()
+
+
+def all_numbers(frame: Any) -> bool:
+    """Whether a data frame is as good as an array."""
+    kinds = all(getattr(kind, "kind", "O") in "biuf" for kind in frame.dtypes)
+    return kinds and not bool(frame.isna().to_numpy().any())
+
+
+def as_arrays(frame: Any, label: str) -> tuple[Any, Any]:
+    """Features and labels of a data frame in which the column ``label`` has the labels."""
+    if label not in frame.columns:
+        known = ", ".join(map(str, list(frame.columns)[:12]))
+        raise DataError(f"y names the column '{label}', and the columns of x are {known}")
+    return frame.drop(columns=[label]), frame[label]
+
+
+def from_frame(
+    x: Any,
+    y: Any,
+    held_out: tuple[Any, Any] | None,
+    test: float,
+    *,
+    classes: Sequence[Label] | None,
+    name: str,
+    seed: int,
+    private: bool,
+    schema: Schema | Mapping[str, Any] | None,
+    keys: TableKeys,
+) -> Dataset:
+    """The records of a data frame; ``y`` are the labels or the name of the column that has them, which a schema may say."""
+    asked = Schema.of(schema) if isinstance(schema, Mapping) else schema
+    y = asked.label if y is None and asked is not None else y
+    if y is None:
+        raise DataError("a data frame needs its labels: give y, as an array or as the name of a column")
+    table, label = _labelled(x, y, name)
+    if asked is None:
+        raw = by_looking(table, keys, label, None)
+    else:
+        raw = by_schema(table, replace(asked, label=None), label, None, private)
+    if held_out is not None:
+        raw = replace(raw, test=_test_part(held_out, raw, name, private))
+    if private:
+        return judged(name, raw, test, seed, stated_classes(name, classes))
+    return from_raw(name, raw, test, seed, classes)
+
+
+def _test_part(held_out: tuple[Any, Any], raw: Raw, name: str, private: bool) -> Raw:
+    assert raw.schema is not None
+    table, label = _labelled(*held_out, f"the test part of {name}")
+    return by_schema(table, replace(raw.schema, label=None), label, None, private)
+
+
+def _labelled(frame: Any, labels: Any, name: str) -> tuple[Table, str]:
+    """The cells of a data frame with its labels, and the column that these are."""
+    table = frame_table(frame, name)
+    if isinstance(labels, str):
+        return table, labels
+    import pandas
+
+    apart = frame_table(pandas.DataFrame({LABEL: np.asarray(labels)}), name)
+    if apart.rows != table.rows:
+        raise DataError(f"x has {table.rows} records and its labels are {apart.rows}; one label a record is needed")
+    return Table(name, {**table.columns, **apart.columns}, table.rows, dates=table.dates), LABEL
+
+
+def features_of(frame: Any, schema: Schema) -> Any:
+    """Features of the records of a data frame, all of which must have them."""
+    x, fits = schema.apply(frame_table(frame, "x"))
+    if not fits.all():
+        raise DataError(
+            f"record {int(np.flatnonzero(~fits)[0])} of x (from 0) lacks a number, and the schema does not say what a missing "
+            f"one becomes; fill it in or leave it out"
+        )
+    return x

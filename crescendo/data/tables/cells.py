@@ -1,0 +1,127 @@
+"""Cells of a table: what each says as a number or as a category, read by itself, whatever the others say."""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+
+from crescendo.core.arrays import Array, Bools, Floats
+
+MISSING = frozenset(("", "na", "n/a", "#n/a", "<na>", "nan", "nat", "null", "none", "?", "-", "."))
+"""What an empty cell is written as, whatever the case. A category of such a name, if it is listed, goes first."""
+_TRUTH = {"true": 1.0, "false": 0.0}
+_WHOLE = re.compile(r"[+-]?\d+\.0+")
+_EXACT = 2.0**53  # all whole numbers up to here are floats
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Table:
+    """Columns of cells by name: texts in an array of objects, or numbers in which nan is a missing cell.
+
+    ``unreadable`` counts lines that are no record. Printed, a table shows nothing of what its cells hold.
+    """
+
+    name: str
+    columns: dict[str, Array]
+    rows: int
+    unreadable: int = 0
+    dates: frozenset[str] = field(default_factory=frozenset)  # columns that are dates by their type
+
+    def __repr__(self) -> str:
+        return f"Table({self.name!r}: {self.rows:,} rows of {len(self.columns)} columns)"
+
+    def take(self, rows: Bools) -> Self:
+        columns = {name: cells[rows] for name, cells in self.columns.items()}
+        return type(self)(self.name, columns, int(np.count_nonzero(rows)), self.unreadable, self.dates)
+
+
+def as_name(text: str) -> str:
+    """A name or category in the one form in which it is compared: é is one letter, or e and an accent.
+
+    >>> as_name(" e\\u0301 ") == "\\u00e9"
+    True
+    """
+    text = text.strip()
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
+def as_category(text: str) -> str:
+    """A cell as a category: 3.0 is 3, as a column of whole numbers turns into floats where one of its cells is missing.
+
+    >>> as_category("3.00"), as_category("3.50"), as_category(" 007 ")
+    ('3', '3.50', '007')
+    """
+    text = as_name(text)
+    return text.partition(".")[0] if _WHOLE.fullmatch(text) else text
+
+
+def texts(cells: Array) -> list[str]:
+    """Each cell as a category; empty where it is missing. Whole numbers are written as such.
+
+    >>> texts(np.array([1.0, 2.5, np.nan])), texts(np.array([" a", "3.0", ""], dtype=object))
+    (['1', '2.5', ''], ['a', '3', ''])
+    """
+    if cells.dtype != object:
+        return [_written(cell) for cell in cells.tolist()]
+    known = {cell: as_category(cell) for cell in set(cells.tolist())}
+    return [known[cell] for cell in cells.tolist()]
+
+
+def _written(cell: Any) -> str:
+    if isinstance(cell, bool):
+        return str(cell)
+    if isinstance(cell, int) and abs(cell) <= _EXACT:
+        return str(cell)
+    number = float(cell)
+    if math.isnan(number):
+        return ""
+    return str(int(number)) if number.is_integer() else repr(number)
+
+
+def numbers(cells: Array) -> Floats:
+    """Each cell as a number; nan where it is missing, or is no number.
+
+    >>> numbers(np.array(["1.5", "", "n/a", "long", "True", "1e999"], dtype=object))
+    array([1.5, nan, nan, nan, 1. , inf])
+    """
+    if cells.dtype != object:
+        return cells.astype(np.float64)
+    found: list[str] = cells.tolist()
+    try:
+        return np.fromiter(map(float, found), np.float64, len(found))
+    except ValueError:
+        return np.fromiter(map(_number, found), np.float64, len(found))
+
+
+def _number(cell: str) -> float:
+    try:
+        return float(cell)
+    except ValueError:
+        return _TRUTH.get(cell.strip().lower(), math.nan)
+
+
+def missing(cells: Array) -> Bools:
+    """Which cells are empty, or written as missing.
+
+    >>> missing(np.array(["1.5", " ", "N/A", "long"], dtype=object))
+    array([False,  True,  True, False])
+    """
+    if cells.dtype != object:
+        return np.isnan(cells) if cells.dtype.kind == "f" else np.zeros(len(cells), dtype=np.bool_)
+    known = {cell: is_missing(cell) for cell in set(cells.tolist())}
+    return np.fromiter((known[cell] for cell in cells.tolist()), np.bool_, len(cells))
+
+
+def is_missing(cell: str) -> bool:
+    return cell.strip().lower() in MISSING
+
+
+def objects(cells: Iterable[str]) -> Array:
+    """An array of texts in which a long one does not make the others long."""
+    return np.array(list(cells), dtype=object)

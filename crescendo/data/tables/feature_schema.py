@@ -1,0 +1,347 @@
+"""Feature schema: which columns of a table become which features, stated before any record is read.
+
+A record's features are a function of that record and of the schema, and of nothing else: not of other records, not of how many
+there are or of their order. So a schema can stand in the terms of a private federation, where every client applies it alike. The
+party that writes the terms may be hostile, and every number here is its to choose; whatever it chose, a feature lies in [-1, 1].
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import unicodedata
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+
+from crescendo.core.arrays import Array, Bools, Floats, Ints
+from crescendo.data.tables.cells import Table, as_category, as_name, is_missing, numbers, texts
+from crescendo.errors import ConfigError, DataError
+
+MOST_COLUMNS = 5_000
+MOST_FEATURES = 20_000
+LONGEST = 200  # letters of a name or a category
+_DENSE = 512  # features; more are kept as a sparse matrix, most of whose numbers are 0
+Plain: TypeAlias = dict[str, Any]
+Entries: TypeAlias = list[tuple[Ints, Floats]]  # of each record: the place of a feature, -1 for none, and its value
+
+
+@dataclass(frozen=True)
+class NumberColumn:
+    """Numbers from ``low`` to ``high``, which become -1 to 1; what lies outside is put at the nearer end.
+
+    A cell that is empty, or no number, counts as ``missing``. Without it, such a record is left out. With ``indicator`` one more
+    feature is 1 where the cell was missing.
+    """
+
+    name: str
+    low: float
+    high: float
+    missing: float | None = None
+    indicator: bool = False
+
+    @classmethod
+    def of(cls, name: str, raw: Plain) -> Self:
+        known = ("low", "high", "missing", "indicator")
+        _check_keys(name, raw, known)
+        for key in ("low", "high"):
+            if key not in raw:
+                raise _wrong(name, f"has no {key}; a column of numbers has low and high, a category has values")
+        low, high, other = (_float(name, key, raw[key]) if key in raw else None for key in known[:3])
+        assert low is not None and high is not None
+        if not low < high:
+            raise _wrong(name, f"has low = {low:g} and high = {high:g}; low must be below high")
+        if not sys.float_info.min <= high - low <= sys.float_info.max:
+            raise _wrong(name, f"goes from {low:g} to {high:g}, which is no range that a float can measure")
+        if other is not None and not low <= other <= high:
+            raise _wrong(name, f"has missing = {other:g}, which must lie between low = {low:g} and high = {high:g}")
+        indicator = _flag(name, "indicator", raw)
+        if indicator and other is None:
+            raise _wrong(name, "has an indicator and no missing; say which number an empty cell becomes")
+        return cls(name, low, high, other, indicator)
+
+    def plain(self) -> Plain:
+        filled = {} if self.missing is None else {"missing": self.missing}
+        return {"low": self.low, "high": self.high, **filled, **({"indicator": True} if self.indicator else {})}
+
+    @property
+    def features(self) -> list[str]:
+        return [self.name, *([f"{self.name} is missing"] if self.indicator else [])]
+
+    @property
+    def longest_square(self) -> float:
+        """The most that this column adds to the square of a record's length."""
+        if self.missing is None or not self.indicator:
+            return 1.0
+        return max(1.0, 1.0 + float(self._scaled(np.array([self.missing]))[0]) ** 2)
+
+    def entries(self, cells: Array) -> tuple[Entries, Bools]:
+        values = numbers(cells)
+        absent = np.isnan(values)
+        filled = self.low if self.missing is None else self.missing
+        scaled = self._scaled(np.where(absent, filled, values))
+        found: Entries = [(np.zeros(len(values), dtype=np.int64), scaled)]
+        if self.indicator:
+            found.append((np.where(absent, 1, -1), np.ones(len(values))))
+        return found, ~absent if self.missing is None else np.ones(len(values), dtype=np.bool_)
+
+    def _scaled(self, values: Floats) -> Floats:
+        inside = np.clip(values, self.low, self.high)  # finite, as low and high are
+        share = (inside - self.low) / (self.high - self.low)
+        return np.clip(2.0 * share - 1.0, -1.0, 1.0)
+
+
+@dataclass(frozen=True)
+class CategoryColumn:
+    """One of ``values``, each a feature that is 1 where the cell says it; any other cell gives 0 for all of them.
+
+    With ``other`` one more feature is 1 for a value that is not listed, with ``indicator`` one for a missing cell.
+    """
+
+    name: str
+    values: tuple[str, ...]
+    other: bool = False
+    indicator: bool = False
+
+    @classmethod
+    def of(cls, name: str, raw: Plain) -> Self:
+        _check_keys(name, raw, ("values", "other", "indicator"))
+        listed = raw["values"]
+        if not isinstance(listed, list | tuple) or not listed:
+            raise _wrong(name, "has values that are no list; name the categories, for example values = ['yes', 'no']")
+        if len(listed) > MOST_FEATURES:
+            raise _wrong(name, f"has {len(listed)} values, and {MOST_FEATURES} are allowed; name the most frequent")
+        values = tuple(_category(name, value) for value in listed)
+        twice = next((value for value in values if values.count(value) > 1), None) if _repeat(values) else None
+        if twice is not None:
+            raise _wrong(name, f"lists the category {twice!r:.60} twice; name each once")
+        return cls(name, values, _flag(name, "other", raw), _flag(name, "indicator", raw))
+
+    def plain(self) -> Plain:
+        flags = {key: True for key in ("other", "indicator") if getattr(self, key)}
+        return {"values": list(self.values), **flags}
+
+    @property
+    def features(self) -> list[str]:
+        more = [*(["other"] if self.other else []), *(["missing"] if self.indicator else [])]
+        return [f"{self.name} = {value}" for value in self.values] + [f"{self.name} is {word}" for word in more]
+
+    @property
+    def longest_square(self) -> float:
+        return 1.0
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {value: place for place, value in enumerate(self.values)}
+
+    def _place(self, cell: str) -> int:
+        """The feature that is 1 for a cell that says this; -1 for none."""
+        at = self._places.get(cell)
+        if at is not None:
+            return at
+        last = len(self.values)
+        if is_missing(cell):
+            return last + self.other if self.indicator else -1
+        return last if self.other else -1
+
+    def entries(self, cells: Array) -> tuple[Entries, Bools]:
+        found = texts(cells)
+        known = {cell: self._place(cell) for cell in set(found)}
+        places = np.fromiter((known[cell] for cell in found), np.int64, len(found))
+        return [(places, np.ones(len(found)))], np.ones(len(found), dtype=np.bool_)
+
+
+Columns: TypeAlias = tuple[NumberColumn | CategoryColumn, ...]
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The columns that are used, in the order of their names, and the column that has the label, where it is named.
+
+    >>> schema = Schema.of({"label": "died", "columns": {
+    ...     "age": {"low": 0, "high": 100, "missing": 50}, "sex": {"values": ["f", "m"]}}})
+    >>> schema.features
+    ('age', 'sex = f', 'sex = m')
+    >>> cells = {"age": np.array(["75", "", "200"], dtype=object), "sex": np.array(["m", "f", "x"], dtype=object)}
+    >>> x, fits = schema.apply(Table("three", cells, 3))
+    >>> x.tolist(), fits.tolist()
+    ([[0.5, 0.0, 1.0], [0.0, 1.0, 0.0], [1.0, 0.0, 0.0]], [True, True, True])
+    """
+
+    columns: Columns
+    label: str | None = None
+
+    @classmethod
+    def of(cls, raw: object) -> Self:
+        """The schema that plain data say, as TOML or JSON have them; ConfigError, in one sentence, for what is none."""
+        if not isinstance(raw, Mapping) or not isinstance(raw.get("columns"), Mapping):
+            raise ConfigError("a schema has a table [columns] with a line for each column; see docs/own_data.md")
+        strange = [key for key in raw if key not in ("columns", "label")]
+        if strange:
+            raise ConfigError(f"there is no key {strange[0]!r:.60} in a schema; it has label and columns")
+        label = raw.get("label")
+        label = None if label is None else _name(label)
+        named = raw["columns"]
+        if not 1 <= len(named) <= MOST_COLUMNS:
+            raise ConfigError(f"a schema has 1 to {MOST_COLUMNS} columns, not {len(named)}")
+        columns = tuple(sorted((_column(name, table) for name, table in named.items()), key=lambda one: one.name))
+        made = cls(columns, label)
+        made._check()
+        return made
+
+    def _check(self) -> None:
+        seen = [*(one.name for one in self.columns), *(() if self.label is None else (self.label,))]
+        alike: dict[str, str] = {}
+        for name in seen:
+            same = unicodedata.normalize("NFKC", name)
+            if same in alike:
+                what = "is named twice" if name == alike[same] else f"looks like the column '{alike[same][:60]}'"
+                raise ConfigError(
+                    f"the schema's column '{name[:60]}' {what}; name each column once, the label among them"
+                )
+            alike[same] = name
+        if self.width > MOST_FEATURES:
+            raise ConfigError(
+                f"the schema makes {self.width} features, and {MOST_FEATURES} are allowed; list fewer values"
+            )
+
+    def plain(self) -> Plain:
+        """Plain data that `of` takes; the same schema gives the same."""
+        label = {} if self.label is None else {"label": self.label}
+        return {**label, "columns": {one.name: one.plain() for one in self.columns}}
+
+    @cached_property
+    def features(self) -> tuple[str, ...]:
+        """What each feature is called."""
+        return tuple(name for column in self.columns for name in column.features)
+
+    @cached_property
+    def width(self) -> int:
+        """How many features a record has."""
+        return sum(len(column.features) for column in self.columns)
+
+    def norm_bound(self, intercept: bool = True) -> float:
+        """No record (x, 1) is longer than this, whatever it holds; rounded up.
+
+        >>> Schema((CategoryColumn("a", ("1", "2")), NumberColumn("b", 0, 1), NumberColumn("c", 0, 1))).norm_bound()
+        2.0
+        """
+        square = math.fsum(column.longest_square for column in self.columns) + float(intercept)
+        root = math.sqrt(square)
+        return root if root * root >= square and root.is_integer() else math.nextafter(root, math.inf)
+
+    def names(self) -> list[str]:
+        """The columns that a table must have."""
+        return [*(column.name for column in self.columns), *([] if self.label is None else [self.label])]
+
+    def check_table(self, columns: Iterable[str], table: str) -> None:
+        """DataError for a table that lacks a column: by its header, and by no record."""
+        known = set(columns)
+        absent = [name for name in self.names() if name not in known]
+        if absent:
+            more = f" and {len(absent) - 1} more" if len(absent) > 1 else ""
+            raise DataError(
+                f"{table} has no column '{absent[0]}'{more}, which the schema names; its columns are {_listed(known)}"
+            )
+
+    def apply(self, table: Table) -> tuple[Any, Bools]:
+        """The features of each record, and which records have them all; leave the others out."""
+        self.check_table([*table.columns, *([] if self.label is None else [self.label])], table.name)
+        fits, entries, first = np.ones(table.rows, dtype=np.bool_), Entries(), 0
+        for column in self.columns:
+            found, fit = column.entries(table.columns[column.name])
+            entries += [(np.where(places < 0, -1, places + first), values) for places, values in found]
+            fits &= fit
+            first += len(column.features)
+        return _matrix(entries, table.rows, self.width), fits
+
+
+def _matrix(entries: Entries, rows: int, width: int) -> Any:
+    if width <= _DENSE:
+        x = np.zeros((rows, width))
+        for places, values in entries:
+            at = np.flatnonzero(places >= 0)
+            x[at, places[at]] = values[at]
+        return x
+    from scipy.sparse import csr_array
+
+    kept = [np.flatnonzero((places >= 0) & (values != 0)) for places, values in entries]
+    each = list(zip(entries, kept, strict=True))
+    places = np.concatenate([places[at] for (places, _), at in each])
+    values = np.concatenate([values[at] for (_, values), at in each])
+    return csr_array((values, (np.concatenate(kept), places)), shape=(rows, width))
+
+
+# -- what a schema may say --------------------------------------------------------------------------------------------
+
+
+def _column(name: object, raw: object) -> NumberColumn | CategoryColumn:
+    name = _name(name)
+    if not isinstance(raw, Mapping):
+        raise _wrong(name, "is no table; write for example {low = 0, high = 100} or {values = ['yes', 'no']}")
+    return CategoryColumn.of(name, dict(raw)) if "values" in raw else NumberColumn.of(name, dict(raw))
+
+
+def _wrong(name: str, says: str) -> ConfigError:
+    return ConfigError(f"the schema's column '{name[:60]}' {says}")
+
+
+def _check_keys(name: str, raw: Plain, known: tuple[str, ...]) -> None:
+    strange = [key for key in raw if key not in known]
+    if strange:
+        raise _wrong(name, f"has no key {strange[0]!r:.60}; it may have {', '.join(known)}")
+
+
+def is_text(value: object) -> bool:
+    """Whether a name or a category can be shown to a person who signs for it."""
+    return isinstance(value, str) and 0 < len(value) <= LONGEST and value.isprintable() and not value.isspace()
+
+
+def _name(value: object) -> str:
+    if not isinstance(value, str) or not is_text(value):
+        raise ConfigError(
+            f"{value!r:.60} is no name of a column; a name has 1 to {LONGEST} letters that can be printed"
+        )
+    return as_name(value)
+
+
+def _category(name: str, value: object) -> str:
+    """A category as it is compared; numbers and truth values are written as text."""
+    text = value if isinstance(value, str) else _as_text(value)
+    if text is None or not is_text(text):
+        raise _wrong(name, f"lists {value!r:.60}, which is no category; a category is a number or a short text")
+    return as_category(text)
+
+
+def _as_text(value: object) -> str | None:
+    if isinstance(value, bool):
+        return str(value)
+    if not isinstance(value, int | float) or not abs(value) <= 2**53:
+        return None
+    return texts(np.array([value]))[0]
+
+
+def _repeat(values: tuple[str, ...]) -> bool:
+    return len(set(values)) < len(values)
+
+
+def _float(name: str, key: str, value: object) -> float:
+    """A finite number."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max:
+        return float(value)
+    raise _wrong(name, f"has {key} = {value!r:.60}, which must be a finite number")
+
+
+def _flag(name: str, key: str, raw: Plain) -> bool:
+    value = raw.get(key, False)
+    if not isinstance(value, bool):
+        raise _wrong(name, f"has {key} = {value!r:.60}, which must be true or false")
+    return value
+
+
+def _listed(names: Iterable[str], most: int = 12) -> str:
+    found = sorted(names)
+    return ", ".join(found[:most]) + (", ..." if len(found) > most else "")

@@ -1,0 +1,143 @@
+"""Tables in files: csv and tsv as texts, Parquet and data frames by pandas.
+
+A private run reads a csv line by line (``alone``), so that a record is its line and the header, whatever stands in the others.
+Elsewhere a quoted cell may hold line breaks, and a line that is no record is refused with its number.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from crescendo.core.arrays import Array
+from crescendo.data.formats.csv import Header, cells_of, decimal_point, header, no_records
+from crescendo.data.tables.cells import Table, as_name, objects, texts
+from crescendo.errors import DataError
+
+
+def csv_table(content: bytes, name: str, wanted: Sequence[str] | None = None, *, alone: bool = False) -> Table:
+    """The columns ``wanted`` of a csv, or all of them, as texts.
+
+    >>> csv_table(b"size;city\\n1,5;Oslo\\n2;\\n", "two").columns["size"].tolist()
+    ['1.5', '2']
+    >>> csv_table(b'a,b\\n1,"2\\n3,4\\n', "two", alone=True).unreadable
+    1
+    """
+    lines = io.BytesIO(content)
+    found = header(lines, name, unnamed=True)
+    names = found.names if wanted is None else [one for one in found.names if one in set(wanted)]
+    places = [found.names.index(one) for one in names]
+    rows, unreadable = _each_line(lines, found, places) if alone else (_every_line(lines, found, places, name), 0)
+    if not rows and not alone:
+        raise no_records(name)
+    columns = {one: [row[at].strip() for row in rows] for at, one in enumerate(names)}
+    if found.decimal_comma:
+        columns = {one: list(map(decimal_point, cells)) for one, cells in columns.items()}
+    return Table(name, {one: objects(cells) for one, cells in columns.items()}, len(rows), unreadable)
+
+
+def _each_line(lines: io.BytesIO, found: Header, places: list[int]) -> tuple[list[list[str]], int]:
+    """The cells at ``places`` of every line that is a record, judged by itself; and how many others there are."""
+    rows, unreadable, width = list[list[str]](), 0, len(found.names)
+    for line in lines:
+        try:
+            text = line.decode()
+            plain = '"' not in text
+            cells = text.rstrip("\r\n").split(found.separator) if plain else cells_of(text, found.separator)
+        except (UnicodeDecodeError, csv.Error, StopIteration):
+            cells = []
+        if len(cells) == width:
+            rows.append([cells[place] for place in places])
+        elif not line.isspace():
+            unreadable += 1
+    return rows, unreadable
+
+
+def _every_line(lines: io.BytesIO, found: Header, places: list[int], name: str) -> list[list[str]]:
+    before = lines.getvalue()[: lines.tell()].count(b"\n")
+    try:
+        text = lines.read().removeprefix(codecs.BOM_UTF8).decode()
+    except UnicodeDecodeError as error:
+        raise DataError(f"{name} is not UTF-8 text (byte {error.start}); save it as UTF-8") from error
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=found.separator, strict=True)
+    return [[cells[place] for place in places] for cells in _checked(reader, len(found.names), name, before)]
+
+
+def _checked(reader: Any, width: int, name: str, before: int) -> Iterator[list[str]]:
+    while True:
+        try:
+            cells = next(reader, None)
+        except csv.Error as error:
+            raise DataError(f"{name}, line {before + reader.line_num}: {error}; correct that line") from error
+        if cells is None:
+            return
+        if len(cells) == width:
+            yield cells
+        elif any(cell.strip() for cell in cells):
+            says = f"{len(cells)} cells where the header has {width}; correct that line"
+            raise DataError(f"{name}, line {before + reader.line_num}: {says}")
+
+
+# -- Parquet and data frames ----------------------------------------------------------------------------------------------
+
+
+def parquet_table(content: bytes, name: str, wanted: Sequence[str] | None = None) -> Table:
+    """The columns ``wanted`` of a Parquet file, or all of them."""
+    try:
+        import pandas
+        import pyarrow  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise DataError(
+            f"{name} is a Parquet file, which needs the package {error.name}; install it with pip install 'crescendo-fl[parquet]'"
+        ) from None
+    try:
+        frame = pandas.read_parquet(io.BytesIO(content), engine="pyarrow")
+    except Exception as error:  # pyarrow raises dozens of types about bytes in memory, and each of them means damage
+        raise DataError(f"{name} is no whole Parquet file; save it anew") from error
+    return frame_table(frame, name, wanted)
+
+
+def is_frame(values: Any) -> bool:
+    """Whether a value is a data frame of pandas; pandas itself is not loaded."""
+    return hasattr(values, "columns") and hasattr(values, "iloc") and hasattr(values, "dtypes")
+
+
+def frame_table(frame: Any, name: str, wanted: Sequence[str] | None = None) -> Table:
+    """The columns ``wanted`` of a data frame, or all of them. Its index is none."""
+    named = [as_name(str(column)) for column in frame.columns]
+    if len(set(named)) < len(named):
+        twice = next(one for one in named if named.count(one) > 1)
+        raise DataError(f"{name} has two columns called '{twice[:60]}'; rename one")
+    kept = [at for at, one in enumerate(named) if wanted is None or one in set(wanted)]
+    columns = {named[at]: _cells(frame.iloc[:, at]) for at in kept}
+    dates = frozenset(named[at] for at in kept if frame.dtypes.iloc[at].kind in "mM")
+    return Table(name, columns, len(frame), dates=dates)
+
+
+def _cells(column: Any) -> Array:
+    """A column as numbers, or as texts that are empty where a cell is missing."""
+    kind = getattr(column.dtype, "kind", "O")
+    whole = isinstance(column.dtype, np.dtype)
+    if whole and kind in "biuf":
+        return np.asarray(column.to_numpy())
+    if kind in "iuf":  # of pandas' own types, in which a whole number may be missing
+        return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
+    absent = column.isna().to_numpy()
+    found = column.astype(object).to_numpy()
+    return objects("" if gone else _text(cell) for cell, gone in zip(found, absent, strict=True))
+
+
+def _text(cell: Any) -> str:
+    """One cell, alike whatever type its neighbours gave the column."""
+    if isinstance(cell, str):
+        return cell.strip()
+    if isinstance(cell, bool | np.bool_):
+        return str(bool(cell))
+    if isinstance(cell, int | float | np.integer | np.floating):
+        return texts(np.array([float(cell)]))[0]
+    return str(cell).strip()

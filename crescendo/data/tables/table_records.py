@@ -1,0 +1,106 @@
+"""From a table to records with labels: by a stated schema, or by one that is drafted from the table itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from crescendo.data.formats.csv import as_written, named
+from crescendo.data.records import Column, Raw
+from crescendo.data.tables.cells import Table, missing, objects, texts
+from crescendo.data.tables.drafting import TableKeys, drafted
+from crescendo.data.tables.feature_schema import Schema
+from crescendo.errors import ConfigError, DataError
+
+
+def by_schema(table: Table, schema: Schema, label: str | None, column: str | None, private: bool = False) -> Raw:
+    """The records of a table, each judged alone: one that does not fit is left out and counted.
+
+    In a private run labels stay texts, since whether all of them are numbers is more than one record can say.
+    """
+    name = label_of(table, schema, label, column)
+    written = _alone if private else _as_typed
+    x, fits = schema.apply(table)
+    columns = {} if column is None else {column: written(table.columns[column])}
+    raw = Raw(x, written(table.columns[name]), columns=columns, unreadable=table.unreadable, schema=schema)
+    return raw if fits.all() else _fitting(raw, fits)
+
+
+def _fitting(raw: Raw, fits: Column) -> Raw:
+    return replace(raw.take(fits), unreadable=raw.unreadable + int(np.count_nonzero(~fits)))
+
+
+def label_of(table: Table, schema: Schema | None, label: str | None, column: str | None) -> str:
+    """The column that has the labels: as the schema says, as a person says, or the last."""
+    if schema is not None and schema.label is not None:
+        if label not in (None, schema.label):
+            raise ConfigError(f"the label is the column '{schema.label}', as the schema says; leave '{label}' out")
+        label = schema.label
+    return named(list(table.columns), label, column, table.name)
+
+
+def by_types(table: Table, keys: TableKeys | None, label: str | None, column: str | None) -> Raw:
+    """The records of a table whose columns have types: numbers alone as they are, all else by looking, if that is allowed."""
+    name = named(list(table.columns), label, column, table.name)
+    features = [one for one in table.columns if one not in (name, column)]
+    if keys in (None, TableKeys()) and features and all(_plain_numbers(table.columns[one]) for one in features):
+        columns = {} if column is None else {column: _as_typed(table.columns[column])}
+        x = np.stack([table.columns[one].astype(np.float64) for one in features], axis=1)
+        return Raw(x, _as_typed(table.columns[name]), columns=columns)
+    if keys is None:
+        raise DataError(
+            f"{table.name} has columns that are not numbers throughout; in a federation, or in a private run, data.schema says "
+            f"what becomes of them (crescendo data schema drafts one)"
+        )
+    return by_looking(table, keys, label, column)
+
+
+def _plain_numbers(cells: Column) -> bool:
+    return cells.dtype.kind in "biuf" and bool(np.isfinite(cells).all())
+
+
+def by_looking(table: Table, keys: TableKeys, label: str | None, column: str | None) -> Raw:
+    """The records of a table by a schema that is drafted from it, and one line that says what each column became."""
+    name = named(list(table.columns), label, column, table.name)
+    absent = missing(table.columns[name])
+    if column is not None:
+        absent |= missing(table.columns[column])
+    if absent.all():
+        raise DataError(f"{table.name} has no label: the column '{name}' is empty; name another with data.label")
+    notes = []
+    if absent.any():
+        table = table.take(~absent)
+        notes.append(
+            f"{_short(table)}: {int(np.count_nonzero(absent)):,} records without {_of(name, column)} are left out"
+        )
+    draft = drafted(table, [name, *([] if column is None else [column])], keys, name)
+    x, fits = draft.schema.apply(table)
+    assert fits.all(), "a drafted schema says what missing becomes"
+    columns = {} if column is None else {column: _as_typed(table.columns[column])}
+    return Raw(
+        x,
+        _as_typed(table.columns[name]),
+        columns=columns,
+        schema=draft.schema,
+        looked=True,
+        notes=(draft.says(_short(table)), *notes),
+    )
+
+
+def _alone(cells: Column) -> Column:
+    return objects(texts(cells))
+
+
+def _as_typed(cells: Column) -> Column:
+    """Numbers where the type of the column says so, or every text is one."""
+    return cells if cells.dtype != object else as_written(texts(cells))
+
+
+def _of(label: str, column: str | None) -> str:
+    return f"a label in '{label}'" + ("" if column is None else f" or without '{column}'")
+
+
+def _short(table: Table) -> str:
+    """A file without its folders."""
+    return table.name.replace("\\", "/").rpartition("/")[2]
