@@ -9,7 +9,7 @@ simulator   drives workers on a virtual clock                                   
 federation  what both sides agree on      storage     journal and ledger         network     drives workers over gRPC
 audit       attacks on releases           config      the run file               runs        a configured run, start to finish
 report      runs and studies as pages     studies     comparisons and sweeps     reproduce   the paper's experiments
-calls       what a program calls          cli         the commands
+projects    a new project's files         calls       what a program calls       cli         the commands
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The commands of a first hour: `doctor`."""
+"""The commands of a first hour: `new` and `doctor`."""
+
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -6,6 +9,25 @@ from crescendo.cli.common import AsJson, one_sentence, print_json
 
 commands = typer.Typer(rich_markup_mode=None)
 MARKS = {"ok": "ok  ", "note": "note", "bad": "BAD "}
+
+
+@commands.command("new", epilog="Example: crescendo new mine")
+def _new(
+    name: Annotated[Path, typer.Argument(metavar="NAME", help="The folder to make; its name is the project's.")],
+    torch: Annotated[bool, typer.Option("--torch", help="With a torch module in place of a model in numpy.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make a project: a commented run file, a private one, a model, a policy and a README. All of it runs as it is."""
+    with one_sentence():
+        from crescendo.projects.project import new_project
+
+        made = new_project(name, torch=torch)
+        if as_json:
+            print_json({"folder": str(made.folder), "files": list(made.names), "next": list(made.next_commands())})
+            return
+        typer.echo(f"made {made.folder} with {', '.join(made.names)}; now type")
+        for command in made.next_commands():
+            typer.echo(f"  {command}")
 
 
 @commands.command("doctor", epilog="Example: crescendo doctor")

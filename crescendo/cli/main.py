@@ -132,7 +132,7 @@ def _check(
             raise typer.Exit(1)
 
 
-app.add_typer(first_cli.commands)  # doctor
+app.add_typer(first_cli.commands)  # new, doctor
 app.add_typer(data_cli.data)  # list, get
 app.add_typer(privacy_cli.commands)  # plan, account, audit
 app.add_typer(network_cli.commands)  # serve, join, aggregate, status

@@ -1,0 +1,74 @@
+"""A new project: which files it has, and what stands in them."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Literal
+
+from crescendo.config.short_toml import toml_text
+from crescendo.errors import ConfigError
+from crescendo.projects.whole_folder import check_new, write_folder
+
+Kind = Literal["own", "torch", "csv"]
+_LONGEST = 60  # letters of a name, which is the federation's too
+_SUFFIX = ".template"
+_MODEL = "| `model.py` | the model, yours to change |\n"
+
+
+@dataclass(frozen=True)
+class Project:
+    """A project that was made: its folder, and the names of its files."""
+
+    folder: Path
+    kind: Kind
+    names: tuple[str, ...]
+
+    def next_commands(self) -> tuple[str, ...]:
+        """What to type next, from where the project was made."""
+        import shlex
+
+        run, private = (shlex.quote(str(self.folder / name)) for name in ("run.toml", "private.toml"))
+        return (
+            f"crescendo run {run}",
+            f"crescendo run {private}",
+            f"crescendo compare {run} --with fedavg --seeds 3",
+        )
+
+
+def new_project(folder: Path, torch: bool = False) -> Project:
+    """Make a project around a model of one's own: in numpy, or a torch module."""
+    _check_name(folder)
+    if torch and importlib.util.find_spec("torch") is None:
+        raise ConfigError("a torch project needs torch; install it with pip install 'crescendo-fl[torch]'")
+    kind: Kind = "torch" if torch else "own"
+    model = "torch:model.py:Net" if torch else "model.py:Model"
+    return _made(folder, kind, f"--model {model} --data digits --part iid --test 0.2", _MODEL)
+
+
+def _made(folder: Path, kind: Kind, join: str, rows: str, **more: str) -> Project:
+    """``join`` says where a client's records are, ``rows`` what other files there are, as rows of the README's table."""
+    values = {"name": folder.name, "federation": toml_text(folder.name), "join": join, "files": rows, **more}
+    texts = {name: text.substitute(values) for of in ("", kind) for name, text in _templates(of).items()}
+    write_folder(folder, texts)
+    return Project(folder, kind, tuple(sorted(texts)))
+
+
+def _check_name(folder: Path) -> None:
+    name = folder.name
+    if not name or name in (".", "..") or len(name) > _LONGEST or not name.isprintable():
+        raise ConfigError(f"a project's name has 1 to {_LONGEST} letters that can be printed, not {name[:80]!r}")
+    check_new(folder)
+
+
+def _templates(of: str) -> dict[str, Template]:
+    """The templates of a kind by the name of the file that each becomes; of no kind, those that all projects have."""
+    place = files("crescendo.projects").joinpath("templates", of)
+    return {
+        one.name.removesuffix(_SUFFIX): Template(one.read_text(encoding="utf-8"))
+        for one in place.iterdir()
+        if one.name.endswith(_SUFFIX)
+    }

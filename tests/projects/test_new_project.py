@@ -1,0 +1,150 @@
+"""`crescendo new`: every file that it writes works at once, and nothing is left of a project that cannot be written."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import crescendo
+from crescendo.cli.main import app
+from crescendo.config.loading import read, read_either
+from crescendo.config.to_terms import terms_and_cost
+from crescendo.errors import ConfigError
+from crescendo.federation.agreement import build_terms
+from crescendo.federation.policy import Policy
+from crescendo.projects.project import new_project
+from crescendo.projects.whole_folder import write_folder
+
+KINDS = ["own", pytest.param("torch", marks=pytest.mark.slow)]
+
+
+def made(tmp_path: Path, kind: str, name: str = "mine") -> Path:
+    if kind == "torch":
+        pytest.importorskip("torch", reason="torch is not installed: the torch extra")
+    new_project(tmp_path / name, torch=kind == "torch")
+    return tmp_path / name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_both_run_files_of_a_new_project_run_and_learn(tmp_path: Path, kind: str) -> None:
+    folder = made(tmp_path, kind)
+    few = kind == "torch"  # whose rounds take seconds
+    plain = crescendo.simulate(folder / "run.toml", gradients=3000 if few else 9000)
+    private = crescendo.simulate(folder / "private.toml", rounds=20 if few else 60)
+    assert plain.accuracy is not None and plain.accuracy > (0.6 if few else 0.9)
+    assert private.privacy is not None and private.privacy["epsilon"] <= 2.0
+    assert private.accuracy is not None and private.accuracy > (0.4 if few else 0.85)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_policy_of_a_new_project_allows_its_private_run_and_no_other_federation(tmp_path: Path, kind: str) -> None:
+    folder = made(tmp_path, kind)
+    text, cost = terms_and_cost(read_either(folder / "private.toml"))
+    agreed, policy = build_terms(text), Policy.read(folder / "policy.toml")
+    policy.check_terms(agreed)
+    assert cost is not None and policy.max_epsilon is not None
+    policy.check_epsilon(agreed, cost.epsilon)
+    other, _ = terms_and_cost(read(folder / "private.toml", ["serve.federation=another"]))
+    with pytest.raises(crescendo.Refused, match="another"):
+        policy.check_terms(build_terms(other))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_readme_names_every_file_and_commands_that_exist(tmp_path: Path, kind: str) -> None:
+    folder = made(tmp_path, kind)
+    text = (folder / "README.md").read_text(encoding="utf-8")
+    assert {f"`{path.name}`" for path in folder.iterdir()} - {"`README.md`"} <= set(re.findall(r"`[\w.]+`", text))
+    commands = re.findall(r"^crescendo (\w+) (.*)$", text, re.M)
+    assert [name for name, _ in commands] == ["run", "run", "compare", "serve", "join", "join"]
+    for name, rest in commands:
+        assert CliRunner().invoke(app, [name, "--help"]).exit_code == 0
+        for file in re.findall(r"[\w]+\.toml", rest):
+            assert (folder / file).is_file()
+    assert "$" not in "".join(path.read_text(encoding="utf-8") for path in folder.iterdir())
+
+
+def test_the_command_says_what_it_made_and_what_to_type_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = CliRunner().invoke(app, ["new", "my first"])
+    assert found.exit_code == 0 and "  crescendo run 'my first/run.toml'" in found.output
+    assert read("my first/private.toml").serve.federation == "my first"
+    again = CliRunner().invoke(app, ["new", "my first"])
+    assert again.exit_code == 1 and "my first exists already" in again.output
+
+
+@pytest.mark.parametrize("name", ['say "hi"', "back\\slash", "$HOME", "Größe", "a'b"])
+def test_whatever_a_project_is_called_its_files_can_be_read(tmp_path: Path, name: str) -> None:
+    folder = made(tmp_path, "own", name)
+    assert read(folder / "private.toml").serve.federation == name
+    assert Policy.read(folder / "policy.toml").federations == (name,)
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("missing/mine", "there is no folder .*missing to make mine in"),
+        ("x" * 61, "1 to 60 letters"),
+        ("line\nbreak", "1 to 60 letters"),
+        ("there", "exists already"),
+        ("dangling", "exists already"),
+        ("file/mine", "there is no folder"),
+    ],
+)
+def test_a_name_that_cannot_be_is_refused_in_a_sentence(tmp_path: Path, name: str, says: str) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "file").write_text("")
+    (tmp_path / "dangling").symlink_to("nowhere")
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(ConfigError, match=says):
+        new_project(tmp_path / name)
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[int] = []
+
+    def full(handle: int) -> None:
+        synced.append(handle)
+        if len(synced) == 3:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(ConfigError, match="mine cannot be written: no space left on device; nothing was left behind"):
+        new_project(tmp_path / "mine")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupt_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(handle: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        write_folder(tmp_path / "mine", {"a": "b"})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_came_meanwhile_stays_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def meanwhile(self: Path, target: Path) -> Any:
+        (tmp_path / "mine").mkdir()
+        (tmp_path / "mine" / "theirs").write_text("kept")
+        return self.replace(target)
+
+    monkeypatch.setattr(Path, "rename", meanwhile)
+    with pytest.raises(ConfigError, match="exists already"):
+        write_folder(tmp_path / "mine", {"a": "b"})
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["theirs"]
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_a_project_has_the_rights_that_a_folder_of_ones_own_has(tmp_path: Path) -> None:
+    made(tmp_path, "own")
+    (tmp_path / "like").mkdir()
+    assert stat.S_IMODE((tmp_path / "mine").stat().st_mode) == stat.S_IMODE((tmp_path / "like").stat().st_mode)
