@@ -1,13 +1,23 @@
 "use strict";
 const told = JSON.parse(document.getElementById("data").textContent);
 const options = { responsive: true, displaylogo: false, displayModeBar: false };
+const NARROW = 480; // pixels; below, labels at the ends of lines become a legend
+const APART = 15; // pixels between two such labels
 
-const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
+const probe = document.body.appendChild(document.createElement("span"));
+probe.hidden = true;
 
-// A color "@accent" becomes the page's colour of that name, in light as in dark; a client may be called "@accent" too.
+// The page's colour of a name as it is now, in light or in dark.
+function colour(name) {
+  probe.style.color = `var(--${name})`;
+  return getComputedStyle(probe).color;
+}
+
+// A color "@accent" becomes the page's colour of that name; a client may be called "@accent" too.
 function painted(value, name) {
   if (name === "color") return colour(value.slice(1));
-  if (name === "fillcolor") return colour(value.slice(1)) + "26"; // a shade that lines show through
+  if (name === "fillcolor") return colour(value.slice(1)).replace("rgb(", "rgba(").replace(")", ", 0.15)"); // lines show through
+  if (name === "colorscale") return value.map(([at, shade]) => [at, colour(shade.slice(1))]);
   if (Array.isArray(value)) return value.map((inner) => painted(inner));
   if (value && typeof value === "object")
     return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, painted(inner, name)]));
@@ -22,15 +32,100 @@ function axis(given) {
   };
 }
 
-function draw(id, data, layout) {
+function width(text) {
+  const context = (width.context ??= document.createElement("canvas").getContext("2d"));
+  context.font = "12px " + getComputedStyle(document.body).fontFamily;
+  return context.measureText(text.replaceAll("&amp;", "&").replaceAll("&lt;", "<").replaceAll("&gt;", ">")).width;
+}
+
+function draw(id, figure) {
   const place = document.getElementById(id);
-  if (!place) return;
+  if (!place || !window.Plotly) return;
+  const { data, layout, ends = [] } = figure;
   const family = getComputedStyle(document.body).fontFamily;
+  const labelled = ends.length > 0 && place.clientWidth >= NARROW;
+  const right = labelled ? 20 + Math.max(...ends.map((end) => width(end.text))) : 16;
   Plotly.react(place, painted(data), {
-    height: 320, margin: { l: 56, r: 16, t: 12, b: 48 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-    font: { family, color: colour("ink"), size: 13 }, hoverlabel: { font: { family } },
+    height: 320, margin: { l: 48, r: right, t: 12, b: 44 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+    font: { family, color: colour("ink"), size: 13 }, hoverlabel: { font: { family } }, dragmode: false,
     legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: { size: 12 } },
+    showlegend: ends.length > 0 && !labelled,
     ...painted(layout), xaxis: axis(layout.xaxis), yaxis: axis(layout.yaxis),
-  }, options);
+    ...(layout.xaxis2 ? { xaxis2: axis(layout.xaxis2) } : {}),
+  }, options).then(() => labelled && label(place, ends, painted(layout.annotations || [])));
+}
+
+// Labels at the height where their lines end, moved apart where they would overlap.
+function label(place, ends, others) {
+  const { d2p, _length: high } = place._fullLayout.yaxis;
+  const spots = ends.map((end) => ({ ...end, down: d2p(end.at) })).filter(({ down }) => down > -2 && down < high + 2);
+  spots.sort((a, b) => a.down - b.down);
+  spots.forEach((spot, i) => { if (i) spot.down = Math.max(spot.down, spots[i - 1].down + APART); });
+  for (let i = spots.length - 1, most = high + 6; i >= 0; most = spots[i].down - APART, i--)
+    spots[i].down = Math.min(spots[i].down, most);
+  const made = spots.map(({ down, text, color }) => ({
+    xref: "paper", x: 1, xanchor: "left", xshift: 10, yref: "paper", y: 1 - down / high, yanchor: "middle", text,
+    showarrow: false, font: { size: 12, color: colour(color.slice(1)) },
+  }));
+  return Plotly.relayout(place, { annotations: [...others, ...made] });
+}
+
+// A picture of a figure as it is on the page, with its heading.
+async function save(button) {
+  const place = document.getElementById(button.dataset.of);
+  const heading = place.parentElement.querySelector("h3").textContent;
+  const { layout, data } = place, scale = button.dataset.save === "png" ? 2 : 1;
+  const text = heading.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
+  const titled = {
+    ...layout, paper_bgcolor: colour("card"), margin: { ...layout.margin, t: layout.margin.t + 60 },
+    title: { text, x: 0.02, xanchor: "left", y: 0.98, yanchor: "top", font: { size: 15 } },
+  };
+  await Plotly.downloadImage({ data, layout: titled }, {
+    format: button.dataset.save, scale, width: place.clientWidth, height: place.clientHeight + 60,
+    filename: `${told.name}-${place.id}`.replaceAll(/[^\w.-]+/g, "_"),
+  });
+}
+
+document.querySelectorAll("[data-save]").forEach((button) => button.addEventListener("click", () => save(button)));
+
+function isDark() {
+  return (document.documentElement.style.colorScheme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+}
+
+// Draws now, and again whenever colours or the room for labels change. The page's own script calls it.
+function keepDrawn(drawAll) {
+  const button = document.getElementById("theme");
+  const again = () => { button.textContent = isDark() ? "Light" : "Dark"; drawAll(); };
+  button.addEventListener("click", () => {
+    document.documentElement.style.colorScheme = isDark() ? "light" : "dark";
+    again();
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
+  let wide = innerWidth, waiting;
+  addEventListener("resize", () => {
+    if (innerWidth === wide) return; // a phone's address bar comes and goes
+    wide = innerWidth;
+    clearTimeout(waiting);
+    waiting = setTimeout(drawAll, 200);
+  });
+  again();
+}
+
+// Buttons of which one is on: [data-x] chooses what curves run along.
+function choices(chosen) {
+  const all = document.querySelectorAll("[data-x]");
+  all.forEach((button) => button.addEventListener("click", () => {
+    all.forEach((other) => { other.classList.toggle("on", other === button); other.setAttribute("aria-pressed", other === button); });
+    chosen(button.dataset.x);
+  }));
+}
+
+// Buttons that are on or off.
+function toggles(turned) {
+  document.querySelectorAll("[data-toggle]").forEach((button) => button.addEventListener("click", () => {
+    const on = button.classList.toggle("on");
+    button.setAttribute("aria-pressed", on);
+    turned(button.dataset.toggle, on);
+  }));
 }
 

@@ -33,3 +33,13 @@ def size(count: float) -> str:
     while value >= (999.5 if unit == "B" else 999.95) and unit != "PB":
         value, unit = value / 1000, next(units)
     return f"{value:.0f} B" if unit == "B" else f"{value:.1f} {unit}"
+
+
+def share(part: float) -> str:
+    """
+    >>> share(0.0), share(0.314), share(0.004), share(0.998), share(1.0)
+    ('0%', '31%', 'under 1%', '99%', '100%')
+    """
+    if 0 < part < 0.01:
+        return "under 1%"
+    return f"{min(part, 0.99):.0%}" if part < 1 else "100%"

@@ -1,25 +1,22 @@
 """The report of a run: writes a `Story` as HTML."""
 
+from datetime import datetime
 from pathlib import Path
 
-from crescendo.report.figures import drawn
+from crescendo.report.figures.run_figures import drawn
 from crescendo.report.rendering import rendered, shared_script
 from crescendo.report.story import Story
 
 
-def page(story: Story, script: str | None = None) -> str:
-    """The report, which needs no network: with plotly's script inside, or with the copy of it at the relative path ``script``."""
-    return rendered(
-        "page.html",
-        "page.js",
-        script,
-        story=story,
-        conditions=[(*said, "holds" if holds else "does not hold") for *said, holds in story.conditions],
-        drawn=drawn(story),
-    )
+def page(story: Story, script: str | None = None, made_at: datetime | None = None) -> str:
+    """The report, which needs no network: with plotly's script inside, or with the copy of it at the relative path ``script``.
+
+    ``made_at`` is the date it shows; without one the same run gives the same page.
+    """
+    return rendered("page.html", "page.js", script, made_at, story=story, drawn=drawn(story))
 
 
-def write_page(story: Story, folder: Path, standalone: bool = False) -> None:
+def write_page(story: Story, folder: Path, standalone: bool = False, made_at: datetime | None = None) -> None:
     """``report.html`` in ``folder``. Unless it is to open alone, it uses a copy of plotly's script beside ``folder``."""
     script = None if standalone else f"../{shared_script(folder.resolve().parent)}"
-    (folder / "report.html").write_text(page(story, script), encoding="utf-8")
+    (folder / "report.html").write_text(page(story, script, made_at), encoding="utf-8")

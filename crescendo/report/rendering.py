@@ -6,16 +6,20 @@ Plotly's script has megabytes: the pages of one folder share a copy of it, and a
 from __future__ import annotations
 
 import tempfile
+from datetime import datetime
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from crescendo import __version__
+from crescendo.report.dates import in_words
+
 if TYPE_CHECKING:
     from jinja2 import Environment
 
 
-def rendered(template: str, behaviour: str, script: str | None, **told: Any) -> str:
+def rendered(template: str, behaviour: str, script: str | None, made_at: datetime | None, **told: Any) -> str:
     """A page that needs no network: with plotly's script inside, or with the copy of it at the relative path ``script``.
 
     ``behaviour`` is the page's own script, which follows the one that all pages draw with.
@@ -29,6 +33,8 @@ def rendered(template: str, behaviour: str, script: str | None, **told: Any) -> 
             style=Markup(_asset("page.css")),
             behaviour=Markup(_asset("drawing.js") + _asset(behaviour)),
             script=script,
+            version=__version__,
+            made=in_words(made_at),
             plotly=Markup(_plotly()) if script is None else None,
             **told,
         )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from crescendo.report.figures.study_figures import bands, dots, end_range, shown_range
 from crescendo.report.rendering import rendered, shared_script
-from crescendo.report.study_figures import bands, dots, end_range
 from crescendo.report.study_story import ComparisonStory, SweepStory
 
 _AXES = {
@@ -16,23 +17,30 @@ _AXES = {
 }
 
 
-def sweep_page(story: SweepStory, script: str | None = None) -> str:
+def sweep_page(story: SweepStory, script: str | None = None, made_at: datetime | None = None) -> str:
     """A page with plotly's script inside, or with the copy of it at the relative path ``script``."""
     figures = {"swept": dots(story.lines, story.x, story.measure, story.log)} if story.lines else {}
-    return rendered("sweep.html", "study.js", script, story=story, drawn={"curves": {}, "figures": figures})
+    drawn = {"name": story.title, "curves": {}, "figures": figures}
+    return rendered("sweep.html", "study.js", script, made_at, story=story, drawn=drawn)
 
 
-def comparison_page(story: ComparisonStory, script: str | None = None) -> str:
+def comparison_page(story: ComparisonStory, script: str | None = None, made_at: datetime | None = None) -> str:
     """The same for a comparison."""
-    curves = {name: bands(lines, _AXES[name], "accuracy") for name, lines in story.curves.items()}
+    curves = {name: bands(lines, _AXES[name], "accuracy", story.levels) for name, lines in story.curves.items()}
     figures: dict[str, Any] = {}
     if story.trials:
         figures["trials"] = dots(
             story.trials, "step size, times the run file's", "accuracy on the validation part", log=True
         )
-    ends = end_range(next(iter(story.curves.values()), []))
-    drawn = {"curves": curves, "figures": figures, "ends": ends}
-    return rendered("comparison.html", "study.js", script, story=story, drawn=drawn)
+    lines = next(iter(story.curves.values()), [])
+    drawn = {
+        "name": story.title,
+        "curves": curves,
+        "figures": figures,
+        "ends": end_range(lines),
+        "shown": shown_range(lines, story.levels),
+    }
+    return rendered("comparison.html", "study.js", script, made_at, story=story, drawn=drawn)
 
 
 def script_for(folder: Path, standalone: bool) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from crescendo.report.study_figures import StudyLine
+from crescendo.report.figures.study_figures import StudyLine
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +41,7 @@ class ComparisonStory:
 
     title: str
     subtitle: str
-    headline: Sequence[tuple[str, str, str]]
+    headline: Sequence[tuple[str, str, str]]  # label, value, what it means
     says: str  # the sentence above all others
     verdicts: Listing
     verdict_note: str
@@ -56,3 +56,4 @@ class ComparisonStory:
     tuning_notes: Sequence[str] = ()
     trials: Sequence[StudyLine] = ()
     privacy_notes: Sequence[str] = ()
+    levels: Sequence[tuple[str, float]] = ()  # accuracies to compare with

@@ -13,7 +13,7 @@ METRICS = "metrics.jsonl"
 
 
 class RunFiles:
-    """A sink that writes into ``folder``. There is no wall time in any file, so that one seed gives the same bytes again."""
+    """A sink that writes into ``folder``. One seed gives the same bytes again: only the report has a date."""
 
     def __init__(self, folder: Path, standalone: bool = False) -> None:
         self._folder, self._standalone = folder, standalone
@@ -31,6 +31,7 @@ class RunFiles:
 
     def _end(self, result: Result) -> None:
         from crescendo.report import Story, write_page
+        from crescendo.report.dates import made_now
 
         folder, guarantee = self._folder, result.prepared.privacy
         # anew: what is averaged over the run, or computed for the last model alone, is known by now
@@ -42,7 +43,7 @@ class RunFiles:
         (folder / "privacy.json").write_text(json.dumps(spent) + "\n", encoding="utf-8")
         module = result.state_dict() if result.is_torch else None
         save_model(folder, result.model, result.prepared.dataset.classes, result.trained, module)
-        write_page(Story.of(result), folder, self._standalone)
+        write_page(Story.of(result), folder, self._standalone, made_now())
 
 
 def _line(row: dict[str, Any]) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from crescendo.report.dates import made_now
+from crescendo.report.figures.study_figures import StudyLine
 from crescendo.report.numbers import number, size
-from crescendo.report.study_figures import StudyLine
 from crescendo.report.study_page import comparison_page, script_for
 from crescendo.report.study_story import ComparisonStory, Listing
 from crescendo.studies.comparing import NEAR, PAGES, Comparison
@@ -28,7 +29,7 @@ def write_comparison(found: Comparison, folder: Path, standalone: bool = False) 
     """``comparison.csv``, then ``comparison.html``: who sees the page finds the rest complete."""
     page, table = PAGES
     write_text(folder / table, csv_of(found))
-    write_text(folder / page, comparison_page(story_of_comparison(found), script_for(folder, standalone)))
+    write_text(folder / page, comparison_page(story_of_comparison(found), script_for(folder, standalone), made_now()))
 
 
 def csv_of(found: Comparison) -> str:

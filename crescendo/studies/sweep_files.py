@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from crescendo.report.dates import made_now
+from crescendo.report.figures.study_figures import MOST_LINES, StudyLine
 from crescendo.report.numbers import number, size
-from crescendo.report.study_figures import MOST_LINES, StudyLine
 from crescendo.report.study_page import script_for, sweep_page
 from crescendo.report.study_story import Listing, SweepStory
 from crescendo.studies.study_files import MEASURES, at_most, bounded, csv_text, measures_of, write_text
@@ -25,7 +26,7 @@ def write_sweep(found: Sweep, folder: Path, standalone: bool = False) -> None:
     rows = [[*point.values, *measures_of(point.outcome)] for point in found.points]
     page, table = PAGES
     write_text(folder / table, csv_text([*found.keys, *MEASURES], rows))
-    write_text(folder / page, sweep_page(story_of(found), script_for(folder, standalone)))
+    write_text(folder / page, sweep_page(story_of(found), script_for(folder, standalone), made_now()))
 
 
 def story_of(found: Sweep) -> SweepStory:

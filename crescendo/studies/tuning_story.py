@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from crescendo.privacy.planning.guarantee import REMINDER
+from crescendo.report.figures.study_figures import StudyLine
 from crescendo.report.numbers import number
-from crescendo.report.study_figures import StudyLine
 from crescendo.report.study_story import Listing
 from crescendo.studies.comparing import Comparison
 from crescendo.studies.tuning import SHARE, STEP, Tuned

@@ -13,6 +13,7 @@ import pytest
 from plotly.offline import get_plotlyjs, get_plotlyjs_version
 
 from crescendo.report import Story, page
+from crescendo.report.dates import made_now
 from crescendo.runs.simulate import simulate
 from tests.config.small import small
 
@@ -44,10 +45,10 @@ def report(*overrides: str) -> str:
     return page(Story.of(simulate(small(*overrides))))
 
 
-def drawn(text: str) -> dict[str, dict[str, object]]:
+def drawn(text: str) -> dict[str, Any]:
     found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)
     assert found is not None
-    parsed: dict[str, dict[str, object]] = json.loads(found[1].replace("<\\/", "</"))
+    parsed: dict[str, Any] = json.loads(found[1].replace("<\\/", "</"))
     return parsed
 
 
@@ -68,44 +69,63 @@ def test_a_report_is_whole_html_that_fetches_nothing(override: str) -> None:
     tags.feed(text)
     assert tags.open == []
     figures = drawn(text)
-    assert set(figures["figures"]) | {"accuracy", "loss"} <= tags.ids
+    assert set(figures["figures"]) | {one["id"] for one in figures["curves"]["measures"]} <= tags.ids
     assert "plotly" in text.lower()
 
 
 def test_reports_of_one_folder_of_runs_share_the_plotting_script(tmp_path: Path) -> None:
-    for name in ("one", "two"):
+    for name in ("first-1", "second-2"):
         simulate(small(), out=tmp_path / name)
     script = tmp_path / f"plotly-{get_plotlyjs_version()}.min.js"
-    assert {path.name for path in tmp_path.iterdir()} == {"one", "two", script.name}
+    assert {path.name for path in tmp_path.iterdir()} == {"first-1", "second-2", script.name}
     assert script.read_text(encoding="utf-8") == get_plotlyjs()
-    text = (tmp_path / "one" / "report.html").read_text(encoding="utf-8")
+    text = (tmp_path / "first-1" / "report.html").read_text(encoding="utf-8")
     tags = Tags(f"../{script.name}")
     tags.feed(text)
     assert tags.open == [] and f'<script src="../{script.name}">' in text
     assert len(text) < 100_000
-    assert text == (tmp_path / "two" / "report.html").read_text(encoding="utf-8")
+    other = (tmp_path / "second-2" / "report.html").read_text(encoding="utf-8")
+    assert text.replace("first-1", "second-2") == other
 
 
 def test_a_standalone_report_carries_the_script_itself(tmp_path: Path) -> None:
     result = simulate(small(), out=tmp_path / "run", standalone=True)
     text = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     Tags().feed(text)
-    assert get_plotlyjs() in text and text == page(Story.of(result))
+    assert get_plotlyjs() in text and text == page(Story.of(result), made_at=made_now())
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
 def test_the_curves_are_the_metrics() -> None:
     found = simulate(small())
     curves = drawn(page(Story.of(found)))["curves"]
-    assert curves["y"] == {name: [row[name] for row in found.metrics] for name in ("accuracy", "loss")}
+    for one, name in zip(curves["measures"], ("accuracy", "loss"), strict=True):
+        assert one["id"] == name and one["y"] == [row[name] for row in found.metrics]
 
 
 def test_a_name_with_markup_is_written_as_text() -> None:
     story = Story.of(simulate(small()))
     bad = "<script>alert(1)</script>"
-    changes = {"title": bad, "config": bad, "notes": [bad], "savings": [(bad,) * 4], "headline": [(bad,) * 3]}
-    text = page(type(story)(**{**vars(story), **changes, "metrics": [{**row, "k": bad} for row in story.metrics]}))
-    assert "<script>alert(1)" not in text and text.count("&lt;script&gt;alert(1)") == 11
+    changes: dict[str, Any] = {
+        "title": bad,
+        "config": bad,
+        "notes": [bad],
+        "savings": [(bad,) * 4],
+        "headline": [(bad,) * 3],
+    }
+    text = page(
+        type(story)(
+            **{
+                **vars(story),
+                **changes,
+                "alerts": [bad],
+                "verdict": bad,
+                "reference_notes": [bad],
+                "conditions": [[bad] * 4],
+            }
+        )
+    )
+    assert "<script>alert(1)" not in text and text.count("&lt;script&gt;alert(1)") == 18
 
 
 MARKUP = ("</script><script>alert(1)</script>", "<b>bold</b> &amp;", "@accent", "%{y}")
@@ -131,13 +151,17 @@ def test_names_in_a_csv_are_shown_letter_by_letter(tmp_path: Path) -> None:
         assert "&lt;img src=x onerror=alert(1)&gt;" in shown and "split by &lt;u&gt;who&lt;/u&gt;" in shown
         assert not any(tag in shown for tag in ("<img", "<i>", "<u>", "<b>bold", "<em>", "<s>"))
     figures: Any = drawn(text)["figures"]
-    names = [line["name"] for line in figures["spending"]["data"]]
-    assert [html.unescape(name) for name in names] == sorted(MARKUP) and not any("<" in name for name in names)
     lanes = figures["timeline"]["layout"]["yaxis"]["categoryarray"]
-    assert lanes == names[::-1] and {lane for bar in figures["timeline"]["data"] for lane in bar["y"]} == set(names)
-    assert {line["hovertemplate"] for line in figures["spending"]["data"]} == {
-        "%{fullData.name}, round %{x}: epsilon %{y:.4g}<extra></extra>"
-    }
+    assert sorted(map(html.unescape, lanes)) == sorted(MARKUP) and not any("<" in name for name in lanes)
+    assert {lane for bar in figures["timeline"]["data"] for lane in bar["y"]} == set(lanes)
+    labels = [line["name"] for line in figures["spending"]["data"]] + [
+        one["text"] for one in figures["spending"]["ends"]
+    ]
+    assert not any("<" in name for name in labels) and all(any(name in one for one in labels) for name in lanes)
+    hovers = {line["hovertemplate"] for line in figures["spending"]["data"]}
+    assert not any(
+        name in hover.removesuffix("<extra></extra>") for hover in hovers for name in lanes if name != "%{y}"
+    )
 
 
 def test_no_point_lies_above_the_delay_that_the_rule_allows() -> None:

@@ -1,0 +1,90 @@
+"""What all figures are made with: names as plotly shows them, labels at the ends of lines, fewer points where there are many."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from crescendo.core.arrays import Array
+
+Figure = dict[str, Any]
+
+
+def shown_name(name: str) -> str:
+    """A name as plotly shows it letter by letter: it takes ``<b>`` and ``&amp;`` in texts for markup."""
+    return html.escape(name, quote=False)
+
+
+def figure(data: list[Figure], x: str, *, alt: str, ends: Sequence[Figure] = (), **layout: Any) -> Figure:
+    """A figure whose x axis is called ``x``; its heading on the page says what y is."""
+    xaxis = {"title": {"text": x}, **layout.pop("xaxis", {})}
+    return {"data": data, "layout": {"xaxis": xaxis, **layout}, "ends": list(ends), "alt": alt}
+
+
+def line(x: Sequence[Any], y: Sequence[Any], name: str, colour: str, hover: str, **more: Any) -> Figure:
+    """A line; ``dash``, ``width`` and ``shape`` go to its pen, all else to the trace."""
+    pen: Figure = {
+        "color": colour,
+        "width": 2,
+        **{key: more.pop(key) for key in ("dash", "width", "shape") if key in more},
+    }
+    return {
+        "type": "scatter", "mode": "lines", "x": list(x), "y": list(y), "name": shown_name(name), "line": pen,
+        "hovertemplate": f"{hover}<extra></extra>", **more,
+    }  # fmt: skip
+
+
+def end(at: float, text: str, colour: str) -> Figure:
+    """A label at the height ``at``, to the right of where its line ends."""
+    return {"at": at, "text": shown_name(text), "color": colour}
+
+
+def evenly(count: int, most: int) -> list[int]:
+    """At most ``most`` of ``count`` places, evenly chosen, first and last included.
+
+    >>> evenly(3, 5), evenly(9, 3)
+    ([0, 1, 2], [0, 4, 8])
+    """
+    if count <= most:
+        return list(range(count))
+    chosen: list[int] = np.unique(np.linspace(0, count - 1, most).astype(np.int64)).tolist()
+    return chosen
+
+
+def telling(columns: Sequence[Sequence[float | None]], most: int) -> list[int]:
+    """About ``most`` places at most that keep the look of curves: of each stretch the highest and the lowest of each column.
+
+    Stretches are short where a run begins and even later on, so that neither a linear nor a logarithmic axis loses its start.
+
+    >>> len(telling([[1.0] * 5], 100)), telling([[0.0, 0.0, 9.0, 0.0, 0.0, 0.0, 0.0, -1.0, 0.0, 0.0]], 8)
+    (5, [0, 1, 2, 3, 5, 7, 9])
+    """
+    count = len(columns[0])
+    if count <= most:
+        return list(range(count))
+    parts = max(1, most // (4 * len(columns)))
+    edges = np.unique(
+        np.concatenate([np.linspace(0, count, parts + 1), np.geomspace(1, count, parts + 1), [0]]).astype(np.int64)
+    )
+    kept = {0, count - 1}
+    for first, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+        for column in columns:
+            known = [i for i in range(first, stop) if column[i] is not None]
+            if known:
+                kept |= {min(known, key=lambda i: column[i] or 0.0), max(known, key=lambda i: column[i] or 0.0)}
+    return sorted(kept)
+
+
+def largest_of_stretches(rows: Array, column: int, most: int) -> Array:
+    """Of each of ``most`` stretches of rows the one whose ``column`` is largest.
+
+    >>> largest_of_stretches(np.array([[0, 1], [1, 5], [2, 3], [3, 4]]), 1, 2).tolist()
+    [[1, 5], [3, 4]]
+    """
+    if len(rows) <= most:
+        return rows
+    parts = np.array_split(np.arange(len(rows)), most)
+    return rows[[part[np.argmax(rows[part, column])] for part in parts]]

@@ -1,0 +1,51 @@
+"""The figures of a private run: epsilon as it is spent, and what the best attack can find."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from crescendo.report.figures.plain import Figure, end, figure, line, shown_name
+from crescendo.report.privacy_story import PrivacyStory
+
+COLOURS = ("@accent", "@second", "@third", "@fourth", "@fifth", "@sixth", "@seventh", "@eighth")
+
+
+def spending(story: PrivacyStory) -> Figure:
+    """Upper bounds on epsilon as the rounds go by, with a dot where the tight accountant has the last word."""
+    lines, ends = [], []
+    for j, course in enumerate(story.courses):
+        colour, last = COLOURS[j % len(COLOURS)], course.epsilons[-1]
+        name = f"{course.name} {'' if course.tight else '≤ '}{last:.3f}"
+        hover = "%{fullData.name}: at most %{y:.4g} up to round %{x:,}"
+        lines.append(line(story.rounds, course.epsilons, name, colour, hover))
+        if course.tight:
+            lines.append(_dot(story.rounds[-1], last, colour, course.name))
+        ends.append(end(last, name, colour))
+    if story.stated is not None and story.rounds:
+        name = f"stated {story.stated:g}"
+        across = [story.rounds[0], story.rounds[-1]]
+        lines.append(line(across, [story.stated] * 2, name, "@ink", "stated: %{y:g}", dash="dash"))
+        ends.append(end(story.stated, name, "@ink"))
+    most = max((course.epsilons[-1] for course in story.courses), default=0.0)
+    alt = f"Upper bounds on the epsilon that clients have spent after each round; the largest ends at {most:.4f}."
+    return figure(lines, "round", alt=alt, ends=ends, yaxis={"rangemode": "tozero"})
+
+
+def _dot(x: int, y: float, colour: str, name: str) -> Figure:
+    return {
+        "type": "scatter", "mode": "markers", "x": [x], "y": [y], "marker": {"color": colour, "size": 8}, "showlegend": False,
+        "cliponaxis": False, "name": shown_name(name),
+        "hovertemplate": "%{fullData.name}, whole run: %{y:.4f}, tight<extra></extra>",
+    }  # fmt: skip
+
+
+def attacks(story: PrivacyStory) -> Figure:
+    """How many present records any attack can find, beside guessing."""
+    accused, most = story.attacks
+    hover = "accusing %{x:.2%} of absent records: at most %{y:.2%} of present ones"
+    best = line(accused[1:], most[1:], "best attack, at most", "@accent", hover, width=2.5)
+    guess = line(accused[1:], accused[1:], "guessing", "@second", "guessing: %{y:.2%}", dash="dash")
+    axis: dict[str, Any] = {"type": "log", "dtick": 1, "tickformat": "~%"}
+    one = min(range(len(accused)), key=lambda j: abs(accused[j] - 0.01))
+    alt = f"An attack that accuses {accused[one]:.1%} of absent records finds at most {most[one]:.2%} of present ones."
+    return figure([best, guess], "absent records accused", alt=alt, xaxis=axis, yaxis=axis, showlegend=True)

@@ -1,0 +1,126 @@
+"""The figures of a run's report: every one by its name, and the curves, whose x the reader chooses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from crescendo.report.figures.plain import Figure, end, evenly, figure, largest_of_stretches, line
+from crescendo.report.figures.privacy_figures import attacks, spending
+from crescendo.report.figures.timeline import timeline
+from crescendo.report.numbers import number
+from crescendo.report.story import Story
+
+_MOST_POINTS = 400
+_AXES = {
+    "k": "rounds completed",
+    "gradients": "gradients over all clients",
+    "bytes": "bytes sent and received",
+    "seconds": "virtual seconds",
+}
+_REFERENCES = {"without noise": ("@second", "dash"), "pooled": ("@third", "dashdot")}
+_GUESS = ("@muted", "dot")  # an answer that ignores the record
+
+
+def drawn(story: Story) -> dict[str, Any]:
+    """All that the page's script draws."""
+    found = {
+        "exchanges": _exchanges(story),
+        "steps": _steps(story),
+        "timeline": timeline(story.lanes, story.broadcasts.tolist()),
+        "staleness": _staleness(story),
+    }
+    if story.privacy is not None:
+        found["spending"], found["attacks"] = spending(story.privacy), attacks(story.privacy)
+    return {"name": story.title, "curves": _curves(story), "figures": found}
+
+
+def _curves(story: Story) -> dict[str, Any]:
+    """What was measured, with every x there is to choose from."""
+    rows = story.metrics
+    columns = {name: [row[name] for row in rows] for name in ("k", "gradients", "seconds")}
+    columns["bytes"] = [row["bytes_up"] + row["bytes_down"] for row in rows]
+    made = []
+    for one in story.measures:
+        first, last = (next((v for v in values if v is not None), None) for values in (one.values, one.values[::-1]))
+        levels = [
+            {"name": name, "at": at, "text": f"{name} {number(at)}", "color": colour, "dash": dash}
+            for name, at in one.references
+            for colour, dash in (_REFERENCES.get(name, _GUESS),)
+        ]
+        beside = "".join(f", {name} {number(at)}" for name, at in one.references)
+        made.append(
+            {
+                "id": one.key, "y": one.values, "shown": one.shown, "levels": levels, "remark": one.remark,
+                "last": None if last is None else {"at": last, "text": f"this run {number(last)}"},
+                "alt": f"{one.words} over {rows[-1]['k']:,} rounds: from {number(first)} to {number(last)}{beside}.",
+            }
+        )  # fmt: skip
+    return {"x": columns, "titles": _AXES, "measures": made}
+
+
+def _exchanges(story: Story) -> Figure:
+    """How many rounds the gradients took, and how many they would take if rounds did not grow: a slope of 1 on these axes."""
+    count, (first, rounds) = len(story.sizes), story.constant
+    done = story.sizes.cumsum().tolist()
+    places = sorted({*evenly(count, _MOST_POINTS), *(int(1.05**j) for j in range(200) if 1.05**j < count)})
+    name, others = f"this run {count:,}", f"constant rounds {rounds:,}"
+    ours = line(
+        [done[i] for i in places], [i + 1 for i in places], name, "@accent", "%{x:,} gradients: round %{y:,}",
+        mode="lines+markers" if count <= 30 else "lines", width=2.5,
+    )  # fmt: skip
+    axes = {"xaxis": _log(), "yaxis": {**_log(), "rangemode": "normal"}}
+    x = "gradients over all clients"
+    if rounds == count:  # the rounds are as good as constant: one line says all
+        alt = f"{count:,} rounds of one size for {done[-1]:,} gradients."
+        return figure([ours], x, alt=alt, ends=[end(count, name, "@accent")], **axes)
+    theirs = line(
+        [min(first, done[-1]), done[-1]],
+        [1, rounds],
+        others,
+        "@second",
+        f"constant rounds of {first:,}: %{{y:,}}",
+        dash="dash",
+    )
+    alt = f"{done[-1]:,} gradients took {count:,} rounds; in constant rounds of {first:,} they would take {rounds:,}."
+    ends = [end(count, name, "@accent"), end(rounds, others, "@second")]
+    return figure([theirs, ours], x, alt=alt, ends=ends, **axes)
+
+
+def _log() -> dict[str, Any]:
+    return {"type": "log", "dtick": 1, "tickformat": "~s", "exponentformat": "SI"}
+
+
+def _steps(story: Story) -> Figure:
+    at = evenly(len(story.steps), _MOST_POINTS)
+    values = story.steps[at].tolist()
+    curve = line(
+        at,
+        values,
+        "step size",
+        "@accent",
+        "round %{x:,}: %{y:.4g}",
+        shape="hv",
+        mode="lines+markers" if len(at) <= 60 else "lines",
+    )
+    wide = min(values) > 0 and max(values) > 30 * min(values)
+    yaxis = {"type": "log", "tickformat": "~g"} if wide else {"rangemode": "tozero"}
+    alt = (
+        f"Step sizes of {len(story.steps):,} rounds: from {values[0]:.4g} in the first to {values[-1]:.4g} in the last."
+    )
+    return figure([curve], "round", alt=alt, yaxis=yaxis)
+
+
+def _staleness(story: Story) -> Figure:
+    """How many updates each gradient's model lacked at most, and how many it was allowed to lack."""
+    rows = largest_of_stretches(story.staleness, 1, _MOST_POINTS)
+    t, used, allowed = (rows[:, j].tolist() for j in range(3))
+    dots: Figure = {
+        "type": "scatter", "mode": "markers", "x": t, "y": used, "name": "used",
+        "marker": {"color": "@accent", "size": 5}, "cliponaxis": False,
+        "hovertemplate": "gradient %{x:,}: delay %{y:,}<extra></extra>",
+    }  # fmt: skip
+    limit = line(t, allowed, "allowed", "@second", "gradient %{x:,}: allowed %{y:,.6g}", shape="hv")
+    most, bound = (max(values, default=0.0) for values in (used, allowed))
+    alt = f"Delays of gradients: at most {most:,.0f} were used, where up to {bound:,.0f} were allowed."
+    ends = [end(allowed[-1], f"allowed {allowed[-1]:,.0f}", "@second")] if len(rows) else []
+    return figure([limit, dots], "gradient (label t)", alt=alt, ends=ends, yaxis={"rangemode": "tozero"})

@@ -1,0 +1,95 @@
+"""What was measured on the way, made ready to be drawn: which rows, which part of the axis, a word about a loss that rises."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from crescendo.report.figures.plain import telling
+from crescendo.report.numbers import number
+from crescendo.report.references import References
+
+_WORDS = {
+    "accuracy": "Accuracy on the test part",
+    "r2": "R², the share of the test labels' variance that is explained",
+    "rmse": "Root mean square error on the test part",
+    "loss": "Loss on the training records",
+}
+_MOST_ROWS = 1000
+_EARLY = 0.1  # of the rows: what happens there does not decide which part of the axis is shown
+_RISES = 0.03  # of what the loss fell by: a rise above its lowest that is worth a word
+
+Rows = Sequence[dict[str, Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Measure:
+    """One curve. ``shown`` is the part of the axis where it happens; ``remark`` is (place, words) of a point to point at."""
+
+    key: str
+    words: str
+    values: list[float | None]
+    references: list[tuple[str, float]]
+    shown: tuple[float, float] | None
+    remark: tuple[int, str] | None = None
+
+    @property
+    def last(self) -> float | None:
+        return next((value for value in reversed(self.values) if value is not None), None)
+
+
+def chosen_rows(rows: Rows) -> list[dict[str, Any]]:
+    """The rows that are drawn: all of them, or of each stretch the highest and the lowest."""
+    columns = [[row.get(key) for row in rows] for key in _present(rows)]
+    return [rows[i] for i in telling(columns, _MOST_ROWS)] if columns else list(rows)
+
+
+def measures_of(rows: Rows, references: References) -> list[Measure]:
+    """The measures that these rows have, the loss last."""
+    found = []
+    for key in _present(rows):
+        values = [row.get(key) for row in rows]
+        lines = references.of(key)
+        bounds = (0.0, 1.0) if key == "accuracy" else (float("-inf"), 1.0) if key == "r2" else (0.0, float("inf"))
+        shown = shown_part([value for _, value in lines], values, bounds)
+        found.append(Measure(key, _WORDS[key], values, lines, shown, _rise(values) if key == "loss" else None))
+    return found
+
+
+def _present(rows: Rows) -> list[str]:
+    return [key for key in _WORDS if any(row.get(key) is not None for row in rows)]
+
+
+def shown_part(
+    lines: Sequence[float], values: Sequence[float | None], bounds: tuple[float, float]
+) -> tuple[float, float]:
+    """From the lowest to the highest of all but the first rows, and the levels they are compared with; never beyond ``bounds``.
+
+    >>> low, high = shown_part([0.76], [0.2, *[0.8] * 18, 0.9], (0, 1))
+    >>> round(low, 3), round(high, 3)
+    (0.749, 0.911)
+    """
+    late = [value for value in values[int(_EARLY * len(values)) :] if value is not None]
+    known = [*(late or [value for value in values if value is not None]), *lines]
+    low, high = min(known), max(known)
+    pad = max(0.08 * (high - low), 0.01 * abs(high), 1e-6)
+    return max(bounds[0], low - pad), min(bounds[1] + (pad if bounds[1] == high else 0), high + pad)
+
+
+def _rise(values: Sequence[float | None]) -> tuple[int, str] | None:
+    """Where a loss was lowest that ended clearly above that.
+
+    >>> _rise([0.7, 0.3, 0.31, 0.35]), _rise([0.7, 0.4, 0.3]), _rise([0.7, 0.9])
+    ((1, 'lowest 0.3000; then it rose to 0.3500'), None, (1, 'it rose from 0.7000 to 0.9000, above where it began'))
+    """
+    known = [(value, place) for place, value in enumerate(values) if value is not None]
+    if len(known) < 2:
+        return None
+    (first, _), (last, _) = known[0], known[-1]
+    least, place = min(known)
+    if last > first:
+        return known[-1][1], f"it rose from {number(first)} to {number(last)}, above where it began"
+    if last - least <= _RISES * (first - least):
+        return None
+    return place, f"lowest {number(least)}; then it rose to {number(last)}"

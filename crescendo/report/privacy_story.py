@@ -1,0 +1,132 @@
+"""The privacy of a run as its report tells it: what was spent and when, what that means, and what it rests on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from crescendo.privacy.planning.guarantee import Guarantee
+from crescendo.report.inequalities import privacy_row
+from crescendo.report.numbers import number
+
+_MOST_COURSES = 8
+_MOST_CLIENTS = 40
+_MOST_NAMED = 2  # clients with the same releases that are named at their line
+
+
+@dataclass(frozen=True)
+class Course:
+    """Epsilon as the rounds go by, of one client or of several alike: an upper bound at each round, by Renyi divergence.
+
+    ``tight`` says that the last value, for the whole run, is the tight accountant's.
+    """
+
+    name: str
+    epsilons: list[float]
+    tight: bool
+
+
+@dataclass(frozen=True, eq=False)
+class PrivacyStory:
+    """What the panel about privacy is made of."""
+
+    rounds: list[int]
+    courses: list[Course]  # those that spend most first
+    stated: float | None
+    verdict: str
+    says: str
+    clients: list[list[str]]  # name, declared records, epsilon, by Renyi divergence
+    clients_left_out: int
+    noise: list[list[str]]  # schedule, rounds, sigma, aggregated noise
+    conditions: list[list[str]]  # name, what is asked for, inequality, verdict
+    means: list[str]  # what the largest epsilon means
+    attacks: tuple[list[float], list[float]]  # false positives, and the most true positives of any attack
+    notes: list[str]
+
+
+def privacy_story(result: Any) -> PrivacyStory:
+    made: Guarantee = result.prepared.privacy
+    names: tuple[str, ...] = result.prepared.names
+    certificate, means = made.certificate, made.meaning()
+    rounds, courses, left_out = _courses(made, names)
+    accused = [0.0, *np.logspace(-4, 0, 81).tolist()]
+    bounds = "The lines are upper bounds at every round, by Renyi divergence; a dot at an end is the tight accountant's figure."
+    more = f" {left_out:,} clients that spend less are not drawn." if left_out else ""
+    return PrivacyStory(
+        rounds=rounds,
+        courses=courses,
+        stated=made.stated,
+        verdict=_verdict(made),
+        says=f"Mechanism {certificate.mechanism}, delta {made.delta:g}: {certificate.adjacency}. {bounds}{more}",
+        clients=[
+            [names[c], f"{certificate.records[c]:,}", f"{spent.epsilon:.4f}", f"{spent.rdp_epsilon:.4f}"]
+            for c, spent in enumerate(made.spent[:_MOST_CLIENTS])
+        ],
+        clients_left_out=max(0, len(names) - _MOST_CLIENTS),
+        noise=_noise(made),
+        conditions=[privacy_row(one) for one in certificate.conditions],
+        means=[f"For {names[made.costliest]}, which spends most:", *_sentences(means.sentences())],
+        attacks=(accused, means.drawn(accused)),
+        notes=[*_cost_of_noise(result), *_sentences(made.cautions()), made.disclaimer],
+    )
+
+
+def _verdict(made: Guarantee) -> str:
+    """
+    What the accountant says, in words.
+    """
+    spent = f"no client spends more than epsilon {made.epsilon:.4f} at delta {made.delta:g} over the whole run"
+    held = f"Every condition of the {made.certificate.mechanism} mechanism holds, and "
+    if made.stated is None:
+        return f"{held}{spent}."
+    return f"{held}{spent}: within the {made.stated:g} that the run file states."
+
+
+def _courses(made: Guarantee, names: tuple[str, ...]) -> tuple[list[int], list[Course], int]:
+    """Clients with the same releases share a line; of many lines those that spend most are drawn."""
+    alike: dict[Any, list[int]] = {}
+    for c in range(len(names)):
+        alike.setdefault(made.certificate.plan(c).counted, []).append(c)
+    groups = sorted(alike.values(), key=lambda group: -made.spent[group[0]].epsilon)
+    courses: list[Course] = []
+    rounds: list[int] = []
+    for group in groups[:_MOST_COURSES]:
+        first = group[0]
+        rounds, epsilons = made.course(first)
+        name = ", ".join(names[c] for c in group) if len(group) <= _MOST_NAMED else f"{len(group):,} clients alike"
+        tight = made.spent[first].method == "pld"
+        courses.append(Course(name, epsilons, tight))
+    return rounds, courses, sum(map(len, groups[_MOST_COURSES:]))
+
+
+def _noise(made: Guarantee) -> list[list[str]]:
+    """The noise of this run, and what other schedules would need for the same epsilon."""
+    others, terms = made.compared_to(), made.certificate.terms
+    constant, paper = others["constant"], others["paper"]
+    rows = [
+        ["this run", f"{terms.rounds:,}", f"{made.certificate.sigma:.3g}", f"{made.aggregated_noise:.3g}"],
+        [f"constant rounds of {constant['size']:,} per client", *_numbers(constant)],
+    ]
+    if "why" in paper:
+        return [*rows, [f"the paper's recipe: {paper['why']}", "", "", ""]]
+    return [*rows, ["the paper's recipe", *_numbers(paper)]]
+
+
+def _numbers(found: dict[str, Any]) -> list[str]:
+    return [f"{found['rounds']:,}", f"{found['sigma']:.3g}", f"{found['aggregated_noise']:.3g}"]
+
+
+def _sentences(found: list[str]) -> list[str]:
+    return [f"{says[:1].upper()}{says[1:]}." for says in found]
+
+
+def _cost_of_noise(result: Any) -> list[str]:
+    twin = result.noise_free
+    if twin is None or result.accuracy is None:
+        return []
+    auc = f" (AUC {number(result.metrics[-1]['auc'])} and {number(twin['auc'])})" if "auc" in twin else ""
+    return [
+        f"Accuracy {number(result.accuracy)} with the noise, {number(twin['accuracy'])} in the same run without it{auc}."
+    ]

@@ -1,0 +1,109 @@
+"""What the numbers of a simulated run are held against: the commonest class, all records at one place, the run without its noise.
+
+A simulation has every record in its hands and may look at them; a federation has not, and gets none of these lines.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from crescendo.errors import UsageError
+from crescendo.objectives.logistic.objective import Logistic
+from crescendo.objectives.optimum import near_optimum
+
+_MOST_NUMBERS = 1000  # of a model that is fitted: Newton's method solves equations of this size
+_MOST_WORK = {"sparse": 1e8, "dense": 2e9}  # multiplications for each step of Newton's method: a fraction of a second
+_GAP = 1e-4
+
+SEEN_IN_SIMULATIONS_ONLY = (
+    "These lines look at the records themselves. They exist in this simulation only, no epsilon covers them, and the report of a "
+    "real federation could not have them."
+)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A level to compare with: its short ``name``, what it ``means``, and its value of each measure that it has."""
+
+    name: str
+    means: str
+    values: dict[str, float]
+
+
+@dataclass(frozen=True)
+class References:
+    """Those that a result has, and a sentence for one that is missing."""
+
+    found: list[Reference] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def of(self, measure: str) -> list[tuple[str, float]]:
+        return [(one.name, one.values[measure]) for one in self.found if measure in one.values]
+
+
+def references_of(result: Any) -> References:
+    """Levels for the measures of a simulated run."""
+    found, notes = [], []
+    if result.noise_free is not None:
+        found.append(
+            Reference(
+                "without noise", "the same run with the same draws, its noise left out", _known(result.noise_free)
+            )
+        )
+    pooled = _pooled(result.prepared)
+    if isinstance(pooled, Reference):
+        found.append(pooled)
+    else:
+        notes.append(pooled)
+    guess = _without_features(result.prepared.dataset.test, result.metrics[-1])
+    found += [guess] if guess is not None else []
+    told = [f"{one.name.capitalize()}: {one.means}." for one in found]
+    if result.prepared.privacy is not None and found:
+        notes.append(SEEN_IN_SIMULATIONS_ONLY)
+    return References(found, [*told, *notes])
+
+
+def _known(row: dict[str, Any]) -> dict[str, float]:
+    return {name: float(row[name]) for name in ("accuracy", "rmse", "r2", "loss") if row.get(name) is not None}
+
+
+def _without_features(test: Any, row: dict[str, Any]) -> Reference | None:
+    """What an answer that ignores the record is worth on the test part."""
+    if test is None or not len(test):
+        return None
+    if row.get("accuracy") is not None:
+        share = float(np.unique(test.y, return_counts=True)[1].max()) / len(test)
+        return Reference("commonest class", "always answering with what most test records are", {"accuracy": share})
+    if row.get("rmse") is not None:
+        spread = float(np.std(test.y))
+        return Reference("mean label", "always answering with the mean of the test part", {"rmse": spread, "r2": 0.0})
+    return None
+
+
+def _pooled(prepared: Any) -> Reference | str:
+    """The objective of the run at its least, or why that was not computed. What decides is no clock: pages can be made again."""
+    goal, data = prepared.objective, prepared.dataset
+    if not isinstance(goal, Logistic):
+        return "There is no line for all records at one place: it is drawn for logistic regression alone."
+    x: Any = data.train.x
+    each = float(x.shape[1]) if isinstance(x, np.ndarray) else x.nnz / max(1, len(data.train))
+    work = len(data.train) * each**2
+    if goal.size > _MOST_NUMBERS or work > _MOST_WORK["dense" if isinstance(x, np.ndarray) else "sparse"]:
+        return (
+            "There is no line for all records at one place: fitting so many would take longer than the report is worth."
+        )
+    weights = prepared.row_weights()
+    try:
+        model = near_optimum(goal, data.train, weights, _GAP)
+    except (UsageError, np.linalg.LinAlgError):
+        return "There is no line for all records at one place: the fit failed."
+    values = goal.evaluate(model, data.train, weights, metrics=("loss",))
+    tested = goal.evaluate(model, data.test, None, metrics=("accuracy",)) if data.test is not None else {}
+    means = (
+        "the same objective with all training records at one place, fitted by Newton's method until its loss is within "
+        f"{_GAP:g} of the least there is"
+    )
+    return Reference("pooled", means, _known({**tested, **values}))

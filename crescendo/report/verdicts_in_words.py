@@ -1,0 +1,55 @@
+"""A schedule's certificate and the course of a run in plain sentences: what is promised, what was used, what to mind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from crescendo.report.numbers import number
+
+
+def schedule_verdict(result: Any) -> str:
+    """What the certificate promises of this run, and what the run made of it."""
+    found = result.prepared.certificate
+    stuck = (
+        "The schedule is certified: no client can get stuck, and no gradient uses a model older than the rule allows"
+    )
+    if found.within_theorem:
+        return f"{stuck}. In every round the delay stays within what the paper's convergence theorem allows."
+    if found.within_theorem is False:
+        return f"{stuck}. The delay goes beyond what the paper's convergence theorem allows, so no rate is promised for this run."
+    if found.constant is not None:
+        rate = (
+            "The theory of constant steps covers this run, so its bound holds."
+            if found.constant.holds
+            else "The theory of constant steps does not cover this run, so no rate is promised."
+        )
+        return f"{stuck}. {rate}"
+    return f'{stuck}. No theorem about its rate was asked for; schedule.wait = {{tau = "theorem"}} asks for one.'
+
+
+def delay_in_words(result: Any) -> str:
+    """
+    What the largest delay was, beside what the rule allows.
+    """
+    found = result.prepared.certificate
+    most = max(0, found.consistent_delay - 1)
+    return (
+        f"In numbers: a gradient's model lacks at most {most:,} of the updates that come before it, of {found.gradients:,} in "
+        f"the whole run."
+    )
+
+
+def alerts(result: Any) -> list[str]:
+    """What the reader has to know before anything else: a run that diverged, or ended worse than it began."""
+    told = getattr(result, "diverged", None)
+    if isinstance(told, str) and told:
+        return [f"{told[:1].upper()}{told[1:]}{'' if told.endswith('.') else '.'}"]
+    known = [row["loss"] for row in result.metrics if row["loss"] is not None]
+    if result.loss is None:
+        return ["This run diverged: its last loss is no number. A smaller step size often helps."]
+    if len(known) > 1 and known[-1] > known[0]:
+        return [
+            f"The loss ended at {number(known[-1])}, above the {number(known[0])} that it began with. "
+            "A smaller step size often helps."
+        ]
+    return []
