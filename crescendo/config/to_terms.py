@@ -19,15 +19,16 @@ from crescendo.data.records import Label
 from crescendo.data.registry import stated_classes
 from crescendo.errors import ConfigError
 from crescendo.federation.agreement import build_terms, canonical
+from crescendo.federation.auto_terms import DRAFT, PublicNoise, auto_steps, settled_steps
 from crescendo.federation.objective_terms import KIND, MOST_OWN_FEATURES, first_model, model_on_trial
-from crescendo.federation.schedule_terms import RunSchedule
+from crescendo.federation.schedule_terms import RunSchedule, Schedule
 from crescendo.federation.terms_tables import TermsTable
 from crescendo.objectives import ModelFile, Objective
 from crescendo.objectives.nets.net_names import with_classes
 from crescendo.objectives.objective_kinds import OBJECTIVES
 from crescendo.privacy.accounting.accountant import Progress
 from crescendo.privacy.mechanisms.mechanism_kinds import NONE
-from crescendo.privacy.planning.guarantee import Guarantee
+from crescendo.privacy.planning.guarantee import Guarantee, planned_sigma
 from crescendo.schedules import StronglyConvexDelay, TheoremSteps
 
 Raw = dict[str, Any]
@@ -40,6 +41,46 @@ def terms_text(config: Config) -> str:
 
 def terms_and_cost(config: Config) -> tuple[str, Guarantee | None]:
     """The terms of a run file and, of a private one, what they cost each client."""
+    return _terms_and_cost(with_numbers(config)[0])
+
+
+def with_numbers(config: Config) -> tuple[Config, str]:
+    """A run file that is served, with numbers in place of ``steps = "auto"``, and the sentence that says why; else as it is."""
+    if not config.schedule.is_auto:
+        return config, ""
+    drafted = _with_schedule(config, config.schedule.with_steps(DRAFT))
+    draft = build_terms(_terms_text(drafted))
+    chosen = auto_steps(draft.terms, draft.objective, noise=public_noise(config, draft.terms))
+    return _with_schedule(config, settled_steps(config.schedule, chosen)), chosen.why
+
+
+def public_noise(config: Config, terms: Terms) -> PublicNoise | None:
+    """What a private run file says of its noise, settled where it states an epsilon alone; None where nothing is private."""
+    asked = config.privacy
+    if asked.mechanism == NONE:
+        return None
+    records = config.declared(terms.clients)
+    assert asked.delta is not None and asked.clip is not None and records is not None
+    sigma = asked.sigma
+    if sigma is None:
+        sigma = planned_sigma(terms, asked.mechanism, records, asked.epsilon, asked.delta)
+    return PublicNoise(asked.mechanism, asked.clip, sigma, asked.norm_bound)
+
+
+def _with_schedule(config: Config, schedule: Schedule) -> Config:
+    return config.model_copy(update={"schedule": schedule})
+
+
+def _terms_and_cost(config: Config) -> tuple[str, Guarantee | None]:
+    text = _terms_text(config)
+    if config.privacy.mechanism == NONE:
+        build_terms(text)
+        return text, None
+    return _with_privacy(text, config, len(json.loads(text)["clients"]["names"]))
+
+
+def _terms_text(config: Config) -> str:
+    """The terms without their privacy."""
     asked, clients = config.serve, config.clients.count
     if asked.federation is None:
         raise ConfigError("serve.federation is missing; name the federation, so that ledgers can tell it from others")
@@ -69,11 +110,7 @@ def terms_and_cost(config: Config) -> tuple[str, Guarantee | None]:
         "privacy": None,
     }
     raw["schedule"] |= _stated_m1(raw, config, clients)
-    text = canonical(raw)
-    if config.privacy.mechanism == NONE:
-        build_terms(text)
-        return text, None
-    return _with_privacy(text, config, clients)
+    return canonical(raw)
 
 
 def guarantee_of(config: Config, terms: Terms, objective: Objective, progress: Progress | None = None) -> Guarantee:

@@ -95,6 +95,11 @@ class Agreement:
         check_running(objective, terms)
         return cls(names, run.seed, run.wire, terms, objective, features, classes, certificate, smooth=schedule.smooth)
 
+    def noting(self, why: str) -> Agreement:
+        """The same, with one more sentence among the notes of its schedule, unless it is empty."""
+        notes = (why, *self.schedule.notes) if why else self.schedule.notes
+        return replace(self, schedule=replace(self.schedule, notes=notes))
+
     @cached_property
     def digest(self) -> str:
         """The SHA-256 of the text, which stands in every message, journal and ledger."""

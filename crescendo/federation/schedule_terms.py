@@ -5,7 +5,7 @@ The keys of each kind come from `crescendo.schedules.kinds`; how long the run is
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import model_validator
 
@@ -60,6 +60,12 @@ class _WaitRule(Section):
         return getattr(self.tau, "kind", None) == "theorem"
 
 
+class _Auto(Section):
+    """The word "auto", which becomes numbers before a run begins and before terms are written."""
+
+    kind: Literal["auto"]
+
+
 _OTHER_SIZES = (
     "The step sizes are the theorem's and the sizes are not, so that what the theorem promises is not about this run."
 )
@@ -71,7 +77,9 @@ class Schedule(Section):
     gradients_per_client: int | None = key(None, COUNT, "the same, given for each client", ge=1)
     rounds: int | None = key(None, COUNT, "or the number of rounds", ge=1)
     sizes: Annotated[Section, _SIZES] = key(..., "a table with a kind", "gradients of round i, rounds counted from 0")
-    steps: Annotated[Section, tables(STEPS)] = key(..., "a table with a kind", "the step size")
+    steps: Annotated[Section, tables(STEPS, _Auto), WORD_AS_KIND] = key(
+        ..., '"auto" or a table with a kind', "the step size; auto chooses numbers and says why (docs/auto_steps.md)"
+    )
     wait: _WaitRule = key(_WaitRule(rounds=1), "a table with rounds or tau", "how far a client may run ahead")
     blocks: int = key(1, COUNT, "D: one of D blocks of coordinates per round moves and is sent, 1/D of the bytes", ge=1)
 
@@ -85,6 +93,14 @@ class Schedule(Section):
                 "it says how long the run is"
             )
         return self
+
+    @property
+    def is_auto(self) -> bool:
+        return isinstance(self.steps, _Auto)
+
+    def with_steps(self, table: dict[str, Any]) -> Self:
+        """The same schedule with other steps."""
+        return type(self).model_validate({**self.model_dump(exclude_none=True), "steps": table})
 
 
 @dataclass(frozen=True)
@@ -151,6 +167,10 @@ class RunSchedule:
     @cached_property
     def steps(self) -> Steps:
         where = "schedule.steps"
+        if self.asked.is_auto:
+            raise ConfigError(
+                'schedule.steps = "auto" is no number yet: terms and running schedules hold what it became'
+            )
         steps: Steps = made(STEPS, self.asked.steps, where, lambda name: self._given(name, None, where))
         return steps
 

@@ -10,7 +10,7 @@ from crescendo.algorithms.algorithm_kinds import ALGORITHMS, OURS, Algorithm
 from crescendo.algorithms.rival_options import AlgorithmOptions
 from crescendo.config.loading import ELSEWHERE
 from crescendo.config.schema import Config
-from crescendo.config.to_terms import guarantee_of, terms_and_cost
+from crescendo.config.to_terms import guarantee_of, public_noise, terms_and_cost, with_numbers
 from crescendo.core.arrays import Floats, Ints
 from crescendo.core.terms import Terms
 from crescendo.data import Dataset, Records, client_names, load, split, weights
@@ -18,8 +18,9 @@ from crescendo.data.labels import Classes
 from crescendo.data.registry import stated_classes
 from crescendo.errors import ConfigError
 from crescendo.federation.agreement import Agreement, build_terms
+from crescendo.federation.auto_terms import DRAFT, auto_steps, refuse_unknown, settled_steps
 from crescendo.federation.objective_terms import first_model, made_up_records
-from crescendo.federation.schedule_terms import RunSchedule
+from crescendo.federation.schedule_terms import RunSchedule, Schedule
 from crescendo.objectives import ModelFile, Objective, OwnModel, weights_of_rows
 from crescendo.objectives.base import Traits
 from crescendo.objectives.nets.net_names import settled, with_classes
@@ -88,6 +89,8 @@ def prepare(
     wait = config.schedule.wait
     if count is not None and not (wait.is_theorem and wait.m1 is None):  # which depends on L and mu, and so on the data
         _ = RunSchedule(config.schedule, count).certificate
+    if config.schedule.is_auto and objective is None and config.objective.kind not in OBJECTIVES:
+        raise refuse_unknown(config.objective.kind)
     if private and data is None:
         stated_classes(config.data.source, config.data.classes)
     dataset, parts = load_parts(config, data)
@@ -115,28 +118,35 @@ def prepare(
             goal.check_forgetful(first_model(goal, config.run.seed), sample, goal.name, by_record)
         _check_counts(names, counts, [len(part) for part in parts])
         dataset, parts = _admit(dataset, parts, config.privacy.norm_bound, goal)
-    schedule = RunSchedule.of(
-        config.schedule,
-        clients,
-        goal,
-        None if private else dataset.train,
-        config.privacy.norm_bound,
-        combine=config.clients.combine,
-        private=private,
-    )
     shares = weights(config.clients.weights, [range(records) for records in counts])
-    agreement = Agreement.of(
-        schedule,
-        goal,
-        tuple(float(share) for share in shares),
-        names=names,
-        run=config.run,
-        shares=config.clients.shares,
-        combine=config.clients.combine,
-        private=private,
-        features=dataset.features,
-        classes=dataset.classes,
-    )
+
+    def agreed(asked: Schedule) -> tuple[RunSchedule, Agreement]:
+        look_at = None if private else dataset.train
+        bound, combine = config.privacy.norm_bound, config.clients.combine
+        schedule = RunSchedule.of(asked, clients, goal, look_at, bound, combine=combine, private=private)
+        made = Agreement.of(
+            schedule,
+            goal,
+            tuple(float(share) for share in shares),
+            names=names,
+            run=config.run,
+            shares=config.clients.shares,
+            combine=combine,
+            private=private,
+            features=dataset.features,
+            classes=dataset.classes,
+        )
+        return schedule, made
+
+    why = ""
+    if config.schedule.is_auto:
+        draft = agreed(config.schedule.with_steps(DRAFT))[1].terms
+        noise, many = public_noise(config, draft), len(dataset.classes)
+        chosen = auto_steps(draft, goal, records=None if private else dataset.train, classes=many, noise=noise)
+        config = config.model_copy(update={"schedule": settled_steps(config.schedule, chosen)})
+        why = chosen.why
+    schedule, agreement = agreed(config.schedule)
+    agreement = agreement.noting(why)
     working = algorithm.terms(agreement.terms, options)
     found = guarantee_of(config, working, goal, progress) if private else None
     if found is not None:
@@ -217,7 +227,8 @@ def _make_objective(config: Config, dataset: Dataset, records: int, sample: Reco
 def certified(config: Config) -> tuple[Agreement, Guarantee | None]:
     """What `run` or `serve` would start from, or the sentence with which they would refuse it."""
     if config.data.source == ELSEWHERE:
+        config, why = with_numbers(config)
         text, privacy = terms_and_cost(config)
-        return build_terms(text), privacy
+        return build_terms(text).noting(why), privacy
     prepared = prepare(config)
     return prepared.agreement, prepared.privacy

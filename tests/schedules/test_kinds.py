@@ -85,7 +85,7 @@ def test_its_config_is_written_down_and_read_again() -> None:
         ),
         (
             "{kind = 'halvng'}",
-            'schedule.steps.kind must be "constant", "diminishing", "curvature", "theorem" or "halving", not "halvng"; '
+            'schedule.steps.kind must be "constant", "diminishing", "curvature", "theorem", "halving" or "auto", not "halvng"; '
             'did you mean "halving"?',
         ),
     ],

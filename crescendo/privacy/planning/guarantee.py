@@ -7,6 +7,7 @@ not confirm for every client is refused.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections import Counter
 from collections.abc import Callable
@@ -70,9 +71,7 @@ class Guarantee:
 
         The noise is the least that keeps ``epsilon`` where ``sigma`` is None.
         """
-        usual = delta * (1 - RARE)  # what rare events leave of it, at least
-        plans = sorted({_plan(MECHANISMS[mechanism].event, terms, records, c) for c in range(terms.clients)})
-        noise = Sigmas.of(sigma if sigma is not None else _planned(plans, epsilon, usual))
+        noise = Sigmas.of(sigma if sigma is not None else planned_sigma(terms, mechanism, records, epsilon, delta))
         certificate = certify(
             mechanism, terms, objective, clip=clip, sigma=noise, records=records, norm_bound=norm_bound
         )
@@ -80,7 +79,7 @@ class Guarantee:
         spent = _spent([certificate.plan(c).counted for c in range(terms.clients)], left, epsilon, progress)
         found = cls(certificate, delta, epsilon, spent)
         if epsilon is not None and found.epsilon > epsilon:
-            enough = _planned(plans, epsilon, usual)
+            enough = planned_sigma(terms, mechanism, records, epsilon, delta)
             raise ConfigError(
                 f"privacy.epsilon = {epsilon:g} is not what this run costs: with sigma = {noise:g} it is {found.epsilon:.4g} "
                 f"at delta {delta:g}; sigma = {math.ceil(enough * 1000) / 1000:g} would pass"
@@ -177,14 +176,21 @@ class Guarantee:
         }
 
 
+def planned_sigma(terms: Terms, mechanism: str, records: tuple[int, ...], epsilon: float | None, delta: float) -> float:
+    """The least noise that keeps every client at or under epsilon; step sizes have no part in it."""
+    usual = delta * (1 - RARE)  # what rare events leave of it, at least
+    plans = {_plan(MECHANISMS[mechanism].event, terms, records, c) for c in range(terms.clients)}
+    return _planned(tuple(sorted(plans)), epsilon, usual)
+
+
 def _plan(event: type[Event], terms: Terms, records: tuple[int, ...], c: int) -> Counted:
     """The rates of client c's rounds, as events with a sigma that is still to be found."""
     slots = Counter(terms.shares_of(c)).items()
     return tally((event(min(1.0, rate_of(share, records[c])), 1.0), count) for share, count in slots if share)
 
 
-def _planned(plans: list[Counted], epsilon: float | None, delta: float) -> float:
-    """The least noise that keeps every client at or under epsilon."""
+@functools.lru_cache(maxsize=8)  # steps that weigh the noise ask for it before the certificate does
+def _planned(plans: tuple[Counted, ...], epsilon: float | None, delta: float) -> float:
     assert epsilon is not None
     costliest = max(plans, key=lambda plan: account(plan, delta, quick=True).epsilon)
 

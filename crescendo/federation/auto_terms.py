@@ -1,0 +1,191 @@
+"""``steps = "auto"`` of a run: what is known of its curvature and its noise, and the numbers that the rule makes of it.
+
+In a private run, and on a network, everything here follows from what was typed in: norm bound, clip, noise, sizes and l2. A
+simulation without privacy may look at its records.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from crescendo.core.arrays import Floats
+from crescendo.core.terms import Terms
+from crescendo.data.records import Records
+from crescendo.errors import ConfigError
+from crescendo.federation.schedule_terms import Schedule
+from crescendo.objectives.base import Objective
+from crescendo.privacy.mechanisms.batch_clip import BatchClip
+from crescendo.privacy.mechanisms.local import Local
+from crescendo.privacy.mechanisms.mechanism_kinds import MECHANISMS
+from crescendo.privacy.mechanisms.minibatch import Minibatch
+from crescendo.privacy.mechanisms.sigmas import Sigmas
+from crescendo.schedules.auto_steps import AutoSteps, ChosenSteps, Curvatures, Limit
+
+DRAFT = {"kind": "constant", "eta": 1.0}  # steps that stand in while sizes, shares and noise are settled
+_MOST_ROWS = 20_000  # that the steepest direction is looked for in
+_MULTIPLICATIONS = 30
+_LEAST_SPREAD = 0.1  # rarer classes than were measured count as if they were not
+_SAFE = 0.999  # of a mechanism's own limit
+
+
+@dataclass(frozen=True)
+class PublicNoise:
+    """What a run file says of its privacy, with the noise settled."""
+
+    mechanism: str
+    clip: Any
+    sigma: Any
+    norm_bound: float | None
+
+
+def settled_steps(asked: Schedule, chosen: ChosenSteps) -> Schedule:
+    """The schedule with numbers in place of "auto"."""
+    return asked.with_steps({"kind": "diminishing", "eta0": chosen.steps.eta0, "beta": chosen.steps.beta})
+
+
+def auto_steps(
+    terms: Terms,
+    objective: Objective,
+    *,
+    records: Records | None = None,
+    classes: int = 0,
+    noise: PublicNoise | None = None,
+) -> ChosenSteps:
+    """What "auto" becomes under these terms, whose own steps are not looked at.
+
+    ``records`` are given where they may be looked at, with the number of their classes, 0 for none; else ``noise`` is.
+    """
+    smoothness = smoothness_of(objective)
+    if noise is not None:
+        known = _public(objective, smoothness, noise)
+    elif records is not None:
+        known = _measured(objective, smoothness, records, classes)
+    else:
+        raise ConfigError(
+            'schedule.steps = "auto" needs to know how long records are, and a server sees none; state privacy.norm_bound '
+            'beside a mechanism, or write the steps, such as {kind = "diminishing", eta0 = 0.05, beta = 0.001}'
+        )
+    sums = terms.labels(0, terms.rounds)
+    kind = None if noise is None else MECHANISMS[noise.mechanism]
+    return AutoSteps(
+        known,
+        sums,
+        _late(terms, np.diff(sums).astype(np.float64), kind),
+        None if noise is None or kind is None or issubclass(kind, BatchClip) else _noise(terms, noise),
+        tuple(_caps(terms, objective, noise, kind)),
+    ).chosen()
+
+
+def smoothness_of(objective: Objective) -> Callable[[float], float]:
+    """The smoothness of an objective that says it, or ConfigError."""
+    found = objective.traits.smoothness
+    if found is None:
+        raise refuse_unknown(objective.traits.name)
+    return found
+
+
+def refuse_unknown(name: str) -> ConfigError:
+    """What is said of an objective whose curvature nobody knows."""
+    short = name.rpartition("/")[2]
+    return ConfigError(
+        f'schedule.steps = "auto" needs an objective that says how smooth it is, such as logistic, and {short} does not; '
+        'write the steps, such as {kind = "diminishing", eta0 = 0.05, beta = 0.001}, and try eta0 from 0.01 to 1'
+    )
+
+
+def _public(objective: Objective, smoothness: Callable[[float], float], noise: PublicNoise) -> Curvatures:
+    """What the norm bound says; without one, a clip C is taken to be half the length of a record."""
+    bound, known_by = noise.norm_bound, "from the norm bound"
+    if bound is None:
+        if issubclass(MECHANISMS[noise.mechanism], BatchClip) or not isinstance(noise.clip, int | float):
+            raise ConfigError(
+                'schedule.steps = "auto" needs privacy.norm_bound here, since this clip is not that of one record\'s gradient'
+            )
+        bound, known_by = 2.0 * float(noise.clip), "for records of twice the clip"
+    curvature = smoothness(bound * bound)
+    return Curvatures(curvature, curvature, True, known_by)
+
+
+def _measured(objective: Objective, smoothness: Callable[[float], float], records: Records, classes: int) -> Curvatures:
+    """Of the records themselves, at a model that says the share of each class."""
+    squares, l2 = records.squared_lengths(objective.traits.intercept), objective.traits.l2
+    typical = float(np.mean(squares * squares) / max(float(np.mean(squares)), 1e-300))
+    spread = class_spread(records.y) if classes > 1 else 1.0
+
+    def curvature(square: float) -> float:
+        return (smoothness(square) - l2) * spread + l2
+
+    steep = steepest(records, objective.traits.intercept)
+    return Curvatures(curvature(typical), curvature(steep), classes > 1, "from the records")
+
+
+def class_spread(labels: Floats) -> float:
+    """How curved the loss is at a model that says the share f of each class, of the most that it can be: 1 for two even classes.
+
+    2 times the largest eigenvalue of diag(f) - f f^T, which for two classes is 4 f (1 - f); at least 0.1.
+
+    >>> class_spread(np.array([-1.0, 1.0])), round(class_spread(np.array([-1.0, -1.0, -1.0, 1.0])), 4)
+    (1.0, 0.75)
+    """
+    counts = np.unique(labels, return_counts=True)[1]
+    f = counts / counts.sum()
+    return max(_LEAST_SPREAD, 2.0 * float(np.linalg.eigvalsh(np.diag(f) - np.outer(f, f))[-1]))
+
+
+def steepest(records: Records, intercept: bool) -> float:
+    """The largest eigenvalue of the mean of (x, 1) (x, 1)^T, by multiplying; of rows at even distances where there are many.
+
+    >>> round(steepest(Records(np.array([[2.0, 0.0], [0.0, 1.0]]), np.zeros(2)), intercept=False), 6)
+    2.0
+    """
+    rows = np.unique(np.linspace(0, len(records) - 1, min(len(records), _MOST_ROWS)).astype(np.int64))
+    x: Any = records.take(rows).x
+    along, last, size = np.ones(x.shape[1]), 1.0 if intercept else 0.0, 0.0
+    for _ in range(_MULTIPLICATIONS):
+        z = x @ along + last
+        along, last = x.T @ z / len(rows), float(z.mean()) if intercept else 0.0
+        size = math.hypot(float(np.linalg.norm(along)), last)
+        if not 0 < size < math.inf:
+            return 0.0
+        along, last = along / size, last / size
+    return size
+
+
+def _late(terms: Terms, sizes: Floats, kind: type[Any] | None) -> Floats:
+    """The gradients of each round that a client cannot see while it computes, times what updates are multiplied by.
+
+    Those of all other clients; under `minibatch` its own as well, since all are taken at the round's start model. The mean of
+    walks overshoots no further than one of them. Waiting for more than one round makes more of them late.
+    """
+    n, ahead = terms.clients, 1 if terms.ahead is None else max(1, terms.ahead)
+    rounds = (2 * ahead + 1) / 3
+    if kind is not None and issubclass(kind, Minibatch):
+        return sizes * terms.combined * terms.blocks * rounds
+    return sizes * (0.0 if terms.combine == "mean" else (n - 1) / n * terms.blocks * rounds)
+
+
+def _noise(terms: Terms, noise: PublicNoise) -> Floats:
+    """What each round adds to the margin of a record of the bound's length, for a step of 1: a sqrt(n) D C sigma R."""
+    clip = float(noise.clip) if isinstance(noise.clip, int | float) else 0.0
+    length = noise.norm_bound if noise.norm_bound is not None else 2.0 * clip
+    sigma = Sigmas.of(noise.sigma)
+    each = np.array([sigma(i) for i in range(terms.rounds)])
+    return each * (terms.combined * math.sqrt(terms.clients) * terms.blocks * clip * length)
+
+
+def _caps(terms: Terms, objective: Objective, noise: PublicNoise | None, kind: type[Any] | None) -> list[Limit]:
+    """What a step may not pass for the mechanism, or for L2, to work at all."""
+    traits, blocks, found = objective.traits, terms.blocks, list[Limit]()
+    if traits.l2 > 0:
+        found.append(Limit(_SAFE / (traits.l2 * blocks), "L2: eta0 times l2 is at most 1"))
+    bounds = None if noise is None else noise.norm_bound
+    if kind is not None and issubclass(kind, Local) and traits.margin is not None and noise is not None and bounds:
+        smooth = float(traits.margin(bounds, float(noise.clip)))
+        if smooth > 0:
+            found.append(Limit(_SAFE * 2 / (smooth * blocks), "the local mechanism: eta0 is at most 2 / L_eff"))
+    return found
