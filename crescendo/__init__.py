@@ -20,6 +20,7 @@ TYPE_CHECKING = False  # typing takes time to load, and until `__main__` begins 
 if TYPE_CHECKING:
     from typing import Any
 
+    from crescendo.calls.scheduling import schedule
     from crescendo.calls.simulating import simulate
     from crescendo.data.from_arrays import dataset
     from crescendo.objectives.neural import jax_model as jax
@@ -42,6 +43,7 @@ __all__ = [
     "dataset",
     "jax",
     "plan",
+    "schedule",
     "simulate",
     "sweep",
     "torch",
@@ -58,6 +60,10 @@ def __getattr__(name: str) -> Any:
         from crescendo.calls import simulating
 
         return simulating.simulate
+    if name == "schedule":
+        from crescendo.calls import scheduling
+
+        return scheduling.schedule
     if name == "Result":
         from crescendo.runs import result
 

@@ -16,7 +16,7 @@ import crescendo
 ROOT = Path(crescendo.__file__).parent
 MOST_MODULES = 15  # of a folder
 
-DOMAIN = ("errors", "core", "schedules", "data", "objectives", "privacy")
+DOMAIN = ("errors", "views", "core", "schedules", "data", "objectives", "privacy")
 DRIVEN = (*DOMAIN, "logs", "whole_files", "worker")
 SERVED = (*DRIVEN, "federation", "storage")
 BELOW = (*SERVED, "tables", "simulator", "algorithms", "network", "audit")
@@ -27,11 +27,12 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "logs": ("errors",),
     "tables": ("errors",),
     "whole_files": (),
+    "views": (),
     "core": ("errors",),
-    "schedules": ("errors",),
+    "schedules": ("errors", "views"),
     "data": ("errors", "core"),
     "objectives": ("errors", "core", "data.records"),
-    "privacy": ("errors", "core", "schedules", "objectives.base", "objectives.layer_clips", "data.records"),
+    "privacy": ("errors", "views", "core", "schedules", "objectives.base", "objectives.layer_clips", "data.records"),
     "worker": DOMAIN,
     "simulator": (*DOMAIN, "worker"),
     "algorithms": (*DOMAIN, "worker", "simulator"),

@@ -14,7 +14,8 @@ from crescendo.config.loading import read
 from crescendo.config.schema import Config
 from crescendo.data import Dataset
 from crescendo.data.from_arrays import dataset
-from crescendo.errors import UsageError
+from crescendo.data.tables.table_files import is_frame
+from crescendo.errors import ConfigError, UsageError
 
 
 class Shaped(Protocol):
@@ -26,6 +27,7 @@ class Shaped(Protocol):
 
 RunFile: TypeAlias = Config | Path | str | Mapping[str, Any]
 Rows: TypeAlias = Dataset | Shaped | Iterable[Any]
+_OF_ARRAYS = frozenset(("test", "classes", "schema", "drop", "categories", "scale"))  # keywords about arrays in memory
 Data: TypeAlias = Dataset | tuple[Any, Any] | None
 
 
@@ -92,14 +94,16 @@ class AskedRun:
         if private:
             stated = keys.get("classes") or (stated_classes(y) if made is None else made.classes)
             check_public(keys, stated)
+            _check_numbers(x, y, keys)
             keys = {**keys, "classes": stated}
         if made is None:
-            if y is None and (isinstance(x, int | float) or x is None or hasattr(x, "shape")):
+            if y is None and (
+                isinstance(x, int | float) or x is None or (hasattr(x, "shape") and "schema" not in keys)
+            ):
                 raise UsageError(_needed(call, x))
-            seed, classes = keys.get("seed", 0), keys.get("classes")
             pair = tuple(test) if isinstance(test, list) else test
-            made = dataset(x, y, test=pair, classes=classes, name=name, seed=seed, private=private)
-        elif y is not None or {"test", "classes"} & set(keys) - ({"classes"} if private else set()):
+            made = _made((x, y), _about_data(name, keys), pair, private)
+        elif y is not None or _OF_ARRAYS & set(keys) - ({"classes"} if private else set()):
             raise UsageError("a data set has its labels, classes and test part; y, classes and test are for arrays")
         if isinstance(test, list | tuple):
             keys.pop("test")
@@ -121,14 +125,44 @@ def _dataset(call: str, data: Any, config: Config) -> Dataset | None:
     if data is None or isinstance(data, Dataset):
         return data
     if isinstance(data, tuple) and len(data) == 2:
-        private, asked = config.privacy.mechanism != "none", config.data
-        classes = asked.classes or (stated_classes(data[1]) if private else None)
-        return dataset(
-            *data, test=asked.test, classes=classes, name=asked.source, seed=config.run.seed, private=private
-        )
+        return _made(data, config, config.data.test, config.privacy.mechanism != "none")
     raise UsageError(
         f"data is what crescendo.dataset(x, y) makes, or a pair (x, y), not a {type(data).__name__}; to read a file, name it as "
         "data.source in the config"
+    )
+
+
+def _check_numbers(x: Any, y: Any, keys: Mapping[str, Any]) -> None:
+    """ConfigError if a private run would have to look at records to make numbers of a data frame's columns."""
+    label = y if isinstance(y, str) else None
+    kinds = dict(x.dtypes) if is_frame(x) and "schema" not in keys else {}
+    texts = [str(name) for name, kind in kinds.items() if getattr(kind, "kind", "O") not in "biuf" and name != label]
+    if texts:
+        raise ConfigError(
+            f"the columns {', '.join(texts[:6])} of x are no numbers, and a private run must not look at records to make "
+            "numbers of them; state what each column becomes with schema=.. (`crescendo data schema` drafts one)"
+        )
+
+
+def _about_data(name: str, keys: Mapping[str, Any]) -> Config:
+    """What keywords say about the records, as a config that is about nothing else."""
+    said = {key: value for key, value in keys.items() if key in _OF_ARRAYS - {"test"} or key == "seed"}
+    one = {"rounds": 1, "sizes": {"kind": "constant", "size": 1}, "steps": {"kind": "constant", "eta": 1.0}}
+    return read(put({"data": {"source": name}, "clients": {"count": 1}, "schedule": one}, said))
+
+
+def _made(pair: tuple[Any, Any], config: Config, test: Any, private: bool) -> Dataset:
+    """Records and labels as the data set that a config asks for."""
+    asked = config.data
+    return dataset(
+        *pair,
+        test=test,
+        classes=asked.classes or (stated_classes(pair[1]) if private else None),
+        name=asked.source,
+        seed=config.run.seed,
+        private=private,
+        schema=asked.table_schema(),
+        keys=asked.table_keys(),
     )
 
 

@@ -42,6 +42,10 @@ class RunKeys(TypedDict, total=False):
     records: int | Sequence[int]
     classes: Sequence[int | float | str]
     test: float | tuple[Any, Any]
+    schema: Mapping[str, Any] | str
+    drop: Sequence[str]
+    categories: Sequence[str]
+    scale: bool
     seed: int
 
 
@@ -67,6 +71,10 @@ PATHS = {
     "records": "privacy.records",
     "classes": "data.classes",
     "test": "data.test",
+    "schema": "data.schema",
+    "drop": "data.drop",
+    "categories": "data.categories",
+    "scale": "data.scale",
     "seed": "run.seed",
 }
 _SHORT = {"wait": ("rounds", int), "timing": ("preset", str)}  # a value that stands for a table with this key

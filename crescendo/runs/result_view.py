@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from crescendo.core.arrays import Array
 from crescendo.data.from_arrays import records_of
 from crescendo.errors import UsageError
 from crescendo.report.numbers import number, size
+from crescendo.views import html_lines, html_table, text_table
 
 if TYPE_CHECKING:
     from crescendo.runs.result import Result
@@ -50,19 +50,13 @@ def in_a_line(result: Result) -> str:
 
 def summary(result: Result) -> str:
     """Plain text, a line for each fact."""
-    rows = facts(result)
-    wide = max(len(name) for name, *_ in rows), max(len(value) for _, value, _ in rows)
-    return "\n".join(f"{name:<{wide[0]}}  {value:>{wide[1]}}  {means}" for name, value, means in rows)
+    return text_table(facts(result))
 
 
 def as_html(result: Result) -> str:
     """What a notebook shows."""
-    cells = "".join(
-        f"<tr><td>{html.escape(name)}</td><td style='text-align:right'><b>{html.escape(value)}</b></td>"
-        f"<td style='text-align:left'>{html.escape(means)}</td></tr>"
-        for name, value, means in facts(result)
-    )
-    return f"<table>{cells}</table>"
+    meant = [] if result.privacy is None or result.prepared.privacy is None else result.prepared.privacy.sentences()
+    return html_table(facts(result)) + html_lines(meant)
 
 
 def history(rows: Sequence[dict[str, Any]]) -> Any:

@@ -19,11 +19,12 @@ from crescendo.schedules.delay import ConstantDelay, Delay
 from crescendo.schedules.parameters import kind, whole
 from crescendo.schedules.sequence import Sizes
 from crescendo.schedules.theory import ConstantRate, Theorem
+from crescendo.views import html_lines, html_table
 
 __all__ = ["ScheduleCertificate", "ScheduleCondition", "ScheduleRefused", "certify"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ScheduleCertificate:
     """What was found to hold over ``rounds`` rounds, and how old the models are that gradients are computed with.
 
@@ -54,6 +55,22 @@ class ScheduleCertificate:
     def within_theorem(self) -> bool | None:
         """Does the run stay within the theorem's delay in every round? None when no theorem was given."""
         return next((found.holds for found in self.conditions if found.name == WITHIN), None)
+
+    def __repr__(self) -> str:
+        held = sum(one.holds for one in self.conditions)
+        return (
+            f"ScheduleCertificate(rounds={self.rounds}, gradients={self.gradients}, rule={self.rule!r}, "
+            f"consistent_delay={self.consistent_delay}, conditions={held} of {len(self.conditions)} hold)"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = [(one.name, one.where, one.says, "holds" if one.holds else "fails") for one in self.conditions]
+        table = html_table(rows, ("condition", "where", "says", "")) if rows else ""
+        return html_lines([repr(self)]) + table + html_lines(self.notes)
+
+    def summary(self) -> str:
+        """Plain text, a line for each condition and note."""
+        return str(self)
 
     def __str__(self) -> str:
         head = f"{self.rounds:,} rounds, {self.gradients:,} gradients, waiting by the {self.rule} rule"

@@ -24,6 +24,7 @@ from crescendo.studies.points import Outcome, StudyPoint
 from crescendo.studies.study_events import Listener, counted, run_all, unheard
 from crescendo.studies.tuning import Tuned, trial_points, tune
 from crescendo.studies.verdicts import RivalVerdict, verdict
+from crescendo.studies.views import comparison_view
 
 MOST_SEEDS = MOST_TRIALS = 1000
 NEAR = 0.95  # of the way from the commonest class to the best accuracy: the target, unless one is given
@@ -31,7 +32,7 @@ PAGES = ("comparison.html", "comparison.csv")
 _Options = Mapping[str, Mapping[str, Any]]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
     """What came of it: ``contestants`` has our own algorithm first. ``equal`` says what was equal beside the gradients."""
 
@@ -54,6 +55,20 @@ class Comparison:
     @property
     def rivals(self) -> tuple[Contestant, ...]:
         return self.contestants[1:]
+
+    def __repr__(self) -> str:
+        return comparison_view.in_a_line(self)
+
+    def _repr_html_(self) -> str:
+        return comparison_view.as_html(self)
+
+    def summary(self) -> str:
+        """What can be told, a line for each algorithm and statement."""
+        return comparison_view.summary(self)
+
+    def plot(self, against: str = "gradients") -> Any:
+        """Mean accuracy over seeds as a plotly figure, a line for each algorithm, against gradients, seconds or bytes."""
+        return comparison_view.plot(self, against)
 
     def verdicts(self) -> list[RivalVerdict]:
         return [verdict(self.ours, rival, self.target, self.tested) for rival in self.rivals]

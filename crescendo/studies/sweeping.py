@@ -10,11 +10,13 @@ from typing import Any
 from crescendo.config.loading import read
 from crescendo.config.schema import Config
 from crescendo.errors import ConfigError, CrescendoError
+from crescendo.runs import result_view
 from crescendo.studies.grid import Axis, axes_of, combinations, overrides_of
 from crescendo.studies.intervals import Interval, mean_of
 from crescendo.studies.point_store import opened
 from crescendo.studies.points import Outcome, StudyPoint
 from crescendo.studies.study_events import Listener, run_all, unheard
+from crescendo.studies.views import sweep_view
 
 SEED = "run.seed"
 PAGES = ("sweep.html", "sweep.csv")
@@ -50,7 +52,7 @@ class SweptGroup:
 _MEASURES = ("accuracy", "loss", "virtual_seconds", "bytes")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Sweep:
     """Every point of a grid, in its order. ``run_file`` is the text of the first point's whole run file."""
 
@@ -59,6 +61,25 @@ class Sweep:
     points: tuple[SweptPoint, ...]
     run_file: str
     out: Path | None = None
+
+    def __repr__(self) -> str:
+        return sweep_view.in_a_line(self)
+
+    def _repr_html_(self) -> str:
+        return sweep_view.as_html(self)
+
+    def summary(self) -> str:
+        """A line for each setting."""
+        return sweep_view.summary(self)
+
+    @property
+    def history(self) -> Any:
+        """Every run, one a row: a pandas DataFrame where pandas is installed, else a list of dictionaries."""
+        return result_view.history([{**one.pop("values"), **one} for one in self.as_json()["points"]])
+
+    def plot(self) -> Any:
+        """The mean of each setting with its interval over seeds, as a plotly figure."""
+        return sweep_view.plot(self)
 
     @property
     def keys(self) -> tuple[str, ...]:

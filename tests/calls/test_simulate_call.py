@@ -194,3 +194,20 @@ def test_a_torch_module_is_a_model_as_it_is() -> None:
     steps = {"kind": "constant", "eta": 0.2}
     result = crescendo.simulate(X, y, clients=2, objective=torch.nn.Linear(3, 3), steps=steps, combine="mean")
     assert result.is_torch and result.accuracy is not None and result.accuracy > 0.8
+
+
+def test_a_data_frame_with_text_and_gaps_is_learned_from_and_its_label_may_be_a_column() -> None:
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed: the demo extra")
+    frame = pandas.DataFrame({"delay": X[:, 0], "carrier": np.where(X[:, 1] > 0, "UA", "AA"), "id": np.arange(300)})
+    frame.loc[3, "delay"] = np.nan
+    frame["late"] = np.where(X[:, 0] + 3 * (X[:, 1] > 0) > 1, "yes", "no")
+    result = crescendo.simulate(frame, "late", drop=["id"], gradients=3000)
+    assert result.accuracy is not None and result.accuracy > 0.85
+    assert result.config.data.drop == ("id",)
+    assert set(result.predict(frame[:5]).tolist()) <= {"yes", "no"}
+    schema = {"columns": {"delay": {"low": -3.0, "high": 3.0, "missing": 0.0}, "carrier": {"values": ["AA", "UA"]}}}
+    public: dict[str, Any] = {"records": 120, "classes": ["no", "yes"], "clients": 2, "gradients": 400}
+    with pytest.raises(CrescendoError, match="schema"):
+        crescendo.simulate(frame, "late", epsilon=1.0, **public)
+    private = crescendo.simulate(frame, "late", epsilon=1.0, schema=schema, **public)
+    assert private.privacy is not None and private.prepared.dataset.features == 3

@@ -33,6 +33,7 @@ from crescendo.privacy.planning.calibration import least_sigma
 from crescendo.privacy.planning.cautions import cautions
 from crescendo.privacy.planning.comparison import compared
 from crescendo.privacy.planning.target import Target
+from crescendo.views import html_lines, html_table
 
 _MOST_TIGHT = 8  # clients with a plan of their own that all get the tight accountant; of more, those that need it
 
@@ -43,7 +44,7 @@ REMINDER = (
 )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Guarantee:
     """A certified mechanism with what it costs each client over the whole run."""
 
@@ -85,6 +86,30 @@ class Guarantee:
                 f"at delta {delta:g}; sigma = {math.ceil(enough * 1000) / 1000:g} would pass"
             )
         return found
+
+    def __repr__(self) -> str:
+        made = self.certificate
+        return (
+            f"Guarantee(mechanism={made.mechanism!r}, epsilon={self.epsilon:.4g}, delta={self.delta:g}, sigma={made.sigma:.4g}, "
+            f"clients={len(self.spent)})"
+        )
+
+    def _repr_html_(self) -> str:
+        made, show = self.certificate, "{:,.6g}".format
+        conditions = [
+            (one.name, show(one.left), show(one.right), "holds" if one.holds else "does not hold")
+            for one in made.conditions
+        ]
+        table = html_table(conditions, ("condition", "left", "right", "")) if conditions else ""
+        return html_lines([repr(self), *self.sentences()]) + table
+
+    def sentences(self) -> list[str]:
+        """What its epsilon means, what to be warned of, and what has to stand beside it."""
+        return [*self.meaning().sentences(), *self.cautions(), self.disclaimer]
+
+    def summary(self) -> str:
+        """Plain text, a line for each sentence."""
+        return "\n".join([repr(self), *self.sentences()])
 
     @property
     def epsilon(self) -> float:

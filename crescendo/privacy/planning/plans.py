@@ -15,6 +15,7 @@ from crescendo.privacy.planning.cautions import PERSONS, about_delta
 from crescendo.privacy.planning.comparison import Alternative, Point
 from crescendo.privacy.planning.family import Limits, Shape
 from crescendo.privacy.planning.staircase import Staircase
+from crescendo.views import html_lines, html_table
 
 _WORTH = 1.001  # noise that is less by a smaller factor is not worth a sentence
 
@@ -46,7 +47,7 @@ class PlannedSizes:
         return words.get(self.shape, f"N q (i+m)^p, q = {self.q:.4g}, m = {self.m:.4g}, p = {self.p:g}")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan:
     """A schedule for one client and what it costs. ``epsilon`` is the tight one, never above what was asked for."""
 
@@ -99,6 +100,47 @@ class Plan:
     def with_notes(self, limits: Limits, by_round: Sigmas | None) -> Plan:
         """The same with what to know of the choice; ``by_round`` is the noise by round that the plan does not have."""
         return replace(self, notes=tuple(_notes(self, limits, by_round)))
+
+    def __repr__(self) -> str:
+        return (
+            f"Plan(rounds={self.rounds}, sizes={self.sizes.first} to {self.sizes.last}, sigma={self.sigma:.4g}, "
+            f"epsilon={self.epsilon:.4g}, delta={self.delta:g})"
+        )
+
+    def _repr_html_(self) -> str:
+        facts = [
+            (
+                "rounds",
+                f"{self.rounds:,}",
+                f"of {self.sizes.first:,} to {self.sizes.last:,} out of {self.records:,} records",
+            ),
+            ("sigma", f"{self.sigma:.4g}", "noise of a round, over what one record can change"),
+            ("epsilon", f"{self.epsilon:.4g}", f"at delta {self.delta:g}, by the tight accountant"),
+        ]
+        family = [
+            (
+                one.name,
+                f"{one.rounds:,}",
+                f"{one.sigma:.4g}",
+                f"{one.aggregated_noise:.4g}",
+                "chosen" if one.chosen else "",
+            )
+            for one in self.family
+        ]
+        others = html_table(family, ("sizes", "rounds", "sigma", "aggregated noise", "")) if family else ""
+        return html_table(facts) + html_lines(self.meaning().sentences()) + others + html_lines(self.notes)
+
+    def summary(self) -> str:
+        """The plan, its family, what to know of the choice, and what its epsilon means."""
+        return "\n".join([str(self), *self.meaning().sentences()])
+
+    def plot(self) -> Any:
+        """The size of every round as a plotly figure."""
+        import plotly.graph_objects as go
+
+        figure = go.Figure(go.Scatter(y=self.per_round, mode="lines", line_shape="hv", name="records"))
+        figure.update_layout(title=repr(self), xaxis_title="round", yaxis_title="records expected in a round")
+        return figure
 
     def __str__(self) -> str:
         head = (

@@ -1,0 +1,129 @@
+"""`crescendo.schedule`: what a run would start from, without running it: its rounds, its certificate and what privacy costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Unpack, overload
+
+from crescendo.calls.asked_run import AskedRun, Data, Rows, RunFile
+from crescendo.calls.keywords import RunKeys, spelled_out
+from crescendo.config.schema import Config
+from crescendo.federation.agreement import Agreement
+from crescendo.privacy.planning.guarantee import Guarantee
+from crescendo.runs.prepare import prepare
+from crescendo.schedules import ScheduleCertificate
+from crescendo.views import html_lines, html_table, text_table
+
+_FIRST = 12  # rounds that are shown
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CertifiedRun:
+    """A run that may start: everything was certified, and nothing has been run."""
+
+    config: Config
+    agreement: Agreement
+    privacy: Guarantee | None
+
+    @property
+    def certificate(self) -> ScheduleCertificate:
+        """Of the schedule."""
+        return self.agreement.schedule
+
+    @property
+    def rounds(self) -> int:
+        return self.agreement.terms.rounds
+
+    @property
+    def sizes(self) -> list[int]:
+        """Gradients of each round, over all clients."""
+        return [self.agreement.terms.sizes(i) for i in range(self.rounds)]
+
+    @property
+    def steps(self) -> list[float]:
+        """The step size that each round begins with."""
+        terms = self.agreement.terms
+        return [float(terms.steps.at(terms.before(i))) for i in range(self.rounds)]
+
+    def __repr__(self) -> str:
+        terms, sizes = self.agreement.terms, self.sizes
+        epsilon = "" if self.privacy is None else f", epsilon={self.privacy.epsilon:.4g}"
+        return (
+            f"CertifiedRun(rounds={terms.rounds}, sizes={sizes[0]} to {max(sizes)}, gradients={sum(sizes)}, "
+            f"clients={terms.clients}{epsilon})"
+        )
+
+    def _rows(self) -> list[tuple[str, str, str, str]]:
+        shown = zip(range(min(_FIRST, self.rounds)), self.sizes, self.steps, strict=False)
+        return [(str(i), f"{size:,}", f"{self.agreement.terms.before(i):,}", f"{step:.6g}") for i, size, step in shown]
+
+    def _sentences(self) -> list[str]:
+        costs = [] if self.privacy is None else [repr(self.privacy), *self.privacy.sentences()]
+        return [*self.certificate.notes, *self.agreement.stability.notes(), *costs]
+
+    def _repr_html_(self) -> str:
+        head = ("round", "gradients", "before it", "step size")
+        return html_lines([repr(self)]) + html_table(self._rows(), head) + html_lines(self._sentences())
+
+    def summary(self) -> str:
+        """Plain text: the certificate, what privacy costs, and the first rounds."""
+        rows = text_table([("round", "gradients", "before it", "step size"), *self._rows()])
+        return "\n".join([repr(self), *self._sentences(), rows])
+
+    def plot(self) -> Any:
+        """The size of every round as a plotly figure."""
+        import plotly.graph_objects as go
+
+        figure = go.Figure(go.Scatter(y=self.sizes, mode="lines", line_shape="hv", name="gradients"))
+        figure.update_layout(title=repr(self), xaxis_title="round", yaxis_title="gradients over all clients")
+        return figure
+
+
+@overload
+def schedule(
+    config: RunFile,
+    /,
+    *,
+    data: Data = None,
+    objective: Any = None,
+    overrides: Sequence[str] = (),
+    **keys: Unpack[RunKeys],
+) -> CertifiedRun: ...
+
+
+@overload
+def schedule(
+    x: Rows,
+    y: Any = None,
+    /,
+    *,
+    objective: Any = None,
+    name: str = "arrays",
+    overrides: Sequence[str] = (),
+    **keys: Unpack[RunKeys],
+) -> CertifiedRun: ...
+
+
+@spelled_out
+def schedule(
+    x: Any,
+    y: Any = None,
+    /,
+    *,
+    data: Data = None,
+    objective: Any = None,
+    name: str = "arrays",
+    overrides: Sequence[str] = (),
+    **keys: Unpack[RunKeys],
+) -> CertifiedRun:
+    """What `crescendo.simulate` with the same arguments would start from, or the sentence with which it would refuse.
+
+    >>> import numpy as np
+    >>> x = np.random.default_rng(0).normal(size=(200, 2))
+    >>> schedule(x, x[:, 0] > 0, clients=2, gradients=400, sizes={"kind": "power", "scale": 10})
+    CertifiedRun(rounds=9, sizes=10 to 80, gradients=400, clients=2)
+    """
+    asked = AskedRun.of("schedule", x, y, data, objective, overrides, name, keys)
+    prepared = prepare(asked.config, asked.objective, asked.data)
+    return CertifiedRun(prepared.config, prepared.agreement, prepared.privacy)

@@ -1,0 +1,76 @@
+"""A sweep as people look at it: a line, a table in a notebook, a plot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from crescendo.studies.intervals import Interval
+from crescendo.views import html_table, text_table
+
+if TYPE_CHECKING:
+    from crescendo.studies.sweeping import Sweep
+
+
+def interval_text(mean: Interval | None) -> str:
+    """
+    >>> interval_text(Interval(0.5, 0.4, 0.6, 3)), interval_text(None), interval_text(Interval(0.5, None, None, 1))
+    ('0.5000 (0.4000 to 0.6000)', 'none', '0.5000')
+    """
+    if mean is None:
+        return "none"
+    return f"{mean.mean:.4f}" + ("" if mean.low is None else f" ({mean.low:.4f} to {mean.high:.4f})")
+
+
+def _setting(keys: Sequence[str], values: Sequence[str]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in zip(keys, values, strict=True)) or "as the file says"
+
+
+def in_a_line(found: Sweep) -> str:
+    best = found.best()
+    mean = None if best is None else best.mean(found.measure)
+    at = (
+        ""
+        if best is None or mean is None
+        else f", best {found.measure}={mean.mean:.4f} at {_setting(found.varied, best.values)}"
+    )
+    return f"Sweep({found.name!r}: {len(found.points)} runs over {', '.join(found.keys)}{at})"
+
+
+def _sweep_rows(found: Sweep) -> list[tuple[str, str, str]]:
+    best = found.best()
+    chosen = None if best is None else best.values
+    return [
+        (
+            _setting(found.varied, group.values),
+            f"{found.measure} {interval_text(group.mean(found.measure))}",
+            "best" if group.values == chosen else "" if group.clean else "not every run ended well",
+        )
+        for group in found.groups()
+    ]
+
+
+def as_html(found: Sweep) -> str:
+    return html_table(_sweep_rows(found), ("setting", "mean over seeds", ""))
+
+
+def summary(found: Sweep) -> str:
+    return text_table(_sweep_rows(found))
+
+
+def plot(found: Sweep) -> Any:
+    import plotly.graph_objects as go
+
+    groups = [(group, mean) for group in found.groups() if (mean := group.mean(found.measure)) is not None]
+    up = [0.0 if mean.high is None else mean.high - mean.mean for _, mean in groups]
+    down = [0.0 if mean.low is None else mean.mean - mean.low for _, mean in groups]
+    figure = go.Figure(
+        go.Scatter(
+            x=[_setting(found.varied, group.values) for group, _ in groups],
+            y=[mean.mean for _, mean in groups],
+            error_y={"type": "data", "array": up, "arrayminus": down},
+            mode="markers",
+        )
+    )
+    figure.update_layout(title=found.name, yaxis_title=f"{found.measure}, mean over seeds with its 95% interval")
+    return figure
