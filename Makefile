@@ -6,6 +6,7 @@
 # make coinstall  does crescendo-fl[network] install beside flwr, wandb and others? pip resolves, nothing is installed
 # make results  docs/results.md anew: every experiment of the paper, ten minutes on two cores; CRESCENDO_DATA names the data
 # make lock   requirements.lock anew, for deployments: every package by version and SHA-256
+# make docs   the pages of docs as a site, in site/; any warning is an error
 # make flaky  the network's and the commands' tests 20 times over on a busy machine; COUNT=3 for three times
 #
 # Everything lives in .venv. A stamp says what is installed there; it is older than pyproject.toml or
@@ -18,7 +19,7 @@ PINS    := pyproject.toml constraints.txt
 COUNT   := 20
 INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt -e
 
-.PHONY: run test quick soak search flaky bench results coinstall lock setup clean
+.PHONY: run test quick soak search flaky bench results docs coinstall lock setup clean
 .DELETE_ON_ERROR:
 
 run: $(STAMPS)/demo
@@ -48,6 +49,10 @@ bench: $(STAMPS)/test
 results: $(STAMPS)/test
 	$(BIN)/crescendo reproduce all --out docs
 
+docs: $(STAMPS)/test
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "Open site/index.html."
+
 coinstall: $(STAMPS)/test
 	@$(BIN)/python -m deploy.coinstall
 
@@ -57,7 +62,7 @@ lock: $(STAMPS)/test
 setup: $(STAMPS)/demo
 
 clean:
-	rm -rf .venv .venv-removed build dist runs .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
+	rm -rf .venv .venv-removed build dist runs site .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(STAMPS)/demo: $(PINS)
@@ -65,8 +70,8 @@ $(STAMPS)/demo: $(PINS)
 	@$(call install,.[demo])
 
 $(STAMPS)/test: $(PINS)
-	@echo "Setting up .venv for the checks: about 83 packages, 510 MB to download (1.9 GB installed), once."
-	@$(call install,.[demo$(comma)parquet$(comma)network$(comma)torch$(comma)jax$(comma)plots$(comma)test])
+	@echo "Setting up .venv for the checks: about 100 packages, 585 MB to download (2.5 GB installed), once."
+	@$(call install,.[demo$(comma)parquet$(comma)network$(comma)torch$(comma)jax$(comma)plots$(comma)docs$(comma)test])
 	@touch $(STAMPS)/demo
 
 comma := ,

@@ -1,4 +1,7 @@
-"""The commands in docs/deploy.md are what the command line takes, and its files are what the readers take."""
+"""The commands in docs/deploy.md are what the command line takes, and its files are what the readers take.
+
+`tests/docs` runs them.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +24,9 @@ from crescendo.federation.agreement import build_terms
 from crescendo.federation.last_model import LastModel
 from crescendo.federation.policy import Policy
 from tests.cli.joining_clients import ONE
-from tests.cli.test_examples import started
-from tests.network.processes import free_port
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "deploy.md").read_text()
-TOML, PYTHON = (re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.M | re.S) for language in ("toml", "python"))
+TOML, PYTHON = (re.findall(rf"^```{language}[^\n]*\n(.*?)^```", PAGE, re.M | re.S) for language in ("toml", "python"))
 
 
 def commands(page: str) -> list[list[str]]:
@@ -114,44 +115,6 @@ def test_the_model_is_used_as_the_page_says(
         loss = agreed.objective.evaluate(model, Records(x[one : one + 1], np.ones(1)))["loss"]
         rest = agreed.objective.traits.l2 / 2 * float(model @ model)
         assert loss - rest == pytest.approx(-np.log(found["probability"][one]))
-
-
-@pytest.mark.slow
-def test_the_torch_model_in_three_terminals_runs_as_the_page_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its files (but fewer rounds), its three commands in processes of their own, and what it says to do with the model."""
-    torch = pytest.importorskip("torch", reason="torch is not installed: the torch extra")
-    section = PAGE.partition("## A torch model, in three terminals")[2].partition("\n## ")[0]
-    net, used = re.findall(r"^```python\n(.*?)^```", section, re.M | re.S)
-    run_file, policy = re.findall(r"^```toml\n(.*?)^```", section, re.M | re.S)
-    for party in ("server", "alice", "bob"):
-        (tmp_path / party).mkdir()
-        (tmp_path / party / "net.py").write_text(net)
-        (tmp_path / party / "policy.toml").write_text(policy)
-    fewer = run_file.replace("rounds = 20", "rounds = 3")
-    assert fewer != run_file
-    (tmp_path / "server" / "federation.toml").write_text(fewer)
-    words = commands(section.replace("127.0.0.1:7077", f"127.0.0.1:{free_port()}"))
-    assert [command[0] for command in words] == ["serve", "join", "join"]
-    processes = [started(tmp_path, command) for command in words]
-    try:
-        ended = [process.communicate(timeout=300) for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-    assert [process.returncode for process in processes] == [0, 0, 0], ended
-    assert not list(tmp_path.glob("*/state/round-*"))
-    monkeypatch.chdir(tmp_path)
-    found: dict[str, Any] = {}
-    exec(used, found)
-    np.testing.assert_array_equal(
-        torch.nn.utils.parameters_to_vector(found["module"].parameters()).detach(), found["weights"]
-    )
-    for party in ("alice", "bob"):
-        model = LastModel.load(tmp_path / party / "state" / "model.npz")
-        assert model is not None and model.federation == "digits" and len(model.model) == len(found["weights"])
 
 
 def test_every_event_of_the_logs_is_explained() -> None:

@@ -1,0 +1,21 @@
+"""What a reader of a page has before its first line, and no block makes: records of their own, say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+
+def admissions(folder: Path) -> None:
+    """The table that docs/deploy.md is about, made up: eight features and whether a patient came back."""
+    rng = np.random.default_rng(7)
+    x = rng.normal(size=(2000, 8)).clip(-2, 2)
+    came_back = (x[:, 0] + rng.normal(size=2000) > 0).astype(float)
+    header = ",".join([f"f{i}" for i in range(8)] + ["readmitted"])
+    np.savetxt(folder / "admissions.csv", np.c_[x, came_back], delimiter=",", header=header, comments="", fmt="%.4f")
+    np.savetxt(folder / "new.csv", x[:5], delimiter=",", header=header.rpartition(",")[0], comments="", fmt="%.4f")
+
+
+PREPARED: dict[str, Callable[[Path], None]] = {"docs/deploy.md": admissions}
