@@ -105,7 +105,9 @@ def _as_sentence() -> Iterator[None]:
             f"this needs the package {error.name}; install it with pip install 'crescendo-fl[{extra}]'"
         ) from None
     except MemoryError:
-        raise _fail("out of memory; use fewer clients or records, or a larger evaluate.every") from None
+        raise _fail(
+            "out of memory; use fewer clients or records, smaller rounds (schedule.sizes) or a larger evaluate.every"
+        ) from None
     except OSError as error:
         raise _fail(_refused_by_system(error)) from None
 

@@ -38,15 +38,20 @@ def _reproduce(
             print_json({"experiments": _listed(EXPERIMENTS)}) if as_json else _print_list(EXPERIMENTS)
             return
 
+        from crescendo.cli.forecast import Forecast, on_stderr
         from crescendo.cli.terminal import progress_bar
         from crescendo.reproduce.reproduction import PAGE, reproduce
 
         where = out or Path("reproduced-quick" if quick else "reproduced")
         with progress_bar() as bar:
             task = bar.add_task("Starting", total=None)
+            forecasts: dict[str, Forecast] = {}
 
             def progress(experiment: str, done: int, total: int) -> None:
                 bar.update(task, description=experiment, completed=done, total=total)
+                forecasts.setdefault(experiment, Forecast(on_stderr(bar), experiment, "its first runs")).heard(
+                    done, total
+                )
 
             found = reproduce(name, where, quick=quick, processes=processes, progress=progress)
         print_json(_as_json(found, where / PAGE)) if as_json else _print_findings(found, where / PAGE)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-BARE = re.compile(r"(?<![\w.\])}:,/~])\.\d+(?!\w)")
+BARE = re.compile(r"(?<![\\\w.\])}:,/~])\.\d+(?!\w)")
 FORMAT = re.compile(r"\.\d+%")  # a literal that is nothing but a format
 NOT_YET_ROOMS = {"reproduce"}  # whose literals and pages are still being mended
 NOT_YET_PAGES = {

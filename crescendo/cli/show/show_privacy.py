@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from crescendo.audit import Report, Row
+from crescendo.cli.forecast import Forecast, on_stderr
 from crescendo.cli.terminal import Printer, new_table, progress_bar
 from crescendo.logs.peer_text import cleaned
 from crescendo.privacy.accounting import accountant
@@ -31,7 +32,13 @@ def progress(doing: str) -> Iterator[accountant.Progress]:
     """A bar that an accountant moves."""
     with progress_bar() as bar:
         task = bar.add_task(doing, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        forecast = Forecast(on_stderr(bar), "this", "its first part")
+
+        def progress(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+            forecast.heard(done, total)
+
+        yield progress
 
 
 def number(value: float | None) -> str:

@@ -8,6 +8,7 @@ from rich.progress import TextColumn
 from rich.text import Text
 
 from crescendo import interrupts
+from crescendo.cli.forecast import RunForecast, on_stderr
 from crescendo.cli.terminal import Printer, new_table, progress_bar
 from crescendo.config.schema import Config
 from crescendo.core.terms import Terms
@@ -30,10 +31,12 @@ def progress(config: Config) -> Iterator[Sink]:
     with progress_bar(TextColumn("{task.fields[news]}")) as bar:
         task = bar.add_task(f"Reading {config.data.source}", total=None, news="")
         accuracy: float | None = None
+        forecast = RunForecast(on_stderr(bar), "this run", "its first rounds")
 
         def show(event: Event) -> None:
             nonlocal accuracy
             interrupts.check()
+            forecast(event)
             doing = "Training"
             if isinstance(event, WithoutNoise):
                 doing, event = "Again without noise", event.event

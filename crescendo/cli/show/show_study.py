@@ -14,6 +14,7 @@ from rich.progress import TextColumn
 from rich.text import Text
 
 from crescendo import interrupts
+from crescendo.cli.forecast import Forecast, RunForecast, on_stderr
 from crescendo.cli.terminal import Printer, new_table, progress_bar
 from crescendo.report.numbers import number, size
 from crescendo.runs.run_events import RoundCompleted
@@ -38,6 +39,9 @@ class Progress:
         self._bar = self._stack.enter_context(progress_bar(TextColumn("{task.fields[news]}")))
         self._runs = self._bar.add_task("Runs", total=None, news="")
         self._rounds = self._bar.add_task("This run", total=None, news="")
+        say = on_stderr(self._bar)
+        self._run_forecast = RunForecast(say, "this run", "its first rounds")
+        self._forecast = Forecast(say, "the study", "its first runs")
         return self
 
     def __exit__(
@@ -52,11 +56,15 @@ class Progress:
                 self._total = total
                 self._bar.update(self._runs, completed=number - 1, total=total, news=f"{number:,} of {total:,}")
                 self._bar.reset(self._rounds, total=None, description="This run", news=escape(cut_short(point.label)))
-            case PointWent(RoundCompleted(moment, rounds)):
-                self._bar.update(self._rounds, completed=moment.k, total=rounds)
+            case PointWent(went):
+                self._run_forecast(went)
+                if isinstance(went, RoundCompleted):
+                    self._bar.update(self._rounds, completed=went.moment.k, total=went.rounds)
             case PointEnded(_, _, kept):
                 self._ended += 1
                 self._kept += kept
+                if not kept:
+                    self._forecast.heard(self._ended, self._total)
                 self._bar.advance(self._runs)
 
     def stopped(self, folder: Path) -> None:
