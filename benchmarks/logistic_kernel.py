@@ -39,7 +39,7 @@ def generated(rng: np.random.Generator, rows: int) -> Records:
     columns = np.sort(np.argsort(rng.random((rows, FEATURES)), axis=1)[:, :NONZERO], axis=1)
     ends = np.arange(rows + 1) * NONZERO
     x = csr_array((np.ones(columns.size), columns.ravel(), ends), shape=(rows, FEATURES))
-    return as_records(x, np.where(rng.random(rows) < 0.24, 1.0, -1.0))
+    return as_records(x, np.where(rng.random(rows) < 0.24, 1.0, 0.0))
 
 
 def numpy_loop(data: Records, w: Floats, slots: Slots, l2: float) -> Floats:
@@ -48,7 +48,7 @@ def numpy_loop(data: Records, w: Floats, slots: Slots, l2: float) -> Floats:
     u, scale = w.copy(), 1.0
     for r, eta in zip(slots.rows, slots.etas, strict=True):
         row = slice(x.indptr[r], x.indptr[r + 1])
-        columns, values, y = x.indices[row], x.data[row], data.y[r]
+        columns, values, y = x.indices[row], x.data[row], 2 * data.y[r] - 1
         margin = scale * (values @ u[columns] + u[-1])
         g = -y / (1 + np.exp(y * margin))
         scale *= 1 - eta * l2
@@ -90,7 +90,7 @@ def main() -> None:
 
     def by_numpy() -> list[Floats]:
         z, t = (records.x @ stack[:, :-1].T + stack[:, -1] for records in (train, test))
-        loss = np.logaddexp(0, -train.y[:, None] * z).mean(axis=0) + objective.l2 / 2 * (stack**2).sum(axis=1)
+        loss = np.logaddexp(0, (1 - 2 * train.y[:, None]) * z).mean(axis=0) + objective.l2 / 2 * (stack**2).sum(axis=1)
         return [loss, ((t >= 0) == (test.y[:, None] > 0)).mean(axis=0)]
 
     np.testing.assert_allclose(together(), by_numpy(), rtol=1e-12)

@@ -36,7 +36,7 @@ JOB = {
 
 def plain_loop(prepared: Any) -> np.ndarray[Any, Any]:
     """The same rounds by hand: in lock-step every client starts a round from the model with all earlier rounds in it."""
-    x, y, l2 = prepared.dataset.train.x, prepared.dataset.train.y, prepared.objective.l2
+    x, y, l2 = prepared.dataset.train.x, 2 * prepared.dataset.train.y - 1, prepared.objective.l2
     v = np.zeros(x.shape[1] + 1)
     for i in range(prepared.terms.rounds):
         moved = np.zeros_like(v)

@@ -23,6 +23,9 @@ from experiments.stored_results import FOLDER, StoredResults
 Values = dict[str, Any]
 SEARCHED = FOLDER / "private_batch_clip_search.jsonl"
 NETS = {"jax:softmax": 0.05, "jax:lenet": 0.05}  # with the step size of batches of 10
+PERCEPTRON: dict[str, tuple[str, Values]] = {
+    "jax:softmax": ("jax:mlp", {"hidden": []})
+}  # one without a hidden layer is softmax regression, in batches
 CLIPS, SIZE = (0.001, 0.003, 0.01, 0.1), 100
 SCALES = {"centre": 0.1307, "spread": 0.3081, "batch": 10}
 
@@ -38,7 +41,8 @@ def run_file(case: Values) -> Values:
 
 
 def measured(results: StoredResults, case: Values, data: Dataset) -> Values:
-    found = results.measured(case, partial(run, run_file(case), net(case["net"], SCALES, data), data, tenth))
+    kind, more = PERCEPTRON.get(case["net"], (case["net"], {}))
+    found = results.measured(case, partial(run, run_file(case), net(kind, {**SCALES, **more}, data), data, tenth))
     print(found["accuracy"], found["sigma"], case, flush=True)
     return found
 

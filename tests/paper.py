@@ -309,8 +309,11 @@ def first_inconsistent(
 
 
 def logistic_gradient(w: Vector, x: Vector, y: float, l2: float, intercept: bool) -> Vector:
-    """The gradient of ln(1 + exp(-y w.x)) + l2/2 |w|^2 for one record; the intercept is the last coordinate."""
-    x = np.append(x, 1.0) if intercept else x
+    """The gradient of ln(1 + exp(-y w.x)) + l2/2 |w|^2 for one record; the intercept is the last coordinate.
+
+    A record of class 0 has y = -1.
+    """
+    x, y = np.append(x, 1.0) if intercept else x, 1.0 if y > 0 else -1.0
     gradient: Vector = -y * x / (1.0 + np.exp(y * float(w @ x))) + l2 * w
     return gradient
 

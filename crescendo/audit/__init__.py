@@ -51,7 +51,7 @@ def audit(
     delta: float,
     me: int | None = None,
     features: int | None = None,
-    labels: Sequence[float] = (-1.0, 1.0),
+    labels: Sequence[float] = (0.0, 1.0),
     wire: str = "float32",
     runs: int = 400,
     tries: int = 200,

@@ -38,7 +38,9 @@ per client, and `tau = "theorem"`. Exactly one of `schedule.gradients`, `schedul
 
 An objective of your own, `kind = "file.py:Name"`, is called as `Name(features, **options)` and needs `initial(rng)`,
 `gradient(w, data, rows)` (the sum over the rows) and `evaluate(w, data)` (means; `loss` at least, `accuracy` if there
-is one). `examples/own_model.py` is one. To serve it, `data.classes` names all labels: see `examples/own_federation.toml`.
+is one). `data.y` has class numbers: 0 for the first label in rising order (texts last), 1 for the second, and so on, however
+labels are written; a run prints which is which where they are not such numbers themselves. `examples/own_model.py` is one.
+To serve it, `data.classes` names all labels: see `examples/own_federation.toml`.
 
 This page is written by `python -m crescendo.config.reference`.
 """

@@ -155,8 +155,8 @@ class _Goal(Section):
     kind: Annotated[str, KnownWord(_is_objective, lambda: one_of(*OBJECTIVES, *NETS, *OWN_KINDS))] = key(
         "logistic",
         "",
-        "what is learned; `lenet`, `mlp` and `softmax` are networks of ours, by jax where it is installed, else by torch "
-        "(`torch:lenet` names the library); a file is looked for beside the run file",
+        "what is learned: `logistic` for two classes, `softmax` for any number of them; `lenet` and `mlp` are networks of ours, "
+        "by jax where it is installed, else by torch (`torch:lenet` names the library); a file is looked for beside the run file",
     )
     l2: Annotated[float, Field(ge=0)] | Literal["1/N"] = key(
         0.0,

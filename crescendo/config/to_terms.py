@@ -231,6 +231,8 @@ def _own_model(config: Config, features: int) -> Raw:
         "l2": made.l2,
         "dtype": made.dtype.name,
         "classes": list(classes),
+        # not written where terms of old mean the same
+        **({} if copy.library or len(classes) != 2 else {"labels": "class numbers"}),
         "start": float(np.linalg.norm(first_model(made, config.run.seed))),
     }
 

@@ -1,4 +1,8 @@
-"""From labels as written to classes: -1 and +1 for two, 0, 1, 2, ... for more."""
+"""From labels as written to class numbers: 0, 1, 2, ..., the place of a label among the classes.
+
+Every model sees these numbers, however the labels are written; `Classes.mapping` says which is which. What else a loss needs,
+such as the -1 and +1 of logistic regression, is its own affair.
+"""
 
 import math
 from collections.abc import Sequence
@@ -11,6 +15,7 @@ from crescendo.data.records import Column, Label
 from crescendo.errors import ConfigError, DataError
 
 MOST = 1000
+SHOWN = 6  # classes of a mapping that is put in words
 
 
 def _plain(value: object) -> Label:
@@ -124,7 +129,7 @@ class Classes(tuple[Label, ...]):
         """Class numbers of labels that are all among these.
 
         >>> Classes((1, 2)).encode(np.array([2, 1, 2]), "three")
-        array([ 1., -1.,  1.])
+        array([1., 0., 1.])
         """
         place = self.places(labels)
         strange = np.flatnonzero(place < 0)
@@ -135,17 +140,28 @@ class Classes(tuple[Label, ...]):
     def numbered(self, place: Ints) -> Floats:
         """Class numbers from places among these.
 
-        >>> Classes((7, 8)).numbered(np.array([1, 0])), Classes((7, 8, 9)).numbered(np.array([1, 0]))
-        (array([ 1., -1.]), array([1., 0.]))
+        >>> Classes((7, 8)).numbered(np.array([1, 0]))
+        array([1., 0.])
         """
-        numbers = place.astype(np.float64)
-        return 2.0 * numbers - 1.0 if len(self) == 2 else numbers
+        return place.astype(np.float64)
 
     @classmethod
     def values_of(cls, many: int) -> tuple[float, ...]:
         """What the labels of so many classes become.
 
-        >>> Classes.values_of(2), Classes.values_of(3)
-        ((-1.0, 1.0), (0.0, 1.0, 2.0))
+        >>> Classes.values_of(3)
+        (0.0, 1.0, 2.0)
         """
-        return tuple(cls(range(many)).numbered(np.arange(many)).tolist())
+        return tuple(float(place) for place in range(many))
+
+    @property
+    def mapping(self) -> str | None:
+        """Which class number stands for which label, in words; None where labels are written as these numbers already.
+
+        >>> Classes(("no", "yes")).mapping, Classes((0, 1, 2)).mapping, Classes(range(5, 25)).mapping
+        ('no = 0, yes = 1', None, '5 = 0, 6 = 1, 7 = 2, 8 = 3, ..., 24 = 19')
+        """
+        if all(label == place and not isinstance(label, str) for place, label in enumerate(self)):
+            return None
+        said = [f"{label} = {place}" for place, label in enumerate(self)]
+        return ", ".join(said if len(said) <= SHOWN else [*said[: SHOWN - 2], "...", said[-1]])

@@ -52,7 +52,7 @@ def load(
 
     >>> digits = load("digits", classes=(3, 8), seed=1)
     >>> digits.train.x.shape, len(digits.test), digits.classes, sorted(set(digits.train.y.tolist()))
-    ((286, 64), 71, (3, 8), [-1.0, 1.0])
+    ((286, 64), 71, (3, 8), [0.0, 1.0])
     """
     if isinstance(test, bool) or not 0 <= test < 1:
         raise ConfigError(f"data.test must be a share from 0 to less than 1, got {test}")

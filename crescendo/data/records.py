@@ -168,8 +168,8 @@ class Raw:
 class Dataset:
     """A data set ready to be split over clients. Printed, it shows nothing of what its records hold.
 
-    With two ``classes`` the labels are -1 (the smaller raw label) and +1; with more they are 0, 1, 2, ..., the place of
-    the raw label in ``classes``. ``columns`` has one value per training record, for ``split = "column:NAME"``.
+    Labels are class numbers 0, 1, 2, ...: the place of the raw label in ``classes``.
+    ``columns`` has one value per training record, for ``split = "column:NAME"``.
     ``optimum`` is the exact minimiser over the training part where the source knows it (intercept last).
     ``norm_bound`` is a bound on the norm of every record, intercept aside, that the source enforces on any record.
     ``left_out`` records of the training part had none of the classes that were asked for or, in a private run, were no records.
@@ -196,6 +196,10 @@ class Dataset:
             raise DataError(
                 f"{self.name} has {self.train.features} features in its training part and {self.test.features} in its "
                 "test part; give the number of features"
+            )
+        if self.classes and (self.train.y == -1.0).any():
+            raise DataError(
+                f"the labels of {self.name} are not class numbers from 0 on; make it with crescendo.dataset(x, y)"
             )
         for name, column in self.columns.items():
             if len(column) != len(self.train):

@@ -35,7 +35,7 @@ class Sound:
         >>> raw = Raw(np.array([[1.0], [np.inf], [3.0]]), np.array(["no", "no", "maybe"], dtype=object), unreadable=2)
         >>> found, rest = Sound.of(raw, ("no", "yes"))
         >>> found.records.y, (found.unreadable, found.other_label, found.not_finite), len(rest)
-        (array([-1.]), (2, 1, 1), 1)
+        (array([0.]), (2, 1, 1), 1)
         """
         known = Classes(classes)
         place, finite = known.places(raw.y), finite_rows(raw.x)

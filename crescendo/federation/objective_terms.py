@@ -36,6 +36,7 @@ class Described:
     l2: float
     dtype: np.dtype[Any]
     start: float  # the length of the first model, by which a copy that would start elsewhere is found out
+    signed: bool = False  # it sees the labels of two classes as -1 and +1, as terms of old mean
 
     @property
     def name(self) -> str:
@@ -65,10 +66,10 @@ def first_model(objective: Objective, seed: int) -> Floats:
     return model
 
 
-def model_on_trial(copy: ModelFile, features: int, classes: int, options: Raw) -> OwnModel:
+def model_on_trial(copy: ModelFile, features: int, classes: int, options: Raw, signed: bool = False) -> OwnModel:
     """The model of a file, tried on made-up records: no client's records decide whether a federation begins."""
     try:
-        return copy.made(made_up_records(features, classes), options)
+        return copy.made(made_up_records(features, classes), options, signed)
     except CrescendoError as error:
         raise ConfigError(f"{error} (on made-up records of {features} features and {classes} classes)") from error
 

@@ -83,7 +83,7 @@ def _checked(goal: Described, copy: ModelFile | None, classes: int) -> OwnModel:
             f"both sides need {same}"
         )
     copy = dataclasses.replace(copy, library=goal.library)  # the terms say what kind of model it is
-    made = model_on_trial(copy, goal.features, classes, goal.options)
+    made = model_on_trial(copy, goal.features, classes, goal.options, goal.signed)
     if (made.size, made.l2, made.dtype) != (goal.size, goal.l2, goal.dtype):
         raise Refused(
             f"{goal.kind} gives {made.size} numbers of {made.dtype} with l2 = {made.l2:g} where this copy was run, and the "

@@ -15,6 +15,7 @@ from crescendo.federation.schedule_terms import Schedule
 from crescendo.federation.terms_limits import check_values
 from crescendo.objectives.base import Objective
 from crescendo.objectives.objective_kinds import OBJECTIVES
+from crescendo.objectives.own import library_of
 from crescendo.privacy.mechanisms.mechanism_kinds import MECHANISMS, NONE, is_mechanism
 from crescendo.tables import AS_TUPLE, FLAG, NOT_NEGATIVE, NUMBER, POSITIVE, KnownWord, Section, key, one_of
 
@@ -143,7 +144,10 @@ class _OursTable(Section):
         kind, many = OBJECTIVES[self.kind], None if self.classes is None else len(self.classes)
         if many is not None and not kind.fits(many):
             raise ValueError(f"{kind.about} tells {kind.many} classes apart, not {many}")
-        return kind.make(self.features, many, l2=self.l2, intercept=self.intercept, dtype=np.dtype(self.dtype))
+        made = kind.make(self.features, many, l2=self.l2, intercept=self.intercept, dtype=np.dtype(self.dtype))
+        if made.size > MOST_FEATURES + 1:
+            raise ValueError(f"a model of {made.size} numbers is too large; {MOST_FEATURES + 1} are allowed")
+        return made
 
 
 class _OwnTable(Section):
@@ -155,6 +159,7 @@ class _OwnTable(Section):
     l2: float = key(..., NOT_NEGATIVE, "", ge=0)
     dtype: Literal["float64", "float32"] = key(..., _DTYPE, "")
     classes: list[Label] = key(..., _LABELS, "")
+    labels: Literal["class numbers"] | None = key(None, one_of("class numbers"), "")
     start: float = key(..., NUMBER, "")
 
     @property
@@ -162,9 +167,12 @@ class _OwnTable(Section):
         return self.kind, self.sha256
 
     def objective(self) -> Described:
+        """What the terms describe. Without ``labels`` they are of old: two classes are -1 and +1 but for a neural model."""
         _check_classes(self.classes)
+        signed = self.labels is None and len(self.classes) == 2 and not library_of(self.kind)
+        kind = np.dtype(self.dtype)
         return Described(
-            self.kind, self.sha256, self.features, self.options, self.size, self.l2, np.dtype(self.dtype), self.start
+            self.kind, self.sha256, self.features, self.options, self.size, self.l2, kind, self.start, signed
         )
 
 

@@ -4,7 +4,9 @@ base.py       the protocols, traits, Slots, and the loop that steps any objectiv
 own.py        a user's own model from a file
 neural/       torch modules and JAX functions as models
 nets/         networks of ours by one word
-logistic/     logistic regression and its compiled loops
+linear/       what the regressions share: checks, steppers, the compiled loops of losses of one margin
+logistic/     logistic regression, and the loop that scores it
+softmax/      softmax regression and its compiled loops
 optimum.py    w*, F* and G to full precision, cached
 weighting.py  means over records
 """
@@ -20,6 +22,7 @@ from crescendo.objectives.base import (
 from crescendo.objectives.logistic.objective import Logistic
 from crescendo.objectives.optimum import Optimum
 from crescendo.objectives.own import ModelFile, OwnModel
+from crescendo.objectives.softmax.softmax_regression import Softmax
 from crescendo.objectives.weighting import mean_gradient, weights_of_rows
 
 __all__ = [
@@ -30,6 +33,7 @@ __all__ = [
     "Optimum",
     "OwnModel",
     "Slots",
+    "Softmax",
     "Stepper",
     "Traits",
     "clipped",

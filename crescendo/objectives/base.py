@@ -96,6 +96,7 @@ class Traits:
         None  # L of every record's loss, if no |(x, 1)|^2 is above that number
     )
     margin: Callable[[float, float], float] | None = None  # a convex loss of w . (x, 1): L by norm bound and clip
+    no_margin: str = "does not say that it is one"  # why there is no such L
     intercept: bool = False  # the model has one more coordinate than a record: a record is (x, 1)
     features: int | None = None  # of a record
     clips: bool = False  # it is a `ClippingObjective`

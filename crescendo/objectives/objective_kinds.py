@@ -14,6 +14,7 @@ from crescendo.errors import ConfigError, UsageError
 from crescendo.objectives.base import Objective
 from crescendo.objectives.logistic.objective import Logistic
 from crescendo.objectives.nets.net_names import is_net
+from crescendo.objectives.softmax.softmax_regression import Softmax
 
 
 @dataclass(frozen=True)
@@ -56,4 +57,7 @@ def register(*kinds: ObjectiveKind) -> None:
         OBJECTIVES[kind.name] = kind
 
 
-register(ObjectiveKind("logistic", Logistic, "logistic regression", classes=2))
+register(
+    ObjectiveKind("logistic", Logistic, "logistic regression", classes=2),
+    ObjectiveKind("softmax", Softmax, "softmax regression"),
+)

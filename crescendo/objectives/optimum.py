@@ -21,7 +21,7 @@ import numpy.typing as npt
 from crescendo.core.arrays import Floats
 from crescendo.errors import ConfigError, UsageError
 from crescendo.objectives.base import Objective
-from crescendo.objectives.logistic.objective import Logistic
+from crescendo.objectives.linear.margin_model import MarginModel
 from crescendo.objectives.weighting import shares
 
 if TYPE_CHECKING:
@@ -49,15 +49,16 @@ class Optimum:
         row_weights: npt.ArrayLike | None = None,
         folder: Path | None = None,
     ) -> Optimum:
-        """w*, F* and G of logistic regression on these records, from ``folder`` where it is known already.
+        """w*, F* and G of a loss of one margin on these records, from ``folder`` where it is known already.
 
         >>> from crescendo.data.records import Records
-        >>> data = Records(np.array([[1.0], [2.0], [3.0]]), np.array([-1.0, 1.0, 1.0]))
+        >>> data = Records(np.array([[1.0], [2.0], [3.0]]), np.array([0.0, 1.0, 1.0]))
+        >>> from crescendo.objectives.logistic.objective import Logistic
         >>> best = Optimum.of(Logistic(1, l2=0.1), data)
         >>> best.model.round(3), best.gradient_norm < 1e-12
         (array([ 0.904, -0.67 ]), True)
         """
-        if not isinstance(objective, Logistic):
+        if not isinstance(objective, MarginModel):
             raise ConfigError(
                 'evaluate.optimum needs objective.kind = "logistic"; remove it from [evaluate] for other models'
             )
@@ -80,14 +81,15 @@ def near_optimum(objective: Objective, data: Records, row_weights: npt.ArrayLike
     be separated and no minimum exists, so that a model is found in any case.
 
     >>> from crescendo.data.records import Records
-    >>> data = Records(np.array([[1.0], [2.0], [3.0]]), np.array([-1.0, 1.0, 1.0]))
+    >>> data = Records(np.array([[1.0], [2.0], [3.0]]), np.array([0.0, 1.0, 1.0]))
+    >>> from crescendo.objectives.logistic.objective import Logistic
     >>> w = near_optimum(Logistic(1, l2=0.1), data, None)
     >>> bool(np.abs(w - Optimum.of(Logistic(1, l2=0.1), data).model).max() < 0.1)
     True
     """
-    if not isinstance(objective, Logistic):
+    if not isinstance(objective, MarginModel):
         raise ConfigError(
-            f"{objective.traits.name} is no logistic regression, and Newton's method is here for that alone"
+            f"{objective.traits.name} is no loss of one margin, and Newton's method is here for those alone"
         )
     objective.admit(data)
     weights, w = shares(row_weights, len(data)), np.zeros(objective.size)
@@ -100,7 +102,7 @@ def near_optimum(objective: Objective, data: Records, row_weights: npt.ArrayLike
     return w
 
 
-def _at(objective: Logistic, data: Records, weights: Floats | None, w: Floats) -> Optimum:
+def _at(objective: MarginModel, data: Records, weights: Floats | None, w: Floats) -> Optimum:
     """|g (x, 1) + l2 w|^2 = g^2 |(x, 1)|^2 + 2 g l2 z + l2^2 |w|^2, z the margin: no gradient is written out."""
     z, g = objective.margins_and_slopes(w, data)
     squares = (
@@ -111,7 +113,7 @@ def _at(objective: Logistic, data: Records, weights: Floats | None, w: Floats) -
     return Optimum(w, loss, 2 * mean, float(np.linalg.norm(objective.mean_gradient(w, data, weights))))
 
 
-def _minimiser(objective: Logistic, data: Records, weights: Floats | None) -> Floats:
+def _minimiser(objective: MarginModel, data: Records, weights: Floats | None) -> Floats:
     """Newton's method with step halving until the gradient no longer falls."""
     enough = ENOUGH * max(1.0, float(np.sqrt(data.squared_lengths(objective.intercept).max())))
     w = best = np.zeros(objective.size)
@@ -139,7 +141,7 @@ def _minimiser(objective: Logistic, data: Records, weights: Floats | None) -> Fl
 
 
 def _halved(
-    objective: Logistic,
+    objective: MarginModel,
     data: Records,
     weights: Floats | None,
     w: Floats,
@@ -157,10 +159,10 @@ def _halved(
     return w + step * direction
 
 
-def _newton(objective: Logistic, data: Records, weights: Floats | None, w: Floats, gradient: Floats) -> Floats:
+def _newton(objective: MarginModel, data: Records, weights: Floats | None, w: Floats, gradient: Floats) -> Floats:
     """Solve H d = -gradient. Without L2 the Hessian may be singular: flat directions are left alone."""
     _, g = objective.margins_and_slopes(w, data)
-    curvature = np.abs(g) * (1 - np.abs(g)) * (1 / len(data) if weights is None else weights)
+    curvature = objective.curvatures(g) * (1 / len(data) if weights is None else weights)
     if objective.size > LARGEST_HESSIAN:
         return _by_conjugate_gradients(objective, data, curvature, gradient)
     hessian = _hessian(objective, data, curvature)
@@ -172,7 +174,7 @@ def _newton(objective: Logistic, data: Records, weights: Floats | None, w: Float
     return np.asarray(-along @ ((along.T @ gradient) / values[steep]))
 
 
-def _hessian(objective: Logistic, data: Records, curvature: Floats) -> Floats:
+def _hessian(objective: MarginModel, data: Records, curvature: Floats) -> Floats:
     size, features, x = objective.size, objective.features, data.x
     hessian = np.zeros((size, size))
     for first in range(0, len(data), 1 << 15):  # in parts, so that dense records are not copied whole
@@ -187,7 +189,7 @@ def _hessian(objective: Logistic, data: Records, curvature: Floats) -> Floats:
     return hessian + objective.l2 * np.eye(size)
 
 
-def _by_conjugate_gradients(objective: Logistic, data: Records, curvature: Floats, gradient: Floats) -> Floats:
+def _by_conjugate_gradients(objective: MarginModel, data: Records, curvature: Floats, gradient: Floats) -> Floats:
     from scipy.sparse.linalg import LinearOperator, cg
 
     def times(v: Floats) -> Floats:
@@ -199,7 +201,7 @@ def _by_conjugate_gradients(objective: Logistic, data: Records, curvature: Float
     return np.asarray(direction)
 
 
-def _key(objective: Logistic, data: Records, weights: Floats | None) -> str:
+def _key(objective: MarginModel, data: Records, weights: Floats | None) -> str:
     x: Any = data.x
     digest = hashlib.sha256(FORM)
     digest.update(repr((objective.features, float(objective.l2), bool(objective.intercept), x.shape)).encode())
@@ -222,7 +224,7 @@ def _keep(path: Path, found: Optimum) -> None:
         Path(name).unlink(missing_ok=True)
 
 
-def _kept(path: Path, objective: Logistic, data: Records, weights: Floats | None) -> Optimum | None:
+def _kept(path: Path, objective: MarginModel, data: Records, weights: Floats | None) -> Optimum | None:
     """What the file says if it is whole and its model has the gradient and the loss it claims; else None."""
     try:
         with np.load(path, allow_pickle=False) as file:

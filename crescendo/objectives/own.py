@@ -7,6 +7,8 @@ It needs three methods, each about flat vectors::
         def initial(self, rng): ...                       # the model to start from
         def gradient(self, w, data, rows): ...            # sum of the gradients of records data.x[rows], data.y[rows]
         def evaluate(self, w, data): ...                  # {"loss": mean loss, "accuracy": ...}
+
+Labels ``data.y`` are class numbers: 0 for the first class of the data, 1 for the second, and so on.
 """
 
 from __future__ import annotations
@@ -17,10 +19,11 @@ import importlib
 import inspect
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -58,12 +61,16 @@ class OwnModel:
     The object may have ``l2``, ``dtype`` and a fast path ``stepper(data)`` too.
     """
 
-    def __init__(self, model: Any, data: Records) -> None:
-        """``data`` is tried on: one gradient and one evaluation of a few records, so that a slip shows at set-up."""
+    def __init__(self, model: Any, data: Records, signed: bool = False) -> None:
+        """``data`` is tried on: one gradient and one evaluation of a few records, so that a slip shows at set-up.
+
+        ``signed`` shows the model -1 and +1 in place of the class numbers 0 and 1, which terms of old mean.
+        """
         if isinstance(model, type):
             raise ConfigError(
                 f"{model.__name__} is a class, and a model is an object of it; pass objective={model.__name__}(..)"
             )
+        self._signed: WeakKeyDictionary[Records, Records] | None = WeakKeyDictionary() if signed else None
         self._model, self.name = model, str(getattr(model, "name", type(model).__name__))
         for method in ("initial", "gradient", "evaluate"):
             if not callable(getattr(model, method, None)):
@@ -138,9 +145,18 @@ class OwnModel:
         except (Exception, SystemExit) as error:
             raise own_code_failed(f"a step of {self.name} failed with", error) from error
 
+    def _shown(self, data: Any) -> Any:
+        """The records as the model sees them."""
+        if self._signed is None or not hasattr(data, "y"):
+            return data
+        if data not in self._signed:
+            self._signed[data] = replace(data, y=2.0 * data.y - 1.0)
+        return self._signed[data]
+
     def _call(self, method: str, *arguments: Any) -> Any:
         try:
-            return getattr(self._model, method)(*arguments)
+            shown = arguments if self._signed is None else map(self._shown, arguments)
+            return getattr(self._model, method)(*shown)
         except CrescendoError:
             raise
         except (Exception, SystemExit) as error:
@@ -317,15 +333,15 @@ class ModelFile:
             raise ConfigError(f"{self.path.name} has no {name}{hint}")
         return getattr(module, name)
 
-    def made(self, data: Records, options: dict[str, Any]) -> OwnModel:
+    def made(self, data: Records, options: dict[str, Any], signed: bool = False) -> OwnModel:
         """Run the file, make the model for the features of ``data``, and try it on the first of these records.
 
-        ``options`` (l2, say) go to the class, which must know them.
+        ``options`` (l2, say) go to the class, which must know them; ``signed`` as for `OwnModel`.
         """
         if self.library:
             return OwnModel(_neural(self, data, options), data)
         made = self.named()
-        return OwnModel(_made(made, self.name, data.features, options) if callable(made) else made, data)
+        return OwnModel(_made(made, self.name, data.features, options) if callable(made) else made, data, signed)
 
 
 def _neural(file: ModelFile, data: Records, options: dict[str, Any]) -> Any:

@@ -58,6 +58,7 @@ class Story:
             subtitle=(
                 f"{prepared.dataset.name}: {terms.clients:,} clients, {len(prepared.dataset.train):,} training records, "
                 f"{_split(config.clients.split)}, {config.timing.preset} timing, seed {config.run.seed}"
+                + (f", labels {prepared.label_mapping}" if prepared.label_mapping is not None else "")
             ),
             headline=_headline(result, lanes),
             alerts=alerts(result),

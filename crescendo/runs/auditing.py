@@ -6,6 +6,7 @@ from collections.abc import Callable
 from crescendo.audit import Finding, Report, audit
 from crescendo.audit.worst_cases.file_reading import leaks
 from crescendo.config.schema import Config
+from crescendo.data.labels import Classes
 from crescendo.errors import ConfigError
 from crescendo.runs.prepare import prepare
 
@@ -36,7 +37,7 @@ def attack(
         delta=found.delta,
         me=me,
         features=prepared.dataset.features,
-        labels=(-1.0, 1.0) if classes == 2 else tuple(float(label) for label in range(max(classes, 1))),
+        labels=Classes.values_of(max(classes, 1)),
         wire=config.run.wire,
         runs=runs * times,
         tries=TRIES * times,

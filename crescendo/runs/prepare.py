@@ -23,6 +23,7 @@ from crescendo.federation.objective_terms import first_model, made_up_records
 from crescendo.federation.schedule_terms import RunSchedule, Schedule
 from crescendo.objectives import ModelFile, Objective, OwnModel, weights_of_rows
 from crescendo.objectives.base import Traits
+from crescendo.objectives.linear.linear_model import LinearModel
 from crescendo.objectives.nets.net_names import settled, with_classes
 from crescendo.objectives.objective_kinds import OBJECTIVES
 from crescendo.privacy.accounting.accountant import Progress
@@ -65,6 +66,11 @@ class Prepared:
     @property
     def certificate(self) -> ScheduleCertificate:
         return self.agreement.schedule
+
+    @property
+    def label_mapping(self) -> str | None:
+        """Which class number a model of the user's own sees for which label; None where that is plain, or the model is ours."""
+        return Classes(self.dataset.classes).mapping if isinstance(self.objective, OwnModel) else None
 
     def row_weights(self) -> Floats | None:
         """The weight of every training record in F = sum_c p_c F_c; None where all are equal."""
@@ -112,6 +118,10 @@ def prepare(
     else:  # passed in by a program: one of ours as it is, any other checked and completed
         goal = objective if isinstance(getattr(objective, "traits", None), Traits) else OwnModel(objective, sample)
     algorithm.check_objective(goal.traits)
+    if config.evaluate.auc and isinstance(goal, LinearModel) and "auc" not in goal.metrics:
+        raise ConfigError(
+            f"evaluate.auc is for two classes and logistic regression, not for {goal.about}; leave it out"
+        )
     if private:
         if isinstance(goal, OwnModel):
             by_record = MECHANISMS[config.privacy.mechanism].clips_records

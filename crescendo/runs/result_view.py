@@ -30,6 +30,8 @@ def facts(result: Result) -> list[tuple[str, str, str]]:
         ("sent and received", size(result.bytes_up + result.bytes_down), f"in {result.broadcasts:,} broadcasts"),
         ("virtual time", f"{result.virtual_seconds:,.4g} s", f"simulated in {result.wall_seconds:.2f} s"),
     ]
+    if (mapping := result.prepared.label_mapping) is not None:
+        rows.insert(1, ("labels", f"{len(data.classes):,}", f"{mapping}, as the model sees them"))
     if result.accuracy is not None:
         rows.insert(1, ("accuracy", number(result.accuracy), "on the test part"))
     if result.privacy is not None:

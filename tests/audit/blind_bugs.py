@@ -73,10 +73,10 @@ class EvenSlots(Private):
 def admitted_with_zeros(
     records: Records, norm_bound: float | None, intercept: bool, labels: tuple[float, ...] = LABELS
 ) -> Any:
-    """Labels 0 are read as -1 as long as no record has the label -1: one record with it puts all those with 0 out."""
+    """Labels -1 are read as 0 as long as no record has the label 0: one record with it puts all those with -1 out."""
     y = records.y
-    if -1.0 in labels and not (y == -1.0).any():
-        y = np.where(y == 0.0, -1.0, y)
+    if 0.0 in labels and not (y == 0.0).any():
+        y = np.where(y == -1.0, 0.0, y)
     return admitted(Records(records.x, y), norm_bound, intercept, labels)
 
 

@@ -58,7 +58,7 @@ def test_a_known_set_is_read_plain_or_packed_first_and_from_the_cache(tmp_path: 
         data = load("tiny", folder=folder)
         assert data.test is not None and data.features == data.test.features == 5
         assert dense(data.train) == [[1, 0, 0.5, 0, 0], [0, 1, 0, 0, 0], [0, 0, 0, 2, 0], [0] * 5]
-        assert data.train.y.tolist() == [1, -1, 1, -1] and data.test.y.tolist() == [-1, 1] and data.classes == (-1, 1)
+        assert data.train.y.tolist() == [1, 0, 1, 0] and data.test.y.tolist() == [0, 1] and data.classes == (-1, 1)
 
 
 @pytest.mark.parametrize("suffix", PACK)
@@ -146,7 +146,7 @@ def test_a_known_file_given_by_path_is_read_unchecked_and_keeps_its_number_of_fe
 
 def test_a_path_may_be_relative_to_the_data_folder(tmp_path: Path) -> None:
     put(tmp_path / "data", ".xz")
-    np.testing.assert_array_equal(load("tiny.xz", folder=tmp_path / "data").train.y, [1, -1, 1, -1])
+    np.testing.assert_array_equal(load("tiny.xz", folder=tmp_path / "data").train.y, [1, 0, 1, 0])
 
 
 def test_the_wider_of_two_parts_says_how_many_features_there_are(tmp_path: Path) -> None:

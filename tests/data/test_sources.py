@@ -22,7 +22,7 @@ def test_bundled_sets_are_as_listed_and_scaled_to_one(name: str, rows: int, feat
     (info,) = (info for info in catalogue() if info.name == name)
     assert data.train.x.shape == (rows, features) == (info.rows, info.features) and len(data.classes) == classes
     assert data.train.x.min() == 0 and data.train.x.max() == 1 and data.test is None
-    assert set(data.train.y) == ({-1, 1} if classes == 2 else set(range(classes)))
+    assert set(data.train.y) == set(range(classes))
 
 
 def test_a_test_share_is_held_out_by_the_seed_and_nothing_is_lost() -> None:
@@ -38,10 +38,10 @@ def test_a_test_share_is_held_out_by_the_seed_and_nothing_is_lost() -> None:
         np.testing.assert_array_equal(np.sort(rows.sum(axis=1)), np.sort(whole.x.sum(axis=1)))
 
 
-def test_the_smaller_of_two_labels_is_minus_one_whatever_the_order_asked() -> None:
+def test_the_smaller_of_two_labels_is_class_0_whatever_the_order_asked() -> None:
     for classes in ((8, 3), (3, 8)):
         data = load("digits", classes=classes, test=0)
-        assert data.classes == (3, 8) and len(data.train) == 183 + 174 and (data.train.y == -1).sum() == 183
+        assert data.classes == (3, 8) and len(data.train) == 183 + 174 and (data.train.y == 0).sum() == 183
     three = load("digits", classes=(9, 0, 4), test=0)
     assert three.classes == (0, 4, 9) and set(three.train.y) == {0, 1, 2}
 
@@ -114,7 +114,7 @@ def test_the_public_sets_load_as_they_are(
     assert (
         data.test is not None and data.train.x.shape == (rows, features) and data.test.x.shape == (test_rows, features)
     )
-    assert set(data.train.y) == set(data.test.y) == {-1, 1} and positive in (None, (data.train.y == 1).sum())
+    assert set(data.train.y) == set(data.test.y) == {0, 1} and positive in (None, (data.train.y == 1).sum())
     (info,) = (info for info in catalogue(shared_data) if info.name == name)
     assert info.here and info.features == features and info.rows == rows + (test_rows if info.test == "a share" else 0)
 

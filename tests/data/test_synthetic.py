@@ -14,7 +14,7 @@ from crescendo.errors import ConfigError
 def gradient(
     data: Dataset, w: np.ndarray[tuple[int], np.dtype[np.float64]], l2: float
 ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    x, y = np.column_stack([data.train.x, np.ones(len(data.train))]), data.train.y
+    x, y = np.column_stack([data.train.x, np.ones(len(data.train))]), 2 * data.train.y - 1
     made: np.ndarray[tuple[int], np.dtype[np.float64]] = x.T @ (-y / (1 + np.exp(y * (x @ w)))) / len(y) + l2 * w
     return made
 

@@ -23,7 +23,7 @@ def write(path: Path, content: str | bytes) -> str:
 def test_a_csv_has_its_label_last_and_a_text_column_to_split_by(tmp_path: Path) -> None:
     data = load(write(tmp_path / "a.csv", CSV), test=0, column="airline")
     assert data.train.x.tolist() == [[1.5, 2], [2.5, 3], [-10, 4], [0, 5]] and data.test is None
-    assert data.classes == ("no", "yes") and data.train.y.tolist() == [1, -1, -1, 1]
+    assert data.classes == ("no", "yes") and data.train.y.tolist() == [1, 0, 0, 1]
     assert [part.tolist() for part in split(data, 3, "column:airline", seed=0)] == [[1], [3], [0, 2]]
 
 
@@ -94,7 +94,7 @@ def test_an_npz_keeps_its_own_test_part_and_columns(tmp_path: Path) -> None:
     )
     data = load(path)
     assert data.train.x.shape == (4, 6) and data.train.x.dtype == np.float64 and data.classes == (1, 3)
-    assert data.test is not None and data.test.y.tolist() == [1, -1]
+    assert data.test is not None and data.test.y.tolist() == [1, 0]
     assert [part.tolist() for part in split(data, None, "column:owner", seed=0)] == [[0, 2], [1, 3]]
 
 
@@ -154,7 +154,7 @@ def test_idx_images_find_their_labels_and_their_test_part(tmp_path: Path, suffix
     assert data.test is not None and len(data.test) == 3 and data.classes == (0, 1, 2)
     np.testing.assert_array_equal(data.train.x, IMAGES.reshape(5, 6).astype(np.float32) / np.float32(255))
     two = load(str(tmp_path / f"train-images-idx3-ubyte{suffix}"), classes=(1, 2))
-    assert two.train.y.tolist() == [-1, 1, -1] and two.test is not None and two.test.y.tolist() == [-1, 1]
+    assert two.train.y.tolist() == [0, 1, 0] and two.test is not None and two.test.y.tolist() == [0, 1]
     with pytest.raises(DataError, match="is not the train-images-idx3-ubyte that is known here"):
         load("mnist", folder=tmp_path)
 

@@ -132,4 +132,4 @@ def test_what_load_leaves_out_is_counted() -> None:
 
     whole, some = load("digits", test=0.0), load("digits", test=0.0, classes=(3, 8))
     assert some.left_out == len(whole.train) - len(some.train) > 0
-    assert np.isin(some.train.y, (-1.0, 1.0)).all() and whole.left_out == 0
+    assert np.isin(some.train.y, (0.0, 1.0)).all() and whole.left_out == 0

@@ -273,8 +273,9 @@ def federation(folder: Path, raw: dict[str, Any], *, seeded: bool = False, linge
     """Cut the data of a run file for the clients, and lay everything out. Nothing is started."""
     config = read(raw)
     dataset, parts = _cut(config)
+    labels = np.array(dataset.classes)[dataset.train.y.astype(int)]
     for c, part in enumerate(parts):
-        np.savez(folder / f"part{c}.npz", x=dataset.x[part], y=dataset.y[part])
+        np.savez(folder / f"part{c}.npz", x=dataset.train.x[part], y=labels[part])
     (folder / "federation.toml").write_text(config.to_toml())
     policy: dict[str, Any] = {"mechanisms": ["none"]}
     if config.privacy.mechanism != "none":
@@ -293,8 +294,7 @@ def federation(folder: Path, raw: dict[str, Any], *, seeded: bool = False, linge
 def _cut(config: Config) -> tuple[Any, list[Any]]:
     from crescendo.runs.prepare import load_parts
 
-    dataset, parts = load_parts(config)
-    return dataset.train, parts
+    return load_parts(config)
 
 
 def _own_ports() -> Iterator[int]:

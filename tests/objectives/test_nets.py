@@ -62,9 +62,9 @@ def trained(objective: OwnModel, data: Dataset, start: Any) -> Any:
             {"activation": "tanh", "pool": "mean", "gain": 1.7, "centre": 0.13, "spread": 0.3, "batch": 8},
         ),
         ("mlp", 12, 12 * 7 + 7 + 7 * 5 + 5 + 5 * 10 + 10, {"hidden": [7, 5], "activation": "tanh", "centre": 0.5}),
-        ("softmax", 12, 12 * 10 + 10, {"l2": 0.01}),
+        ("mlp", 12, 12 * 10 + 10, {"hidden": [], "l2": 0.01}),
     ],
-    ids=["lenet", "lenet as it was", "mlp", "softmax"],
+    ids=["lenet", "lenet as it was", "mlp", "no hidden layer"],
 )
 def test_the_same_weights_have_the_same_losses_gradients_and_steps_in_both_libraries(
     name: str, features: int, size: int, options: dict[str, Any]
@@ -118,9 +118,9 @@ def test_terms_hold_the_hash_of_our_file_and_a_client_allows_it_by_its_name() ->
         ("lenet", {}, r"lenet reads grey images of 28 x 28, 784 numbers, and these records have 12; take mlp"),
         ("mlp", {"hidden": 0}, "layers have a whole number of outputs, 1 or more; got hidden = 0"),
         ("mlp", {"activation": "sigmoid"}, "objective.options.activation must be 'relu' or 'tanh', not 'sigmoid'"),
-        ("softmax", {"spread": 0}, "objective.options.spread must be a number above 0, not 0"),
-        ("softmax", {"gain": float("nan")}, "objective.options.gain must be a number above 0, not nan"),
-        ("softmax", {"hidden": 3}, "takes no hidden"),
+        ("mlp", {"spread": 0}, "objective.options.spread must be a number above 0, not 0"),
+        ("mlp", {"gain": float("nan")}, "objective.options.gain must be a number above 0, not nan"),
+        ("lenet", {"hidden": 3}, "takes no hidden"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(library: str, name: str, options: Any, sentence: str) -> None:
@@ -131,7 +131,7 @@ def test_options_that_make_no_sense_are_refused(library: str, name: str, options
 
 def test_fewer_outputs_than_classes_are_refused() -> None:
     both()
-    few = {**WINE, "objective": {"kind": "softmax", "options": {"classes": 2}}}
+    few = {**WINE, "objective": {"kind": "mlp", "options": {"classes": 2}}}
     with pytest.raises(ConfigError, match=r"objective.options.classes = 2 is too few for data of 3 classes"):
         crescendo.simulate(few)
 

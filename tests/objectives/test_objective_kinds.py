@@ -71,7 +71,7 @@ def registered() -> Iterator[None]:
 
 
 def test_a_registered_objective_runs_from_a_run_file() -> None:
-    result = simulate(small("objective.kind=least", "objective.intercept=false"))
+    result = simulate(small("objective.kind=least", "objective.intercept=false", "schedule.steps.eta0=0.01"))
     assert result.prepared.objective == Least(3, 0.01, False, np.dtype("float64"))
     losses = [row["loss"] for row in result.metrics]
     assert len(result.model) == 3 and losses[-1] < losses[0]
@@ -103,7 +103,7 @@ def test_mistakes_are_answered_as_for_logistic() -> None:
     with pytest.raises(ConfigError) as caught:
         small("objective.kind=leasst")
     assert str(caught.value) == (
-        'objective.kind must be "logistic", "least", "parts", "lenet", "mlp", "softmax", "file.py:Name", '
+        'objective.kind must be "logistic", "softmax", "least", "parts", "lenet", "mlp", "file.py:Name", '
         '"torch:file.py:Name" or "jax:file.py:Name", not "leasst"; did you mean "least"?'
     )
     with pytest.raises(ConfigError, match=r"objective.options is for networks"):
@@ -114,7 +114,7 @@ def test_mistakes_are_answered_as_for_logistic() -> None:
         terms_text(read(case(objective={"kind": "least"}, data={"classes": [1, 2, 3]})))
     with pytest.raises(ConfigError, match=r"data.classes is missing; a sum of parts has a part for each class"):
         build_terms(terms_text(read(case(objective={"kind": "parts"}))))
-    ours = '"logistic", "least", "parts", "lenet", "mlp", "softmax"'
+    ours = '"logistic", "softmax", "least", "parts", "lenet", "mlp"'
     assert f'| `objective.kind` | {ours}, "file.py:Name", "torch:file.py:Name" or "jax:file.py:Name" |' in reference()
 
 

@@ -126,9 +126,11 @@ CONFIG: dict[str, Any] = {
 @pytest.mark.slow
 def test_a_run_and_its_terms_have_clips_by_layer() -> None:
     pytest.importorskip("jax", reason="jax is not installed: the jax extra")
-    result = crescendo.simulate({**CONFIG, "objective": {"kind": "jax:softmax"}})
+    result = crescendo.simulate({**CONFIG, "objective": {"kind": "jax:mlp", "options": {"hidden": []}}})
     assert result.privacy is not None and result.privacy["clip"] == [[8, 0.3], [2, 0.1]]
-    text = terms_text(Config.checked({**CONFIG, "objective": {"kind": "jax:softmax"}}, "a run file has"))
+    text = terms_text(
+        Config.checked({**CONFIG, "objective": {"kind": "jax:mlp", "options": {"hidden": []}}}, "a run file has")
+    )
     agreed = build_terms(text)
     assert agreed.certificate is not None
     assert agreed.certificate.layers == LayerClips(((8, 0.3), (2, 0.1)))

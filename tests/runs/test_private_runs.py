@@ -180,8 +180,8 @@ def test_a_record_that_is_not_finite_is_left_out_and_the_run_goes_on() -> None:
     from crescendo.data.records import Dataset
 
     rng = np.random.default_rng(0)
-    x, y = rng.normal(size=(100, 3)), np.where(rng.random(100) < 0.5, -1.0, 1.0)
-    x[7, 1], y[8], y[9] = np.inf, np.nan, 0.0
+    x, y = rng.normal(size=(100, 3)), np.where(rng.random(100) < 0.5, 0.0, 1.0)
+    x[7, 1], y[8], y[9] = np.inf, np.nan, 7.0
     data = Dataset("made", as_records(x, y), None, (-1, 1))
     found = simulate(small(PRIVACY), data=data)
     assert np.isfinite(found.model).all()

@@ -177,4 +177,4 @@ def test_files_without_a_fault_are_read_as_without_privacy(
         for private in (False, True)
     )
     assert rows_of(Sound(plain.train)) == rows_of(Sound(private.train)) and len(plain.train) == 2
-    assert plain.train.y.tolist() == [-1, 1] and plain.classes == private.classes == (0, 1)
+    assert plain.train.y.tolist() == [0, 1] and plain.classes == private.classes == (0, 1)

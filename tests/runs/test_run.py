@@ -61,7 +61,7 @@ def test_loss_is_the_weighted_mean_over_clients_with_l2() -> None:
     found = simulate(small("clients.weights=[0.9, 0.1]", "clients.sizes=[1, 3]"))
     prepared, w = found.prepared, found.model
     train = prepared.dataset.train
-    margins = train.y * (train.x @ w[:-1] + w[-1])
+    margins = (2 * train.y - 1) * (train.x @ w[:-1] + w[-1])
     losses = np.logaddexp(0, -margins)
     per_client = [losses[part].mean() for part in prepared.parts]
     assert found.loss == pytest.approx(0.9 * per_client[0] + 0.1 * per_client[1] + 0.005 * w @ w, rel=1e-12)
@@ -84,7 +84,7 @@ def test_the_distance_to_the_optimum_is_recorded_when_asked_for() -> None:
 def test_an_objective_and_data_of_the_program_stand_in_for_those_of_the_file() -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(50, 2))
-    data = Dataset("mine", as_records(x, np.sign(x[:, 0])), None, (-1, 1))
+    data = Dataset("mine", as_records(x, x[:, 0] > 0), None, (-1, 1))
     config = {name: part for name, part in SMALL.items() if name != "data"}
     found = simulate(config, objective=Logistic(2), data=data)
     assert found.prepared.dataset is data and len(found.model) == 3

@@ -96,7 +96,7 @@ def test_other_test_records_change_no_choice_and_no_trial(monkeypatch: pytest.Mo
     def poisoned(config: Config) -> Dataset:
         data = load_data(config)
         assert data.test is not None
-        return replace(data, test=replace(data.test, y=-data.test.y))
+        return replace(data, test=replace(data.test, y=1 - data.test.y))
 
     def trials(found: Comparison) -> list[Any]:
         return [
@@ -249,7 +249,7 @@ def test_the_usual_target_lies_between_the_commonest_class_and_the_best() -> Non
     found = compare(SMALL, ["fedavg"], seeds=2)
     test = load_data(small()).test
     assert test is not None and found.target is not None and found.tested == len(test)
-    commonest = max(np.mean(test.y == 1), np.mean(test.y == -1))
+    commonest = max(np.mean(test.y == 1), np.mean(test.y == 0))
     best = max(mean.mean for one in found.contestants if (mean := one.mean("accuracy")) is not None)
     assert found.target == pytest.approx(commonest + 0.95 * (best - commonest), abs=1e-4)
     hopeless = compare(SMALL, ["fedavg"], seeds=1, overrides=["schedule.steps.eta0=1e200"])

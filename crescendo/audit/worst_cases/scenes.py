@@ -241,7 +241,7 @@ def _odd_labels(subject: Subject, rng: np.random.Generator) -> Iterator[Scene]:
     """
     plain = Scene.random(subject, rng, others=6)
     plain = replace(plain, x=np.tile(plain.x[:1], (len(plain.x), 1)), start=np.zeros_like(plain.start))
-    for odd in (0.0, 2.0, 0.5, -7.0):
+    for odd in (0.0, -1.0, 2.0, 0.5, -7.0):
         if odd in subject.labels:
             continue
         for kept in (*subject.labels[:2], odd):

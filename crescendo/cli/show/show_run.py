@@ -182,6 +182,8 @@ class RunPrinter(Printer):
             if prepared.dataset.left_out:
                 why = f"used in training or testing; {prepared.dataset.left_out:,} are left out, being no record of these classes"
                 rows.append(("records", f"{_records(prepared):,}", why))
+        if (mapping := prepared.label_mapping) is not None:
+            rows.append(("labels", f"{len(prepared.dataset.classes):,}", f"{mapping}, as the model sees them"))
         if "auc" in found.metrics[-1]:
             rows.insert(1, ("auc", number(found.metrics[-1]["auc"]), "on the test part"))
         self.facts(f"{prepared.dataset.name}, {prepared.terms.clients} clients", rows)

@@ -95,12 +95,17 @@ class Synthetic:
         residual = _residual(along, labels, _SPREAD / scale)
         across -= np.outer(residual, residual @ across) / (residual @ residual)
         across -= np.outer(across @ direction, direction)  # rounding only
-        train = as_records(across + np.outer(along, direction), labels)
+        train = as_records(across + np.outer(along, direction), _numbers(labels))
         held_out = None
         if rows := round(self.rows * test / (1 - test)):
             along, across, labels = draw(rows)
-            held_out = as_records(across + np.outer(slope * along + offset, direction), labels)
+            held_out = as_records(across + np.outer(slope * along + offset, direction), _numbers(labels))
         return Dataset("synthetic", train, held_out, (-1, 1), optimum=np.append(optimum, 0.0))
+
+
+def _numbers(signs: Floats) -> Floats:
+    """Class numbers of the labels -1 and +1."""
+    return np.where(signs > 0, 1.0, 0.0)
 
 
 def _residual(along: Floats, labels: Floats, norm: float) -> Floats:

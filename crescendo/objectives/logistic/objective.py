@@ -2,8 +2,7 @@
 
     F(w) = sum_i p_i log(1 + exp(-y_i z_i)) + l2/2 |w|^2,     z_i = w . (x_i, 1)
 
-with labels y in {-1, +1}. The intercept is the last coordinate, and L2 covers it: else F would not be l2-strongly
-convex.
+with y = +1 for records of class 1 and -1 for those of class 0. (Records whose labels are -1 and +1 themselves are read alike.)
 """
 
 from __future__ import annotations
@@ -13,50 +12,37 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
 from crescendo.core.arrays import Floats, Ints, Vector
 from crescendo.core.machine import usable_cores
-from crescendo.errors import DataError, UsageError
-from crescendo.objectives.base import Block, Stepper, Traits
+from crescendo.errors import DataError
+from crescendo.objectives.base import Traits
+from crescendo.objectives.linear.linear_model import scored
+from crescendo.objectives.linear.margin_model import MarginModel
 from crescendo.objectives.weighting import shares
 
 if TYPE_CHECKING:
     from crescendo.data.records import Records
 
-METRICS = ("loss", "accuracy", "auc")
-_admitted: WeakKeyDictionary[Any, int] = WeakKeyDictionary()  # data whose labels and indices were checked
 _NONE = np.empty(0, dtype=np.int32)
 
 
 @dataclass(frozen=True)
-class Logistic:
+class Logistic(MarginModel):
     """Logistic regression on ``features`` features.
 
     >>> Logistic(features=3, l2=0.01).size, Logistic(3, intercept=False).size
     (4, 3)
     """
 
-    features: int
-    l2: float = 0.0
-    intercept: bool = True
-    dtype: Any = "float64"  # of the local model while it moves; models come and go as float64
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "dtype", np.dtype(self.dtype))
-        if self.features < 1:
-            raise UsageError(f"logistic regression needs at least one feature, got {self.features}")
-        if not 0 <= self.l2 < math.inf:
-            raise UsageError(f"l2 must be 0 or a positive number, got {self.l2}")
-        if self.dtype not in (np.float32, np.float64):
-            raise UsageError(f"dtype must be float32 or float64, got {self.dtype}")
+    about, metrics = "logistic regression", ("loss", "accuracy", "auc")
 
     @property
-    def size(self) -> int:
-        return self.features + self.intercept
+    def kind(self) -> int:
+        return False  # not squared
 
     @property
     def traits(self) -> Traits:
@@ -72,42 +58,18 @@ class Logistic:
             threads=True,
         )
 
-    def initial(self, rng: np.random.Generator) -> Floats:
-        return np.zeros(self.size)
+    def check_labels(self, y: Floats) -> None:
+        if not (np.all((y == 0.0) | (y == 1.0)) or np.all(np.abs(y) == 1.0)):
+            raise DataError("logistic regression tells two classes apart; choose two with data.classes")
 
-    def gradient(
-        self,
-        w: Vector,
-        data: Records,
-        rows: Ints,
-        clip: float | None = None,
-        block: Block | None = None,
-        unit: float | None = None,
-    ) -> Floats:
-        """Sum of the gradients of ``rows`` without the L2 part, each clipped over (x, 1) if asked; the block's if given.
+    def slopes(self, margins: Floats, y: Floats) -> Floats:
+        from scipy.special import expit
 
-        With ``unit``, a power of two, each record's gradient is rounded to multiples of it, so that the sum is exact.
-        """
-        from crescendo.objectives.logistic.kernels import sum_dense, sum_sparse
+        signs = np.where(y > 0, 1.0, -1.0)
+        return np.asarray(-signs * expit(-signs * margins))
 
-        self.admit(data)
-        x: Any = data.x
-        rows = np.ascontiguousarray(rows, dtype=np.int64)
-        if len(rows) and not 0 <= rows.min() <= rows.max() < len(data):
-            raise UsageError(f"a record outside 0..{len(data) - 1} was asked for")
-        total, model, limits = np.zeros(self.size), np.array(w, dtype=np.float64), (clip or 0.0, unit or 0.0)
-        if isinstance(x, np.ndarray):
-            sum_dense(total, model, x, self.features, data.y, rows, *limits)
-        else:
-            sum_sparse(total, model, x.data, x.indices, x.indptr, self.features, data.y, rows, *limits)
-        return total[slice(*(block or (0, self.size)))]
-
-    def mean_gradient(self, w: Vector, data: Records, weighted: npt.ArrayLike | None = None) -> Floats:
-        """The gradient of F, L2 included."""
-        self.admit(data)
-        weights = shares(weighted, len(data))
-        slopes = _slopes(self.margins(w, data.x), data.y)
-        return self.pulled(data.x, slopes / len(data) if weights is None else slopes * weights) + self.l2 * w
+    def curvatures(self, slopes: Floats) -> Floats:
+        return np.asarray(np.abs(slopes) * (1 - np.abs(slopes)))
 
     def decide(self, w: Vector, data: Records) -> Ints:
         """The place among the two classes that each record's margin speaks for: a margin of 0 for the second.
@@ -135,66 +97,18 @@ class Logistic:
         >>> Logistic(1).evaluate(np.zeros(2), data)["accuracy"], Logistic(1).evaluate(np.zeros((3, 2)), data)["accuracy"]
         (0.5, array([0.5, 0.5, 0.5]))
         """
-        if unknown := set(metrics) - set(METRICS):
-            raise UsageError(f"no metric {sorted(unknown)[0]!r}; choose from {', '.join(METRICS)}")
+        models = self.stacked(w, metrics)
         self.admit(data)
         weights = shares(weighted, len(data))
-        models = np.atleast_2d(np.asarray(w, dtype=np.float64))
-        if models.ndim != 2 or models.shape[1] != self.size:
-            raise UsageError(f"a model of {self.size} coordinates was due, got an array of shape {np.shape(w)}")
         scores: dict[str, Any] = {}
         losses, hits = _score(models, data, weights, self.features, "loss" in metrics, "accuracy" in metrics)
         if "loss" in metrics:
-            scores["loss"] = losses + self.l2 / 2 * np.sum(models * models, axis=1) if self.l2 else losses
+            scores["loss"] = losses + self.penalties(models)
         if "accuracy" in metrics:
             scores["accuracy"] = hits
         if "auc" in metrics:
             scores["auc"] = np.array([_auc(self.margins(model, data.x), data.y, weights) for model in models])
-        return scores if np.ndim(w) == 2 else {name: float(values[0]) for name, values in scores.items()}
-
-    def stepper(self, data: Records) -> Stepper:
-        from crescendo.objectives.logistic.stepper import LogisticStepper
-
-        self.admit(data)
-        return LogisticStepper(self, data)
-
-    def admit(self, data: Records) -> None:
-        """Refuse data the compiled loops would misread; looked at once."""
-        if _admitted.get(data) == self.features:
-            return
-        if data.x.shape[1] != self.features:
-            raise DataError(f"the model has {self.features} features and the data {data.x.shape[1]}; make them equal")
-        if not np.all(np.abs(data.y) == 1.0):
-            raise DataError("logistic regression needs labels -1 and +1; choose two classes with data.classes")
-        if not isinstance(data.x, np.ndarray):
-            indices = data.x.indices
-            if indices.size and not 0 <= indices.min() <= indices.max() < self.features:
-                raise DataError(f"the sparse data have a column outside 0..{self.features - 1}; parse the file again")
-            if not data.x.has_canonical_format:
-                raise DataError("the sparse data have unsorted or repeated columns; call x.sum_duplicates() first")
-        _admitted[data] = self.features
-
-    def margins_and_slopes(self, w: Vector, data: Records) -> tuple[Floats, Floats]:
-        """z and d/dz log(1 + exp(-y z)) of every record."""
-        z = self.margins(w, data.x)
-        return z, _slopes(z, data.y)
-
-    def margins(self, w: Vector, x: Any) -> Floats:
-        """w . (x, 1) for every row of a matrix."""
-        with np.errstate(all="ignore"):  # a model that diverged shows in what comes out
-            margins: Floats = x @ np.asarray(w[: self.features], dtype=np.float64)
-        return np.asarray(margins + w[self.features]) if self.intercept else margins
-
-    def pulled(self, x: Any, slopes: Floats) -> Floats:
-        """The sum of slope * (x, 1) over the rows of a matrix."""
-        gradient = np.asarray(x.T @ slopes)
-        return np.append(gradient, slopes.sum()) if self.intercept else gradient
-
-
-def _slopes(margins: Floats, y: Floats) -> Floats:
-    from scipy.special import expit
-
-    return np.asarray(-y * expit(-y * margins))
+        return scored(scores, w)
 
 
 def _clipped_smoothness(norm_bound: float, clip: float) -> float:

@@ -83,7 +83,7 @@ def score(
                         linear[:] = 0.0
                     weight = weights[r]
             _margins(z, models, values, indices, indptr, r, features)
-            sign = y[r]
+            sign = 1.0 if y[r] > 0.0 else -1.0
             if hits.shape[0] > 0:
                 for k in range(count):
                     right = z[k] >= 0.0 if sign > 0.0 else z[k] < 0.0

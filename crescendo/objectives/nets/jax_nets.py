@@ -1,4 +1,4 @@
-"""LeNet-5, a multi-layer perceptron and softmax regression as pure JAX functions. `torch_nets` has the same ones.
+"""LeNet-5 and a multi-layer perceptron as pure JAX functions. `torch_nets` has the same ones.
 
 Parameters are pairs of weights and biases in torch's order and shapes, so that one flat vector is the same model in both.
 
@@ -84,11 +84,6 @@ def mlp(
     sides, bend = widths(features, hidden, classes), _BENDS[chosen("activation", activation, ACTIVATIONS)]
     shapes = tuple((sides[k], sides[k - 1]) for k in range(1, len(sides)))
     return PureNet(shapes, lambda params, x: _dense(params, x, bend), scales(gain, centre, spread))
-
-
-def softmax(features: int, classes: int = 10, gain: float = 1.0, centre: float = 0.0, spread: float = 1.0) -> PureNet:
-    """Softmax regression."""
-    return mlp(features, classes, (), gain=gain, centre=centre, spread=spread)
 
 
 def _dense(params: Pairs, x: Any, bend: Callable[[Any], Any]) -> Any:

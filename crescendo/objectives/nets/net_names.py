@@ -10,7 +10,7 @@ from typing import Any
 
 from crescendo.errors import ConfigError
 
-NETS = ("lenet", "mlp", "softmax")
+NETS = ("lenet", "mlp")
 _LIBRARIES = ("jax", "torch")  # the quicker one first
 _FOLDER = Path(__file__).parent
 

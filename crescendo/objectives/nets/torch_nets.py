@@ -1,4 +1,4 @@
-"""LeNet-5, a multi-layer perceptron and softmax regression as torch modules. `jax_nets` has the same ones."""
+"""LeNet-5 and a multi-layer perceptron as torch modules. `jax_nets` has the same ones."""
 
 from __future__ import annotations
 
@@ -65,11 +65,6 @@ def mlp(
         if k + 1 < len(sides):
             layers[f"bend{k}"] = bend()
     return _scaled(nn.Sequential(layers), gain)
-
-
-def softmax(features: int, classes: int = 10, gain: float = 1.0, centre: float = 0.0, spread: float = 1.0) -> nn.Module:
-    """Softmax regression."""
-    return mlp(features, classes, (), gain=gain, centre=centre, spread=spread)
 
 
 def _scaled(net: nn.Module, gain: float) -> nn.Module:

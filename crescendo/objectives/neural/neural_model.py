@@ -144,8 +144,8 @@ class NeuralModel(ABC):
 
     @staticmethod
     def labels_of(data: Records) -> Ints:
-        """Whole numbers from 0 up: -1 and +1 become 0 and 1."""
-        return np.maximum(data.y, 0).astype(np.int64)
+        """Class numbers as whole numbers."""
+        return data.y.astype(np.int64)
 
     def penalty(self, w: Vector) -> float:
         return 0.5 * self.l2 * float(np.dot(w, w))

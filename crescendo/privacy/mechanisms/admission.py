@@ -9,7 +9,7 @@ from crescendo.core.arrays import Bools, Floats, Ints
 from crescendo.data.records import Records, finite_rows
 from crescendo.privacy.mechanisms.rounding import UNDECLARED
 
-LABELS = (-1.0, 1.0)
+LABELS = (0.0, 1.0)
 
 
 def most_records(declared: int) -> int:
@@ -43,7 +43,7 @@ def admitted(
     for one would tell that it is there. A record whose (x, 1) is longer than ``norm_bound`` (x alone, without an intercept) keeps
     its direction and gets shorter.
 
-    >>> some = Records(np.array([[3.0, 4.0], [0.3, 0.4], [np.nan, 0.0], [0.0, 1.0]]), np.array([1.0, -1.0, 1.0, 7.0]))
+    >>> some = Records(np.array([[3.0, 4.0], [0.3, 0.4], [np.nan, 0.0], [0.0, 1.0]]), np.array([1.0, 0.0, 1.0, 7.0]))
     >>> bounded, sound = admitted(some, norm_bound=1.0, intercept=False)
     >>> bounded.x[:2], sound
     (array([[0.6, 0.8],

@@ -31,7 +31,7 @@ class Local(Proposal):
         if bend is None:
             raise Refused(
                 f"the local mechanism needs a convex loss of a scalar margin, such as logistic, and {self.objective.traits.name} "
-                f"does not say that it is one; minibatch is certified for any model"
+                f"{self.objective.traits.no_margin}; minibatch is certified for any model"
             )
         if self.norm_bound is None:
             raise Refused(

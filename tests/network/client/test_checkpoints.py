@@ -45,7 +45,7 @@ from tests.storage.ledger_play import cheap
 
 ROUNDS, SLOTS, COUNT, FEATURES = 3, 12, 40, 4
 RNG = np.random.default_rng(1)
-RECORDS = as_records(RNG.normal(size=(COUNT, FEATURES)), RNG.choice([-1.0, 1.0], COUNT))
+RECORDS = as_records(RNG.normal(size=(COUNT, FEATURES)), RNG.choice([0.0, 1.0], COUNT))
 GOAL = Logistic(FEATURES, l2=0.05)
 TERMS = Terms(
     CutSizes.of_rounds(ConstantSizes(SLOTS), ROUNDS),

@@ -33,7 +33,7 @@ from crescendo.worker import Worker
 
 SLOTS, ROUNDS, COUNT, FEATURES = 32, 4, 60, 5
 RNG = np.random.default_rng(0)
-X, Y = RNG.normal(size=(COUNT, FEATURES)) / 2, RNG.choice([-1.0, 1.0], COUNT)
+X, Y = RNG.normal(size=(COUNT, FEATURES)) / 2, RNG.choice([0.0, 1.0], COUNT)
 
 
 class Squares:

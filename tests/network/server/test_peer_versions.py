@@ -133,7 +133,8 @@ def joining(folder: Path, port: int, **changes: Any) -> Any:
     config, policy = read(ALONE), Policy.model_validate({"epsilon": 100.0, "delta": 1e-5})
     dataset, (rows,) = load_parts(config)
     folder.mkdir()
-    np.savez(folder / "part.npz", x=dataset.train.x[rows], y=dataset.train.y[rows])
+    labels = np.array(dataset.classes)[dataset.train.y[rows].astype(int)]
+    np.savez(folder / "part.npz", x=dataset.train.x[rows], y=labels)
     place, source = Endpoint(f"127.0.0.1:{port}"), RecordSource(str(folder / "part.npz"))
     chosen: dict[str, Any] = {"backoff": Backoff(0.01, 0.1), "randomness": lambda me: SeededSource(7, me), **changes}
     return asyncio.to_thread(join, place, "client 0", source, folder / "state", policy, **chosen)

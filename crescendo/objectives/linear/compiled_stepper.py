@@ -1,4 +1,4 @@
-"""The stepper of logistic regression: checks and lays out a round, then leaves it to the compiled loops.
+"""The stepper of the regressions of ours: checks and lays out a round, then leaves it to the compiled loops.
 
 Importing this module loads numba.
 """
@@ -13,17 +13,16 @@ import numpy as np
 from crescendo.core.arrays import Array, Floats, Vector
 from crescendo.errors import UsageError
 from crescendo.objectives.base import Slots, StepperState, stored
-from crescendo.objectives.logistic.kernels import advance_dense, advance_sparse
 
 if TYPE_CHECKING:
     from crescendo.data.records import Records
-    from crescendo.objectives.logistic.objective import Logistic
+    from crescendo.objectives.linear.linear_model import LinearModel
 
 
-class LogisticStepper:
-    """A local model moved by compiled loops: ``scale * u`` on the block, ``u`` elsewhere; see `logistic_steps`."""
+class CompiledStepper:
+    """A local model moved by compiled loops: ``scale * u`` on the block, ``u`` elsewhere; see `margin_kernels`."""
 
-    def __init__(self, objective: Logistic, data: Records) -> None:
+    def __init__(self, objective: LinearModel, data: Records) -> None:
         self._objective, self._data = objective, data
         self._slots: Slots | None = None
         self._run: Callable[[Floats, float, int, int], float] | None = None
@@ -72,15 +71,17 @@ class LogisticStepper:
         ends = _own(slots.ends if slots.ends is not None else [], np.int64)
         lo, hi = (int(edge) for edge in (slots.block or (0, size)))
         rest: Any = (lo, hi, float(slots.factor), float(self._objective.l2), float(slots.clip or 0.0))
+        rest = (*rest, self._objective.kind)
+        advance_dense, advance_sparse = self._objective.stepping()
         x: Any = data.x
         y = data.y
 
         def dense(u: Floats, scale: float, h0: int, h1: int) -> float:
-            return advance_dense(u, scale, x, features, y, rows, ends, etas, h0, h1, *rest)
+            return float(advance_dense(u, scale, x, features, y, rows, ends, etas, h0, h1, *rest))
 
         def sparse(u: Floats, scale: float, h0: int, h1: int) -> float:
             arrays = x.data, x.indices, x.indptr
-            return advance_sparse(u, scale, *arrays, features, y, rows, ends, etas, h0, h1, *rest)
+            return float(advance_sparse(u, scale, *arrays, features, y, rows, ends, etas, h0, h1, *rest))
 
         self._run, self._slots = dense if isinstance(x, np.ndarray) else sparse, slots
 

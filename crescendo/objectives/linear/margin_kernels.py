@@ -1,4 +1,6 @@
-"""The compiled loops of logistic regression that move a model: steps and sums of gradients, sparse and dense.
+"""The compiled loops of losses of one margin z = w . (x, 1): steps and sums of gradients, sparse and dense.
+
+They are the same for the logistic loss and, ``squared``, for (z - y)^2 / 2: a gradient is the slope of the loss times (x, 1).
 
 The local model is ``scale * u`` on the block ``lo <= j < hi`` and ``u`` elsewhere, so that the L2 shrink of a step costs
 one multiplication however long the model is. Everything that outlasts a slot is in ``u`` and ``scale``, which is why a
@@ -26,13 +28,16 @@ F = np.float64
 
 
 @compiled
-def _slope(margin: float, y: float) -> float:
-    """d/dz log(1 + exp(-y z)) = -y / (1 + exp(y z)), without overflow."""
-    m = y * margin
+def _slope(margin: float, y: float, squared: bool) -> float:
+    """z - y, or d/dz log(1 + exp(-s z)) = -s / (1 + exp(s z)) without overflow, s = +1 for class 1 and -1 for class 0."""
+    if squared:
+        return margin - y
+    sign = 1.0 if y > 0.0 else -1.0
+    m = sign * margin
     if m >= 0.0:
         e = math.exp(-m)
-        return -y * (e / (1.0 + e))
-    return -y * (1.0 / (1.0 + math.exp(m)))
+        return -sign * (e / (1.0 + e))
+    return -sign * (1.0 / (1.0 + math.exp(m)))
 
 
 @compiled
@@ -53,7 +58,7 @@ def _clipped_with_care(g: float, clip: float, x: Array, ones: float) -> float:
         if not abs(F(x[p])) < HUGE:
             return 0.0
         unit = max(unit, abs(F(x[p])))
-    if math.isnan(g):
+    if not math.isfinite(g):
         return 0.0
     for p in range(x.size):
         square += (F(x[p]) / unit) ** 2
@@ -87,6 +92,7 @@ def advance_sparse(
     factor: float,
     l2: float,
     clip: float,
+    squared: bool,
 ) -> float:
     """Run slots h0..h1-1 on ``u`` in place; the new scale. ``clip`` 0: none. ``ends`` empty: one record per slot."""
     single, whole, last = ends.size == 0, lo == 0 and hi == u.size, U(features)
@@ -118,7 +124,7 @@ def advance_sparse(
                     inside += F(u[last])
                 else:
                     outside += F(u[last])
-            g = _slope(scale * inside + outside, y[r])
+            g = _slope(scale * inside + outside, y[r], squared)
             if clip > 0.0:
                 square = 1.0 if intercept else 0.0
                 for p in range(a, b):
@@ -164,6 +170,7 @@ def advance_dense(
     factor: float,
     l2: float,
     clip: float,
+    squared: bool,
 ) -> float:
     """The same for a dense ``x``. The block's part of a margin is summed in four lanes, coordinate j in lane (j-lo) mod 4."""
     single, end, last = ends.size == 0, min(hi, features), U(features)
@@ -204,7 +211,7 @@ def advance_dense(
                     inside += F(u[last])
                 else:
                     outside += F(u[last])
-            g = _slope(scale * inside + outside, y[r])
+            g = _slope(scale * inside + outside, y[r], squared)
             if clip > 0.0:
                 square = 1.0 if intercept else 0.0
                 for k in range(features):
@@ -240,6 +247,7 @@ def sum_sparse(
     rows: Array,
     clip: float,
     unit: float,
+    squared: bool,
 ) -> None:
     """Add the gradients of ``rows`` at ``w``, each clipped unless ``clip`` is 0, to ``total``.
 
@@ -253,7 +261,7 @@ def sum_sparse(
         for p in range(indptr[r], indptr[r + 1]):
             margin += F(values[p]) * w[indices[p]]
             square += F(values[p]) * F(values[p])
-        g = _slope(margin, y[r])
+        g = _slope(margin, y[r], squared)
         if clip > 0.0:
             if g - g + square < math.inf:
                 g = _clipped(g, square, clip)
@@ -268,7 +276,17 @@ def sum_sparse(
 
 
 @compiled
-def sum_dense(total: Array, w: Array, x: Array, features: int, y: Array, rows: Array, clip: float, unit: float) -> None:
+def sum_dense(
+    total: Array,
+    w: Array,
+    x: Array,
+    features: int,
+    y: Array,
+    rows: Array,
+    clip: float,
+    unit: float,
+    squared: bool,
+) -> None:
     """The same for a dense ``x``."""
     intercept, anchor = w.size > features, 1.5 * 2.0**52 * unit
     for i in range(rows.size):
@@ -277,7 +295,7 @@ def sum_dense(total: Array, w: Array, x: Array, features: int, y: Array, rows: A
         for j in range(features):
             margin += F(x[r, j]) * w[j]
             square += F(x[r, j]) * F(x[r, j])
-        g = _slope(margin, y[r])
+        g = _slope(margin, y[r], squared)
         if clip > 0.0:
             if g - g + square < math.inf:
                 g = _clipped(g, square, clip)
