@@ -16,7 +16,7 @@ from crescendo.core.arrays import Array, Bools, Floats
 MISSING = frozenset(("", "na", "n/a", "#n/a", "<na>", "nan", "nat", "null", "none", "?", "-", "."))
 """What an empty cell is written as, whatever the case. A category of such a name, if it is listed, goes first."""
 _TRUTH = {"true": 1.0, "false": 0.0}
-_WHOLE = re.compile(r"[+-]?\d+\.0+")
+_WHOLE = re.compile(r"[+-]?\d+[.]0+")
 _EXACT = 2.0**53  # all whole numbers up to here are floats
 
 
