@@ -55,7 +55,8 @@ def tuning_notes(found: Comparison) -> list[str]:
     said = [
         f"Every algorithm, our own included, had {found.trials} trials with the same {found.trials} factors of "
         "the step size, drawn evenly over "
-        "the range in equal ratios; options of its own were drawn beside them. A trial is a whole run on the other "
+        "the range in equal ratios but for one, which is 1; options of its own were drawn beside them, and are its "
+        "defaults beside 1. A trial is a whole run on the other "
         f"{1 - SHARE:.0%} of the training records, with a seed that no run above has; its model is scored on the "
         f"{SHARE:.0%} held out. The "
         "tuner is never given the test part."

@@ -140,6 +140,18 @@ def test_trials_lie_in_parts_of_their_own_and_fixed_options_stay() -> None:
     assert [int(part) for part in parts] == list(range(8)) and {one["rate"] for one in tried} == {0.5}
 
 
+@pytest.mark.parametrize("count", [1, 2, 3, 8, 24])
+def test_one_trial_is_the_run_file_with_the_defaults_and_all_rise_by_step_size(count: int) -> None:
+    for algorithm in ALGORITHMS.values():
+        tried = tried_options(algorithm, count, 5, {})
+        untuned = {name: getattr(algorithm.made(), name) for name in algorithm.tunable}
+        assert tried.count(untuned) == 1 and untuned[STEP] == 1.0
+        factors = [one[STEP] for one in tried]
+        assert factors == sorted(factors) and len(set(factors)) == count
+    fixed = tried_options(ALGORITHMS["fedprox"], count, 5, {"mu": 0.7})
+    assert {one["mu"] for one in fixed} == {0.7} and {STEP: 1.0, "mu": 0.7} in fixed
+
+
 def test_an_algorithm_whose_trials_all_diverge_is_run_with_its_defaults() -> None:
     found = compare(SMALL, ["fedavg"], seeds=1, tune=2, overrides=["schedule.steps.eta0=1e200"])
     assert all(one.tuned is not None and one.tuned.best is None and not one.options for one in found.contestants)
