@@ -34,6 +34,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     private_runs.EXPERIMENT,
     privacy_examples.EXPERIMENT,
     privacy_contest.EXPERIMENT,
+    privacy_contest.MNIST,
     straggler_contest.EXPERIMENT,
     lenet_runs.EXPERIMENT,
     private_lenet.EXPERIMENT,

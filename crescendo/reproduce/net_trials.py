@@ -66,12 +66,15 @@ def _run(
     prepared = prepare(read({**config, "data": {"source": source}, "run": {"seed": seed}}), goal, data)
     agreed, privacy, terms = prepared.agreement, prepared.privacy, prepared.terms
     assert data.test is not None
-    test, every, curve = data.test, max(1, terms.rounds // max(1, points)), list[tuple[float, float]]()
+    test, curve = data.test, list[tuple[float, float]]()
+    due = [*(range(0, terms.rounds, max(1, terms.rounds // points)) if points else ()), terms.rounds]
 
     def observe(moment: Moment) -> None:
-        if (points and moment.k % every == 0) or moment.k == terms.rounds:
+        passed = sum(k <= moment.k for k in due[len(curve) :])  # late messages may complete several rounds at once
+        if passed:
             with np.errstate(all="ignore"):
-                curve.append((moment.gradients, goal.evaluate(moment.model, test)["accuracy"]))
+                point = (moment.gradients, goal.evaluate(moment.model, test)["accuracy"])
+            curve.extend([point] * passed)
 
     model, wire, records = agreed.initial(), agreed.wire, prepared.dataset.train
     hidden = [None if privacy is None else privacy.mechanism(c, rows, seed) for c, rows in enumerate(prepared.parts)]

@@ -56,7 +56,7 @@ def save_model(
     digest = ""
     if tensors is not None:
         with contextlib.suppress(ImportError):  # a run's model is not lost for the lack of a second format
-            content = _safetensors({name: value.numpy() for name, value in tensors.items()})
+            content = _safetensors({name: value.cpu().numpy() for name, value in tensors.items()})
             (folder / TENSORS).write_bytes(content)
             digest = hashlib.sha256(content).hexdigest()
     meaning = np.array(json.dumps(classes))

@@ -101,8 +101,8 @@ def tried_options(algorithm: Algorithm, count: int, seed: int, fixed: Mapping[st
         for one, part in zip(found, parts if name == STEP else rng.permutation(parts), strict=True):
             one[name] = search.at(float(part))
     if count:
-        untuned = algorithm.made(fixed)
-        found[count // 2] = {name: getattr(untuned, name) for name in found[0]}  # a factor of 1 is half-way up its range
+        untuned = algorithm.made(fixed)  # a factor of 1 is half-way up its range
+        found[count // 2] = {name: getattr(untuned, name) for name in found[0]}
     return found
 
 

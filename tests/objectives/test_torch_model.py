@@ -519,7 +519,7 @@ def test_modules_that_cannot_be_made_or_moved_are_refused_in_a_sentence() -> Non
     for net, sentence in (
         (nn.Linear, "Linear could not be made: TypeError"),
         (nn.LazyLinear(3), "has no shape yet"),
-        (nn.Linear(36, 3, device="meta"), "is on meta; move it to the CPU"),
+        (nn.Linear(36, 3, device="meta"), "torch cannot compute on device 'meta'"),
     ):
         with pytest.raises(ConfigError, match=sentence):
             objective(net, data)  # type: ignore[arg-type]

@@ -26,6 +26,7 @@ class Layout:
     shapes: tuple[torch.Size, ...]
     dtype: torch.dtype
     parameters: int  # how many of the names are parameters
+    device: torch.device
 
     @classmethod
     def of(cls, net: nn.Module) -> Layout:
@@ -33,11 +34,8 @@ class Layout:
         for name, parameter in (*net.named_parameters(), *net.named_buffers()):
             if isinstance(parameter, nn.parameter.UninitializedParameter | nn.parameter.UninitializedBuffer):
                 raise ConfigError(f"{name} of {type(net).__name__} has no shape yet; call the module once on a record")
-            if parameter.device.type != "cpu":
-                raise ConfigError(
-                    f"{name} of {type(net).__name__} is on {parameter.device}; move it to the CPU: net.cpu()"
-                )
         moving = [(name, parameter) for name, parameter in net.named_parameters() if parameter.requires_grad]
+        device = _device_of(net)
         if not moving:
             raise ConfigError(
                 f"{type(net).__name__} has no parameter that is trained; one with requires_grad is needed"
@@ -52,7 +50,7 @@ class Layout:
             raise ConfigError(
                 f"{odd[0]} of {type(net).__name__} has other floats than the parameters; make them the same"
             )
-        return cls(names, tuple(value.shape for value in values), kinds.pop(), len(moving))
+        return cls(names, tuple(value.shape for value in values), kinds.pop(), len(moving), device)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -83,15 +81,44 @@ class Layout:
         return found
 
     def tensor(self, w: Vector) -> torch.Tensor:
-        """A copy of a model in the module's own floats."""
-        return torch.from_numpy(np.array(w, dtype=np.float64)).to(self.dtype)
+        """A copy of a model in the module's own floats, where the module is."""
+        return torch.from_numpy(np.array(w, dtype=np.float64)).to(self.dtype).to(self.device)
 
 
 def vector_of(net: nn.Module) -> Floats:
     """The parameters that move and the running statistics, in float64."""
     moving = [parameter for parameter in net.parameters() if parameter.requires_grad]
     parts = [value.detach().reshape(-1) for value in (*moving, *(value for _, value in _statistics(net)))]
-    return np.asarray(torch.cat(parts).to(torch.float64).numpy())
+    return in_float64(torch.cat(parts))
+
+
+def in_float64(tensor: torch.Tensor) -> Floats:
+    """Its numbers on the CPU; in this order, since not every device has float64."""
+    return np.asarray(tensor.cpu().to(torch.float64).numpy())
+
+
+def device_named(name: str | torch.device, instead: str = "leave device out to compute on the CPU") -> torch.device:
+    """ConfigError for one that torch does not know, that is not there, or that holds no numbers; it says what to do instead."""
+    try:
+        device = torch.device(name)
+        torch.zeros(1, device=device).cpu()
+    except Exception as error:
+        said = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+        raise ConfigError(f"torch cannot compute on device {str(name)!r} ({said}); {instead}") from error
+    return device
+
+
+def _device_of(net: nn.Module) -> torch.device:
+    """The one device that a module is on."""
+    found: dict[torch.device, str] = {}
+    for name, value in (*net.named_parameters(), *net.named_buffers()):
+        found.setdefault(value.device, name)
+    if len(found) > 1:
+        (one, first), (other, second) = list(found.items())[:2]
+        raise ConfigError(
+            f"{first} of {type(net).__name__} is on {one} and {second} on {other}; move the whole module to one device"
+        )
+    return device_named(next(iter(found), "cpu"), f"move {type(net).__name__} to the CPU")
 
 
 def running_layer(net: nn.Module) -> str | None:

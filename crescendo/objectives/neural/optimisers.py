@@ -47,10 +47,10 @@ class _Momentum:
         self._velocity.zero_()
 
     def export(self) -> dict[str, Array]:
-        return {"velocity": self._velocity.numpy()}
+        return {"velocity": self._velocity.cpu().numpy()}
 
     def restore(self, state: StepperState) -> None:
-        self._velocity.numpy()[:] = stored(state, "velocity", self._velocity.numpy())
+        self._velocity.copy_(torch.tensor(stored(state, "velocity", self.export()["velocity"])))
 
     def step(self, weights: torch.Tensor, slopes: torch.Tensor, low: int, high: int, eta: float) -> None:
         velocity = self._velocity[low:high]
@@ -70,11 +70,13 @@ class _Adam:
         self._steps = 0
 
     def export(self) -> dict[str, Array]:
-        return {"mean": self._mean.numpy(), "square": self._square.numpy(), "steps": np.array(self._steps)}
+        return {"mean": self._mean.cpu().numpy(), "square": self._square.cpu().numpy(), "steps": np.array(self._steps)}
 
     def restore(self, state: StepperState) -> None:
         mean, square, steps = (stored(state, name, value) for name, value in self.export().items())
-        self._mean.numpy()[:], self._square.numpy()[:], self._steps = mean, square, int(steps)
+        self._mean.copy_(torch.tensor(mean))
+        self._square.copy_(torch.tensor(square))
+        self._steps = int(steps)
 
     def step(self, weights: torch.Tensor, slopes: torch.Tensor, low: int, high: int, eta: float) -> None:
         self._steps += 1

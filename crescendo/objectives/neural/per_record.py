@@ -37,9 +37,11 @@ class PerRecord:
 
     def choose(self, parameters: Parameters, shape: tuple[int, ...], dtype: np.dtype[np.floating]) -> None:
         """Settle, on made-up records, whether chunks will do."""
+        device = next(iter(parameters.values())).device
 
         def chunk(x: Array, y: Array) -> Array:
-            return np.concatenate(self._chunk(parameters, torch.from_numpy(x), torch.from_numpy(y)), axis=1)
+            records = (torch.from_numpy(array).to(device) for array in (x, y))
+            return np.concatenate(self._chunk(parameters, *records), axis=1)
 
         self.vectorised = independent(chunk, self.at_once, shape, dtype, self._draws)
 
@@ -55,10 +57,10 @@ class PerRecord:
         self._renew()
         moving = {name: value.detach().requires_grad_() for name, value in parameters.items()}
         found = torch.autograd.grad(self._loss(moving, x, y), list(moving.values()), materialize_grads=True)
-        return [part.reshape(1, part.numel()).numpy() for part in found]
+        return [part.reshape(1, part.numel()).cpu().numpy() for part in found]
 
     def _chunk(self, parameters: Parameters, x: torch.Tensor, y: torch.Tensor) -> Parts:
         self._renew()
         each = {name: value.expand(len(x), *value.shape) for name, value in parameters.items()}
         found = self._mapped(each, x, y)
-        return [found[name].reshape(len(x), value.numel()).numpy() for name, value in parameters.items()]
+        return [found[name].reshape(len(x), value.numel()).cpu().numpy() for name, value in parameters.items()]

@@ -22,6 +22,8 @@ from crescendo.errors import ConfigError, CrescendoError
 from crescendo.objectives.neural.clipping import Parts
 from crescendo.objectives.neural.flat_parameters import (
     Layout,
+    device_named,
+    in_float64,
     private_copy,
     random_layers,
     running_layer,
@@ -47,6 +49,7 @@ class _Tensors:
     y: torch.Tensor
     shape: tuple[int, ...]
     dtype: torch.dtype
+    device: torch.device
 
     def of(self, rows: Ints) -> tuple[torch.Tensor, torch.Tensor]:
         """Copies: a module may write into what it is given."""
@@ -55,18 +58,24 @@ class _Tensors:
         return (x.clone(), y.clone()) if len(rows) == 1 else (x, y)
 
     def _dense(self, x: Any) -> torch.Tensor:
-        dense: torch.Tensor = x if isinstance(x, torch.Tensor) else torch.from_numpy(x.toarray()).to(self.dtype)
+        if not isinstance(x, torch.Tensor):
+            x = torch.from_numpy(x.toarray()).to(self.dtype).to(self.device)
+        dense: torch.Tensor = x
         return dense.reshape(len(dense), *self.shape)
 
 
 class TorchModel(NeuralModel):
     """A module and its loss. The module given is never changed: `crescendo.torch.model` says what the arguments are."""
 
-    def __init__(self, make: nn.Module | Callable[[], nn.Module], loss: Loss, options: Options) -> None:
+    def __init__(
+        self, make: nn.Module | Callable[[], nn.Module], loss: Loss, options: Options, device: str | None = None
+    ) -> None:
         super().__init__(options)
         self._lock = threading.Lock()  # of the copies below, and of torch's generator
         self._make = None if isinstance(make, nn.Module) else make
         self.net = (private_copy(make) if isinstance(make, nn.Module) else _built(make, 0)).train()
+        if device is not None:
+            self.net.to(device_named(device))
         self.name = type(self.net).__name__
         self.layout, self.draws, self.running_layer = (
             Layout.of(self.net),
@@ -74,14 +83,15 @@ class TorchModel(NeuralModel):
             running_layer(self.net),
         )
         self.trained_numbers = self.layout.trained
-        self.loss, self.size = loss, self.layout.size
+        self.device, self.size = self.layout.device, self.layout.size
+        self.loss = private_copy(loss).to(self.device) if isinstance(loss, nn.Module) else loss
         self.dtype = np.dtype(str(self.layout.dtype).removeprefix("torch."))
         self._known: weakref.WeakKeyDictionary[Records, _Tensors] = weakref.WeakKeyDictionary()
         self._scored = private_copy(self.net).eval()
         self._per_record: PerRecord | None = None
         self._moving = {id(parameter): parameter for parameter in self.net.parameters() if parameter.requires_grad}
         self._fresh: nn.Module = self.net  # a copy for one call of the code
-        self._fresh_loss = loss
+        self._fresh_loss = self.loss
         self._tried = False
 
     @property
@@ -97,6 +107,9 @@ class TorchModel(NeuralModel):
         """Random layers draw by a record's place among the others: one record more would change what the others draw."""
         if self.running_layer:
             return f"{self.running_layer} keeps running statistics, which mix records; use GroupNorm in its place"
+        if self.device.type != "cpu":
+            says = f"whether a record's gradient is the same beside any others is tried on the CPU alone, not on {self.device}"
+            return f"{says}; leave device out, or choose batch-clip"
         if not self.draws:
             return None
         says = f"{self.draws[0]} draws random numbers that one record more would change for the others"
@@ -141,7 +154,8 @@ class TorchModel(NeuralModel):
             parameters = self.layout.named(self.layout.tensor(w))
             for first in range(0, len(data), _SCORED_AT_ONCE):
                 rows = np.arange(first, min(first + _SCORED_AT_ONCE, len(data)))
-                found[rows] = _decided(functional_call(self._scored, parameters, (records.of(rows)[0],))).numpy()
+                outputs = functional_call(self._scored, parameters, (records.of(rows)[0],))
+                found[rows] = _decided(outputs).cpu().numpy()
         return found
 
     def measured_gradient(self, w: Vector, data: Records, rows: Ints) -> Floats:
@@ -154,7 +168,7 @@ class TorchModel(NeuralModel):
             x, y = self.tensors(data).of(rows)
             loss = self.mean_loss(functional_call(self._scored, self.layout.named(flat), (x,)), y)
             (found,) = torch.autograd.grad(loss, flat)
-        return np.asarray(found.to(torch.float64).numpy() * len(rows))
+        return in_float64(found) * len(rows)
 
     def stepper(self, data: Records) -> TorchStepper:
         return TorchStepper(self, data)
@@ -173,8 +187,10 @@ class TorchModel(NeuralModel):
         """The records as the module reads them; made once, for all clients that share them."""
         found = self._known.get(data)
         if found is None:
-            x = torch.from_numpy(data.x).to(self.layout.dtype) if isinstance(data.x, np.ndarray) else data.x
-            found = _Tensors(x, torch.from_numpy(self.labels_of(data)), self.shape_of(data), self.layout.dtype)
+            dtype, device = self.layout.dtype, self.device
+            x = torch.from_numpy(data.x).to(dtype).to(device) if isinstance(data.x, np.ndarray) else data.x
+            y = torch.from_numpy(self.labels_of(data)).to(device)
+            found = _Tensors(x, y, self.shape_of(data), dtype, device)
             self._known[data] = found
         return found
 
@@ -195,16 +211,23 @@ class TorchModel(NeuralModel):
 
         Nor does it count whether the caller computes in other floats, or without gradients.
         """
-        threads, state = torch.get_num_threads(), torch.get_rng_state()
+        threads, states = torch.get_num_threads(), self._generators()
         if threads != 1:
             torch.set_num_threads(1)
         try:
-            with torch.inference_mode(False), torch.enable_grad(), torch.autocast("cpu", enabled=False):
+            with torch.inference_mode(False), torch.enable_grad(), torch.autocast(self.device.type, enabled=False):
                 yield
         finally:
             if threads != 1:
                 torch.set_num_threads(threads)
-            torch.set_rng_state(state)
+            torch.set_rng_state(states[0])
+            for state in states[1:]:
+                torch.get_device_module(self.device).set_rng_state(state)
+
+    def _generators(self) -> list[torch.Tensor]:
+        """The state of the CPU's generator, and of the device's own."""
+        own = [] if self.device.type == "cpu" else [torch.get_device_module(self.device).get_rng_state()]
+        return [torch.get_rng_state(), *own]
 
     def _of_batch(self, w: Vector, records: _Tensors, rows: Ints) -> Floats:
         """The same of a module whose layers mix the records of a batch: times their number, the mean gradient of all as one."""
@@ -217,7 +240,7 @@ class TorchModel(NeuralModel):
             x, y = records.of(rows)
             loss = self.mean(self._fresh_loss(functional_call(self._fresh, self.layout.named(flat), (x,)), y))
             (found,) = torch.autograd.grad(loss, flat)
-        return np.asarray(found.to(torch.float64).numpy() * len(rows))
+        return in_float64(found) * len(rows)
 
     # -- each record by itself ----------------------------------------------------------------------------------------
 
@@ -229,15 +252,17 @@ class TorchModel(NeuralModel):
         self._fresh = copy.deepcopy(self.net, dict(self._moving))
         self._fresh_loss = copy.deepcopy(self.loss) if isinstance(self.loss, nn.Module) else self.loss
         torch.default_generator.manual_seed(0)
+        if self.device.type != "cpu":
+            torch.manual_seed(0)  # of all devices
 
     def _try(self, x: torch.Tensor, y: torch.Tensor) -> None:
         """Once at set-up, on one record: does the code draw numbers, and is the loss a mean that the weights move?"""
         self._renew()
-        before = torch.get_rng_state()
+        before = self._generators()
         loss = self.mean(self._fresh_loss(self._fresh(x.clone()), y))
         if not loss.requires_grad:
             raise ConfigError("the loss does not depend on the weights; return it as a tensor that is not detached")
-        if not torch.equal(before, torch.get_rng_state()) and not self.draws:
+        if not self.draws and not all(map(torch.equal, before, self._generators())):
             self.draws = (f"the code of {self.name}",)
         try:
             with torch.no_grad():
@@ -278,6 +303,7 @@ def model(
     l2: float = 0.0,
     optimiser: str = "sgd",
     momentum: float = 0.0,
+    device: str | None = None,
 ) -> TorchModel:
     """A torch module as an objective: ``crescendo.simulate(config, objective=crescendo.torch.model(net, loss), data=...)``.
 
@@ -286,6 +312,7 @@ def model(
     whole numbers from 0 up. ``shape`` is that of one record as the module reads it, where the data do not say it. Local steps
     are of ``batch`` records, by their mean gradient. ``l2`` is a weight decay, outside of any clipping. ``optimiser`` is "sgd",
     with ``momentum`` if you like, or "adam"; its state lasts one round, and its step sizes are the schedule's.
+    ``device`` is where the module computes, "cuda" say; without it, where the module is.
     """
     if isinstance(loss, type) or not callable(loss):
         raise ConfigError(
@@ -295,7 +322,9 @@ def model(
         raise ConfigError(
             f"a torch.nn.Module is needed, or a class or function that makes one, not {type(net).__name__}"
         )
-    return TorchModel(net, loss, Options(shape, batch, l2, optimiser, momentum))
+    if device is not None and not isinstance(device, str | torch.device):
+        raise ConfigError(f'device must be the name of a torch device, such as "cuda", got {device!r}')
+    return TorchModel(net, loss, Options(shape, batch, l2, optimiser, momentum), device)
 
 
 def from_file(named: Any, name: str, data: Records, options: dict[str, Any]) -> TorchModel:
@@ -304,10 +333,13 @@ def from_file(named: Any, name: str, data: Records, options: dict[str, Any]) -> 
     A class or function is called with what it asks for by name: ``features`` and the run file's options.
     """
     loss = getattr(named, "loss", nn.functional.cross_entropy)
+    device = options.get("device")
+    options = {key: value for key, value in options.items() if key != "device"}
     if isinstance(named, nn.Module):
-        return model(named, loss, **split_options(lambda **theirs: named, name, data.features, options)[1])
+        ours = split_options(lambda **theirs: named, name, data.features, options)[1]
+        return model(named, loss, **ours, device=device)
     make, ours = split_options(named, name, data.features, options)
-    return model(make, loss, **ours)
+    return model(make, loss, **ours, device=device)
 
 
 def _built(make: Callable[[], nn.Module], seed: int) -> nn.Module:

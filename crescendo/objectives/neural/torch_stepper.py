@@ -10,7 +10,7 @@ import torch
 import xxhash
 from torch import nn
 
-from crescendo.core.arrays import Array, Floats, Ints
+from crescendo.core.arrays import Floats, Ints
 from crescendo.objectives.base import Slots, StepperState, stored
 from crescendo.objectives.neural.flat_parameters import private_copy
 from crescendo.objectives.neural.neural_stepper import NeuralStepper
@@ -30,8 +30,8 @@ class TorchStepper(NeuralStepper):
         layout = model.layout
         self._net = private_copy(model.net).train()
         self._flat, self._slope = (
-            torch.zeros(layout.size, dtype=layout.dtype),
-            torch.zeros(layout.size, dtype=layout.dtype),
+            torch.zeros(layout.size, dtype=layout.dtype, device=layout.device),
+            torch.zeros(layout.size, dtype=layout.dtype, device=layout.device),
         )
         of_name = dict(self._net.named_parameters()) | dict(self._net.named_buffers())
         for name, value, slope in zip(layout.names, layout.split(self._flat), layout.split(self._slope), strict=True):
@@ -45,33 +45,37 @@ class TorchStepper(NeuralStepper):
         self._optimiser.reset()
 
     def _put(self, w: Floats) -> None:
+        if self._flat.device.type != "cpu":
+            self._flat.copy_(self._model.layout.tensor(w))
+            return
         with np.errstate(all="ignore"):  # by numpy: torch would wake its other threads to copy a large model
             np.copyto(self._flat.numpy(), w, casting="same_kind")
 
     def _in_full(self) -> Floats:
-        return np.array(self._flat.numpy(), dtype=np.float64)  # a copy, also of float64
+        return np.array(self._flat.cpu().numpy(), dtype=np.float64)  # a copy, also of float64
 
     def export(self) -> StepperState:
         """Random layers need nothing: they draw by the round's records and the slot."""
-        return self._exported() | {"flat": self._flat.numpy()} | self._optimiser.export() | self._kept()
+        kept = {name: value.cpu().numpy() for name, value in self._kept().items()}
+        return self._exported() | {"flat": self._flat.cpu().numpy()} | self._optimiser.export() | kept
 
     def restore(self, state: StepperState, slots: Slots) -> None:
-        kept = {name: stored(state, name, value) for name, value in self._kept().items()}
-        flat = stored(state, "flat", self._flat.numpy())
+        kept = {name: stored(state, name, value.cpu().numpy()) for name, value in self._kept().items()}
+        flat = stored(state, "flat", self._flat.cpu().numpy())
         self._optimiser.restore(state)
         self._go_on(state)
-        self._flat.numpy()[:] = flat
+        self._flat.copy_(torch.tensor(flat))
         for name, value in self._kept().items():
-            value[:] = kept[name]
+            value.copy_(torch.tensor(kept[name]))
 
-    def _kept(self) -> dict[str, Array]:
+    def _kept(self) -> dict[str, torch.Tensor]:
         """The bytes of every buffer that is no part of the vector: how many batches a layer has seen, say.
 
         They are the buffers' own bytes, so whoever writes into them sets the buffers.
         """
         inside = {"net": self._net, "loss": self._loss} if isinstance(self._loss, nn.Module) else {"net": self._net}
         return {
-            f"{part}.{name}": buffer.detach().view(-1).view(torch.uint8).numpy()
+            f"{part}.{name}": buffer.detach().view(-1).view(torch.uint8)
             for part, module in inside.items()
             for name, buffer in module.named_buffers()
             if part == "loss" or name not in self._model.layout.names
