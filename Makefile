@@ -70,7 +70,7 @@ $(STAMPS)/demo: $(PINS)
 	@$(call install,.[demo])
 
 $(STAMPS)/test: $(PINS)
-	@echo "Setting up .venv for the checks: about 100 packages, 585 MB to download (2.5 GB installed), once."
+	@echo "Setting up .venv for the checks: about 100 packages, 590 MB to download (2.5 GB installed), once."
 	@$(call install,.[demo$(comma)parquet$(comma)network$(comma)torch$(comma)jax$(comma)plots$(comma)docs$(comma)test])
 	@touch $(STAMPS)/demo
 
