@@ -8,6 +8,7 @@ from typing import Any
 
 from crescendo.data import Dataset
 from crescendo.errors import ConfigError
+from crescendo.objectives.objective_kinds import OBJECTIVES
 
 Raw = dict[str, Any]
 CLIENTS = 5
@@ -17,17 +18,29 @@ PRIVATE_ROUNDS = 100
 CLIP = 1.0
 
 
-def run_file(data: Dataset, keys: Mapping[str, Any], own_objective: bool) -> Raw:
-    """A whole run file for ``data``; what ``keys`` say is the caller's to put over it."""
-    clients = keys.get("clients", CLIENTS)
-    private = is_private(keys)
+def run_file(data: Dataset, keys: Mapping[str, Any], objective: Any) -> Raw:
+    """A whole run file for ``data`` and a model of the program's own, or an objective's name, or None for the usual one.
+
+    What ``keys`` say is the caller's to put over it.
+    """
+    clients, private = keys.get("clients", CLIENTS), is_private(keys)
+    kind = objective if isinstance(objective, str) else "logistic" if len(data.classes) == 2 else "softmax"
+    smooth = kind in OBJECTIVES if objective is None or isinstance(objective, str) else _says_smoothness(objective)
     raw: Raw = {
         "data": {"source": data.name, **({"classes": list(data.classes)} if private else {})},
-        "clients": {} if str(keys.get("split", "")).startswith("column:") else {"count": clients},
-        "objective": {} if own_objective else {"kind": "logistic" if len(data.classes) == 2 else "softmax"},
+        "clients": {
+            **({} if str(keys.get("split", "")).startswith("column:") else {"count": clients}),
+            "combine": "mean",
+        },
+        "objective": {"kind": kind} if objective is None or isinstance(objective, str) else {},
     }
     records = declared(keys["records"], clients) if private else len(data.train)
     raw["schedule"] = _schedule(records, keys, PRIVATE_ROUNDS if private else ROUNDS)
+    whole_updates = (
+        keys.get("mechanism") == "batch-clip" and "norm_bound" not in keys
+    )  # whose clip says nothing of records
+    if not smooth or whole_updates or isinstance(keys.get("clip"), list):
+        raw["schedule"]["steps"] = _plain_steps(raw["schedule"], clients, private)
     if private:
         raw["privacy"] = {"mechanism": "minibatch", "clip": CLIP, "delta": usual_delta(keys["records"])}
     return raw
@@ -42,8 +55,21 @@ def _schedule(records: int, keys: Mapping[str, Any], rounds: int) -> Raw:
     return {
         **({} if "rounds" in keys else {"gradients": gradients}),
         "sizes": {"kind": "power", "scale": float(f"{scale:.3g}")},
-        "steps": {"kind": "diminishing", "eta0": 0.1, "beta": 0.001},
+        "steps": "auto",
     }
+
+
+def _says_smoothness(model: Any) -> bool:
+    return getattr(getattr(model, "traits", model), "smoothness", None) is not None
+
+
+def _plain_steps(schedule: Raw, clients: Any, private: bool) -> Raw:
+    """Steps for a model that does not say how smooth it is: a start, to be tuned. A private round is one step of them all."""
+    scale, gradients = schedule["sizes"]["scale"], schedule.get("gradients", 1)
+    rounds = max(1.0, math.sqrt(2 * gradients / scale))
+    of_round = max(1.0, gradients / rounds / clients) if private and isinstance(clients, int) and clients > 0 else 1.0
+    eta0 = (0.5 if private else 0.1) / of_round
+    return {"kind": "diminishing", "eta0": float(f"{eta0:.2g}"), "beta": float(f"{3 / max(gradients, 1):.2g}")}
 
 
 # -- privacy: what must be public is typed in ------------------------------------------------------------------------------

@@ -55,9 +55,6 @@ class AskedRun:
         if isinstance(overrides, str):
             raise UsageError(f"overrides is a list, here [{overrides!r}], not a text")
         asked, model = known(keys, call), _model(objective)
-        if isinstance(model, str):
-            kind, model = model, None
-            overrides = [f"objective.kind={kind!r}", *overrides]
         if isinstance(run, Config | Path | str | Mapping):
             if y is not None:
                 raise UsageError(
@@ -79,6 +76,8 @@ class AskedRun:
             )
         if data is not None and isinstance(run, Mapping) and "data" not in run:
             run = {**run, "data": {"source": data.name if isinstance(data, Dataset) else "arrays"}}
+        if isinstance(model, str):
+            overrides, model = [f"objective.kind={model!r}", *overrides], None
         config = read(run, overrides)
         if keys:
             private = config.privacy.mechanism != "none" or not is_private(keys)
@@ -107,8 +106,8 @@ class AskedRun:
             raise UsageError("a data set has its labels, classes and test part; y, classes and test are for arrays")
         if isinstance(test, list | tuple):
             keys.pop("test")
-        config = read(put(run_file(made, keys, model is not None), keys), overrides)
-        return cls(config, made, model)
+        config = read(put(run_file(made, keys, model), keys), overrides)
+        return cls(config, made, None if isinstance(model, str) else model)
 
 
 def _needed(call: str, given: Any) -> str:

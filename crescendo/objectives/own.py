@@ -58,7 +58,8 @@ def library_of(kind: str) -> str:
 class OwnModel:
     """Makes a full `Objective` of an object with ``initial``, ``gradient`` and ``evaluate``, checking what they return.
 
-    The object may have ``l2``, ``dtype`` and a fast path ``stepper(data)`` too.
+    The object may have ``l2``, ``dtype`` and a fast path ``stepper(data)`` too, and ``smoothness(square)``: how curved the loss
+    of a record (x, 1) of that squared length is at most, which ``steps = "auto"`` needs.
     """
 
     def __init__(self, model: Any, data: Records, signed: bool = False) -> None:
@@ -91,6 +92,7 @@ class OwnModel:
         return Traits(
             name=self.name,
             l2=self.l2,
+            smoothness=self._smoothness if callable(getattr(self._model, "smoothness", None)) else None,
             clips=self._clips,
             layered=True,
             batch=self._model.batch if self._clips else 1,
@@ -100,6 +102,13 @@ class OwnModel:
             unfit=getattr(self._model, "unfit", None),
             running_layer=getattr(self._model, "running_layer", None),
         )
+
+    def _smoothness(self, square: float) -> float:
+        """L of a record with this squared length (x, 1), as the model says it, for ``steps = "auto"``."""
+        found = self._call("smoothness", square)
+        if isinstance(found, bool) or not isinstance(found, int | float | np.floating) or not 0 <= found < np.inf:
+            raise ConfigError(f"{self.name}.smoothness({square:g}) is {found!r:.60}; it must be a number of at least 0")
+        return float(found)
 
     @property
     def _clips(self) -> bool:

@@ -26,6 +26,7 @@ from crescendo.objectives.base import Traits
 from crescendo.objectives.linear.linear_model import LinearModel
 from crescendo.objectives.nets.net_names import settled, with_classes
 from crescendo.objectives.objective_kinds import OBJECTIVES
+from crescendo.objectives.own import library_of
 from crescendo.privacy.accounting.accountant import Progress
 from crescendo.privacy.mechanisms.admission import admitted, enough_declared, most_records
 from crescendo.privacy.mechanisms.mechanism_kinds import MECHANISMS
@@ -95,8 +96,8 @@ def prepare(
     wait = config.schedule.wait
     if count is not None and not (wait.is_theorem and wait.m1 is None):  # which depends on L and mu, and so on the data
         _ = RunSchedule(config.schedule, count).certificate
-    if config.schedule.is_auto and objective is None and config.objective.kind not in OBJECTIVES:
-        raise refuse_unknown(config.objective.kind)
+    if config.schedule.is_auto and objective is None and library_of(config.objective.kind):
+        raise refuse_unknown(config.objective.kind)  # no network says it; a class of one's own may
     if private and data is None:
         stated_classes(config.data.source, config.data.classes)
     dataset, parts = load_parts(config, data)

@@ -148,3 +148,21 @@ def test_a_project_has_the_rights_that_a_folder_of_ones_own_has(tmp_path: Path) 
     made(tmp_path, "own")
     (tmp_path / "like").mkdir()
     assert stat.S_IMODE((tmp_path / "mine").stat().st_mode) == stat.S_IMODE((tmp_path / "like").stat().st_mode)
+
+
+def test_an_own_model_that_says_how_smooth_it_is_takes_automatic_steps(tmp_path: Path) -> None:
+    folder = made(tmp_path, "own")
+    assert read(folder / "run.toml").schedule.is_auto
+    schedule = crescendo.schedule(folder / "run.toml", gradients=500)
+    assert schedule.steps[0] > schedule.steps[-1] > 0
+    model = (folder / "model.py").read_text(encoding="utf-8")
+    for wrong, says in (
+        ("return -square", "smoothness.* must be a number of at least 0"),
+        ("pass", "must be a number"),
+    ):
+        (folder / "model.py").write_text(model.replace("return square / 2", wrong), encoding="utf-8")
+        with pytest.raises(ConfigError, match=says):
+            crescendo.schedule(folder / "run.toml")
+    (folder / "model.py").write_text(model.partition("    def smoothness")[0], encoding="utf-8")
+    with pytest.raises(ConfigError, match="write the steps"):
+        crescendo.schedule(folder / "run.toml")

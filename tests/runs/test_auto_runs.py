@@ -23,7 +23,7 @@ Raw = dict[str, Any]
 def data(scale: float = 1.0, rows: int = 1000) -> Dataset:
     rng = np.random.default_rng(0)
     x = scale * rng.normal(size=(rows, 4)) / 2
-    y = np.where(x @ np.array([2.0, -1.0, 0.5, 0.0]) > 0, 1.0, -1.0)
+    y = np.where(x @ np.array([2.0, -1.0, 0.5, 0.0]) > 0, 1.0, 0.0)
     return Dataset("made up", Records(x[200:], y[200:]), Records(x[:200], y[:200]), (-1, 1))
 
 
@@ -114,7 +114,7 @@ def test_what_auto_cannot_know_is_refused_with_what_to_write() -> None:
     with pytest.raises(ConfigError, match=r"needs privacy\.norm_bound"):
         terms_text(read(served(mechanism="batch-clip")))
     with pytest.raises(ConfigError, match=r"says how smooth it is.*Softmax does not; write the steps"):
-        prepare(read(run_file(objective={"kind": "own_model.py:Softmax"})))
+        prepare(read(run_file(objective={"kind": "torch:own_model.py:Softmax"})))
 
 
 def test_more_noise_makes_smaller_steps() -> None:
