@@ -1,4 +1,4 @@
-"""The commands about data sets: `data list` and `data get`."""
+"""The commands about data sets: `data list`, `data get` and `data schema`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -52,3 +52,35 @@ def _get(
             return
         for file in found:
             typer.echo(f"{'downloaded' if file.downloaded else 'already here:'} {file.path}")
+
+
+@data.command("schema", epilog="Example: crescendo data schema sample.csv --label died --out schema.toml")
+def _schema(
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="A table: .csv, .tsv or .parquet. A public sample, never the records."),
+    ],
+    label: Annotated[str | None, typer.Option(metavar="NAME", help="The column to predict; else the last.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE.toml", help="Where to write it; else it is printed.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Draft a schema, which says how columns become features, from a public sample, for a person to edit."""
+    with one_sentence():
+        from crescendo.config.schema_file import DraftedSchema, write_schema
+
+        found = DraftedSchema.of(file, label)
+        if out is not None:
+            write_schema(out, found.text)
+        if as_json:
+            print_json({**found.to_json(), "written": None if out is None else str(out)})
+        elif out is None:
+            typer.echo(found.text, nl=False)
+        else:
+            from crescendo.cli.terminal import Printer
+
+            printer = Printer()
+            for sentence in found.sentences(out):
+                printer.say(sentence)
+            typer.echo(found.for_a_run_file(out), nl=False)

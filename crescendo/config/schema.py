@@ -231,7 +231,10 @@ class _Serve(Section):
         None, "a list of names, one per client", 'who may join, in order; left out, "client 0", "client 1", ..'
     )
     features: int | None = key(
-        None, COUNT, "features of a record; to serve it must be given, as the server sees no records", ge=1
+        None,
+        COUNT,
+        "features of a record; to serve it must be given, as the server sees no records, unless data.schema makes them",
+        ge=1,
     )
     records: Annotated[int, Field(ge=1)] | Counts | None = key(
         None,

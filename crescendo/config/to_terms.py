@@ -84,8 +84,7 @@ def _terms_text(config: Config) -> str:
     asked, clients = config.serve, config.clients.count
     if asked.federation is None:
         raise ConfigError("serve.federation is missing; name the federation, so that ledgers can tell it from others")
-    if asked.features is None:
-        raise ConfigError("serve.features is missing; the server sees no records and has to be told how many they have")
+    features = _features(config)
     if clients is None:
         clients = len(asked.names) if asked.names is not None else None
     if clients is None:
@@ -105,9 +104,11 @@ def _terms_text(config: Config) -> str:
             # not written where it is the sum: terms of old mean that
             **({} if config.clients.combine == "sum" else {"combine": config.clients.combine}),
         },
-        "objective": _objective_to_terms(config, asked.features, counts),
+        "objective": _objective_to_terms(config, features, counts),
         "schedule": config.schedule.model_dump(mode="json", exclude_none=True),
         "privacy": None,
+        # not written where there is none: terms of old have none
+        **({} if config.data.schema is None else {"schema": config.data.schema}),
     }
     raw["schedule"] |= _stated_m1(raw, config, clients)
     return canonical(raw)
@@ -130,6 +131,21 @@ def guarantee_of(config: Config, terms: Terms, objective: Objective, progress: P
         norm_bound=asked.norm_bound,
         progress=progress,
     )
+
+
+def _features(config: Config) -> int:
+    """How many features a record has: as the schema makes them, or typed in."""
+    schema, stated = config.data.table_schema(), config.serve.features
+    if schema is None and stated is None:
+        raise ConfigError(
+            "serve.features is missing; the server sees no records and has to be told how many they have, unless data.schema says"
+        )
+    if schema is not None and stated not in (None, schema.width):
+        raise ConfigError(f"serve.features = {stated}, and data.schema makes {schema.width}; leave serve.features out")
+    if schema is not None:
+        return schema.width
+    assert stated is not None
+    return stated
 
 
 def _weights(config: Config, clients: int, counts: tuple[int, ...] | None) -> list[float]:

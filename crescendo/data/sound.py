@@ -21,6 +21,7 @@ class Sound:
     unreadable: int = 0  # lines that are no record at all
     other_label: int = 0  # whose label is none of the classes
     not_finite: int = 0  # that have one of the labels, and a feature which is no finite number
+    notes: tuple[str, ...] = ()  # what to mind about them
 
     @property
     def left_out(self) -> int:
@@ -43,4 +44,4 @@ class Sound:
         rest = raw.take(kept)
         records = as_records(rest.x, known.numbered(place[kept]))
         other_label = int(np.count_nonzero(place < 0))
-        return cls(records, raw.unreadable, other_label, len(raw) - other_label - len(records)), rest
+        return cls(records, raw.unreadable, other_label, len(raw) - other_label - len(records), raw.notes), rest

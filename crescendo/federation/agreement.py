@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from crescendo.core.terms import Terms
+from crescendo.data.tables.feature_schema import Schema
 from crescendo.errors import ConfigError, CrescendoError, Refused, UsageError
 from crescendo.federation.kind_tables import at
 from crescendo.federation.objective_terms import first_model
@@ -58,6 +59,7 @@ class Agreement:
     federation: str = ""
     learns: tuple[str, ...] = ()  # what a policy may call the objective
     smooth: float | None = None  # L, where it is known without a look at private records
+    schema: Schema | None = None  # how the columns of a client's table become features
 
     @classmethod
     def of(
@@ -229,7 +231,12 @@ def _build(text: str, asked: TermsTable) -> Agreement:
         features=goal.features,
         classes=None if goal.classes is None else tuple(goal.classes),
     )
-    made = replace(made, text=text, federation=asked.federation, learns=goal.names)
+    schema = None if asked.schema is None else Schema.of(asked.schema)
+    if schema is not None and schema.width != goal.features:
+        raise Refused(
+            f"the terms say {goal.features} features, and their schema makes {schema.width}; ask the server's operator"
+        )
+    made = replace(made, text=text, federation=asked.federation, learns=goal.names, schema=schema)
     if private is None:
         return made
     if made.classes is None:

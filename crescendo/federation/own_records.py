@@ -13,6 +13,7 @@ from crescendo.data.labels import Classes
 from crescendo.data.partition import RULES
 from crescendo.data.reading import file_of
 from crescendo.data.sound import Sound
+from crescendo.data.tables.table_cautions import about_lengths
 from crescendo.errors import CrescendoError, DataError, UsageError
 from crescendo.federation.agreement import Agreement
 from crescendo.logs import Log
@@ -76,6 +77,8 @@ class RecordSource:
         """Counts only, in the client's own log; nothing of this is sent to anybody."""
         used, why = len(found.records), {"unreadable": found.unreadable, "other_label": found.other_label}
         log("records", used=used, left_out=found.left_out, **why, not_finite=found.not_finite)
+        for says in found.notes:
+            log("mind_records", says=says)
         if found.left_out > used:
             log(
                 "most_left_out",
@@ -85,6 +88,7 @@ class RecordSource:
 
     @property
     def label_words(self) -> str:
+        """Which column is read as the label, unless a schema names it."""
         if self.label is not None:
             return f"the column '{self.label}'"
         return "what is read as their label" if self._columns() is None else "the last column"
@@ -114,7 +118,9 @@ class RecordSource:
                     f"--part is for trials on the sets of `crescendo data list`; in a private federation {self.name} must be "
                     f"this client's own records and no more, so leave --part out"
                 )
-            raw = RecordFile(path).read(self.label, None, _width(path, agreed), leave_out=True, test=False)
+            raw = RecordFile(path).read(
+                self.label, None, _width(path, agreed), leave_out=True, test=False, schema=agreed.schema
+            )
             found, _ = Sound.of(raw, agreed.classes)
             total = len(raw) + raw.unreadable
         self._check_features(found.records, agreed)
@@ -127,7 +133,9 @@ class RecordSource:
         shortened, fits = admitted(
             found.records, agreed.certificate.norm_bound, intercept, Classes.values_of(len(agreed.classes))
         )
-        return replace(found, records=shortened.take(np.flatnonzero(fits)))
+        squares, bound = found.records.squared_lengths(intercept), agreed.certificate.norm_bound
+        notes = (*found.notes, *about_lengths(squares, bound, agreed.schema, intercept))
+        return replace(found, records=shortened.take(np.flatnonzero(fits)), notes=notes)
 
     def _read(self, agreed: Agreement, me: int) -> Sound:
         """Without privacy: a file that has a fault is refused with its line."""
@@ -135,7 +143,7 @@ class RecordSource:
         if path is None or agreed.classes is None or self.part is not None:
             found = self._part(agreed, me)
         else:  # labels are read by the agreed classes: one client may well have records of one class only
-            raw = RecordFile(path).read(self.label, None, _width(path, agreed), test=False)
+            raw = RecordFile(path).read(self.label, None, _width(path, agreed), test=False, schema=agreed.schema)
             found, _ = Sound.of(raw, agreed.classes)
             if not len(found.records):
                 raise DataError(
@@ -163,9 +171,10 @@ class RecordSource:
             label=self.label,
             column=by.removeprefix("column:") if by.startswith("column:") else None,
             private=agreed.certificate is not None,
+            schema=agreed.schema,
         )
         if self.part is None:
-            return Sound(dataset.train, other_label=dataset.left_out)
+            return Sound(dataset.train, other_label=dataset.left_out, notes=dataset.notes)
         return Sound(dataset.train.take(split(dataset, len(agreed.names), self.part, seed=agreed.seed)[me]))
 
 

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from crescendo.data.labels import Classes
 from crescendo.data.records import Label
+from crescendo.data.tables.feature_schema import Schema
 from crescendo.errors import ConfigError
 from crescendo.federation.objective_terms import KIND, MOST_OWN_FEATURES, Described
 from crescendo.federation.schedule_terms import Schedule
@@ -176,6 +177,17 @@ class _OwnTable(Section):
         )
 
 
+def _check_schema(raw: dict[str, Any]) -> dict[str, Any]:
+    """One text for what it says; whatever numbers and names a peer wrote, `Schema` holds them to its limits."""
+    try:
+        made = Schema.of(raw)
+    except ConfigError as error:
+        raise ValueError(str(error)) from None
+    if made.plain() != raw:
+        raise ValueError("the schema is not in canonical form")
+    return raw
+
+
 class TermsTable(Section):
     """A whole text of terms."""
 
@@ -185,6 +197,9 @@ class TermsTable(Section):
     objective: _OursTable | _OwnTable
     schedule: Schedule
     privacy: Privacy | None
+    schema: Annotated[dict[str, Any], AfterValidator(_check_schema)] | None = key(  # type: ignore[assignment]
+        None, "a table with columns", ""
+    )
 
     @staticmethod
     def read(raw: Any) -> TermsTable:

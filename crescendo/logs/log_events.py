@@ -107,6 +107,12 @@ _DECLARED = (
         ("{says}",),
         "stop, and look at `--data` and `--label`: more records are left out than used",
     ),
+    LogEvent(
+        "mind_records",
+        "warn",
+        ("{says}",),
+        "look at the column that it names; this is in the client's own log only, and nothing of it is sent",
+    ),
     # -- connections
     LogEvent("unreachable", "warn", ("no answer from {server}, next attempt in {again_in} s: {reason}",), NOT_AT_ONCE),
     LogEvent(

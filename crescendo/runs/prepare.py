@@ -16,6 +16,7 @@ from crescendo.core.terms import Terms
 from crescendo.data import Dataset, Records, client_names, load, split, weights
 from crescendo.data.labels import Classes
 from crescendo.data.registry import stated_classes
+from crescendo.data.tables.table_cautions import about_lengths
 from crescendo.errors import ConfigError
 from crescendo.federation.agreement import Agreement, build_terms
 from crescendo.federation.auto_terms import DRAFT, auto_steps, refuse_unknown, settled_steps
@@ -181,12 +182,15 @@ def _admit(
 ) -> tuple[Dataset, list[Ints]]:
     """The training records as a private mechanism may see them: shortened to the norm bound, unsound ones left out."""
     labels = Classes.values_of(len(dataset.classes))
-    train, sound = admitted(dataset.train, norm_bound, objective.traits.intercept, labels)
+    intercept = objective.traits.intercept
+    train, sound = admitted(dataset.train, norm_bound, intercept, labels)
+    longer = about_lengths(dataset.train.squared_lengths(intercept), norm_bound, dataset.schema, intercept)
     place = np.cumsum(sound) - 1  # of a record among the sound ones
     columns = {name: column[sound] for name, column in dataset.columns.items()}
     kept = [place[part[sound[part]]] for part in parts]
     records, left_out = train.take(np.flatnonzero(sound)), dataset.left_out + int(np.count_nonzero(~sound))
-    return replace(dataset, train=records, columns=columns, left_out=left_out), kept
+    notes = (*dataset.notes, *longer)
+    return replace(dataset, train=records, columns=columns, left_out=left_out, notes=notes), kept
 
 
 def load_parts(config: Config, data: Dataset | None = None) -> tuple[Dataset, list[Ints]]:

@@ -51,6 +51,18 @@ SHAPES: dict[str, dict[str, Any]] = {
     "curved": {"schedule": {"steps": {"kind": "curvature", "eta0": 0.1, "h": 0.5}}},
     "by gradients": {"schedule": {"rounds": None, "gradients_per_client": 300}},
     "masks": {"schedule": {"blocks": 2}},
+    "by schema": {
+        "data": {
+            **CLASSES,
+            "schema": {
+                "label": "late",
+                "columns": {
+                    "age": {"low": 0.5, "high": 99.5, "missing": 40.0, "indicator": True},
+                    "city": {"values": ["Oslo", "Rome"]},
+                },
+            },
+        }
+    },
     "coins": {"clients": {"shares": "coin", "count": 3}},
     "one client": {"clients": {"count": 1}, "run": {"wire": "float16"}},
 }

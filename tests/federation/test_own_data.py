@@ -33,7 +33,7 @@ def agreed(**changes: Any) -> Agreement:
 
 def table(folder: Path, records: int = 12) -> Path:
     """``late`` is the label; ``hour`` is 0 or 1 in a third of the records, and ``year`` never."""
-    lines = [f"{i % 6},0.5,0.25,{2000 + i},{i % 2}" for i in range(records)]
+    lines = [f"{i % 6},0.5,0.25,{2 + i % 5},{i % 2}" for i in range(records)]
     path = folder / "mine.csv"
     path.write_text("\n".join(["hour,a,b,year,late", *lines]))
     return path

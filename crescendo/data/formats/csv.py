@@ -18,6 +18,7 @@ import numpy as np
 from crescendo.core.arrays import Floats
 from crescendo.data.records import Column, Raw
 from crescendo.data.tables.cells import as_name, objects
+from crescendo.data.tables.table_cautions import about_numbers
 from crescendo.errors import ConfigError, DataError
 
 _LONGEST_HEADER = 1 << 20
@@ -38,7 +39,9 @@ class Header:
         return self.separator != ","
 
 
-def read_csv(content: bytes, name: str, label: str | None, column: str | None, leave_out: bool = False) -> Raw:
+def read_csv(
+    content: bytes, name: str, label: str | None, column: str | None, leave_out: bool = False, may_look: bool = False
+) -> Raw:
     """A csv with a header line. The label is the column ``label``, or the last one; ``column`` is set aside to split by.
 
     With ``leave_out`` a line that is no record is left out and counted; else it is refused. Labels are then kept as text, since
@@ -56,11 +59,13 @@ def read_csv(content: bytes, name: str, label: str | None, column: str | None, l
     x = found.matrix(len(layout.features))
     if leave_out:
         texts = {} if column is None else {column: objects(found.owners)}
-        return Raw(x, objects(found.labels), columns=texts, unreadable=found.unreadable)
+        notes = tuple(about_numbers(x, layout.features, may_look))
+        return Raw(x, objects(found.labels), columns=texts, unreadable=found.unreadable, notes=notes)
     if not len(x):
         raise no_records(name)
     _check_finite(x, layout, content, name)
-    return Raw(x, as_written(found.labels), columns={} if column is None else {column: as_written(found.owners)})
+    owners = {} if column is None else {column: as_written(found.owners)}
+    return Raw(x, as_written(found.labels), columns=owners, notes=tuple(about_numbers(x, layout.features, may_look)))
 
 
 def header(lines: BinaryIO, name: str, unnamed: bool = False) -> Header:

@@ -113,10 +113,15 @@ class RecordFile(DataFile):
         if schema is not None:
             return table_records.by_schema(self.table(alone=leave_out), schema, label, column, leave_out)
         if self.kind == "parquet":
+            if leave_out:
+                raise ConfigError(
+                    f"{self.path} is a Parquet file; in a private run data.schema says what its columns become"
+                )
             return table_records.by_types(self.table(), keys, label, column)
         if keys is None or keys == TableKeys():
             try:
-                return csv_table.read_csv(self.content, str(self.path), label, column, leave_out)
+                may_look = keys is not None
+                return csv_table.read_csv(self.content, str(self.path), label, column, leave_out, may_look)
             except DataError:
                 if keys is None:
                     raise

@@ -69,7 +69,7 @@ class Draft:
             "categories": [f"{one.name} ({_many(one)})" for one in used if isinstance(one, CategoryColumn)],
             "left out": [f"{column} ({why})" for column, why in self.left_out.items()],
         }
-        return f"{name}: " + "; ".join(f"{what}: {_some(found)}" for what, found in parts.items() if found)
+        return f"columns of {name}: " + "; ".join(f"{what}: {_some(found)}" for what, found in parts.items() if found)
 
 
 def _with_missing(column: NumberColumn) -> str:

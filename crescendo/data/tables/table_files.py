@@ -1,4 +1,4 @@
-"""Tables in files: csv and tsv as texts, Parquet and data frames by pandas.
+"""Tables in files and in memory: csv and tsv as texts, Parquet by pyarrow, data frames.
 
 A private run reads a csv line by line (``alone``), so that a record is its line and the header, whatever stands in the others.
 Elsewhere a quoted cell may hold line breaks, and a line that is no record is refused with its number.
@@ -87,19 +87,44 @@ def _checked(reader: Any, width: int, name: str, before: int) -> Iterator[list[s
 
 
 def parquet_table(content: bytes, name: str, wanted: Sequence[str] | None = None) -> Table:
-    """The columns ``wanted`` of a Parquet file, or all of them."""
+    """The columns ``wanted`` of a Parquet file, or all of them.
+
+    Its own schema says what each column is: numbers, truth values and texts are read, and a column of another type, dates among
+    them, is empty. So no record decides how, or whether, the others are read.
+    """
     try:
-        import pandas
-        import pyarrow  # noqa: F401
-    except ModuleNotFoundError as error:
+        import pyarrow
+        import pyarrow.parquet
+    except ModuleNotFoundError:
         raise DataError(
-            f"{name} is a Parquet file, which needs the package {error.name}; install it with pip install 'crescendo-fl[parquet]'"
+            f"{name} is a Parquet file, which needs the package pyarrow; install it with pip install 'crescendo-fl[parquet]'"
         ) from None
     try:
-        frame = pandas.read_parquet(io.BytesIO(content), engine="pyarrow")
+        found = pyarrow.parquet.read_table(pyarrow.BufferReader(content))
     except Exception as error:  # pyarrow raises dozens of types about bytes in memory, and each of them means damage
         raise DataError(f"{name} is no whole Parquet file; save it anew") from error
-    return frame_table(frame, name, wanted)
+    named = _distinct([as_name(one) for one in found.column_names], name)
+    kept = {one: at for at, one in enumerate(named) if wanted is None or one in set(wanted)}
+    dates = frozenset(one for one, at in kept.items() if pyarrow.types.is_temporal(found.schema.types[at]))
+    return Table(name, {one: _arrow_cells(found.column(at)) for one, at in kept.items()}, found.num_rows, dates=dates)
+
+
+def _arrow_cells(column: Any) -> Array:
+    import pyarrow
+
+    kind, of = column.type, pyarrow.types
+    if of.is_dictionary(kind):
+        column, kind = column.cast(kind.value_type), kind.value_type
+    if of.is_integer(kind) or of.is_floating(kind) or of.is_boolean(kind):
+        if of.is_boolean(kind):
+            return objects("" if cell is None else str(cell) for cell in column.to_pylist())
+        return np.array([np.nan if cell is None else float(cell) for cell in column.to_pylist()], dtype=np.float64)
+    if of.is_decimal(kind):
+        return objects("" if cell is None else str(cell) for cell in column.to_pylist())
+    if of.is_string(kind) or of.is_large_string(kind):
+        cells = column.cast(pyarrow.large_binary()).to_pylist()  # one that is not UTF-8 must not spoil the others
+        return objects("" if cell is None else cell.decode("utf-8", "replace").strip() for cell in cells)
+    return objects("" for _ in range(len(column)))
 
 
 def is_frame(values: Any) -> bool:
@@ -109,14 +134,18 @@ def is_frame(values: Any) -> bool:
 
 def frame_table(frame: Any, name: str, wanted: Sequence[str] | None = None) -> Table:
     """The columns ``wanted`` of a data frame, or all of them. Its index is none."""
-    named = [as_name(str(column)) for column in frame.columns]
-    if len(set(named)) < len(named):
-        twice = next(one for one in named if named.count(one) > 1)
-        raise DataError(f"{name} has two columns called '{twice[:60]}'; rename one")
+    named = _distinct([as_name(str(column)) for column in frame.columns], name)
     kept = [at for at, one in enumerate(named) if wanted is None or one in set(wanted)]
     columns = {named[at]: _cells(frame.iloc[:, at]) for at in kept}
     dates = frozenset(named[at] for at in kept if frame.dtypes.iloc[at].kind in "mM")
     return Table(name, columns, len(frame), dates=dates)
+
+
+def _distinct(named: list[str], name: str) -> list[str]:
+    if len(set(named)) < len(named):
+        twice = next(one for one in named if named.count(one) > 1)
+        raise DataError(f"{name} has two columns called '{twice[:60]}'; rename one")
+    return named
 
 
 def _cells(column: Any) -> Array:

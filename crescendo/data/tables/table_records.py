@@ -9,8 +9,9 @@ import numpy as np
 from crescendo.data.formats.csv import as_written, named
 from crescendo.data.records import Column, Raw
 from crescendo.data.tables.cells import Table, missing, objects, texts
-from crescendo.data.tables.drafting import TableKeys, drafted
+from crescendo.data.tables.drafting import Draft, TableKeys, drafted
 from crescendo.data.tables.feature_schema import Schema
+from crescendo.data.tables.table_cautions import about_numbers, about_schema
 from crescendo.errors import ConfigError, DataError
 
 
@@ -24,6 +25,7 @@ def by_schema(table: Table, schema: Schema, label: str | None, column: str | Non
     x, fits = schema.apply(table)
     columns = {} if column is None else {column: written(table.columns[column])}
     raw = Raw(x, written(table.columns[name]), columns=columns, unreadable=table.unreadable, schema=schema)
+    raw = replace(raw, notes=tuple(about_schema(schema, table)))
     return raw if fits.all() else _fitting(raw, fits)
 
 
@@ -47,7 +49,12 @@ def by_types(table: Table, keys: TableKeys | None, label: str | None, column: st
     if keys in (None, TableKeys()) and features and all(_plain_numbers(table.columns[one]) for one in features):
         columns = {} if column is None else {column: _as_typed(table.columns[column])}
         x = np.stack([table.columns[one].astype(np.float64) for one in features], axis=1)
-        return Raw(x, _as_typed(table.columns[name]), columns=columns)
+        return Raw(
+            x,
+            _as_typed(table.columns[name]),
+            columns=columns,
+            notes=tuple(about_numbers(x, features, keys is not None)),
+        )
     if keys is None:
         raise DataError(
             f"{table.name} has columns that are not numbers throughout; in a federation, or in a private run, data.schema says "
@@ -62,6 +69,11 @@ def _plain_numbers(cells: Column) -> bool:
 
 def by_looking(table: Table, keys: TableKeys, label: str | None, column: str | None) -> Raw:
     """The records of a table by a schema that is drafted from it, and one line that says what each column became."""
+    return looked_at(table, keys, label, column)[0]
+
+
+def looked_at(table: Table, keys: TableKeys, label: str | None, column: str | None) -> tuple[Raw, Draft]:
+    """The same, with the draft."""
     name = named(list(table.columns), label, column, table.name)
     absent = missing(table.columns[name])
     if column is not None:
@@ -78,14 +90,9 @@ def by_looking(table: Table, keys: TableKeys, label: str | None, column: str | N
     x, fits = draft.schema.apply(table)
     assert fits.all(), "a drafted schema says what missing becomes"
     columns = {} if column is None else {column: _as_typed(table.columns[column])}
-    return Raw(
-        x,
-        _as_typed(table.columns[name]),
-        columns=columns,
-        schema=draft.schema,
-        looked=True,
-        notes=(draft.says(_short(table)), *notes),
-    )
+    said = (draft.says(_short(table)), *notes)
+    y = _as_typed(table.columns[name])
+    return Raw(x, y, columns=columns, schema=draft.schema, looked=True, notes=said), draft
 
 
 def _alone(cells: Column) -> Column:

@@ -1,0 +1,179 @@
+"""A schema as a TOML file for a person to edit: every line says what it means."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+from crescendo.config.short_toml import toml_text
+from crescendo.data.formats.readers import RecordFile
+from crescendo.data.labels import Classes
+from crescendo.data.records import Label
+from crescendo.data.tables.drafting import Draft, TableKeys
+from crescendo.data.tables.feature_schema import CategoryColumn, NumberColumn, Schema
+from crescendo.data.tables.table_records import looked_at
+from crescendo.errors import ConfigError, DataError
+
+_FEW = 20  # labels; more are a number to predict, or a mistake
+
+LEAKS = (
+    "low, high, missing and the categories were read off the file: whoever is shown this schema is shown them; draft it from a "
+    "public or made-up sample, or replace them by what you know without looking at records that are to be protected"
+)
+_HEAD = """\
+# How the columns of a table become features: alike for every client, whatever its records hold.
+# In a private run and in a federation this is a part of the terms that every client signs.
+"""
+_NUMBERS = """\
+# Numbers. From low to high becomes -1 to 1, and what lies outside counts as the nearer end.
+# missing: what an empty cell becomes, or one that is no number; without it, such a record is left out.
+# indicator = true: one more feature, which is 1 where the cell was missing.
+"""
+_CATEGORIES = """\
+# Categories. Each of values is a feature, which is 1 where the cell says it; any other cell gives 0 for all of them.
+# other = true: one more feature for what is not listed. indicator = true: one more for a missing cell.
+"""
+
+
+def schema_text(schema: Schema, draft: Draft | None = None, source: str = "") -> str:
+    """The text of a schema file; of a draft, with what was left out and what to mind."""
+    mind = f"Drafted from {_shown(source)}, for you to edit. Mind: {LEAKS}."
+    said = "" if draft is None else "".join(f"# {line}\n" for line in textwrap.wrap(mind, 110))
+    label = "" if schema.label is None else f"\nlabel = {toml_text(schema.label)}  # the column to predict\n"
+    numbers = [one for one in schema.columns if isinstance(one, NumberColumn)]
+    categories = [one for one in schema.columns if isinstance(one, CategoryColumn)]
+    parts = [_HEAD + said + label + "\n[columns]"]
+    parts += [_NUMBERS + "\n".join(map(_line, numbers))] if numbers else []
+    parts += [_CATEGORIES + "\n".join(map(_line, categories))] if categories else []
+    if draft is not None and draft.left_out:
+        left_out = "\n".join(f"#   {_shown(name)}: {why}" for name, why in draft.left_out.items())
+        parts.append(f"# Left out; a column that is not named above is never read.\n{left_out}")
+    bound = schema.norm_bound()
+    parts.append(
+        f"# {schema.width} features. No record (x, 1) is longer than {bound:.6g}: "
+        f"privacy.norm_bound = {rounded_up(bound):g} shortens none.\n"
+    )
+    return "\n\n".join(parts)
+
+
+def _line(column: NumberColumn | CategoryColumn) -> str:
+    return f"{toml_text({column.name: column.plain()})[1:-1]}"
+
+
+def _shown(name: str) -> str:
+    return name if name.isprintable() else ascii(name)
+
+
+def rounded_up(bound: float) -> float:
+    """The bound with two decimals.
+
+    >>> rounded_up(2.0), rounded_up(3.3166)
+    (2.0, 3.32)
+    """
+    return math.ceil(bound * 100 - 1e-9) / 100
+
+
+def in_round_numbers(draft: Draft) -> Draft:
+    """The draft with ranges that a person would write: two digits of their width, rounded outwards.
+
+    >>> in_round_numbers(Draft(Schema((NumberColumn("age", 17.3, 88.9, 54.21),)))).schema.columns
+    (NumberColumn(name='age', low=17.0, high=89.0, missing=54.0, indicator=False),)
+    """
+    columns = tuple(_rounded(one) if isinstance(one, NumberColumn) else one for one in draft.schema.columns)
+    return replace(draft, schema=Schema.of(replace(draft.schema, columns=columns).plain()))
+
+
+def _rounded(column: NumberColumn) -> NumberColumn:
+    power = math.floor(math.log10(column.high - column.low)) - 1
+    if not -300 < power < 290:
+        return column
+    low = float(f"{math.floor(column.low / 10.0**power)}e{power}")
+    high = float(f"{math.ceil(column.high / 10.0**power)}e{power}")
+    filled = column.missing
+    if filled is not None:
+        filled = min(max(float(f"{round(filled / 10.0**power)}e{power}"), low), high)
+    usable = math.isfinite(high - low) and low <= column.low < column.high <= high
+    return replace(column, low=low, high=high, missing=filled) if usable else column
+
+
+@dataclass(frozen=True)
+class DraftedSchema:
+    """A schema drafted from a file that may be looked at, and what a run file needs beside it."""
+
+    source: Path
+    draft: Draft
+    classes: tuple[Label, ...] | None  # the labels that the file has, where they are few
+
+    @classmethod
+    def of(cls, path: Path, label: str | None = None) -> Self:
+        """The draft for the table in a file; DataError for a file that is none."""
+        file = RecordFile(path)
+        if not path.exists():
+            raise DataError(f"there is no file {path}; name a table with a header line: .csv, .tsv or .parquet")
+        if not file.is_table:
+            raise DataError(f"{path} has no columns with names; a schema is drafted from a .csv, .tsv or .parquet")
+        table = file.table()
+        if label is not None and label not in table.columns:
+            raise DataError(f"--label names '{label}', and the columns of {path} are {', '.join(table.columns)}")
+        raw, draft = looked_at(table, TableKeys(), label, None)
+        few = 2 <= len(set(raw.y.tolist())) <= _FEW
+        classes = tuple(Classes.of(raw.y, str(path), None)) if few else None
+        return cls(path, in_round_numbers(draft), classes)
+
+    @property
+    def schema(self) -> Schema:
+        return self.draft.schema
+
+    @property
+    def text(self) -> str:
+        return schema_text(self.schema, self.draft, self.source.name)
+
+    def sentences(self, out: Path) -> Iterator[str]:
+        """What was made, and what to mind."""
+        columns = len(self.schema.columns)
+        yield f"wrote {out}: {self.schema.width} features from {columns} column{'s' if columns > 1 else ''}"
+        yield self.draft.says(self.source.name)
+        yield f"mind: {LEAKS}"
+
+    def for_a_run_file(self, out: Path) -> str:
+        """The lines that name it, to paste into a run file."""
+        classes = "" if self.classes is None else f"classes = {toml_text(list(self.classes))}\n"
+        bound = rounded_up(self.schema.norm_bound())
+        return f"\n[data]\nschema = {toml_text(str(out))}\n{classes}\n[privacy]  # of a private run\nnorm_bound = {bound:g}\n"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "schema": self.schema.plain(),
+            "features": list(self.schema.features),
+            "left_out": self.draft.left_out,
+            "classes": None if self.classes is None else list(self.classes),
+            "norm_bound": self.schema.norm_bound(),
+            "mind": LEAKS,
+        }
+
+
+def write_schema(path: Path, text: str) -> None:
+    """A whole file that was not there before, or none."""
+    try:
+        file = path.open("x", encoding="utf-8")
+    except FileExistsError:
+        raise ConfigError(f"{path} exists already; name another file with --out, or remove it") from None
+    except OSError as error:
+        raise _refused(path, error) from None
+    try:
+        with file:
+            file.write(text)
+    except BaseException as error:  # half a schema would be taken for a schema
+        path.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise _refused(path, error) from None
+        raise
+
+
+def _refused(path: Path, error: OSError) -> ConfigError:
+    reason = (error.strerror or "unknown reason").lower()
+    return ConfigError(f"the schema cannot be written to {path}: {reason}; name another file with --out")

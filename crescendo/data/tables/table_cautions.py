@@ -1,0 +1,91 @@
+"""What to mind about a table and its features, in sentences for the owner of the records, with the key that helps.
+
+They are counted from records: a simulation prints them, and a client of a federation has them in its own log. None is ever sent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from crescendo.core.arrays import Floats
+from crescendo.data.tables.cells import Table, missing, numbers, texts
+from crescendo.data.tables.drafting import is_index
+from crescendo.data.tables.feature_schema import NumberColumn, Schema
+
+_MANY = 0.1  # the part of a column's cells that is worth a word
+_LARGE = 30.0  # of a feature: beyond it, steps that suit the others diverge
+
+
+def about_numbers(x: Floats, names: Sequence[str], may_look: bool) -> Iterator[str]:
+    """Of a table whose numbers are features as they are written: an index, and columns of another size.
+
+    Where the run file ``may_look`` at the table, a key of it helps; a private run and a federation need a schema.
+
+    >>> list(about_numbers(np.array([[0.0, 1], [1, 0], [2, 5], [3, 1]]), ["row", "a"], may_look=True))
+    ["the column 'row' counts the records and is used as a feature; leave it out with data.drop = ['row']"]
+    """
+    if not len(x):
+        return
+    with np.errstate(invalid="ignore"):
+        largest = np.abs(x).max(axis=0)
+    indices = [name for at, name in enumerate(names) if is_index(name, x[:, at])]
+    large = [at for at, name in enumerate(names) if _LARGE < largest[at] < np.inf and name not in indices]
+    for name in indices:
+        how = f"data.drop = ['{name}']" if may_look else "a data.schema that does not name it"
+        yield f"the column '{name}' counts the records and is used as a feature; leave it out with {how}"
+    if large:
+        worst = max(large, key=lambda at: float(largest[at]))
+        others = f" ({len(large)} columns are beyond {_LARGE:g})" if len(large) > 1 else ""
+        how = "set data.scale = true" if may_look else "state ranges in data.schema"
+        yield (
+            f"the column '{names[worst]}' is not scaled: it goes up to {largest[worst]:.4g}{others}, and steps that suit other "
+            f"columns diverge; {how}"
+        )
+
+
+def about_schema(schema: Schema, table: Table) -> Iterator[str]:
+    """Of a table to which a schema is applied: cells that it was not made for."""
+    for column in schema.columns:
+        cells = table.columns[column.name]
+        there = ~missing(cells)
+        if not there.any():
+            yield f"the column '{column.name}' is empty in every record; make sure that this is the table that was meant"
+            continue
+        if isinstance(column, NumberColumn):
+            values = numbers(cells)[there]
+            strange, out = np.isnan(values), (values < column.low) | (values > column.high)
+            if strange.mean() > _MANY:
+                yield f"{strange.mean():.0%} of the cells of '{column.name}' are no numbers, and count as missing"
+            if out.mean() > _MANY:
+                yield (
+                    f"{out.mean():.0%} of the numbers in '{column.name}' lie outside {column.low:g} to {column.high:g} and "
+                    f"count as the nearer end; widen its range in the schema"
+                )
+        else:
+            known = set(column.values)
+            strange = np.array([cell not in known for cell in np.array(texts(cells), dtype=object)[there].tolist()])
+            if strange.mean() > _MANY:
+                yield f"{strange.mean():.0%} of the cells of '{column.name}' say a category that the schema does not list"
+
+
+def about_lengths(squares: Floats, norm_bound: float | None, schema: Schema | None, intercept: bool) -> Iterator[str]:
+    """Of records that are longer than the norm bound.
+
+    >>> list(about_lengths(np.array([1.0, 4.0, 9.0]), 1.5, None, True))
+    ['2 of 3 records are longer than privacy.norm_bound = 1.5 and are shortened to it; scale the columns, or raise it']
+    """
+    if norm_bound is None or not len(squares):
+        return
+    longer = int(np.count_nonzero(np.sqrt(squares) > norm_bound * (1 + 1e-9)))
+    if longer > _MANY * len(squares):
+        most = None if schema is None else schema.norm_bound(intercept)
+        how = "scale the columns, or raise it"
+        if most is not None:
+            how = f"under this schema {math.ceil(100 * most) / 100:g} would shorten none"
+        yield (
+            f"{longer:,} of {len(squares):,} records are longer than privacy.norm_bound = {norm_bound:g} and are shortened to it"
+            f"; {how}"
+        )
