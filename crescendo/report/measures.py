@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from crescendo.report.figures.plain import telling
-from crescendo.report.numbers import number
+from crescendo.report.numbers import level
 from crescendo.report.references import References
 
 _WORDS = {
@@ -18,6 +18,7 @@ _WORDS = {
 }
 _MOST_ROWS = 1000
 _EARLY = 0.1  # of the rows: what happens there does not decide which part of the axis is shown
+_FAR_APART = 50.0
 _RISES = 0.03  # of what the loss fell by: a rise above its lowest that is worth a word
 
 Rows = Sequence[dict[str, Any]]
@@ -33,6 +34,7 @@ class Measure:
     references: list[tuple[str, float]]
     shown: tuple[float, float] | None
     remark: tuple[int, str] | None = None
+    log: bool = False  # values so far apart that a plain axis would show the largest alone
 
     @property
     def last(self) -> float | None:
@@ -53,7 +55,8 @@ def measures_of(rows: Rows, references: References) -> list[Measure]:
         lines = references.of(key)
         bounds = (0.0, 1.0) if key == "accuracy" else (float("-inf"), 1.0) if key == "r2" else (0.0, float("inf"))
         shown = shown_part([value for _, value in lines], values, bounds)
-        found.append(Measure(key, _WORDS[key], values, lines, shown, _rise(values) if key == "loss" else None))
+        remark, log = (_rise(values), _far_apart(values)) if key == "loss" else (None, False)
+        found.append(Measure(key, _WORDS[key], values, lines, shown, remark, log))
     return found
 
 
@@ -77,11 +80,20 @@ def shown_part(
     return max(bounds[0], low - pad), min(bounds[1] + (pad if bounds[1] == high else 0), high + pad)
 
 
+def _far_apart(values: Sequence[float | None]) -> bool:
+    """
+    >>> _far_apart([0.7, 0.3, 9.0]), _far_apart([0.7, 40.0]), _far_apart([0.0, 40.0])
+    (False, True, False)
+    """
+    known = [value for value in values[int(_EARLY * len(values)) :] if value is not None]
+    return bool(known) and min(known) > 0 and max(known) > _FAR_APART * min(known)
+
+
 def _rise(values: Sequence[float | None]) -> tuple[int, str] | None:
     """Where a loss was lowest that ended clearly above that.
 
     >>> _rise([0.7, 0.3, 0.31, 0.35]), _rise([0.7, 0.4, 0.3]), _rise([0.7, 0.9])
-    ((1, 'lowest 0.3000; then it rose to 0.3500'), None, (1, 'it rose from 0.7000 to 0.9000, above where it began'))
+    ((1, 'lowest 0.3000;<br>then it rose to 0.3500'), None, (1, 'it rose from 0.7000 to 0.9000,<br>above where it began'))
     """
     known = [(value, place) for place, value in enumerate(values) if value is not None]
     if len(known) < 2:
@@ -89,7 +101,7 @@ def _rise(values: Sequence[float | None]) -> tuple[int, str] | None:
     (first, _), (last, _) = known[0], known[-1]
     least, place = min(known)
     if last > first:
-        return known[-1][1], f"it rose from {number(first)} to {number(last)}, above where it began"
+        return known[-1][1], f"it rose from {level(first)} to {level(last)},<br>above where it began"
     if last - least <= _RISES * (first - least):
         return None
-    return place, f"lowest {number(least)}; then it rose to {number(last)}"
+    return place, f"lowest {level(least)};<br>then it rose to {level(last)}"

@@ -9,6 +9,17 @@ def number(value: float | None, form: str = ".4f") -> str:
     return "none" if value is None else f"{value:{form}}"
 
 
+def level(value: float | None) -> str:
+    """A loss or an accuracy: four decimals of a small one, whole numbers of a large one.
+
+    >>> level(0.84512), level(61.987), level(16738.35), level(2.5e30), level(None)
+    ('0.8451', '61.99', '16,738', '2.5e+30', 'none')
+    """
+    if value is None or abs(value) < 10:
+        return number(value)
+    return f"{value:.4g}" if abs(value) < 1000 else f"{value:,.0f}" if abs(value) < 1e9 else f"{value:.3g}"
+
+
 def times(more: float, less: float) -> str:
     """
     >>> times(90, 9), times(5, 5)

@@ -1,7 +1,8 @@
 const view = { against: "k", log: false, whole: false };
 
 function curve(measure) {
-  const x = told.curves.x[view.against], { id, y, levels, last, shown, remark } = measure;
+  const x = told.curves.x[view.against], { id, y, levels, last, remark, log } = measure;
+  const shown = log ? null : measure.shown; // far-apart values have a logarithmic axis, and all of it
   const from = view.log ? x.find((value) => value > 0) : 0, to = x[x.length - 1];
   const ours = {
     type: "scatter", mode: y.length <= 60 ? "lines+markers" : "lines", x, y, name: last ? last.text : "this run",
@@ -13,12 +14,12 @@ function curve(measure) {
   }));
   const ends = levels.map(({ at, text, color }) => ({ at, text, color }));
   if (last) ends.push({ ...last, color: "@accent" });
-  const range = view.whole || !shown ? {} : { range: shown };
+  const range = log ? { type: "log", dtick: 1, tickformat: "~g" } : view.whole || !shown ? {} : { range: shown };
   draw(id, {
     data: [...lines, ours], ends,
     layout: {
       xaxis: { title: { text: told.curves.titles[view.against] }, ...span(from, to) },
-      yaxis: range, annotations: remarks(x, y, remark, view.whole ? null : shown),
+      yaxis: range, annotations: remarks(x, y, remark, view.whole ? null : shown, log),
     },
   });
 }
@@ -30,13 +31,13 @@ function span(from, to) {
 }
 
 // A word about a loss that rose, and where a curve begins that is not in the picture.
-function remarks(x, y, remark, shown) {
+function remarks(x, y, remark, shown, log) {
   const made = [], small = { size: 12, color: "@muted" };
   if (remark && !(view.log && x[remark[0]] <= 0)) {
     const at = x[remark[0]], late = at > x[x.length - 1] / 2;
     const high = shown && y[remark[0]] > (shown[0] + shown[1]) / 2;
     made.push({
-      x: view.log ? Math.log10(at) : at, y: y[remark[0]], text: remark[1], font: small, xanchor: late ? "right" : "left", ax: late ? -16 : 16,
+      x: view.log ? Math.log10(at) : at, y: log ? Math.log10(y[remark[0]]) : y[remark[0]], text: remark[1], font: small, align: "left", xanchor: late ? "right" : "left", ax: late ? -16 : 16,
       ay: high ? 36 : -44, bgcolor: colour("card"), arrowcolor: colour("muted"), arrowwidth: 1, arrowhead: 2, arrowsize: 0.8, standoff: 3,
     });
   }

@@ -12,7 +12,7 @@ from crescendo.report.inequalities import privacy_row
 from crescendo.report.numbers import number
 
 _MOST_COURSES = 8
-_MOST_CLIENTS = 40
+_MOST_ROWS = 40
 _MOST_NAMED = 2  # clients with the same releases that are named at their line
 
 
@@ -50,7 +50,9 @@ def privacy_story(result: Any) -> PrivacyStory:
     made: Guarantee = result.prepared.privacy
     names: tuple[str, ...] = result.prepared.names
     certificate, means = made.certificate, made.meaning()
-    rounds, courses, left_out = _courses(made, names)
+    groups = _alike(made)
+    rounds, courses = _courses(made, names, groups[:_MOST_COURSES])
+    left_out = sum(map(len, groups[_MOST_COURSES:]))
     accused = [0.0, *np.logspace(-4, 0, 81).tolist()]
     bounds = "The lines are upper bounds at every round, by Renyi divergence; a dot at an end is the tight accountant's figure."
     more = f" {left_out:,} clients that spend less are not drawn." if left_out else ""
@@ -60,11 +62,8 @@ def privacy_story(result: Any) -> PrivacyStory:
         stated=made.stated,
         verdict=_verdict(made),
         says=f"Mechanism {certificate.mechanism}, delta {made.delta:g}: {certificate.adjacency}. {bounds}{more}",
-        clients=[
-            [names[c], f"{certificate.records[c]:,}", f"{spent.epsilon:.4f}", f"{spent.rdp_epsilon:.4f}"]
-            for c, spent in enumerate(made.spent[:_MOST_CLIENTS])
-        ],
-        clients_left_out=max(0, len(names) - _MOST_CLIENTS),
+        clients=[_row(made, names, group) for group in groups[:_MOST_ROWS]],
+        clients_left_out=sum(map(len, groups[_MOST_ROWS:])),
         noise=_noise(made),
         conditions=[privacy_row(one) for one in certificate.conditions],
         means=[f"For {names[made.costliest]}, which spends most:", *_sentences(means.sentences())],
@@ -74,9 +73,7 @@ def privacy_story(result: Any) -> PrivacyStory:
 
 
 def _verdict(made: Guarantee) -> str:
-    """
-    What the accountant says, in words.
-    """
+    """What the accountant says, in words."""
     spent = f"no client spends more than epsilon {made.epsilon:.4f} at delta {made.delta:g} over the whole run"
     held = f"Every condition of the {made.certificate.mechanism} mechanism holds, and "
     if made.stated is None:
@@ -84,21 +81,31 @@ def _verdict(made: Guarantee) -> str:
     return f"{held}{spent}: within the {made.stated:g} that the run file states."
 
 
-def _courses(made: Guarantee, names: tuple[str, ...]) -> tuple[list[int], list[Course], int]:
-    """Clients with the same releases share a line; of many lines those that spend most are drawn."""
-    alike: dict[Any, list[int]] = {}
-    for c in range(len(names)):
-        alike.setdefault(made.certificate.plan(c).counted, []).append(c)
-    groups = sorted(alike.values(), key=lambda group: -made.spent[group[0]].epsilon)
+def _alike(made: Guarantee) -> list[list[int]]:
+    """Clients with the same releases and records together; those that spend most first."""
+    found: dict[Any, list[int]] = {}
+    for c, records in enumerate(made.certificate.records):
+        found.setdefault((records, made.certificate.plan(c).counted), []).append(c)
+    return sorted(found.values(), key=lambda group: -made.spent[group[0]].epsilon)
+
+
+def _named(names: tuple[str, ...], group: list[int]) -> str:
+    return ", ".join(names[c] for c in group) if len(group) <= _MOST_NAMED else f"{len(group):,} clients alike"
+
+
+def _row(made: Guarantee, names: tuple[str, ...], group: list[int]) -> list[str]:
+    spent, records = made.spent[group[0]], made.certificate.records[group[0]]
+    return [_named(names, group), f"{records:,}", f"{spent.epsilon:.4f}", f"{spent.rdp_epsilon:.4f}"]
+
+
+def _courses(made: Guarantee, names: tuple[str, ...], groups: list[list[int]]) -> tuple[list[int], list[Course]]:
+    """A line for each group."""
     courses: list[Course] = []
     rounds: list[int] = []
-    for group in groups[:_MOST_COURSES]:
-        first = group[0]
-        rounds, epsilons = made.course(first)
-        name = ", ".join(names[c] for c in group) if len(group) <= _MOST_NAMED else f"{len(group):,} clients alike"
-        tight = made.spent[first].method == "pld"
-        courses.append(Course(name, epsilons, tight))
-    return rounds, courses, sum(map(len, groups[_MOST_COURSES:]))
+    for group in groups:
+        rounds, epsilons = made.course(group[0])
+        courses.append(Course(_named(names, group), epsilons, made.spent[group[0]].method == "pld"))
+    return rounds, courses
 
 
 def _noise(made: Guarantee) -> list[list[str]]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from crescendo.errors import UsageError
-from crescendo.objectives.logistic.objective import Logistic
+from crescendo.objectives.linear.margin_model import MarginModel
 from crescendo.objectives.optimum import near_optimum
 
 _MOST_NUMBERS = 1000  # of a model that is fitted: Newton's method solves equations of this size
@@ -86,8 +86,8 @@ def _without_features(test: Any, row: dict[str, Any]) -> Reference | None:
 def _pooled(prepared: Any) -> Reference | str:
     """The objective of the run at its least, or why that was not computed. What decides is no clock: pages can be made again."""
     goal, data = prepared.objective, prepared.dataset
-    if not isinstance(goal, Logistic):
-        return "There is no line for all records at one place: it is drawn for logistic regression alone."
+    if not isinstance(goal, MarginModel):
+        return "There is no line for all records at one place: it is drawn for losses of one margin, such as logistic regression's, alone."
     x: Any = data.train.x
     each = float(x.shape[1]) if isinstance(x, np.ndarray) else x.nnz / max(1, len(data.train))
     work = len(data.train) * each**2

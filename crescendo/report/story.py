@@ -12,7 +12,7 @@ from crescendo.core.arrays import Array
 from crescendo.report.inequalities import schedule_row
 from crescendo.report.lanes import Lanes
 from crescendo.report.measures import Measure, chosen_rows, measures_of
-from crescendo.report.numbers import number, share, size, times
+from crescendo.report.numbers import level, share, size, times
 from crescendo.report.privacy_story import PrivacyStory, privacy_story
 from crescendo.report.references import references_of
 from crescendo.report.verdicts_in_words import alerts, delay_in_words, schedule_verdict
@@ -37,7 +37,7 @@ class Story:
     broadcasts: Array  # virtual seconds
     staleness: Array  # rows of (t, delay used, delay allowed)
     bound: str  # what the delay is held against
-    savings: list[tuple[str, str, str, str]]  # what, this run, constant rounds, in words
+    savings: list[tuple[str, str, str, str]]  # what, this run, constant rounds, in words; none of a run that went wrong
     verdict: str  # on the certificate
     delay: str  # how old a model can be
     conditions: list[list[str]]  # name, what is asked for, inequality, verdict
@@ -52,16 +52,17 @@ class Story:
         config, certificate = prepared.config, prepared.certificate
         before = prepared.sizes.prefix(terms.rounds)
         references, rows = references_of(result), chosen_rows(result.metrics)
-        lanes = Lanes.of(result.trace.tables, prepared.names)
+        lanes, wrong = Lanes.of(result.trace.tables, prepared.names), alerts(result)
+        saved = [] if wrong else _savings(result)
         return cls(
             title=PurePath(result.run).name if result.run else prepared.dataset.name,
             subtitle=(
                 f"{prepared.dataset.name}: {terms.clients:,} clients, {len(prepared.dataset.train):,} training records, "
-                f"{_split(config.clients.split)}, {config.timing.preset} timing, seed {config.run.seed}"
+                f"{split_in_words(config.clients.split)}, {config.timing.preset} timing, seed {config.run.seed}"
                 + (f", labels {prepared.label_mapping}" if prepared.label_mapping is not None else "")
             ),
-            headline=_headline(result, lanes),
-            alerts=alerts(result),
+            headline=_headline(result, lanes, bool(saved)),
+            alerts=wrong,
             metrics=rows,
             measured=len(result.metrics),
             measures=measures_of(rows, references),
@@ -73,7 +74,7 @@ class Story:
             broadcasts=result.trace.tables["broadcasts"]["made_at"],
             staleness=_staleness(result),
             bound=_bound(result),
-            savings=_savings(result),
+            savings=saved,
             verdict=schedule_verdict(result),
             conditions=[schedule_row(one) for one in certificate.conditions],
             delay=delay_in_words(result),
@@ -83,19 +84,22 @@ class Story:
         )
 
 
-def _split(rule: str) -> str:
+def split_in_words(rule: str) -> str:
+    """
+    >>> split_in_words("iid"), split_in_words("column:carrier")
+    ('split at random', 'split by carrier')
+    """
     words = {"iid": "split at random", "label": "split by label", "dirichlet": "Dirichlet split"}
     return words.get(rule, f"split by {rule.removeprefix('column:')}")
 
 
-def _headline(result: Any, lanes: Lanes) -> list[tuple[str, str, str]]:
+def _headline(result: Any, lanes: Lanes, grows: bool) -> list[tuple[str, str, str]]:
     constant = result.constant
     ours, theirs = result.bytes_up + result.bytes_down, constant.bytes_up + constant.bytes_down
-    grows = constant.rounds != result.rounds
     away = f"; away {share(lanes.away)}" if lanes.away else ""
     rows = [
         *_learned(result),
-        ("Rounds", f"{result.rounds:,}", f"{constant.rounds:,} if they did not grow" if grows else "all of one size"),
+        ("Rounds", f"{result.rounds:,}", f"{constant.rounds:,} if they did not grow" if grows else "completed"),
         ("Traffic", size(ours), f"{size(theirs)} if rounds did not grow" if grows else "both ways, all clients"),
         ("Gradients", f"{result.gradients:,}", f"over all clients, {result.broadcasts:,} broadcasts"),
         ("Waiting", share(lanes.waiting), f"of the clients' time{away}"),
@@ -113,8 +117,8 @@ def _learned(result: Any) -> list[tuple[str, str, str]]:
     last = result.metrics[-1]
     for key, words in (("accuracy", "Accuracy"), ("r2", "R²"), ("rmse", "Error (RMSE)")):
         if last.get(key) is not None:
-            return [(words, number(last[key]), f"test part; loss {number(result.loss)}")]
-    return [("Loss", number(result.loss), "training records")]
+            return [(words, level(last[key]), f"test part; loss {level(result.loss)}")]
+    return [("Loss", level(result.loss), "training records")]
 
 
 def _savings(result: Any) -> list[tuple[str, str, str, str]]:

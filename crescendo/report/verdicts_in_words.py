@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from crescendo.report.numbers import number
+from crescendo.report.numbers import level
 
 
 def schedule_verdict(result: Any) -> str:
@@ -24,17 +24,15 @@ def schedule_verdict(result: Any) -> str:
             else "The theory of constant steps does not cover this run, so no rate is promised."
         )
         return f"{stuck}. {rate}"
-    return f'{stuck}. No theorem about its rate was asked for; schedule.wait = {{tau = "theorem"}} asks for one.'
+    return f"{stuck}. It was not held against the paper's convergence theorem, so no rate is promised."
 
 
 def delay_in_words(result: Any) -> str:
-    """
-    What the largest delay was, beside what the rule allows.
-    """
+    """How old a model can be, as a number of updates."""
     found = result.prepared.certificate
     most = max(0, found.consistent_delay - 1)
     return (
-        f"In numbers: a gradient's model lacks at most {most:,} of the updates that come before it, of {found.gradients:,} in "
+        f"A gradient's model lacks at most {most:,} of the updates that come before it, of {found.gradients:,} in "
         f"the whole run."
     )
 
@@ -49,7 +47,7 @@ def alerts(result: Any) -> list[str]:
         return ["This run diverged: its last loss is no number. A smaller step size often helps."]
     if len(known) > 1 and known[-1] > known[0]:
         return [
-            f"The loss ended at {number(known[-1])}, above the {number(known[0])} that it began with. "
+            f"The loss ended at {level(known[-1])}, above the {level(known[0])} that it began with. "
             "A smaller step size often helps."
         ]
     return []

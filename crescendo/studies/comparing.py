@@ -47,6 +47,9 @@ class Comparison:
     target: float | None
     target_given: bool
     out: Path | None = None
+    commonest: float | None = (
+        None  # the share of the test part that always answering with its commonest class gets right
+    )
 
     @property
     def ours(self) -> Contestant:
@@ -151,6 +154,7 @@ def compare(
             target if target is not None else _usual_target(contestants, test),
             target is not None,
             folder,
+            _commonest(test),
         )
         if folder is not None:
             from crescendo.studies.comparison_files import write_comparison
@@ -282,9 +286,13 @@ def _run_all(
     )
 
 
+def _commonest(test: Records) -> float:
+    return float(np.unique(test.y, return_counts=True)[1].max()) / len(test)
+
+
 def _usual_target(contestants: Sequence[Contestant], test: Records) -> float | None:
     """Most of the way from always answering with the commonest class to the best mean at the end; None if that is no way up."""
     means = [mean.mean for one in contestants if (mean := one.mean("accuracy")) is not None]
-    commonest = float(np.unique(test.y, return_counts=True)[1].max()) / len(test)
+    commonest = _commonest(test)
     best = max(means, default=0.0)
     return round(commonest + NEAR * (best - commonest), 4) if best > commonest else None

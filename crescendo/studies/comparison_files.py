@@ -8,6 +8,7 @@ from pathlib import Path
 from crescendo.report.dates import made_now
 from crescendo.report.figures.study_figures import StudyLine
 from crescendo.report.numbers import number, size
+from crescendo.report.story import split_in_words
 from crescendo.report.study_page import comparison_page, script_for
 from crescendo.report.study_story import ComparisonStory, Listing
 from crescendo.studies.comparing import NEAR, PAGES, Comparison
@@ -71,13 +72,15 @@ def story_of_comparison(found: Comparison) -> ComparisonStory:
         tuning_notes=tuning_notes(found) if tuned else [],
         trials=trials_of(found) if tuned else [],
         privacy_notes=privacy_notes(found) if found.equal != "gradients" else [],
+        levels=[] if found.commonest is None else [("commonest class", found.commonest)],
     )
 
 
 def _subtitle(found: Comparison) -> str:
     config, seeds = found.config, found.seeds
     which = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}"
-    return f"{config.clients.split} split of {found.records:,} training records, {config.timing.preset} timing, {which}"
+    how = split_in_words(config.clients.split)
+    return f"{found.records:,} training records, {how}, {config.timing.preset} timing, {which}"
 
 
 def _to_target(found: Comparison) -> str:
@@ -122,7 +125,7 @@ def _short(mean: Interval | None, side: str) -> float | None:
 
 
 def _results(found: Comparison) -> Listing:
-    head = ["", "accuracy", "rounds", "bytes", "virtual seconds"]
+    head = ["algorithm", "accuracy", "rounds", "bytes", "virtual seconds"]
     if found.target is not None:
         head += [f"seconds {_to_target(found)}", f"bytes {_to_target(found)}"]
     if found.equal != "gradients":
@@ -210,7 +213,9 @@ def _runs(found: Comparison) -> Listing:
             seconds = "none" if run.virtual_seconds is None else f"{run.virtual_seconds:,.6g}"
             rounds = f"{run.counts['rounds']:,}" if run.counts else "none"
             rows.append([one.name, f"{seed}", run.status, number(run.accuracy), number(run.loss), rounds, seconds])
-    return Listing(["", "seed", "", "accuracy", "loss", "rounds", "virtual seconds"], rows, [1, 3, 4, 5, 6])
+    return Listing(
+        ["algorithm", "seed", "status", "accuracy", "loss", "rounds", "virtual seconds"], rows, [1, 3, 4, 5, 6]
+    )
 
 
 def _troubles(found: Comparison) -> list[str]:

@@ -42,7 +42,7 @@ def story_of(found: Sweep) -> SweepStory:
     notes += [_PRIVATE] if any(point.outcome.privacy for point in found.points) else []
     return SweepStory(
         title=f"{found.name}: {', '.join(found.keys)}",
-        subtitle=f"{len(found.points):,} runs of one run file, over {' x '.join(map(_extent, found.axes))}",
+        subtitle=f"{len(found.points):,} runs of one run file, over {' × '.join(map(_extent, found.axes))}",
         headline=_headline(found),
         measure=found.measure,
         x=key,
@@ -119,7 +119,7 @@ def _points(found: Sweep) -> Listing:
         rows.append([*point.values, one.status, number(one.accuracy), number(one.loss), seconds, *epsilon])
     first = len(found.keys)
     return Listing(
-        [*found.keys, "", "accuracy", "loss", "virtual seconds", "epsilon"], rows, range(first + 1, first + 5)
+        [*found.keys, "status", "accuracy", "loss", "virtual seconds", "epsilon"], rows, range(first + 1, first + 5)
     )
 
 

@@ -16,7 +16,7 @@ from crescendo.studies.tuning import SHARE, STEP, Tuned
 
 def tuning_of(found: Comparison) -> Listing:
     """A row for each algorithm."""
-    head = ["", "trials", "ended well", "searched", "chosen", "validation accuracy"]
+    head = ["algorithm", "trials", "ended well", "searched", "chosen", "validation accuracy"]
     private = found.equal != "gradients"
     rows = []
     for one in found.contestants:

@@ -254,7 +254,7 @@ def test_the_page_is_whole_and_shows_names_letter_by_letter(tmp_path: Path) -> N
     curves: Any = drawn(text)["curves"]
     assert set(curves) == {"seconds", "gradients", "bytes"}
     names = [line["name"].rpartition(" ")[0] for line in curves["seconds"]["data"] if "name" in line]
-    assert names == ["crescendo", "fedavg"]
+    assert names == ["crescendo", "fedavg", "commonest class"]
 
 
 def test_the_usual_target_lies_between_the_commonest_class_and_the_best() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from crescendo.report.figures.plain import Figure, end, evenly, figure, largest_of_stretches, line
 from crescendo.report.figures.privacy_figures import attacks, spending
 from crescendo.report.figures.timeline import timeline
-from crescendo.report.numbers import number
+from crescendo.report.numbers import level
 from crescendo.report.story import Story
 
 _MOST_POINTS = 400
@@ -43,16 +43,16 @@ def _curves(story: Story) -> dict[str, Any]:
     for one in story.measures:
         first, last = (next((v for v in values if v is not None), None) for values in (one.values, one.values[::-1]))
         levels = [
-            {"name": name, "at": at, "text": f"{name} {number(at)}", "color": colour, "dash": dash}
+            {"name": name, "at": at, "text": f"{name} {level(at)}", "color": colour, "dash": dash}
             for name, at in one.references
             for colour, dash in (_REFERENCES.get(name, _GUESS),)
         ]
-        beside = "".join(f", {name} {number(at)}" for name, at in one.references)
+        beside = "".join(f", {name} {level(at)}" for name, at in one.references)
         made.append(
             {
-                "id": one.key, "y": one.values, "shown": one.shown, "levels": levels, "remark": one.remark,
-                "last": None if last is None else {"at": last, "text": f"this run {number(last)}"},
-                "alt": f"{one.words} over {rows[-1]['k']:,} rounds: from {number(first)} to {number(last)}{beside}.",
+                "id": one.key, "y": one.values, "shown": one.shown, "levels": levels, "remark": one.remark, "log": one.log,
+                "last": None if last is None else {"at": last, "text": f"this run {level(last)}"},
+                "alt": f"{one.words} over {rows[-1]['k']:,} rounds: from {level(first)} to {level(last)}{beside}.",
             }
         )  # fmt: skip
     return {"x": columns, "titles": _AXES, "measures": made}
@@ -70,8 +70,8 @@ def _exchanges(story: Story) -> Figure:
     )  # fmt: skip
     axes = {"xaxis": _log(), "yaxis": {**_log(), "rangemode": "normal"}}
     x = "gradients over all clients"
-    if rounds == count:  # the rounds are as good as constant: one line says all
-        alt = f"{count:,} rounds of one size for {done[-1]:,} gradients."
+    if not story.savings:  # nothing to compare with: rounds that do not grow, or a run that is no result
+        alt = f"{done[-1]:,} gradients in {count:,} rounds."
         return figure([ours], x, alt=alt, ends=[end(count, name, "@accent")], **axes)
     theirs = line(
         [min(first, done[-1]), done[-1]],
@@ -103,7 +103,8 @@ def _steps(story: Story) -> Figure:
         mode="lines+markers" if len(at) <= 60 else "lines",
     )
     wide = min(values) > 0 and max(values) > 30 * min(values)
-    yaxis = {"type": "log", "tickformat": "~g"} if wide else {"rangemode": "tozero"}
+    few = max(values) < 300 * min(values)  # then 2 and 5 are ticks too
+    yaxis = {"type": "log", "tickformat": "~g", "dtick": "D2" if few else 1} if wide else {"rangemode": "tozero"}
     alt = (
         f"Step sizes of {len(story.steps):,} rounds: from {values[0]:.4g} in the first to {values[-1]:.4g} in the last."
     )

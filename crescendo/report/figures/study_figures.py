@@ -121,7 +121,9 @@ def dots(lines: Sequence[StudyLine], x: str, y: str, log: bool = False) -> Figur
         made.append(one)
         ends += [end(last, line.name, colour)] if several and last is not None and line.mean[-1] is not None else []
     kind = {"type": "log"} if log else {} if _are_numbers(lines) else {"type": "category"}
-    legend = {"showlegend": True} if several and len(ends) < len(lines) else {}
+    legend: dict[str, Any] = {}
+    if several and len(ends) < len(lines):  # a line that stops early has no label at the end, so a legend names all
+        ends, legend = [], {"showlegend": True}
     alt = f"{y} against {x}: " + "; ".join(_in_words(line) for line in lines) + "."
     return figure(
         made,

@@ -37,12 +37,13 @@ def timeline(lanes: Lanes, broadcasts: Sequence[float]) -> Figure:
     return {
         "data": [*data, _waiting(shown)],
         "layout": {
-            "barmode": "overlay", "bargap": 0.3, "height": 110 + high * max(3, len(names)), "showlegend": not fine,
+            "barmode": "overlay", "bargap": 0.3, "height": 90 + high * max(3, len(names)), "showlegend": not fine,
             "shapes": [] if many else [_mark(at) for at in broadcasts],
-            "xaxis": {"title": {"text": "virtual seconds"}, "ticks": "", "domain": [0, 0.78], "rangemode": "tozero"},
+            "annotations": [_heading()],
+            "xaxis": {"ticksuffix": " s", "ticks": "", "domain": [0, 0.78], "rangemode": "tozero", "tickangle": 0},
             "xaxis2": {
-                "title": {"text": "% waiting"}, "domain": [0.81, 1], "range": [0, 1.3], "tickformat": ".0%",
-                "tickvals": [0, 0.5, 1], "fixedrange": True,
+                "ticks": "", "domain": [0.81, 1], "range": [0, 1.35], "tickformat": ".0%", "tickvals": [0, 1], "tickangle": 0,
+                "fixedrange": True,
             },
             "yaxis": {
                 "ticks": "", "categoryorder": "array", "categoryarray": names[::-1], "showgrid": False, "type": "category",
@@ -58,6 +59,14 @@ def timeline(lanes: Lanes, broadcasts: Sequence[float]) -> Figure:
 def _labelled(names: list[str]) -> list[str]:
     """The names that are written: all of few, every third or so of many."""
     return names[:: max(1, -(-len(names) // 24))]
+
+
+def _heading() -> Figure:
+    """Above the bars on the right."""
+    return {
+        "xref": "paper", "yref": "paper", "x": 0.81, "y": 1, "xanchor": "left", "yanchor": "bottom", "showarrow": False,
+        "text": "% waiting", "font": {"size": 12, "color": "@ink"},
+    }  # fmt: skip
 
 
 def _mark(at: float) -> Figure:
@@ -118,20 +127,18 @@ def _shares(lanes: list[Lane], broadcasts: Sequence[float]) -> list[Figure]:
     """Of each stretch of time the share at work; where a client was away for most of it, or had finished, that instead."""
     last = max((end for lane in lanes for spans in (lane.work, lane.waits, lane.away) for _, end in spans), default=1.0)
     edges = np.array(_stretches(broadcasts, last))
-    work, away = ([_covered(spans, edges) for spans in chosen] for chosen in _both(lanes))
-    over = [max((end for _, end in lane.work), default=0.0) for lane in lanes]
-    middle, names = (edges[:-1] + edges[1:]) / 2, [shown_name(lane.name) for lane in lanes]
-    cells = [
-        [
-            None if at > done or gone > 0.5 else round(float(part), 2)
-            for part, gone, at in zip(row, absent, middle, strict=True)
-        ]
-        for row, absent, done in zip(work, away, over, strict=True)
-    ]
+    names, cells, gone = [shown_name(lane.name) for lane in lanes], [], []
+    middle = (edges[:-1] + edges[1:]) / 2
+    for lane in lanes:
+        work, away = _covered(lane.work, edges), _covered(lane.away, edges)
+        over = middle > max((end for _, end in lane.work), default=0.0)  # it has finished
+        hidden = (over | (away > 0.5)).tolist()
+        cells.append([None if hide else part for hide, part in zip(hidden, work.round(2).tolist(), strict=True)])
+        gone.append([1 if part > 0.5 else None for part in away.tolist()])
     grid: Figure = {"type": "heatmap", "x": edges.round(6).tolist(), "y": names, "ygap": 1, "hoverongaps": False}
     bar = {
-        "title": {"text": "time at work", "side": "right", "font": {"size": 12}}, "tickfont": {"size": 12},
-        "tickformat": ".0%", "tickvals": [0, 0.5, 1], "thickness": 10, "len": 0.3, "outlinewidth": 0,
+        "tickvals": [0.02, 0.98], "ticktext": ["waiting", "at work"], "tickfont": {"size": 12}, "tickangle": 0, "thickness": 10,
+        "lenmode": "pixels", "len": 170, "outlinewidth": 0,
         "orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0, "xanchor": "left",
     }  # fmt: skip
     made = [
@@ -140,7 +147,6 @@ def _shares(lanes: list[Lane], broadcasts: Sequence[float]) -> list[Figure]:
             "hovertemplate": "%{y} around %{x:,.4g} s: at work %{z:.0%} of the time<extra></extra>",
         }
     ]  # fmt: skip
-    gone = [[1 if part > 0.5 else None for part in row] for row in away]
     if any(cell for row in gone for cell in row):
         hover = "%{y} around %{x:,.4g} s: away<extra></extra>"
         shade = [[0, "@away"], [1, "@away"]]
@@ -159,10 +165,6 @@ def _stretches(broadcasts: Sequence[float], last: float) -> list[float]:
         if at - edges[-1] >= least and last - at >= least:
             edges.append(float(at))
     return [*edges, last]
-
-
-def _both(lanes: list[Lane]) -> tuple[list[list[Span]], list[list[Span]]]:
-    return [lane.work for lane in lanes], [lane.away for lane in lanes]
 
 
 def _covered(spans: Sequence[Span], edges: Floats) -> Any:
