@@ -87,7 +87,7 @@ def _pooled(prepared: Any) -> Reference | str:
     """The objective of the run at its least, or why that was not computed. What decides is no clock: pages can be made again."""
     goal, data = prepared.objective, prepared.dataset
     if not isinstance(goal, MarginModel):
-        return "There is no line for all records at one place: it is drawn for losses of one margin, such as logistic regression's, alone."
+        return "There is no line for all records at one place: it is drawn for logistic regression and its like alone."
     x: Any = data.train.x
     each = float(x.shape[1]) if isinstance(x, np.ndarray) else x.nnz / max(1, len(data.train))
     work = len(data.train) * each**2
