@@ -97,7 +97,7 @@ def _pooled(prepared: Any) -> Reference | str:
         )
     weights = prepared.row_weights()
     try:
-        model = near_optimum(goal, data.train, weights, _GAP)
+        model = near_optimum(prepared.objective, data.train, weights, _GAP)
     except (UsageError, np.linalg.LinAlgError):
         return "There is no line for all records at one place: the fit failed."
     values = goal.evaluate(model, data.train, weights, metrics=("loss",))
