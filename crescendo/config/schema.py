@@ -155,7 +155,8 @@ class _Goal(Section):
     kind: Annotated[str, KnownWord(_is_objective, lambda: one_of(*OBJECTIVES, *NETS, *OWN_KINDS))] = key(
         "logistic",
         "",
-        "what is learned: `logistic` for two classes, `softmax` for any number of them; `lenet` and `mlp` are networks of ours, "
+        "what is learned: `logistic` for two classes, `softmax` for any number of them, `least-squares` to predict "
+        "numbers; `lenet` and `mlp` are networks of ours, "
         "by jax where it is installed, else by torch (`torch:lenet` names the library); a file is looked for beside the run file",
     )
     l2: Annotated[float, Field(ge=0)] | Literal["1/N"] = key(
@@ -165,6 +166,11 @@ class _Goal(Section):
     )
     intercept: bool = key(True, FLAG, "whether the model has an intercept")
     dtype: Literal["float64", "float32"] = key("float64", one_of("float64", "float32"), "the precision of local steps")
+    label_range: Annotated[tuple[float, float] | None, AS_TUPLE] = key(
+        None,
+        "a list of two numbers, [lowest, highest]",
+        "for least-squares: labels beyond count as the nearest of the two; a private run must state it",
+    )
     options: dict[str, Any] = key({}, "a table", "keyword arguments for a network or an objective of your own")
 
 
@@ -311,6 +317,26 @@ class Config(Section):
             )
         return counts
 
+    @property
+    def numbers(self) -> bool:
+        """Whether labels are numbers to be predicted, and no classes."""
+        kind = OBJECTIVES.get(self.objective.kind)
+        return kind is not None and kind.numbers
+
+    def _check_label_range(self) -> None:
+        private, kind = self.privacy.mechanism != NONE, self.objective.kind
+        if self.numbers and self.data.classes is not None:
+            raise ValueError(
+                f"data.classes is for objectives that tell classes apart, and {kind} predicts numbers; remove it"
+            )
+        if self.numbers and private and self.objective.label_range is None:
+            raise ValueError(
+                f"objective.label_range is missing; a private run with {kind} states which labels there can be, for example "
+                "objective.label_range = [0, 1]"
+            )
+        if not self.numbers and self.objective.label_range is not None:
+            raise ValueError(f"objective.label_range is for least-squares, not for {kind}; remove it")
+
     @model_validator(mode="after")
     def _sections_agree(self) -> Self:
         count, speed = self.clients.count, self.timing.speed
@@ -345,6 +371,7 @@ class Config(Section):
                 raise ValueError(f"timing.{name}.low = {low} lies above timing.{name}.high = {high}; swap them")
         if self.evaluate.without_noise and self.privacy.mechanism == NONE:
             raise ValueError("evaluate.without_noise is for a private run; remove it, or choose a privacy.mechanism")
+        self._check_label_range()
         if self.objective.options and self.objective.kind in OBJECTIVES:
             raise ValueError('objective.options is for networks and for kind = "file.py:Name" only; remove it')
         given = self.objective.l2, self.objective.intercept, self.objective.dtype

@@ -199,7 +199,7 @@ def _objective_to_terms(config: Config, features: int, counts: Sequence[int] | N
     kind = OBJECTIVES.get(asked.kind)
     if kind is None:
         return _own_model(config, features)
-    classes = _classes(config)
+    classes = None if kind.numbers else _classes(config)
     if classes is not None and not kind.fits(len(classes)):
         raise ConfigError(
             f"data.classes has {len(classes)} labels, and {kind.about} tells {kind.many} apart; name {kind.many}"
@@ -211,6 +211,7 @@ def _objective_to_terms(config: Config, features: int, counts: Sequence[int] | N
         "intercept": asked.intercept,
         "dtype": asked.dtype,
         "classes": None if classes is None else list(classes),
+        **({} if asked.label_range is None else {"label_range": list(asked.label_range)}),
     }
 
 

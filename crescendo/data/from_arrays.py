@@ -11,6 +11,7 @@ import numpy as np
 
 from crescendo.core.arrays import Array
 from crescendo.data.from_frames import PLAIN, all_numbers, as_arrays, features_of, from_frame
+from crescendo.data.labels import NUMBERS
 from crescendo.data.reading import from_raw, judged
 from crescendo.data.records import Dataset, Label, Raw, Records, as_records, finite_rows
 from crescendo.data.registry import stated_classes
@@ -70,7 +71,7 @@ def dataset(
     flat, labels = _flat(records, labels, of="x")
     raw = Raw(flat, labels, held_out)
     if private:
-        made = _judged(name, raw, share, seed, stated_classes(name, classes))
+        made = _judged(name, raw, share, seed, NUMBERS if classes == NUMBERS else stated_classes(name, classes))
     else:
         made = from_raw(name, raw, share, seed, classes)
     part = None if made.test is None else _shaped(made.test, shape)

@@ -43,6 +43,23 @@ def _meant(label: Label) -> float | str:
     return number if math.isfinite(number) else str(label)
 
 
+NUMBERS: tuple[Label, ...] = ()  # in place of classes: labels are numbers to be predicted
+
+
+def as_numbers(labels: Column) -> Floats:
+    """Labels as finite numbers, nan for each that is none: a rule on each label alone.
+
+    >>> as_numbers(np.array(["2.5", " 3", "inf", "many"], dtype=object))
+    array([2.5, 3. , nan, nan])
+    """
+    if labels.dtype.kind in "biuf":
+        numbers = labels.astype(np.float64)
+    else:
+        meant = (_meant(str(label)) for label in labels.tolist())
+        numbers = np.array([math.nan if isinstance(one, str) else one for one in meant], dtype=np.float64)
+    return np.where(np.isfinite(numbers), numbers, math.nan)
+
+
 class Classes(tuple[Label, ...]):
     """The classes that records are told apart by, in rising order and texts last."""
 
@@ -85,7 +102,8 @@ class Classes(tuple[Label, ...]):
         if len(found) > MOST or (len(found) > 2 and not whole):
             raise DataError(
                 f"{name} has {len(found)} different labels, such as {found[0]} and {found[1]}, which are not classes; "
-                "make them two values or whole numbers, or name another label column"
+                'to predict numbers write objective.kind = "least-squares", else make them two values or whole numbers, or name '
+                "another label column"
             )
         return found
 

@@ -109,6 +109,10 @@ def _by_rule(
         return _cut(
             rng.permutation(len(labels)), np.ones(count) if sizes is None else _positive(sizes, count, "clients.sizes")
         )
+    if not dataset.classes and rule in ("label", "dirichlet"):
+        raise ConfigError(
+            f"clients.split = '{rule}' deals records out by their classes, and these labels are numbers; write 'iid'"
+        )
     if rule == "label":
         return _by_label(labels, count, rng)
     if rule == "dirichlet":

@@ -11,7 +11,7 @@ from crescendo.core.arrays import Bools
 from crescendo.core.random import Purpose, stream
 from crescendo.data.formats.files import data_folder
 from crescendo.data.formats.readers import RecordFile
-from crescendo.data.labels import Classes
+from crescendo.data.labels import NUMBERS, Classes, as_numbers
 from crescendo.data.records import Dataset, Label, Raw, Records, as_records
 from crescendo.data.registry import SOURCES, SYNTHETIC, catalogue, stated_classes
 from crescendo.data.sets.synthetic import Synthetic
@@ -40,9 +40,9 @@ def load(
     """The records of a source: a name of `catalogue`, or the path of a LIBSVM, csv, tsv, Parquet, npz or IDX file.
 
     ``folder`` is where named files are (else ``CRESCENDO_DATA``). ``test`` is the share of records held out where the source
-    has no test part of its own. ``classes`` keeps only these labels. For a csv, ``label`` names the label column (else the
-    last) and ``column`` the one the clients will be split by, which is then no feature. ``features`` is the number of
-    features of a LIBSVM file given by path (else the largest index met).
+    has no test part of its own. ``classes`` keeps only these labels; none at all, (), says that labels are numbers. For a csv,
+    ``label`` names the label column (else the last) and ``column`` the one the clients will be split by, which is then no
+    feature. ``features`` is the number of features of a LIBSVM file given by path (else the largest index met).
 
     The columns of a table become features by ``schema``. With ``keys`` the table itself may be looked at to draft one; without
     both, all its cells must be numbers.
@@ -61,10 +61,11 @@ def load(
     name, _, rest = source.partition(":")
     if name == SYNTHETIC:
         _only_for_files(source, label=label, features=features, schema=schema)
-        if classes is not None:
+        if classes:
             stated_classes(source, classes)
         return Synthetic.of(rest).load(test, seed)
-    names = stated_classes(source, classes) if private else None
+    numbers = classes is not None and tuple(classes) == NUMBERS
+    names = NUMBERS if private and numbers else stated_classes(source, classes) if private else None
     path = file_of(source, folder)
     if path is not None:
         looks = None if private else keys
@@ -113,6 +114,8 @@ def _path(source: str, folder: Path | None) -> Path:
 
 def from_raw(name: str, raw: Raw, test: float, seed: int, wanted: Sequence[Label] | None) -> Dataset:
     """Labels become classes, and the share ``test`` is held out where there is no test part."""
+    if wanted is not None and tuple(wanted) == NUMBERS:
+        return _with_numbers(name, raw, test, seed)
     classes, found = Classes.of(raw.y, name, wanted), len(raw)
     if wanted is not None:
         raw = _with_classes(raw, classes)
@@ -120,6 +123,23 @@ def from_raw(name: str, raw: Raw, test: float, seed: int, wanted: Sequence[Label
     if raw.test is not None:
         part = as_records(raw.test.x, classes.encode(raw.test.y, f"the test part of {name}"))
     return _parted(name, raw, train, part, classes, test, seed, found - len(raw) + raw.unreadable)
+
+
+def _with_numbers(name: str, raw: Raw, test: float, seed: int) -> Dataset:
+    """The same where labels are numbers to be predicted."""
+
+    def records(part: Raw) -> Records:
+        labels = as_numbers(part.y)
+        strange = np.flatnonzero(np.isnan(labels))
+        if len(strange):
+            raise DataError(
+                f"{name} has the label {str(part.y[strange[0]])[:40]!r}, which is no finite number; least squares predicts "
+                "numbers, so leave such records out or choose an objective for classes"
+            )
+        return as_records(part.x, labels)
+
+    part = None if raw.test is None else records(raw.test)
+    return _parted(name, raw, records(raw), part, NUMBERS, test, seed, raw.unreadable)
 
 
 def judged(name: str, raw: Raw, test: float, seed: int, classes: tuple[Label, ...]) -> Dataset:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crescendo.data.labels import Classes
+from crescendo.data.labels import NUMBERS, Classes, as_numbers
 from crescendo.data.records import Label, Raw, Records, as_records, finite_rows
 
 
@@ -31,17 +31,22 @@ class Sound:
     def of(cls, raw: Raw, classes: tuple[Label, ...]) -> tuple[Sound, Raw]:
         """The records that have one of the ``classes``, as `Classes.stated` orders them, and what else is known of these.
 
-        The test part is apart.
+        With no classes at all (`NUMBERS`) a label is a finite number. The test part is apart.
 
         >>> raw = Raw(np.array([[1.0], [np.inf], [3.0]]), np.array(["no", "no", "maybe"], dtype=object), unreadable=2)
         >>> found, rest = Sound.of(raw, ("no", "yes"))
         >>> found.records.y, (found.unreadable, found.other_label, found.not_finite), len(rest)
         (array([0.]), (2, 1, 1), 1)
         """
-        known = Classes(classes)
-        place, finite = known.places(raw.y), finite_rows(raw.x)
-        kept = finite & (place >= 0)
+        known, finite = Classes(classes), finite_rows(raw.x)
+        if known == NUMBERS:
+            labels = as_numbers(raw.y)
+            readable = np.isfinite(labels)
+        else:
+            place = known.places(raw.y)
+            labels, readable = known.numbered(place), place >= 0
+        kept = finite & readable
         rest = raw.take(kept)
-        records = as_records(rest.x, known.numbered(place[kept]))
-        other_label = int(np.count_nonzero(place < 0))
+        records = as_records(rest.x, labels[kept])
+        other_label = int(np.count_nonzero(~readable))
         return cls(records, raw.unreadable, other_label, len(raw) - other_label - len(records), raw.notes), rest

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from crescendo.core.terms import Terms
+from crescendo.data.labels import NUMBERS
 from crescendo.data.tables.feature_schema import Schema
 from crescendo.errors import ConfigError, CrescendoError, Refused, UsageError
 from crescendo.federation.kind_tables import at
@@ -229,7 +230,7 @@ def _build(text: str, asked: TermsTable) -> Agreement:
         combine=clients.combine,
         private=private is not None,
         features=goal.features,
-        classes=None if goal.classes is None else tuple(goal.classes),
+        classes=NUMBERS if objective.traits.numbers else None if goal.classes is None else tuple(goal.classes),
     )
     schema = None if asked.schema is None else Schema.of(asked.schema)
     if schema is not None and schema.width != goal.features:
@@ -239,6 +240,10 @@ def _build(text: str, asked: TermsTable) -> Agreement:
     made = replace(made, text=text, federation=asked.federation, learns=goal.names, schema=schema)
     if private is None:
         return made
+    if objective.traits.numbers and objective.traits.label_range is None:
+        raise Refused(
+            "the terms are private and state no label_range; the server's run file must have objective.label_range"
+        )
     if made.classes is None:
         raise Refused(
             "the terms are private and name no classes, so that a record could decide what the labels of the others mean; "

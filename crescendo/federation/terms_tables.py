@@ -133,6 +133,7 @@ class _OursTable(Section):
     intercept: bool = key(..., FLAG, "")
     dtype: Literal["float64", "float32"] = key(..., _DTYPE, "")
     classes: list[Label] | None = key(..., _LABELS, "")
+    label_range: Annotated[tuple[float, float], AS_TUPLE] | None = key(None, "a list of two numbers", "")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -143,9 +144,20 @@ class _OursTable(Section):
         """The objective of these terms; ValueError or ConfigError for classes that are none."""
         _check_classes(self.classes)
         kind, many = OBJECTIVES[self.kind], None if self.classes is None else len(self.classes)
+        if kind.numbers and many is not None:
+            raise ValueError(f"{kind.about} predicts numbers, and there are no classes of them")
+        if not kind.numbers and self.label_range is not None:
+            raise ValueError(f"{kind.about} has no label_range")
         if many is not None and not kind.fits(many):
             raise ValueError(f"{kind.about} tells {kind.many} classes apart, not {many}")
-        made = kind.make(self.features, many, l2=self.l2, intercept=self.intercept, dtype=np.dtype(self.dtype))
+        made = kind.make(
+            self.features,
+            many,
+            l2=self.l2,
+            intercept=self.intercept,
+            dtype=np.dtype(self.dtype),
+            label_range=self.label_range,
+        )
         if made.size > MOST_FEATURES + 1:
             raise ValueError(f"a model of {made.size} numbers is too large; {MOST_FEATURES + 1} are allowed")
         return made

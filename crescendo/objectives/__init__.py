@@ -6,6 +6,7 @@ neural/       torch modules and JAX functions as models
 nets/         networks of ours by one word
 linear/       what the regressions share: checks, steppers, the compiled loops of losses of one margin
 logistic/     logistic regression, and the loop that scores it
+least_squares/  least squares, whose labels are numbers
 softmax/      softmax regression and its compiled loops
 optimum.py    w*, F* and G to full precision, cached
 weighting.py  means over records
@@ -19,6 +20,7 @@ from crescendo.objectives.base import (
     Traits,
     clipped,
 )
+from crescendo.objectives.least_squares.least_squares_regression import LeastSquares
 from crescendo.objectives.logistic.objective import Logistic
 from crescendo.objectives.optimum import Optimum
 from crescendo.objectives.own import ModelFile, OwnModel
@@ -26,6 +28,7 @@ from crescendo.objectives.softmax.softmax_regression import Softmax
 from crescendo.objectives.weighting import mean_gradient, weights_of_rows
 
 __all__ = [
+    "LeastSquares",
     "Logistic",
     "LoopStepper",
     "ModelFile",

@@ -99,6 +99,9 @@ class Traits:
     no_margin: str = "does not say that it is one"  # why there is no such L
     intercept: bool = False  # the model has one more coordinate than a record: a record is (x, 1)
     features: int | None = None  # of a record
+    numbers: bool = False  # labels are numbers to be predicted, and no classes
+    label_range: tuple[float, float] | None = None  # what each label is brought into, where that is stated
+    scores: tuple[str, ...] = ("accuracy",)  # what ``evaluate`` tells of a test part beside the loss
     clips: bool = False  # it is a `ClippingObjective`
     batch: int = 1  # slots of one local step, which is taken at the last of them
     threads: bool = False  # clients may compute at the same time in threads: they share nothing that changes

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from crescendo.errors import ConfigError, UsageError
 from crescendo.objectives.base import Objective
+from crescendo.objectives.least_squares.least_squares_regression import LeastSquares
 from crescendo.objectives.logistic.objective import Logistic
 from crescendo.objectives.nets.net_names import is_net
 from crescendo.objectives.softmax.softmax_regression import Softmax
@@ -22,13 +23,15 @@ class ObjectiveKind:
     """An objective under its name. ``about`` names it in errors.
 
     ``rule`` takes the features and the keys l2, intercept and dtype of a run file's [objective]. ``classes`` is how many it tells
-    apart; None for any number, which the rule then takes as ``classes``.
+    apart; None for any number, which the rule then takes as ``classes``. Where labels are ``numbers`` there are none, and the
+    rule takes a ``label_range``.
     """
 
     name: str
     rule: Callable[..., Objective]
     about: str
     classes: int | None = None
+    numbers: bool = False
 
     @property
     def many(self) -> str:
@@ -36,9 +39,19 @@ class ObjectiveKind:
         return "two" if self.classes == 2 else str(self.classes)
 
     def fits(self, classes: int) -> bool:
-        return self.classes in (None, classes)
+        return classes == 0 if self.numbers else self.classes in (None, classes) and classes > 0
 
-    def make(self, features: int, classes: int | None, l2: float, intercept: bool, dtype: npt.DTypeLike) -> Objective:
+    def make(
+        self,
+        features: int,
+        classes: int | None,
+        l2: float,
+        intercept: bool,
+        dtype: npt.DTypeLike,
+        label_range: tuple[float, float] | None = None,
+    ) -> Objective:
+        if self.numbers:
+            return self.rule(features, l2=l2, intercept=intercept, dtype=np.dtype(dtype), label_range=label_range)
         if self.classes is not None:
             return self.rule(features, l2=l2, intercept=intercept, dtype=np.dtype(dtype))
         if classes is None:
@@ -60,4 +73,5 @@ def register(*kinds: ObjectiveKind) -> None:
 register(
     ObjectiveKind("logistic", Logistic, "logistic regression", classes=2),
     ObjectiveKind("softmax", Softmax, "softmax regression"),
+    ObjectiveKind("least-squares", LeastSquares, "least squares", numbers=True),
 )

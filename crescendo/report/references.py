@@ -87,7 +87,7 @@ def _pooled(prepared: Any) -> Reference | str:
     """The objective of the run at its least, or why that was not computed. What decides is no clock: pages can be made again."""
     goal, data = prepared.objective, prepared.dataset
     if not isinstance(goal, MarginModel):
-        return "There is no line for all records at one place: it is drawn for logistic regression and its like alone."
+        return "There is no line for all records at one place: it is drawn for logistic regression and least squares alone."
     x: Any = data.train.x
     each = float(x.shape[1]) if isinstance(x, np.ndarray) else x.nnz / max(1, len(data.train))
     work = len(data.train) * each**2
@@ -101,7 +101,7 @@ def _pooled(prepared: Any) -> Reference | str:
     except (UsageError, np.linalg.LinAlgError):
         return "There is no line for all records at one place: the fit failed."
     values = goal.evaluate(model, data.train, weights, metrics=("loss",))
-    tested = goal.evaluate(model, data.test, None, metrics=("accuracy",)) if data.test is not None else {}
+    tested = goal.evaluate(model, data.test, None, metrics=goal.traits.scores) if data.test is not None else {}
     means = (
         "the same objective with all training records at one place, fitted by Newton's method until its loss is within "
         f"{_GAP:g} of the least there is"

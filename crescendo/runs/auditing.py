@@ -37,7 +37,7 @@ def attack(
         delta=found.delta,
         me=me,
         features=prepared.dataset.features,
-        labels=Classes.values_of(max(classes, 1)),
+        labels=prepared.objective.traits.label_range or Classes.values_of(max(classes, 1)),
         wire=config.run.wire,
         runs=runs * times,
         tries=TRIES * times,
@@ -45,5 +45,6 @@ def attack(
         seed=config.run.seed,
         progress=progress,
     )
-    read = tuple(Finding("files", says) for says in leaks(prepared.dataset.classes, prepared.dataset.features))
+    known = prepared.dataset.classes or (0, 1)  # numbers are read by the same rule as labels that are numbers
+    read = tuple(Finding("files", says) for says in leaks(known, prepared.dataset.features))
     return dataclasses.replace(report, name=prepared.names[me], findings=(*report.findings, *read))

@@ -21,7 +21,7 @@ LONGEST_WAIT = 2.0  # seconds until a model is scored, so that a run can be watc
 
 
 class Meter:
-    """Every ``evaluate.every``-th model and the last: loss on the training data, accuracy on the test part."""
+    """Every ``evaluate.every``-th model and the last: loss on the training data, accuracy (or rmse and r2) on the test part."""
 
     def __init__(self, prepared: Prepared, measured: Callable[[list[Row]], None]) -> None:
         self._prepared, self._measured = prepared, measured
@@ -82,7 +82,8 @@ class Meter:
     def _measure(self, models: Floats) -> dict[str, Floats]:
         data = self._prepared.dataset
         found = {"loss": self._scores(models, data.train, "loss", weights=self._weights)["loss"]}
-        tested = self._scores(models, data.test, "accuracy") if data.test is not None else {}
+        names = self._prepared.objective.traits.scores
+        tested = self._scores(models, data.test, *names) if data.test is not None else {}
         tested.pop("loss", None)
         return found | {"accuracy": np.full(len(models), np.nan)} | tested
 

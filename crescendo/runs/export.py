@@ -18,7 +18,8 @@ from crescendo.errors import ConfigError, UsageError
 from crescendo.runs.folder import RUNNING
 
 MODEL, TENSORS = "model.npz", "model.safetensors"
-Trained = Literal["logistic", "torch", "own"]
+Trained = Literal["logistic", "softmax", "least-squares", "torch", "own"]
+_REGRESSIONS = ("logistic", "softmax", "least-squares")
 
 
 class Exported(NamedTuple):
@@ -50,7 +51,12 @@ def export(run: Path, to: str, out: Path | None = None) -> Exported:
 
 
 def save_model(
-    folder: Path, model: Floats, classes: tuple[Any, ...], trained: Trained, tensors: dict[str, Any] | None
+    folder: Path,
+    model: Floats,
+    classes: tuple[Any, ...],
+    trained: Trained,
+    tensors: dict[str, Any] | None,
+    intercept: bool = True,
 ) -> None:
     """The model of a run that has ended: the vector and what its labels mean; of a torch module also its named tensors."""
     digest = ""
@@ -60,16 +66,24 @@ def save_model(
             (folder / TENSORS).write_bytes(content)
             digest = hashlib.sha256(content).hexdigest()
     meaning = np.array(json.dumps(classes))
-    np.savez(folder / MODEL, model=model, classes=meaning, trained=np.array(trained), tensors=np.array(digest))
+    said: dict[str, Any] = {"classes": meaning, "trained": np.array(trained), "tensors": np.array(digest)}
+    np.savez(folder / MODEL, model=model, intercept=np.array(intercept), **said)
 
 
-def logistic_regression(model: Floats, classes: tuple[Any, ...]) -> Any:
-    """A fitted scikit-learn ``LogisticRegression`` with the weights of a logistic run."""
-    from sklearn.linear_model import LogisticRegression
+def sklearn_regression(model: Floats, trained: str, classes: tuple[Any, ...], intercept: bool) -> Any:
+    """A fitted scikit-learn ``LogisticRegression`` or ``LinearRegression`` with the weights of a run of ours."""
+    from sklearn.linear_model import LinearRegression, LogisticRegression
 
-    made = LogisticRegression()
-    made.classes_, made.n_features_in_ = np.array(classes), len(model) - 1
-    made.coef_, made.intercept_ = model[None, :-1].copy(), model[-1:].copy()
+    table = model.reshape(-1, len(classes) if trained == "softmax" else 1).T  # a row for each class
+    if trained == "softmax" and len(classes) == 2:
+        table = table[1:] - table[:1]  # scikit-learn keeps one row for two classes
+    weights, offsets = (table[:, :-1], table[:, -1]) if intercept else (table, np.zeros(len(table)))
+    made = LinearRegression() if trained == "least-squares" else LogisticRegression()
+    made.n_features_in_ = weights.shape[1]
+    if trained == "least-squares":
+        made.coef_, made.intercept_ = weights[0].copy(), float(offsets[0])
+        return made
+    made.classes_, made.coef_, made.intercept_ = np.array(classes), weights.copy(), offsets.copy()
     made.n_iter_ = np.array([1])
     return made
 
@@ -102,6 +116,15 @@ class _Stored:
         return "own"
 
     @property
+    def intercept(self) -> bool:
+        """Folders of earlier versions have it in their run file alone."""
+        if "intercept" in self.arrays:
+            return bool(self.arrays["intercept"])
+        with contextlib.suppress(ConfigError):
+            return read(self.run / "config.toml").objective.intercept
+        return True
+
+    @property
     def is_torch(self) -> bool:
         """Whether the run left the tensors of a torch module; it does not where safetensors is not installed."""
         return self.trained == "torch" and (self.run / TENSORS).is_file()
@@ -127,7 +150,7 @@ class _Stored:
             ["torch"]
             if self.is_torch
             else ["sklearn"]
-            if self.trained == "logistic" and "classes" in self.arrays
+            if self.trained in _REGRESSIONS and "classes" in self.arrays
             else []
         )
         *some, last = ["npz", "safetensors", *more]
@@ -158,14 +181,14 @@ def _to_torch(stored: _Stored) -> bytes:
 def _to_sklearn(stored: _Stored) -> bytes:
     import joblib
 
-    if stored.trained != "logistic":
-        raise stored.refusal("trained no logistic regression")
+    if stored.trained not in _REGRESSIONS:
+        raise stored.refusal("trained no regression of ours")
     if "classes" not in stored.arrays:
         raise stored.refusal("was made by an earlier version, which did not keep what labels mean")
     with _damage_named(stored.run):
         classes = tuple(json.loads(str(stored.arrays["classes"])))
     file = io.BytesIO()
-    joblib.dump(logistic_regression(stored.arrays["model"], classes), file)
+    joblib.dump(sklearn_regression(stored.arrays["model"], stored.trained, classes, stored.intercept), file)
     return file.getvalue()
 
 

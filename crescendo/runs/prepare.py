@@ -14,7 +14,7 @@ from crescendo.config.to_terms import guarantee_of, public_noise, terms_and_cost
 from crescendo.core.arrays import Floats, Ints
 from crescendo.core.terms import Terms
 from crescendo.data import Dataset, Records, client_names, load, split, weights
-from crescendo.data.labels import Classes
+from crescendo.data.labels import NUMBERS, Classes
 from crescendo.data.registry import stated_classes
 from crescendo.data.tables.table_cautions import about_lengths
 from crescendo.errors import ConfigError
@@ -99,7 +99,7 @@ def prepare(
         _ = RunSchedule(config.schedule, count).certificate
     if config.schedule.is_auto and objective is None and library_of(config.objective.kind):
         raise refuse_unknown(config.objective.kind)  # no network says it; a class of one's own may
-    if private and data is None:
+    if private and data is None and not config.numbers:
         stated_classes(config.data.source, config.data.classes)
     dataset, parts = load_parts(config, data)
     if private and dataset.looked:
@@ -214,7 +214,7 @@ def load_data(config: Config) -> Dataset:
         folder=config.data.folder,
         test=config.data.test,
         seed=config.run.seed,
-        classes=config.data.classes,
+        classes=NUMBERS if config.numbers else config.data.classes,
         label=config.data.label,
         column=rule.removeprefix("column:") if rule.startswith("column:") else None,
         features=config.data.features,
@@ -230,13 +230,22 @@ def _make_objective(config: Config, dataset: Dataset, records: int, sample: Reco
     kind, classes = OBJECTIVES.get(asked.kind), len(dataset.classes)
     if kind is None:
         return ModelFile.read(asked.kind).made(sample, with_classes(asked.kind, asked.options, classes))
+    if not kind.fits(classes) and (kind.numbers or not classes):
+        raise ConfigError(
+            f"the labels of {dataset.name} are {'classes' if classes else 'numbers'}, and {kind.about} "
+            + (
+                "predicts numbers"
+                if kind.numbers
+                else 'tells classes apart; numbers take objective.kind = "least-squares"'
+            )
+        )
     if not kind.fits(classes):
         raise ConfigError(
             f"{dataset.name} has {classes} classes and {kind.about} tells {kind.many} apart; "
             f"choose {kind.many} with data.classes"
         )
     l2 = 1.0 / records if asked.l2 == "1/N" else float(asked.l2)
-    return kind.make(dataset.features, classes, l2=l2, intercept=asked.intercept, dtype=asked.dtype)
+    return kind.make(dataset.features, classes, l2, asked.intercept, asked.dtype, asked.label_range)
 
 
 def certified(config: Config) -> tuple[Agreement, Guarantee | None]:

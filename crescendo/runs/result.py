@@ -3,15 +3,15 @@
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from crescendo.config.schema import Config
 from crescendo.core.arrays import Array, Floats
 from crescendo.core.vectors import message_bytes
 from crescendo.errors import UsageError
-from crescendo.objectives.logistic.objective import Logistic
+from crescendo.objectives.linear.linear_model import LinearModel
 from crescendo.runs import result_view
-from crescendo.runs.export import Trained, logistic_regression
+from crescendo.runs.export import Trained, sklearn_regression
 from crescendo.runs.prepare import Prepared
 from crescendo.simulator.trace import Trace
 
@@ -117,8 +117,8 @@ class Result:
     @property
     def trained(self) -> Trained:
         """Which library has the trained model as its own; an objective that a program gave is in no run file."""
-        if isinstance(self.prepared.objective, Logistic):
-            return "logistic"
+        if isinstance(self.prepared.objective, LinearModel):
+            return cast(Trained, self.prepared.objective.traits.name)
         return "torch" if self.is_torch else "own"
 
     def state_dict(self) -> Any:
@@ -126,10 +126,11 @@ class Result:
         return self.torch_model().state_dict()
 
     def sklearn_model(self) -> Any:
-        """A fitted scikit-learn ``LogisticRegression`` with the weights of a logistic run; it predicts labels as written."""
-        if self.trained != "logistic":
-            raise UsageError("this run trained no logistic regression; its model is the vector result.model")
-        return logistic_regression(self.model, self.prepared.dataset.classes)
+        """A fitted scikit-learn ``LogisticRegression`` (of least squares ``LinearRegression``), predicting labels as written."""
+        goal = self.prepared.objective
+        if not isinstance(goal, LinearModel):
+            raise UsageError("this run trained no regression of ours; its model is the vector result.model")
+        return sklearn_regression(self.model, self.trained, self.prepared.dataset.classes, goal.intercept)
 
     def as_json(self) -> Row:
         names = list(Result.__dataclass_fields__)

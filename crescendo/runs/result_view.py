@@ -32,8 +32,7 @@ def facts(result: Result) -> list[tuple[str, str, str]]:
     ]
     if (mapping := result.prepared.label_mapping) is not None:
         rows.insert(1, ("labels", f"{len(data.classes):,}", f"{mapping}, as the model sees them"))
-    if result.accuracy is not None:
-        rows.insert(1, ("accuracy", number(result.accuracy), "on the test part"))
+    rows[1:1] = tested(result)
     if result.privacy is not None:
         epsilon, delta = result.privacy["epsilon"], result.privacy["delta"]
         rows.insert(
@@ -42,9 +41,22 @@ def facts(result: Result) -> list[tuple[str, str, str]]:
     return rows
 
 
+def tested(result: Result) -> list[tuple[str, str, str]]:
+    """What the last model is worth on the test part: its accuracy or, where numbers are predicted, its error and R^2."""
+    last = result.metrics[-1]
+    known = ("accuracy", "rmse", "r2")
+    means = {
+        "rmse": "root of the mean squared error, on the test part",
+        "r2": "share of the labels' variance explained there",
+    }
+    return [
+        (name, number(last[name]), means.get(name, "on the test part")) for name in known if last.get(name) is not None
+    ]
+
+
 def in_a_line(result: Result) -> str:
     """What ``repr`` gives."""
-    accuracy = "" if result.accuracy is None else f"accuracy={number(result.accuracy)}, "
+    accuracy = "".join(f"{name}={value}, " for name, value, _ in tested(result))
     epsilon = "" if result.privacy is None else f", epsilon={result.privacy['epsilon']:.4g} (simulated)"
     clients = result.prepared.terms.clients
     return f"Result({accuracy}loss={number(result.loss)}, rounds={result.rounds}, clients={clients}{epsilon})"
@@ -76,7 +88,7 @@ def plot(result: Result, against: str = "gradients") -> Any:
         raise UsageError(f"a plot is against {', '.join(_PLOTTED)}, not {against!r}")
     import plotly.graph_objects as go
 
-    rows, shown = result.metrics, "loss" if result.accuracy is None else "accuracy"
+    rows, shown = result.metrics, next((name for name, *_ in tested(result)), "loss")
     x = [row["bytes_up"] + row["bytes_down"] if against == "bytes" else row[against] for row in rows]
     figure = go.Figure(go.Scatter(x=x, y=[row[shown] for row in rows], mode="lines+markers", name=shown))
     figure.update_layout(
@@ -86,7 +98,10 @@ def plot(result: Result, against: str = "gradients") -> Any:
 
 
 def predicted(result: Result, x: Any) -> Array:
-    """The label, as written, that the trained model gives each row of ``x``."""
+    """The label, as written, or the number that the trained model gives each row of ``x``."""
+    answers = getattr(result.prepared.objective, "answers", None)
+    if answers is not None:
+        return np.asarray(answers(result.model, records_of(x, result.prepared.dataset.train)))
     decide = getattr(result.prepared.objective, "decide", None)
     if decide is None:
         raise UsageError(f"{result.prepared.objective.traits.name} does not say which class a record is of")

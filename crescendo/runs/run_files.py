@@ -42,7 +42,8 @@ class RunFiles:
             spent["noise_free_accuracy"] = result.noise_free["accuracy"]
         (folder / "privacy.json").write_text(json.dumps(spent) + "\n", encoding="utf-8")
         module = result.state_dict() if result.is_torch else None
-        save_model(folder, result.model, result.prepared.dataset.classes, result.trained, module)
+        intercept = result.prepared.objective.traits.intercept
+        save_model(folder, result.model, result.prepared.dataset.classes, result.trained, module, intercept)
         write_page(Story.of(result), folder, self._standalone, made_now())
 
 

@@ -63,7 +63,7 @@ WRONG_VALUES = [
     ("objective.l2=1/M", 'objective.l2 must be a number of at least 0, or "1/N", not "1/M"; did you mean "1/N"?'),
     (
         "objective.kind=tree",
-        'objective.kind must be "logistic", "softmax", "lenet", "mlp", "file.py:Name", "torch:file.py:Name" or '
+        'objective.kind must be "logistic", "softmax", "least-squares", "lenet", "mlp", "file.py:Name", "torch:file.py:Name" or '
         '"jax:file.py:Name", not "tree"',
     ),
     ("objective.intercept=1", "objective.intercept must be true or false, not 1"),
@@ -206,7 +206,7 @@ WRONG_TOGETHER = [
     ),
     (
         ["objective.kind=nowhere.py:Model"],
-        "objective.l2, intercept and dtype are for logistic and softmax; give your model objective.options",
+        "objective.l2, intercept and dtype are for logistic and softmax and least-squares; give your model objective.options",
     ),
 ]  # fmt: skip
 

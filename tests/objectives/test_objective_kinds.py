@@ -103,7 +103,7 @@ def test_mistakes_are_answered_as_for_logistic() -> None:
     with pytest.raises(ConfigError) as caught:
         small("objective.kind=leasst")
     assert str(caught.value) == (
-        'objective.kind must be "logistic", "softmax", "least", "parts", "lenet", "mlp", "file.py:Name", '
+        'objective.kind must be "logistic", "softmax", "least-squares", "least", "parts", "lenet", "mlp", "file.py:Name", '
         '"torch:file.py:Name" or "jax:file.py:Name", not "leasst"; did you mean "least"?'
     )
     with pytest.raises(ConfigError, match=r"objective.options is for networks"):
@@ -114,7 +114,7 @@ def test_mistakes_are_answered_as_for_logistic() -> None:
         terms_text(read(case(objective={"kind": "least"}, data={"classes": [1, 2, 3]})))
     with pytest.raises(ConfigError, match=r"data.classes is missing; a sum of parts has a part for each class"):
         build_terms(terms_text(read(case(objective={"kind": "parts"}))))
-    ours = '"logistic", "softmax", "least", "parts", "lenet", "mlp"'
+    ours = '"logistic", "softmax", "least-squares", "least", "parts", "lenet", "mlp"'
     assert f'| `objective.kind` | {ours}, "file.py:Name", "torch:file.py:Name" or "jax:file.py:Name" |' in reference()
 
 

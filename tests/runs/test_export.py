@@ -65,9 +65,9 @@ def test_a_torch_run_leaves_its_tensors_and_becomes_a_state_dict(tmp_path: Path)
     again.load_state_dict(torch.load(export(folder(found), "torch", tmp_path / "net.pt").path))
     x = torch.from_numpy(X.astype(np.float32))
     assert torch.equal(again(x), found.torch_model()(x))
-    with pytest.raises(UsageError, match="no logistic regression"):
+    with pytest.raises(UsageError, match="no regression of ours"):
         found.sklearn_model()
-    with pytest.raises(UsageError, match="no logistic regression; export it to npz, safetensors or torch"):
+    with pytest.raises(UsageError, match="no regression of ours; export it to npz, safetensors or torch"):
         export(folder(found), "sklearn", tmp_path / "net.joblib")
     assert export(folder(found), "safetensors") == (tmp_path / "net" / "model.safetensors", False)
     other = (tmp_path / "net" / "model.safetensors").read_bytes()
@@ -177,3 +177,35 @@ def test_a_damaged_model_is_one_sentence_and_leaves_no_file(damage: bytes, tmp_p
     with pytest.raises(ConfigError, match="is damaged and cannot be read"):
         export(tmp_path, "torch")
     assert sorted(found.name for found in tmp_path.iterdir()) == ["model.npz", "model.safetensors"]
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("classes", [0, 2, 3])
+def test_every_regression_of_ours_predicts_the_same_in_scikit_learn(
+    tmp_path: Path, classes: int, intercept: bool
+) -> None:
+    import joblib
+
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 3))
+    best = np.argmax(x, axis=1) % max(classes, 1)
+    data = crescendo.dataset(
+        x, x @ [1.0, 2.0, 3.0] if not classes else np.array(["a", "b", "c"])[best], classes=None if classes else ()
+    )
+    config: dict[str, Any] = {
+        "data": {"source": data.name},
+        "clients": {"count": 2},
+        "objective": {"kind": "softmax" if classes else "least-squares", "intercept": intercept},
+        "schedule": {
+            "rounds": 2,
+            "sizes": {"kind": "constant", "size": 90},
+            "steps": {"kind": "constant", "eta": 0.02},
+        },
+    }
+    found = crescendo.simulate(config, data=data, out=tmp_path / "run")
+    exported = joblib.load(export(tmp_path / "run", "sklearn").path)
+    for theirs in (found.sklearn_model(), exported):
+        if classes:
+            assert theirs.predict(x).tolist() == found.predict(x).tolist()
+        else:
+            np.testing.assert_allclose(theirs.predict(x), found.predict(x), rtol=1e-12)

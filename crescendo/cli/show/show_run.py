@@ -18,6 +18,7 @@ from crescendo.privacy.planning.guarantee import Guarantee
 from crescendo.report.numbers import number, size, times
 from crescendo.runs.prepare import Prepared
 from crescendo.runs.result import Result, Row
+from crescendo.runs.result_view import tested
 from crescendo.runs.run_events import Event, ModelsMeasured, RoundCompleted, RunBegan, Sink, WithoutNoise
 from crescendo.schedules.theory import ConstantRate, Theorem
 
@@ -162,7 +163,7 @@ class RunPrinter(Printer):
         """The headline, what was saved, and where the rest lies."""
         prepared = found.prepared
         rows = [
-            ("accuracy", number(found.accuracy), "on the test part"),
+            *(tested(found) or [("accuracy", number(found.accuracy), "on the test part")]),
             ("loss", number(found.loss), "on the training data, L2 included"),
             ("gradients", f"{found.gradients:,}", "over all clients"),
             ("rounds", f"{found.rounds:,}", _sizes(prepared)),

@@ -23,7 +23,7 @@ class CompiledStepper:
     """A local model moved by compiled loops: ``scale * u`` on the block, ``u`` elsewhere; see `margin_kernels`."""
 
     def __init__(self, objective: LinearModel, data: Records) -> None:
-        self._objective, self._data = objective, data
+        self._objective, self._data, self._labels = objective, data, objective.labels_of(data.y)
         self._slots: Slots | None = None
         self._run: Callable[[Floats, float, int, int], float] | None = None
         self.load(np.zeros(objective.size))
@@ -74,7 +74,7 @@ class CompiledStepper:
         rest = (*rest, self._objective.kind)
         advance_dense, advance_sparse = self._objective.stepping()
         x: Any = data.x
-        y = data.y
+        y = self._labels
 
         def dense(u: Floats, scale: float, h0: int, h1: int) -> float:
             return float(advance_dense(u, scale, x, features, y, rows, ends, etas, h0, h1, *rest))

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from crescendo.core.arrays import Floats, Ints, Vector
 from crescendo.errors import DataError, UsageError
-from crescendo.objectives.base import Block, Stepper
+from crescendo.objectives.base import Block, Stepper, Traits
 
 if TYPE_CHECKING:
     from crescendo.data.records import Records
@@ -58,6 +58,10 @@ class LinearModel(ABC):
 
     @property
     @abstractmethod
+    def traits(self) -> Traits: ...
+
+    @property
+    @abstractmethod
     def kind(self) -> int:
         """What the loops take last: whether a loss of one margin is squared, or how many classes there are."""
 
@@ -78,6 +82,10 @@ class LinearModel(ABC):
         self, w: Vector, data: Records, weighted: npt.ArrayLike | None = None, metrics: Sequence[str] = ()
     ) -> dict[str, Any]:
         """Scores of one model, or arrays of them for a stack of models: see `Objective`."""
+
+    def labels_of(self, y: Floats) -> Floats:
+        """Labels as the loss takes them."""
+        return y
 
     # -- the same for all of them --------------------------------------------------------------------------------------
 
@@ -101,7 +109,7 @@ class LinearModel(ABC):
             raise UsageError(f"a record outside 0..{len(data) - 1} was asked for")
         dense, sparse = self.summing()
         total, model = np.zeros(self.size), np.array(w, dtype=np.float64)
-        rest = (self.features, data.y, rows, clip or 0.0, unit or 0.0, self.kind)
+        rest = (self.features, self.labels_of(data.y), rows, clip or 0.0, unit or 0.0, self.kind)
         if isinstance(x, np.ndarray):
             dense(total, model, x, *rest)
         else:

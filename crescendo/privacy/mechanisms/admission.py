@@ -39,9 +39,9 @@ def admitted(
 ) -> tuple[Records, Bools]:
     """The records with their features scaled down to the bound, and which of them are sound; leave the others out.
 
-    A record is sound if its features are finite and its label is one of ``labels``; the others are left out, silently: to stop
-    for one would tell that it is there. A record whose (x, 1) is longer than ``norm_bound`` (x alone, without an intercept) keeps
-    its direction and gets shorter.
+    A record is sound if its features are finite and its label is one of ``labels`` (without any: a finite number); the others are
+    left out, silently: to stop for one would tell that it is there. A record whose (x, 1) is longer than ``norm_bound`` (x alone,
+    without an intercept) keeps its direction and gets shorter.
 
     >>> some = Records(np.array([[3.0, 4.0], [0.3, 0.4], [np.nan, 0.0], [0.0, 1.0]]), np.array([1.0, 0.0, 1.0, 7.0]))
     >>> bounded, sound = admitted(some, norm_bound=1.0, intercept=False)
@@ -57,7 +57,7 @@ def admitted(
     else:
         rows = np.repeat(np.arange(len(records)), np.diff(x.indptr))
         lengths = _sparse_lengths(finite, rows, len(records))
-    sound = finite_rows(x) & np.isin(records.y, labels)
+    sound = finite_rows(x) & (np.isin(records.y, labels) if labels else np.isfinite(records.y))
     if norm_bound is None:
         return records, sound
     room = math.sqrt(norm_bound**2 - 1.0) if intercept else norm_bound
