@@ -134,6 +134,9 @@ def _choice(models: tuple[type[Section], ...]) -> TypeAdapter[Any]:
     return TypeAdapter(one)
 
 
+_DATA = (".csv", ".tsv", ".npz", ".npy", ".parquet", ".svm", ".libsvm")
+
+
 def read_toml(path: Path, what: str, hint: str) -> dict[str, Any]:
     """A file of UTF-8, with the byte order mark that some editors put first or without; ConfigError for what is none."""
     try:
@@ -147,6 +150,8 @@ def read_toml(path: Path, what: str, hint: str) -> dict[str, Any]:
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {(error.strerror or 'unknown reason').lower()}") from None
     except tomllib.TOMLDecodeError as error:
+        if path.suffix.lower() in _DATA:
+            raise ConfigError(f"{path} is a data file, not a {what}; a run file names it as data.source") from None
         reason = str(error)
         raise ConfigError(f"{path} is not valid TOML: {reason[:1].lower()}{reason[1:]}") from None
 

@@ -186,6 +186,8 @@ def _audit(
 ) -> None:
     """Attack the mechanism of a run file, or any in a Python file; exit code 1 if epsilon is not true."""
     with one_sentence():
+        if what.endswith(".py"):
+            raise ConfigError(f"{what} is a Python file; name the mechanism in it too: {what}:NAME")
         if ".py:" in what:
             if epsilon is None or delta is None:
                 raise ConfigError(f"say what {what} claims with --epsilon and --delta")
@@ -244,8 +246,9 @@ def _add_up(named: list[Path], delta: float | None, as_json: bool) -> None:
     for one in named:
         if _holds_events(one):
             raise ConfigError(f"{one} has events without clients; only run files and folders of runs are added up")
-    if len({one.resolve() for one in named}) < len(named):
-        raise ConfigError("one run is named twice; name each once, as it was run once")
+    for place, one in enumerate(named):
+        if one.resolve() in {other.resolve() for other in named[:place]}:
+            raise ConfigError(f"{one} is named twice, and it was run once; name each run once")
     with show.progress("Accounting") as progress:
         found = AddedRuns.of([_statement(one, [], delta, progress) for one in named], progress)
     if as_json:

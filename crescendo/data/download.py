@@ -7,6 +7,7 @@ whoever serves it is not trusted, and a download that breaks off leaves nothing 
 from __future__ import annotations
 
 import contextlib
+import difflib
 import errno
 import fcntl
 import hashlib
@@ -70,8 +71,10 @@ def get(
 def _not_for_download(source: str) -> str:
     way = next((info.comes_from for info in catalogue() if info.name == source), None)
     if way is not None:
-        return f"{source} is not downloaded; where it comes from: {way}"
-    return f"{source!r} is no set that can be downloaded; these are {', '.join(DOWNLOADS)}"
+        return f"{source} needs no download (it comes from here: {way}); name it as data.source"
+    near = difflib.get_close_matches(source, DOWNLOADS, 1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    return f"there is no set {source!r} to download; {hint}the sets are {', '.join(DOWNLOADS)}"
 
 
 def _sound_copy(wanted: Download, places: list[Path]) -> Path | None:

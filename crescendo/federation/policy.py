@@ -81,6 +81,8 @@ class Policy(Section):
     def read(cls, path: Path) -> Self:
         """The policy of a file, or ConfigError in one sentence."""
         raw = read_toml(path, "policy file", "it says what this client allows, and `crescendo join --help` shows one")
+        if "data" in raw and "schedule" in raw:
+            raise ConfigError(f"{path} is a run file, not a policy; `crescendo join --help` shows a policy")
         try:
             policy = cls.checked(raw, "a policy has")
         except ConfigError as error:

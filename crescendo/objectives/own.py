@@ -17,6 +17,7 @@ import difflib
 import hashlib
 import importlib
 import inspect
+import math
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -84,8 +85,10 @@ class OwnModel:
         self.size = start.size
         self.dtype, self.l2 = np.dtype(getattr(model, "dtype", np.float64)), float(getattr(model, "l2", 0.0))
         rows = np.arange(min(2, len(data)))
-        self.gradient(start, data, rows)
-        self.evaluate(start, data.take(rows))
+        if not np.isfinite(self.gradient(start, data, rows)).all():
+            raise ConfigError(f"{self.name}.gradient returned numbers that are not finite at the first model; check it")
+        if math.isnan(self.evaluate(start, data.take(rows))["loss"]):
+            raise ConfigError(f"{self.name}.evaluate returned a loss that is not a number at the first model; check it")
 
     @property
     def traits(self) -> Traits:

@@ -62,7 +62,7 @@ class AddedRuns:
         for one in runs:
             if not one.clients:
                 raise ConfigError(
-                    f"{one.what} claims no privacy, so that nothing bounds what it and others cost together"
+                    f"{one.what} claims no privacy, so nothing bounds what the runs cost together; add up private runs only"
                 )
         by_name: dict[str, list[tuple[Statement, ClientAccount]]] = defaultdict(list)
         for one in runs:

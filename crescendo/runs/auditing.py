@@ -24,7 +24,7 @@ def attack(
 ) -> Report:
     """Audit the client that spends most, and how its file is read; what is claimed is its epsilon over the whole run."""
     if config.privacy.mechanism == "none":
-        raise ConfigError(f"{name} claims no privacy, so that there is nothing to audit; choose a privacy.mechanism")
+        raise ConfigError(f"{name} claims no privacy, so there is nothing to audit; choose a privacy.mechanism")
     prepared = prepare(config)
     found = prepared.privacy
     assert found is not None

@@ -32,6 +32,8 @@ class RunCheck:
         """Read a run's folder, make its terms again from its config and data, and check every gradient of its trace."""
         if folder.name.endswith(RUNNING):
             raise DataError(f"{folder} is a run that still goes on or was killed; check one that is complete")
+        if not folder.exists():
+            raise DataError(f"there is no folder {folder}; name one that `crescendo run` made")
         for name in (_CONFIG, _TRACE):
             if not (folder / name).is_file():
                 raise DataError(f"{folder} is not a run's folder: it has no {name}; name a folder of `crescendo run`")

@@ -32,9 +32,13 @@ class Exported(NamedTuple):
 def export(run: Path, to: str, out: Path | None = None) -> Exported:
     """Write the model of a run's folder as a file of another library, once all of it was read and is sound."""
     if to not in _FORMATS:
-        raise ConfigError(f"a model is exported to {', '.join(_FORMATS)}, not to {to!r}")
+        raise ConfigError(
+            f"a model can be exported to {', '.join(_FORMATS)}, not to {to!r}; choose one of them with --to"
+        )
     if run.name.endswith(RUNNING):
         raise ConfigError(f"{run} is a run that still goes on or was killed; export one that is complete")
+    if not run.exists():
+        raise ConfigError(f"there is no folder {run}; name one that `crescendo run` made")
     if not (run / MODEL).is_file():
         raise ConfigError(f"{run} is not a run's folder: it has no {MODEL}; name a folder that `crescendo run` made")
     suffix, content_of = _FORMATS[to]

@@ -117,6 +117,7 @@ class Statement:
         made = found.certificate
         clients = [(name, made.records[c], tally(made.events(c))) for c, name in enumerate(prepared.names)]
         at = found.delta if delta is None else delta
+        check_delta(at)
         accounts = ClientAccount.of_all(clients, made.usual_delta(at), progress)
         stated = found.stated if at == found.delta else None
         says, warned = f"{PLANNED}; {SPENDS}", tuple(cautions(made, at))

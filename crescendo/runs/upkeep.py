@@ -76,7 +76,7 @@ def _kind_of(path: Path) -> str:
         return "client"
     if (path / MODEL).exists() or list(path.glob("seen-*.json")):
         raise UsageError(f"there is no ledger in {path}; name the file that the policy of this client names")
-    raise UsageError(f"{path} is no state of a server or client, and no ledger; check the path")
+    raise UsageError(f"{path} is neither the state of a server or client nor a ledger; check the path")
 
 
 # -- what is examined --------------------------------------------------------------------------------------------------

@@ -168,7 +168,7 @@ def _check(rivals: Sequence[str], seeds: int, trials: int, target: float | None)
     if isinstance(rivals, str):  # a sequence of texts too, of a letter each
         raise UsageError(f"rivals is a list, here {json.dumps(rivals.split(','))}, not a text")
     if not rivals:
-        raise ConfigError(f"a comparison needs a rival; name one with --with, of {known}")
+        raise ConfigError(f"a comparison needs a rival; name one or more with --with, of {known}")
     for name, times in Counter(rivals).items():
         algorithm(name)
         if name == OURS:

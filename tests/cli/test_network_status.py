@@ -145,7 +145,7 @@ def test_watching_waits_for_a_server_that_is_not_there_yet(
     monkeypatch.setattr("time.sleep", nap)
     StatusPrinter().watch(where)
     shown = " ".join(capsys.readouterr().out.split())
-    assert shown.count("nobody listens there") == 2 and "Asking again each second; Ctrl-C ends it." in shown
+    assert shown.count("nothing is listening there") == 2 and "Asking again each second; Ctrl-C ends it." in shown
 
 
 def test_watching_ends_at_once_where_waiting_cannot_help(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,7 +232,7 @@ def test_what_is_no_certificate_is_called_so() -> None:
 
 
 def test_a_server_that_is_not_there_is_called_so() -> None:
-    assert "nobody listens there" in refused("status", "127.0.0.1:1")
+    assert "nothing is listening there" in refused("status", "127.0.0.1:1")
 
 
 @pytest.mark.slow

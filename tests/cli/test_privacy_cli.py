@@ -176,7 +176,7 @@ def test_a_written_plan_with_less_noise_is_refused() -> None:
     raw["privacy"]["sigma"] *= 0.97
     Path("less.toml").write_text(tomli_w.dumps(raw))
     found = runner.invoke(app, ["run", "less.toml"])
-    assert found.exit_code == 1 and "is not what this run costs" in found.stderr
+    assert found.exit_code == 1 and "is less than this run costs" in found.stderr
 
 
 # -- account ----------------------------------------------------------------------------------------------------------

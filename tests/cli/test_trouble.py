@@ -107,7 +107,7 @@ def test_a_server_that_is_not_there_is_described_in_words(tmp_path: Path) -> Non
     async def play() -> None:
         log = Told()
         with pytest.raises(
-            Unreachable, match=r"gave up after \d+ s .* \(nobody listens there; .*; what is done is kept"
+            Unreachable, match=r"gave up after \d+ s .* \(nothing is listening there; .*; what is done is kept"
         ) as e:
             await joins(nowhere(), tmp_path, log, Backoff(0.01, 0.01, 0.05))
         assert "ipv4:" not in str(e.value) + str(log.lines)

@@ -264,9 +264,13 @@ def test_the_command_says_where_the_files_are_and_lists_the_set_as_here(mirror: 
 
 
 def test_what_cannot_be_downloaded_is_said() -> None:
-    with pytest.raises(ConfigError, match="'a9b' is no set that can be downloaded; these are a9a, w8a"):
+    with pytest.raises(
+        ConfigError, match=r"there is no set .a9b. to download; did you mean a9a\? the sets are a9a, w8a"
+    ):
         get("a9b")
-    with pytest.raises(ConfigError, match="wine is not downloaded; where it comes from: scikit-learn"):
+    with pytest.raises(
+        ConfigError, match=r"wine needs no download .it comes from here: scikit-learn.; name it as data.source"
+    ):
         get("wine")
     with pytest.raises(ConfigError, match="ftp://x is no address of a mirror"):
         get("tiny", mirror="ftp://x")

@@ -50,7 +50,7 @@ def test_a_line_has_the_time_the_level_the_event_and_what_it_means() -> None:
 
 def test_sentences_of_a_terminal_stand_below_each_other_and_fit_it() -> None:
     def say(log: WordsLog) -> None:
-        log("unreachable", server="127.0.0.1:7077", reason="nobody listens there " * 8, again_in=0.5)
+        log("unreachable", server="127.0.0.1:7077", reason="nothing is listening there " * 8, again_in=0.5)
         log("end_not_confirmed", clients=["alice", "bob"], why="they did not say " * 8, what_to_do="wait")
 
     seen = re.sub(r"\x1b\[[\d;]*m", "", on_terminal(say, 90))

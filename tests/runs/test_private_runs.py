@@ -114,7 +114,7 @@ def test_what_is_reported_is_what_the_oracle_counts_from_the_messages() -> None:
 
 def test_a_run_that_states_too_little_is_refused_with_the_sigma_that_would_pass() -> None:
     wrong = PRIVACY.replace("epsilon = 2.0", "epsilon = 0.5, sigma = 1.0")
-    with pytest.raises(ConfigError, match=r"privacy.epsilon = 0.5 is not what this run costs") as refused:
+    with pytest.raises(ConfigError, match=r"privacy.epsilon = 0.5 is less than this run costs") as refused:
         simulate(small(wrong))
     enough = str(refused.value).split("sigma = ")[-1].split(" ")[0]
     found = simulate(small(wrong.replace("sigma = 1.0", f"sigma = {enough}")))

@@ -194,7 +194,7 @@ def test_a_ledger_in_use_is_copied_as_of_one_instant_and_charges_go_on(tmp_path:
         open_ledger(tmp_path / "copy" / "ledger.sqlite")
 
 
-@pytest.mark.parametrize(("file", "words"), [(None, "is no state"), ("model.npz", "there is no ledger in")])
+@pytest.mark.parametrize(("file", "words"), [(None, "is neither the state"), ("model.npz", "there is no ledger in")])
 def test_what_is_no_state_is_refused(tmp_path: Path, file: str | None, words: str) -> None:
     if file is not None:
         (tmp_path / file).touch()

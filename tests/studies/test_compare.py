@@ -304,7 +304,7 @@ def test_an_algorithm_without_a_certificate_is_refused_before_anything_is_writte
 # -- mistakes --------------------------------------------------------------------------------------------------------------
 
 WRONG = [
-    (["--with", ""], "a comparison needs a rival; name one with --with, of fedavg"),
+    (["--with", ""], "a comparison needs a rival; name one or more with --with, of fedavg"),
     (["--with", "fedagv"], 'there is no algorithm "fedagv"; did you mean "fedavg"?'),
     (["--with", "fedavg,fedavg"], "--with has fedavg twice; name each rival once"),
     (["--with", "crescendo"], "crescendo is always compared; name rivals only, of fedavg"),

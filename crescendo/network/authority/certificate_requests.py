@@ -183,7 +183,7 @@ def read_request(file: Path) -> tuple[Identity, Any]:
         attributes = [one.oid for one in found.attributes]
         subject = [(part.oid, str(part.value)) for part in found.subject]
     except OSError as error:
-        raise DataError(f"{file} cannot be read: {(error.strerror or str(error)).lower()}") from None
+        raise DataError(f"{file} cannot be read: {(error.strerror or str(error)).lower()}; check the path") from None
     except (ValueError, TypeError, UnsupportedAlgorithm, x509.DuplicateExtension, x509.UnsupportedGeneralNameType):
         raise DataError(f"{file} is not a certificate request; make one with `crescendo certs request NAME`") from None
     if not sound:

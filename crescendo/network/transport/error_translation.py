@@ -11,7 +11,7 @@ LONGEST = 300  # of what the other side wrote
 
 # Of a connection that was never made; the first that fits. Those in UNRECOVERABLE come again however often one tries.
 CONNECTING = {
-    "Connection refused": "nobody listens there; is the server running, and is this its port?",
+    "Connection refused": "nothing is listening there; is the server running, and is this its port?",
     "resolving": "there is no such host; check the address",
     "WRONG_VERSION_NUMBER": "it does not speak TLS; was it started without --certs?",
     "certificate has expired": "its certificate has expired; ask its operator to renew it",
@@ -52,7 +52,7 @@ def reason_of(error: BaseException, in_the_clear: bool = False) -> str:
     """Why there is no connection, or none any more; ``in_the_clear``: we asked without TLS.
 
     >>> reason_of(ConnectionRefusedError(111, "Connection refused"))
-    'nobody listens there; is the server running, and is this its port?'
+    'nothing is listening there; is the server running, and is this its port?'
     """
     text = _details(error)
     if isinstance(error, asyncio.InvalidStateError) or (_by_grpc(error) and not _while_connecting(text)):

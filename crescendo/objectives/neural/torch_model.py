@@ -32,6 +32,7 @@ from crescendo.objectives.neural.flat_parameters import (
 from crescendo.objectives.neural.neural_model import NeuralModel, Options, split_options
 from crescendo.objectives.neural.per_record import PerRecord
 from crescendo.objectives.neural.torch_stepper import TorchStepper
+from crescendo.objectives.own_code import own_code_failed
 
 if TYPE_CHECKING:
     from crescendo.data.records import Records
@@ -350,13 +351,18 @@ def _built(make: Callable[[], nn.Module], seed: int) -> nn.Module:
         except CrescendoError:
             raise
         except Exception as error:
-            name = getattr(make, "__name__", "the function")
-            raise ConfigError(f"{name} could not be made: {type(error).__name__}: {error}") from error
+            raise own_code_failed(f"{_name_of(make)} could not be made:", error) from error
     if not isinstance(net, nn.Module):
         raise ConfigError(
-            f"{getattr(make, '__name__', 'the function')} made a {type(net).__name__}, not a torch.nn.Module"
+            f"{_name_of(make)} made a {type(net).__name__}, not a torch.nn.Module; a torch model is one, and any other class "
+            'is named without torch: as kind = "file.py:Name"'
         )
     return net
+
+
+def _name_of(make: Any) -> str:
+    name = getattr(make, "__name__", "<lambda>")
+    return "what was named" if name == "<lambda>" else str(name)
 
 
 def _decided(outputs: torch.Tensor) -> torch.Tensor:

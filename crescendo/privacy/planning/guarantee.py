@@ -82,8 +82,8 @@ class Guarantee:
         if epsilon is not None and found.epsilon > epsilon:
             enough = planned_sigma(terms, mechanism, records, epsilon, delta)
             raise ConfigError(
-                f"privacy.epsilon = {epsilon:g} is not what this run costs: with sigma = {noise:g} it is {found.epsilon:.4g} "
-                f"at delta {delta:g}; sigma = {math.ceil(enough * 1000) / 1000:g} would pass"
+                f"privacy.epsilon = {epsilon:g} is less than this run costs: with sigma = {noise:g} it is {found.epsilon:.4g} "
+                f"at delta {delta:g}; privacy.sigma = {math.ceil(enough * 1000) / 1000:g} would pass"
             )
         return found
 
