@@ -19,6 +19,9 @@ summed or averaged, nor how clients' clocks relate, so both combinations and thr
 - **lock-step**: all clients compute at one speed and messages take no time; **staggered**: client c of n starts c/n of a round
   later; **heterogeneous**: speeds from 1 to 4 and log-normal latency.
 
+`crescendo reproduce all` runs all of it but the experiments with neural networks and those that take as long, which run when they
+are named. On one machine a rerun gives the same files, byte for byte.
+
 The source of the paper has no figures, so what its figures show is taken from its sentences about them.
 """
 _QUICK = (

@@ -123,15 +123,18 @@ def _biased(runs: list[Outcome]) -> PaperStatement:
 
 
 def _table_plot(runs: list[Outcome]) -> list[Plot]:
-    if not runs:
-        return []
-    lines = [Line("the paper", tuple(PAPER), tuple(PAPER.values()), colour=6, style="", marker="D")]
-    for setting in settings_of(runs):
-        found = sorted(where(runs, **setting), key=lambda one: int(one["case"]))
-        lines.append(score_line(named(setting), [one["case"] for one in found], found, **look_of(setting)))
-    panel = Panel("MNIST, LeNet-5", "samples per client and round", "accuracy on the test part", tuple(lines), "log")
+    panels = []
+    for combine in COMBINATIONS:
+        lines = [Line("the paper", tuple(PAPER), tuple(PAPER.values()), colour=6, style="", marker="D")]
+        for setting in settings_of(where(runs, combine=combine)):
+            found = sorted(where(runs, **setting), key=lambda one: int(one["case"]))
+            look = look_of(setting) | {"colour": TIMINGS.index(setting["timing"])}
+            lines.append(score_line(setting["timing"], [one["case"] for one in found], found, **look))
+        panels.append(
+            Panel(combine, "samples per client and round", "accuracy, test part", tuple(lines), "log", y_from=0.0)
+        )
     caption = "LeNet-5 after 20,000 gradients with constant sample sizes, eta = 0.0025; bands from least to largest of the seeds"
-    return [Plot("lenet-table", caption, (panel,), across=1)]
+    return [Plot("lenet-table", caption, tuple(panels))] if runs else []
 
 
 _CAPTIONS = {
@@ -147,7 +150,7 @@ def _curves(part: str, runs: list[Outcome]) -> Plot:
             curve_line(str(one["case"]), one, colour=j, style=("-", "--", ":")[j % 3])
             for j, one in enumerate(where(runs, combine=combine))
         ]
-        panels.append(Panel(combine, "gradients, over all clients", "accuracy on the test part", tuple(lines)))
+        panels.append(Panel(combine, "gradients, over all clients", "accuracy, test part", tuple(lines), y_from=0.0))
     return Plot(
         f"lenet-{part}", f"{_CAPTIONS[part]}; {ONE} timing, bands from least to largest of the seeds", tuple(panels)
     )
