@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from crescendo.cli.common import AsJson, one_sentence, print_json
+from crescendo.errors import ConfigError
 
 commands = typer.Typer(rich_markup_mode=None)
 MARKS = {"ok": "ok  ", "note": "note", "bad": "BAD "}
@@ -15,13 +16,28 @@ MARKS = {"ok": "ok  ", "note": "note", "bad": "BAD "}
 def _new(
     name: Annotated[Path, typer.Argument(metavar="NAME", help="The folder to make; its name is the project's.")],
     torch: Annotated[bool, typer.Option("--torch", help="With a torch module in place of a model in numpy.")] = False,
+    table: Annotated[
+        Path | None, typer.Option("--csv", metavar="FILE", help="For a table of your own: csv, tsv or Parquet.")
+    ] = None,
+    label: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The table's label column; else the last.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a project: a commented run file, a private one, a model, a policy and a README. All of it runs as it is."""
     with one_sentence():
-        from crescendo.projects.project import new_project
+        if torch and table is not None:
+            raise ConfigError("--torch and --csv are two kinds of projects; choose one of them")
+        if label is not None and table is None:
+            raise ConfigError("--label names a column of the table that --csv names; give both")
+        if table is not None:
+            from crescendo.projects.table_project import table_project
 
-        made = new_project(name, torch=torch)
+            made = table_project(name, table, label)
+        else:
+            from crescendo.projects.project import new_project
+
+            made = new_project(name, torch=torch)
         if as_json:
             print_json({"folder": str(made.folder), "files": list(made.names), "next": list(made.next_commands())})
             return

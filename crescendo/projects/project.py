@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -41,23 +42,33 @@ class Project:
 
 def new_project(folder: Path, torch: bool = False) -> Project:
     """Make a project around a model of one's own: in numpy, or a torch module."""
-    _check_name(folder)
+    check_name(folder)
     if torch and importlib.util.find_spec("torch") is None:
         raise ConfigError("a torch project needs torch; install it with pip install 'crescendo-fl[torch]'")
     kind: Kind = "torch" if torch else "own"
     model = "torch:model.py:Net" if torch else "model.py:Model"
-    return _made(folder, kind, f"--model {model} --data digits --part iid --test 0.2", _MODEL)
+    return made_project(folder, kind, f"--model {model} --data digits --part iid --test 0.2", _MODEL)
 
 
-def _made(folder: Path, kind: Kind, join: str, rows: str, **more: str) -> Project:
+def made_project(folder: Path, kind: Kind, join: str, rows: str, **more: str) -> Project:
     """``join`` says where a client's records are, ``rows`` what other files there are, as rows of the README's table."""
     values = {"name": folder.name, "federation": toml_text(folder.name), "join": join, "files": rows, **more}
     texts = {name: text.substitute(values) for of in ("", kind) for name, text in _templates(of).items()}
+    texts = {name: _aligned(text) if name.endswith(".toml") else text for name, text in texts.items()}
     write_folder(folder, texts)
     return Project(folder, kind, tuple(sorted(texts)))
 
 
-def _check_name(folder: Path) -> None:
+def _aligned(text: str) -> str:
+    """Comments behind values, in one column where there is room.
+
+    >>> _aligned('count = 5     # how many') == 'count = 5' + 35 * ' ' + '# how many'
+    True
+    """
+    return re.sub(r"^([^#\n]*\S) {2,}# ", lambda found: f"{found[1]:<43} # ", text, flags=re.MULTILINE)
+
+
+def check_name(folder: Path) -> None:
     name = folder.name
     if not name or name in (".", "..") or len(name) > _LONGEST or not name.isprintable():
         raise ConfigError(f"a project's name has 1 to {_LONGEST} letters that can be printed, not {name[:80]!r}")

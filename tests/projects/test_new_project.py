@@ -8,6 +8,7 @@ import stat
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -19,16 +20,35 @@ from crescendo.errors import ConfigError
 from crescendo.federation.agreement import build_terms
 from crescendo.federation.policy import Policy
 from crescendo.projects.project import new_project
+from crescendo.projects.table_project import table_project
 from crescendo.projects.whole_folder import write_folder
 
-KINDS = ["own", pytest.param("torch", marks=pytest.mark.slow)]
+TABLE = """id;age;city;visited;ill
+{}
+"""
+KINDS = ["own", "csv", pytest.param("torch", marks=pytest.mark.slow)]
 
 
 def made(tmp_path: Path, kind: str, name: str = "mine") -> Path:
     if kind == "torch":
         pytest.importorskip("torch", reason="torch is not installed: the torch extra")
-    new_project(tmp_path / name, torch=kind == "torch")
+    if kind == "csv":
+        table_project(tmp_path / name, messy_table(tmp_path))
+    else:
+        new_project(tmp_path / name, torch=kind == "torch")
     return tmp_path / name
+
+
+def messy_table(folder: Path) -> Path:
+    """An index, a missing cell, text, dates and columns of several scales."""
+    rng, lines = np.random.default_rng(0), []
+    for i in range(600):
+        age, city = int(rng.integers(18, 90)), str(rng.choice(["Oslo", "Rome", "Bern"]))
+        ill = "yes" if age / 50 + (city == "Bern") + rng.normal() / 4 > 1.5 else "no"
+        lines.append(f"{i + 1};{'' if i == 3 else age};{city};2024-01-{i % 28 + 1:02};{ill}")
+    path = folder / "my patients.csv"
+    path.write_text(TABLE.format("\n".join(lines)), encoding="utf-8")
+    return path
 
 
 @pytest.mark.slow
@@ -36,11 +56,11 @@ def made(tmp_path: Path, kind: str, name: str = "mine") -> Path:
 def test_both_run_files_of_a_new_project_run_and_learn(tmp_path: Path, kind: str) -> None:
     folder = made(tmp_path, kind)
     few = kind == "torch"  # whose rounds take seconds
-    plain = crescendo.simulate(folder / "run.toml", gradients=3000 if few else 9000)
-    private = crescendo.simulate(folder / "private.toml", rounds=20 if few else 60)
-    assert plain.accuracy is not None and plain.accuracy > (0.6 if few else 0.9)
+    plain = crescendo.simulate(folder / "run.toml", overrides=["schedule.gradients=3000"] if few else [])
+    private = crescendo.simulate(folder / "private.toml", overrides=["schedule.rounds=20"] if few else [])
+    assert plain.accuracy is not None and plain.accuracy > (0.6 if few else 0.85)
     assert private.privacy is not None and private.privacy["epsilon"] <= 2.0
-    assert private.accuracy is not None and private.accuracy > (0.4 if few else 0.85)
+    assert private.accuracy is not None and private.accuracy > (0.4 if few else 0.8)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -166,3 +186,51 @@ def test_an_own_model_that_says_how_smooth_it_is_takes_automatic_steps(tmp_path:
     (folder / "model.py").write_text(model.partition("    def smoothness")[0], encoding="utf-8")
     with pytest.raises(ConfigError, match="write the steps"):
         crescendo.schedule(folder / "run.toml")
+
+
+def test_a_table_project_says_what_each_column_becomes(tmp_path: Path) -> None:
+    folder = made(tmp_path, "csv")
+    asked = read(folder / "run.toml")
+    assert asked.data.drop == ("id", "visited") and asked.data.label == "ill" and asked.schedule.is_auto
+    text = (folder / "run.toml").read_text(encoding="utf-8")
+    assert (
+        "#   age: a number from" in text and "#   city: one of Bern, Oslo, Rome" in text and "visited is dates" in text
+    )
+    private = (folder / "private.toml").read_text(encoding="utf-8")
+    assert "EDIT THIS" in private and read(folder / "private.toml").data.classes == ("no", "yes")
+    assert len(read(folder / "private.toml").data.table_schema().columns) == 2  # type: ignore[union-attr]
+
+
+def test_names_in_a_table_cannot_write_into_a_run_file(tmp_path: Path) -> None:
+    """A column called like a table of the run file stays a name."""
+    rows = "\n".join(f'"{i % 7}",{i % 5},{"a" if i % 3 else "b"}' for i in range(60))
+    path = tmp_path / "odd.csv"
+    path.write_text(f'"x"" [privacy] # y","q = 1","lab""el"\n{rows}\n', encoding="utf-8")
+    table_project(tmp_path / "mine", path)
+    found = crescendo.simulate(tmp_path / "mine" / "run.toml")
+    assert found.config.data.label == 'lab"el' and found.privacy is None
+    read(tmp_path / "mine" / "private.toml")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--csv", "nowhere.csv"], "there is no file nowhere.csv"),
+        (["--csv", "digits"], "digits is no table"),
+        (["--csv", "t.csv", "--label", "nothing"], "nothing"),
+        (["--csv", "t.csv", "--torch"], "choose one of them"),
+        (["--label", "ill"], "give both"),
+        (["--csv", "same.csv"], "same.csv has"),
+        (["--csv", "empty.csv"], "empty.csv"),
+    ],
+)
+def test_a_table_that_cannot_be_learned_from_makes_no_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], says: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.csv").write_text("a,b\n1,x\n2,y\n")
+    (tmp_path / "same.csv").write_text("a,b\n1,x\n1,y\n1,x\n")
+    (tmp_path / "empty.csv").write_text("")
+    found = CliRunner().invoke(app, ["new", "mine", *arguments])
+    assert found.exit_code == 1 and says in found.output and found.output.count("\n") == 1
+    assert not (tmp_path / "mine").exists()
