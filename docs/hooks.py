@@ -13,17 +13,19 @@ sys.path.insert(0, str(DOCS))
 
 from python_names import reference  # noqa: E402  beside this file, which is no package
 
-ABOVE = ("CHANGELOG.md", "CONTRIBUTING.md")
-"""Pages of the repository's own folder that are pages of the site as well."""
+ABOVE = {"README.md": "overview.md", "CHANGELOG.md": "CHANGELOG.md", "CONTRIBUTING.md": "CONTRIBUTING.md"}
+"""Pages of the repository's own folder that are pages of the site as well, and their names there; README would be its index."""
 LINK = re.compile(r"\]\((?:\.\./)+([\w./-]+)(#[\w-]+)?\)")
 """A link out of this folder, to a file of the repository."""
 
 
 def on_files(files: Files, config: Any) -> Files:
     files.append(File.generated(config, "api.md", content=reference()))
-    for name in ABOVE:
-        files.append(File.generated(config, name, content=_from_here((ROOT / name).read_text())))
-    linked = {path for page in DOCS.rglob("*.md") for path, _ in LINK.findall(page.read_text())}
+    above = {there: _from_here((ROOT / name).read_text()) for name, there in ABOVE.items()}
+    for there, text in above.items():
+        files.append(File.generated(config, there, content=text))
+    texts = [*above.values(), *(page.read_text() for page in DOCS.rglob("*.md"))]
+    linked = {path for text in texts for path, _ in LINK.findall(text)}
     for path in sorted(linked - set(ABOVE)):
         if (ROOT / path).is_file() and not path.startswith("docs/"):
             files.append(File.generated(config, _place(path), content=(ROOT / path).read_bytes()))
@@ -38,12 +40,12 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
 def _from_here(text: str) -> str:
     """Links as seen from the repository's folder, as this folder sees them."""
     text = re.sub(r"\]\(docs/", "](", text)
-    return re.sub(r"\]\((?=(?:examples|tests|benchmarks|crescendo|experiments|deploy)/|LICENSE)", "](../", text)
+    return re.sub(r"\]\((?=(?:examples|tests|benchmarks|crescendo|experiments|deploy)/|LICENSE|README)", "](../", text)
 
 
 def _rewritten(found: re.Match[str], up: str, files: Files) -> str:
     path, anchor = found[1], found[2] or ""
-    for place in (path, _place(path)):
+    for place in (ABOVE.get(path, path), _place(path)):
         if files.get_file_from_path(place) is not None:
             return f"]({up}{place}{anchor})"
     return found[0]

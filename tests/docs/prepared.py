@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from tests.docs.pages import DOCS, blocks
+
 
 def admissions(folder: Path) -> None:
     """The table that docs/deploy.md is about, made up: eight features and whether a patient came back."""
@@ -18,4 +20,10 @@ def admissions(folder: Path) -> None:
     np.savetxt(folder / "new.csv", x[:5], delimiter=",", header=header.rpartition(",")[0], comments="", fmt="%.4f")
 
 
-PREPARED: dict[str, Callable[[Path], None]] = {"docs/deploy.md": admissions}
+def visits(folder: Path) -> None:
+    """The table of the tutorial's second page, which its third one goes on with."""
+    page = DOCS / "tutorial" / "own_data.md"
+    exec(next(block.text for block in blocks(page) if block.title == "make_table.py"), {})
+
+
+PREPARED: dict[str, Callable[[Path], None]] = {"docs/deploy.md": admissions, "docs/tutorial/private.md": visits}
