@@ -70,12 +70,6 @@ def test_the_readme_says_what_a_report_needs_to_open() -> None:
     assert "`crescendo run --standalone` makes a single file" in text
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_between_pages_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
-        assert (page.parent / target).exists(), f"{page.name} links to {target}"
-
-
 def test_commands_in_the_documents_exist() -> None:
     from typer.testing import CliRunner
 
