@@ -34,7 +34,8 @@ function span(from, to) {
 function remarks(x, y, remark, shown, log) {
   const made = [], small = { size: 12, color: "@muted" };
   if (remark && !(view.log && x[remark[0]] <= 0)) {
-    const at = x[remark[0]], late = at > x[x.length - 1] / 2;
+    const at = x[remark[0]], to = x[x.length - 1], from = x.find((value) => value > 0);
+    const late = view.log ? at * at > from * to : 2 * at > to; // beyond the middle of the axis
     const high = shown && y[remark[0]] > (shown[0] + shown[1]) / 2;
     made.push({
       x: view.log ? Math.log10(at) : at, y: log ? Math.log10(y[remark[0]]) : y[remark[0]], text: remark[1], font: small, align: "left", xanchor: late ? "right" : "left", ax: late ? -16 : 16,

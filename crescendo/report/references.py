@@ -17,6 +17,7 @@ from crescendo.objectives.optimum import near_optimum
 _MOST_NUMBERS = 1000  # of a model that is fitted: Newton's method solves equations of this size
 _MOST_WORK = {"sparse": 1e8, "dense": 2e9}  # multiplications for each step of Newton's method: a fraction of a second
 _GAP = 1e-4
+MEASURED = ("accuracy", "r2", "rmse")  # on the test part
 
 SEEN_IN_SIMULATIONS_ONLY = (
     "These lines look at the records themselves. They exist in this simulation only, no epsilon covers them, and the report of a "
@@ -67,7 +68,7 @@ def references_of(result: Any) -> References:
 
 
 def _known(row: dict[str, Any]) -> dict[str, float]:
-    return {name: float(row[name]) for name in ("accuracy", "rmse", "r2", "loss") if row.get(name) is not None}
+    return {name: float(row[name]) for name in (*MEASURED, "loss") if row.get(name) is not None}
 
 
 def _without_features(test: Any, row: dict[str, Any]) -> Reference | None:
@@ -86,7 +87,7 @@ def _without_features(test: Any, row: dict[str, Any]) -> Reference | None:
 def _pooled(prepared: Any) -> Reference | str:
     """The objective of the run at its least, or why that was not computed. What decides is no clock: pages can be made again."""
     goal, data = prepared.objective, prepared.dataset
-    if not isinstance(goal, MarginModel):
+    if not isinstance(prepared.objective, MarginModel):
         return "There is no line for all records at one place: it is drawn for logistic regression and least squares alone."
     x: Any = data.train.x
     each = float(x.shape[1]) if isinstance(x, np.ndarray) else x.nnz / max(1, len(data.train))
@@ -97,11 +98,11 @@ def _pooled(prepared: Any) -> Reference | str:
         )
     weights = prepared.row_weights()
     try:
-        model = near_optimum(prepared.objective, data.train, weights, _GAP)
+        model = near_optimum(goal, data.train, weights, _GAP)
+        values = goal.evaluate(model, data.train, weights, metrics=("loss",))
+        tested = goal.evaluate(model, data.test, None, metrics=goal.traits.scores) if data.test is not None else {}
     except (UsageError, np.linalg.LinAlgError):
         return "There is no line for all records at one place: the fit failed."
-    values = goal.evaluate(model, data.train, weights, metrics=("loss",))
-    tested = goal.evaluate(model, data.test, None, metrics=goal.traits.scores) if data.test is not None else {}
     means = (
         "the same objective with all training records at one place, fitted by Newton's method until its loss is within "
         f"{_GAP:g} of the least there is"
