@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -144,19 +143,24 @@ def test_a_run_that_went_wrong_says_so_first_and_claims_no_savings() -> None:
     assert place == len(result.metrics) - 1 and "above where it began" in words
 
 
-def test_measures_without_accuracy_are_drawn_beside_their_own_levels() -> None:
-    """A regression measures rmse and R squared: whatever rows have is drawn, with the mean label to compare with."""
-    from dataclasses import replace
-
-    result = simulate(small())
-    rows = [{**row, "accuracy": None, "rmse": 2.0 - 0.1 * i, "r2": 0.1 * i} for i, row in enumerate(result.metrics)]
-    text = page(Story.of(replace(result, metrics=rows, accuracy=None)))
-    shown: Any = drawn(text)["curves"]["measures"]
-    assert [one["id"] for one in shown] == ["r2", "rmse", "loss"] and cards(text)["R²"] == f"{rows[-1]['r2']:.4f}"
-    test = result.prepared.dataset.test
-    assert test is not None
-    levels = {level["name"]: level["at"] for level in shown[1]["levels"]}
-    assert levels["mean label"] == pytest.approx(np.std(test.y))
+def test_a_regression_is_drawn_by_its_own_measures(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(150, 3))
+    y = x @ [1.0, -2.0, 0.5] + 3.0 + rng.normal(size=150)
+    path = tmp_path / "prices.csv"
+    np.savetxt(path, np.column_stack([x, y]), delimiter=",", header="a,b,c,price", comments="")
+    result = simulate(
+        small(f"data.source='{path}'", "data.label=price", "objective.kind=least-squares", "schedule.rounds=8")
+    )
+    text, test = page(Story.of(result)), result.prepared.dataset.test
+    assert test is not None and result.accuracy is None
+    r2, rmse, loss = drawn(text)["curves"]["measures"]
+    assert [one["id"] for one in (r2, rmse, loss)] == ["r2", "rmse", "loss"]
+    last = result.metrics[-1]
+    assert cards(text)["R²"] == f"{last['r2']:.4f}" and rmse["last"]["at"] == last["rmse"]
+    levels = {level["name"]: level["at"] for level in rmse["levels"]}
+    assert levels["mean label"] == pytest.approx(np.sqrt(np.mean((test.y - test.y.mean()) ** 2)))
+    assert levels["pooled"] < levels["mean label"] and 0.8 < levels["pooled"] < 1.2  # the noise has a deviation of 1
 
 
 @pytest.mark.slow
