@@ -108,7 +108,7 @@ WRONG_VALUES = [
     ),
     ("schedule.steps.eta0=0", "schedule.steps.eta0 must be a number above 0, not 0"),
     ("schedule.steps.per=epoch", 'schedule.steps.per must be "slot" or "round", not "epoch"'),
-    ("schedule.steps=", "schedule.steps is missing; add a table with a kind"),
+    ("schedule.steps=", 'schedule.steps is missing; add "auto" or a table with a kind'),
     ("schedule.wait={}", "schedule.wait must have exactly one of rounds and tau; rounds = 1 suits most runs"),
     (
         "schedule.wait={rounds = 1, tau = 50}",

@@ -58,7 +58,7 @@ def test_rounds_that_do_not_grow_are_not_said_to_save(run_file: str) -> None:
 
 
 def test_run_says_so_when_the_loss_rose_and_only_then(run_file: str) -> None:
-    rose = "mind: the loss rose from"
+    rose = "caution: the loss rose from"
     assert rose not in runner.invoke(app, ["run", run_file]).stdout.lower()
     found = runner.invoke(app, ["run", run_file, "--set", "schedule.steps.eta0=100.0"])
     assert found.exit_code == 0 and rose in found.stdout.lower()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from pathlib import Path
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -106,3 +107,26 @@ def test_the_table_in_plain_words_has_the_numbers_that_are_computed() -> None:
         found = Meaning(float(epsilon), 1e-9, ((float(epsilon), 1e-9),))
         assert float(odds.replace(",", "")) == pytest.approx(found.odds, abs=0.5 if found.odds > 100 else 5e-3)
         assert (guess, share) == (percent(found.even_guess), percent(found.found(0.01)))
+
+
+@pytest.mark.parametrize("epsilon", [1e-9, 0.33, 1.0, 8.0])
+@pytest.mark.parametrize("delta", [0.0, 1e-6, 0.5])
+def test_an_even_guess_is_as_good_as_the_best_point_of_the_curve_of_attacks(epsilon: float, delta: float) -> None:
+    """Right with (1 - a + b) / 2. Delta counts: without it an epsilon of 0 would hide everything, whatever its delta."""
+    found = Meaning(epsilon, delta, ((epsilon, delta),))
+    best = max((1 - a + found.found(a)) / 2 for a in np.linspace(0, 1, 20_001).tolist())
+    assert best <= found.even_guess < best + 1e-4
+
+
+def test_an_exact_gaussian_is_guessed_no_better_than_is_said() -> None:
+    """One release of noise sigma: an even guess is right with Phi(1 / (2 sigma)), and (eps, delta) hold exactly."""
+    for sigma in (0.5, 1.0, 4.0):
+        exact = NormalDist().cdf(1 / (2 * sigma))
+        for epsilon in (0.01, 0.33, 1.0, 4.0):
+            up, down = epsilon * sigma - 1 / (2 * sigma), epsilon * sigma + 1 / (2 * sigma)
+            delta = NormalDist().cdf(-up) - math.exp(epsilon) * NormalDist().cdf(-down)
+            assert exact <= Meaning(epsilon, delta, ((epsilon, delta),)).even_guess
+
+
+def test_an_epsilon_that_promises_very_little_is_told_so() -> None:
+    assert "next to certain" in Meaning(50.0, 1e-6, ((50.0, 1e-6),)).sentences()[0]

@@ -24,7 +24,7 @@ def plan(found: Plan, asked: float, written: Path | None) -> None:
     for sentence in found.meaning().sentences():
         console.say(sentence)
     for sentence in found.cautions():
-        console.say(f"mind: {sentence}")
+        console.say(f"caution: {sentence}")
     if written is not None:
         console.print(Text(f"Written: {written}"), soft_wrap=True)
 

@@ -126,7 +126,7 @@ class PrivacyPrinter(Printer):
 
     def cautions(self, found: Iterable[str]) -> None:
         for sentence in found:
-            self.say(f"mind: {sentence}")
+            self.say(f"caution: {sentence}")
 
     def statement(self, found: Statement) -> None:
         """A row for each client, those that spend most first, and why a theorem says nothing."""

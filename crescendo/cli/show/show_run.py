@@ -191,12 +191,12 @@ class RunPrinter(Printer):
         self._savings(found)
         first, last = found.metrics[0]["loss"], found.loss
         if first is not None and last is not None and last > first:
-            self.say(f"mind: the loss rose from {first:.4g} to {last:.4g}; a smaller step size often helps")
+            self.say(f"caution: the loss rose from {first:.4g} to {last:.4g}; a smaller step size often helps")
         if prepared.privacy is not None:
             for sentence in prepared.privacy.meaning().sentences():
                 self.say(sentence)
             for sentence in prepared.privacy.cautions():
-                self.say(f"mind: {sentence}")
+                self.say(f"caution: {sentence}")
             self.print(prepared.privacy.disclaimer, highlight=False, soft_wrap=True)
         if found.run is not None:
             self.print(Text(f"Report: {found.run}/report.html"), soft_wrap=True)

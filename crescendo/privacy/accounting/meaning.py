@@ -1,8 +1,9 @@
 """What an epsilon means to a person: how far releases move a belief, and how well the best attack tells.
 
-Whoever sees the releases, and knows all records but one, believes with some odds that this one is there. *Odds*: (epsilon,
-delta) multiplies or divides them by at most e^epsilon, apart from a chance of delta; an even guess, of odds 1, is then right
-with a probability of at most e^epsilon / (1 + e^epsilon).
+An attacker who sees the releases, and knows all records but one, believes with some odds that this one is there. *Odds*:
+(epsilon, delta) multiplies or divides them by at most e^epsilon, but for a slack of delta in every probability. An *even guess*,
+of odds 1, is then right with a probability of at most (e^epsilon + delta) / (1 + e^epsilon): with a false and b true positives it
+is right with (1 - a + b) / 2, which is largest where the two bounds on b below meet, at a = (1 - delta) / (1 + e^epsilon).
 
 *Attacks*: a test that accuses absent records with probability a (false positives) finds present ones with probability at most
 
@@ -25,7 +26,7 @@ from crescendo.privacy.accounting.events import Counted
 FALSE_POSITIVES = 0.01  # the rate at which an attack is told of
 _DELTAS = tuple(
     10.0 ** (-step / 2) for step in range(1, 9)
-)  # .32 down to 1e-4: where a test with few false alarms is decided
+)  # 0.32 down to 1e-4: where a test with few false alarms is decided
 _MOST_EPSILON = 700.0  # e^eps is a float up to here
 
 
@@ -56,8 +57,12 @@ class Meaning:
 
     @property
     def even_guess(self) -> float:
-        """How sure an even guess becomes at most."""
-        return 1 / (1 + math.exp(-self.epsilon))
+        """The probability, at most, that an even guess is right once the releases are seen.
+
+        >>> round(Meaning(0.0, 0.5, ((0.0, 0.5),)).even_guess, 6), Meaning(math.inf, 0.1, ((math.inf, 0.1),)).even_guess
+        (0.75, 1.0)
+        """
+        return min(1.0, (1 - (1 - self.delta) / (1 + self.odds)) * (1 + 1e-12))
 
     def found(self, accused: float) -> float:
         """The share of present records that the best attack finds, at most, if it accuses the share ``accused`` of absent ones.
@@ -80,14 +85,20 @@ class Meaning:
         """
         if self.epsilon == math.inf:
             return ["nothing is hidden: what this client sends may show whether a given record is among its data"]
-        factor = f"{_plain(self.odds)} (e^{self.epsilon:.3g})" if self.odds < 1e6 else f"e^{self.epsilon:.4g}"
+        shown = 1.005 <= self.odds < 1e6  # below, it would be shown as 1
+        factor = f"{_plain(self.odds)} (e^{self.epsilon:.3g})" if shown else f"e^{self.epsilon:.4g}"
         return [
             f"seeing everything this client sends changes the odds that a given record is among its data by a factor of at "
-            f"most {factor}, and turns an even guess into one that is right at most {percent(self.even_guess)} of the time, "
-            f"apart from a chance of {self.delta:g}",
+            f"most {factor}, up to a slack of {self.delta:g} in every probability, and {self._guess()}",
             f"the best attack that wrongly accuses {FALSE_POSITIVES:.0%} of absent records finds at most "
             f"{percent(self.found(FALSE_POSITIVES))} of the present ones",
         ]
+
+    def _guess(self) -> str:
+        sure = percent(self.even_guess)
+        if sure == "100%":
+            return "lets an even guess become next to certain: this epsilon promises very little"
+        return f"makes an even guess right at most {sure} of the time"
 
     def to_json(self) -> dict[str, Any]:
         return {

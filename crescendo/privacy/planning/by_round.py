@@ -47,6 +47,8 @@ def spread(target: Target, stairs: Staircase, sigma: float) -> Sigmas:
         return same
     before = stairs.aggregated((sigma,) * len(stairs))
     expected = less * before / stairs.aggregated(shape)
+    if not 0 < expected < math.inf:  # an epsilon that floats cannot tell from 0 is met by any shape
+        return same
     found = target.scaled(stairs, [expected * one for one in shape])
     if stairs.aggregated(found) >= _WORTH * before:
         return same
