@@ -6,6 +6,7 @@
 # make coinstall  does crescendo-fl[network] install beside flwr, wandb and others? pip resolves, nothing is installed
 # make results  docs/results.md anew: every experiment of the paper, ten minutes on two cores; CRESCENDO_DATA names the data
 # make lock   requirements.lock anew, for deployments: every package by version and SHA-256
+# make picture  docs/figures/report.png anew: the report of the example, photographed by chromium
 # make docs   the pages of docs as a site, in site/; any warning is an error
 # make flaky  the network's and the commands' tests 20 times over on a busy machine; COUNT=3 for three times
 #
@@ -19,7 +20,7 @@ PINS    := pyproject.toml constraints.txt
 COUNT   := 20
 INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt -e
 
-.PHONY: run test quick soak search flaky bench results docs coinstall lock setup clean
+.PHONY: run test quick soak search flaky bench results picture docs coinstall lock setup clean
 .DELETE_ON_ERROR:
 
 run: $(STAMPS)/demo
@@ -48,6 +49,11 @@ bench: $(STAMPS)/test
 
 results: $(STAMPS)/test
 	$(BIN)/crescendo reproduce all --out docs
+
+picture: $(STAMPS)/demo
+	folder=$$(mktemp -d) && $(BIN)/crescendo run examples/flights.toml --out $$folder/flights-1 && \
+	chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --user-data-dir=$$folder/chromium --virtual-time-budget=5000 \
+	  --window-size=1280,945 --screenshot=$(CURDIR)/docs/figures/report.png file://$$folder/flights-1/report.html
 
 docs: $(STAMPS)/test
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

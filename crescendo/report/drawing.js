@@ -46,7 +46,7 @@ function draw(id, figure) {
   const labelled = ends.length > 0 && place.clientWidth >= NARROW;
   const right = labelled ? 20 + Math.max(...ends.map((end) => width(end.text))) : 16;
   Plotly.react(place, painted(data), {
-    height: 320, margin: { l: 48, r: right, t: 12, b: 44 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+    height: 320, margin: { l: 48, r: right, t: 18, b: 44 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
     font: { family, color: colour("ink"), size: 13 }, hoverlabel: { font: { family } }, dragmode: false,
     legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: { size: 12 } },
     showlegend: ends.length > 0 && !labelled,
@@ -76,12 +76,17 @@ async function save(button) {
   const heading = place.parentElement.querySelector("h3").textContent;
   const { layout, data } = place, scale = button.dataset.save === "png" ? 2 : 1;
   const text = heading.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
+  const above = place._fullLayout._size.t + 14; // pixels from the top of the axes to that of the figure on the page, and on
+  const title = {
+    text, xref: "paper", yref: "paper", x: 0, y: 1, xanchor: "left", yanchor: "bottom", xshift: -30, yshift: above - 8,
+    showarrow: false, font: { size: 15, color: colour("ink") },
+  };
   const titled = {
-    ...layout, paper_bgcolor: colour("card"), margin: { ...layout.margin, t: layout.margin.t + 60 },
-    title: { text, x: 0.02, xanchor: "left", y: 0.98, yanchor: "top", font: { size: 15 } },
+    ...layout, paper_bgcolor: colour("card"), margin: { ...layout.margin, t: above + 24 },
+    annotations: [...(layout.annotations || []), title],
   };
   await Plotly.downloadImage({ data, layout: titled }, {
-    format: button.dataset.save, scale, width: place.clientWidth, height: place.clientHeight + 60,
+    format: button.dataset.save, scale, width: place.clientWidth, height: place.clientHeight + 40,
     filename: `${told.name}-${place.id}`.replaceAll(/[^\w.-]+/g, "_"),
   });
 }

@@ -44,9 +44,9 @@ function remarks(x, y, remark, shown, log) {
   }
   const first = y.find((value) => value !== null);
   if (shown && first !== undefined && (first < shown[0] || first > shown[1])) {
-    const below = first < shown[0];
+    const below = first < shown[0], inside = below || innerWidth < NARROW; // else above the axes, where a legend may be
     made.push({
-      xref: "paper", yref: "paper", x: 0, y: below ? 0 : 1, xanchor: "left", yanchor: below ? "bottom" : "top", xshift: 12,
+      xref: "paper", yref: "paper", x: 0, y: below ? 0 : 1, xanchor: "left", yanchor: below || !inside ? "bottom" : "top", xshift: 12,
       text: `${below ? "↓" : "↑"} begins at ${first.toPrecision(4)}`, showarrow: false, font: small,
     });
   }
