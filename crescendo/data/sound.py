@@ -22,6 +22,7 @@ class Sound:
     other_label: int = 0  # whose label is none of the classes
     not_finite: int = 0  # that have one of the labels, and a feature which is no finite number
     notes: tuple[str, ...] = ()  # what to mind about them
+    label: str | None = None  # the column of the labels, where a schema names it
 
     @property
     def left_out(self) -> int:
@@ -49,4 +50,5 @@ class Sound:
         rest = raw.take(kept)
         records = as_records(rest.x, labels[kept])
         other_label = int(np.count_nonzero(~readable))
-        return cls(records, raw.unreadable, other_label, len(raw) - other_label - len(records), raw.notes), rest
+        unsound, label = len(raw) - other_label - len(records), None if raw.schema is None else raw.schema.label
+        return cls(records, raw.unreadable, other_label, unsound, raw.notes, label), rest

@@ -79,11 +79,12 @@ class RecordSource:
         log("records", used=used, left_out=found.left_out, **why, not_finite=found.not_finite)
         for says in found.notes:
             log("mind_records", says=says)
+        whose = self.label_words if found.label is None else f"the column '{found.label}'"
         if found.left_out > used:
             log(
                 "most_left_out",
                 says=f"{found.left_out} of {used + found.left_out} records are left out; make sure that {self.name} is the file "
-                f"that was meant and {self.label_words} the label that was agreed on",
+                f"that was meant and {whose} the label that was agreed on",
             )
 
     @property

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from crescendo.config.schema_file import schema_text
 from crescendo.runs.export import save_model
 from crescendo.runs.folder import write_format
 from crescendo.runs.result import Result
@@ -23,6 +24,9 @@ class RunFiles:
             case RunBegan(prepared):
                 write_format(self._folder)
                 (self._folder / "config.toml").write_text(prepared.config.to_toml(), encoding="utf-8")
+                if prepared.dataset.schema is not None:
+                    text = schema_text(prepared.dataset.schema)
+                    (self._folder / "schema.toml").write_text(text, encoding="utf-8")
             case ModelsMeasured(rows):
                 with (self._folder / METRICS).open("a", encoding="utf-8") as file:
                     file.writelines(map(_line, rows))

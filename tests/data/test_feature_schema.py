@@ -65,7 +65,7 @@ ROWS = st.lists(st.lists(CELLS, min_size=4, max_size=4), min_size=1, max_size=6)
 @pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(HOSTILE, ROWS)
-@example({"columns": {"a": {"low": -1.7e308, "high": 1.7e308}}}, [["1"] * 4])
+@example({"columns": {"a": {"low": -1.7e308, "high": 1.7e308}}}, [["1.7e308"] * 4, ["-1e999"] * 4])
 @example({"columns": {"a": {"low": 0.0, "high": 5e-324}}}, [["1"] * 4])
 @example({"columns": {"a": {"low": 1e308, "high": 1.7e308, "missing": 1.7e308, "indicator": True}}}, [[""] * 4])
 def test_whatever_a_schema_says_it_is_refused_in_a_sentence_or_its_features_lie_in_range(

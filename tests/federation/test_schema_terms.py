@@ -119,6 +119,9 @@ def test_features_that_the_schema_does_not_make_are_refused() -> None:
 )
 def test_a_hostile_schema_is_refused_in_one_sentence(change: Any) -> None:
     raw = {**json.loads(agreed().text), "schema": change}
+    named = change.get("columns") if isinstance(change, dict) else None
+    wide = [len(one.get("values", [0])) for one in named.values()] if isinstance(named, dict) else []
+    raw["objective"]["features"] = max(1, sum(wide))  # as many as it makes, so that nothing but the schema is wrong
     with pytest.raises(CrescendoError) as error:
         build_terms(canonical(raw))
     said = str(error.value)
@@ -221,3 +224,10 @@ def test_two_clients_with_messy_files_of_different_dialects_finish_a_private_fed
         assert "Oslo" not in told.replace(json.dumps(SCHEMA), "")
 
     played(play)
+
+
+def test_a_table_whose_labels_are_others_is_warned_of_by_the_label_of_the_schema(tmp_path: Path) -> None:
+    source = written(tmp_path, "a.csv", "died,age,bmi,city\n" + "maybe,1,20,Oslo\n" * 3 + "yes,1,20,Oslo\n")
+    log: list[str] = []
+    source.tell(source.read(agreed(), 0), lambda event, **facts: log.append(str(facts.get("says"))))
+    assert any("3 of 4 records are left out" in says and "the column 'died' the label" in says for says in log)

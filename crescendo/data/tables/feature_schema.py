@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import sys
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,7 +25,10 @@ from crescendo.errors import ConfigError, DataError
 MOST_COLUMNS = 5_000
 MOST_FEATURES = 20_000
 LONGEST = 200  # letters of a name or a category
-_DENSE = 512  # features; more are kept as a sparse matrix, most of whose numbers are 0
+_DENSE, _DENSE_EACH = (
+    128,
+    4,
+)  # features, or times the columns; more are kept as a sparse matrix, as few letters can ask for many
 Plain: TypeAlias = dict[str, Any]
 Entries: TypeAlias = list[tuple[Ints, Floats]]  # of each record: the place of a feature, -1 for none, and its value
 
@@ -115,9 +119,9 @@ class CategoryColumn:
         if len(listed) > MOST_FEATURES:
             raise _wrong(name, f"has {len(listed)} values, and {MOST_FEATURES} are allowed; name the most frequent")
         values = tuple(_category(name, value) for value in listed)
-        twice = next((value for value in values if values.count(value) > 1), None) if _repeat(values) else None
-        if twice is not None:
-            raise _wrong(name, f"lists the category {twice!r:.60} twice; name each once")
+        often, times = Counter(values).most_common(1)[0]
+        if times > 1:
+            raise _wrong(name, f"lists the category {often!r:.60} twice; name each once")
         return cls(name, values, _flag(name, "other", raw), _flag(name, "indicator", raw))
 
     def plain(self) -> Plain:
@@ -256,11 +260,12 @@ class Schema:
             entries += [(np.where(places < 0, -1, places + first), values) for places, values in found]
             fits &= fit
             first += len(column.features)
-        return _matrix(entries, table.rows, self.width), fits
+        dense = self.width <= max(_DENSE, _DENSE_EACH * len(self.columns))
+        return _matrix(entries, table.rows, self.width, dense), fits
 
 
-def _matrix(entries: Entries, rows: int, width: int) -> Any:
-    if width <= _DENSE:
+def _matrix(entries: Entries, rows: int, width: int, dense: bool) -> Any:
+    if dense:
         x = np.zeros((rows, width))
         for places, values in entries:
             at = np.flatnonzero(places >= 0)
@@ -322,10 +327,6 @@ def _as_text(value: object) -> str | None:
     if not isinstance(value, int | float) or not abs(value) <= 2**53:
         return None
     return texts(np.array([value]))[0]
-
-
-def _repeat(values: tuple[str, ...]) -> bool:
-    return len(set(values)) < len(values)
 
 
 def _float(name: str, key: str, value: object) -> float:
