@@ -73,7 +73,7 @@ class LeavesOneRoundOut(_Noise):
 
 
 class TooLittleNoise(_Noise):
-    """The noise has .97 of the certified variance."""
+    """The noise has 0.97 of the certified variance."""
 
     def _factors(self, i: int, size: int) -> Any:
         return math.sqrt(0.97)

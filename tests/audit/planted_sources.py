@@ -42,7 +42,7 @@ class HalfTheSystem(SystemSource):
 
 
 class SmallVariance(_Shaped):
-    """Noise of .97 of the variance."""
+    """Noise of 0.97 of the variance."""
 
     def _shaped(self, i: int, z: Floats) -> Floats:
         return np.asarray(z * 0.97**0.5)
