@@ -24,10 +24,10 @@ def run_file(data: Dataset, keys: Mapping[str, Any], objective: Any) -> Raw:
     What ``keys`` say is the caller's to put over it.
     """
     clients, private = keys.get("clients", CLIENTS), is_private(keys)
-    kind = objective if isinstance(objective, str) else "logistic" if len(data.classes) == 2 else "softmax"
+    kind = objective if isinstance(objective, str) else _usual(len(data.classes))
     smooth = kind in OBJECTIVES if objective is None or isinstance(objective, str) else _says_smoothness(objective)
     raw: Raw = {
-        "data": {"source": data.name, **({"classes": list(data.classes)} if private else {})},
+        "data": {"source": data.name, **({"classes": list(data.classes)} if private and data.classes else {})},
         "clients": {
             **({} if str(keys.get("split", "")).startswith("column:") else {"count": clients}),
             "combine": "mean",
@@ -57,6 +57,18 @@ def _schedule(records: int, keys: Mapping[str, Any], rounds: int) -> Raw:
         "sizes": {"kind": "power", "scale": float(f"{scale:.3g}")},
         "steps": "auto",
     }
+
+
+def _usual(classes: int) -> str:
+    """The objective for data of so many classes."""
+    return {0: "least-squares", 2: "logistic"}.get(classes, "softmax")
+
+
+def predicts_numbers(objective: Any) -> bool:
+    """Whether an objective, or that of this name, takes labels as numbers and no classes."""
+    if isinstance(objective, str):
+        return objective in OBJECTIVES and OBJECTIVES[objective].numbers
+    return bool(getattr(getattr(objective, "traits", None), "numbers", False))
 
 
 def _says_smoothness(model: Any) -> bool:

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
-from crescendo.calls.array_run import check_public, is_private, run_file, stated_classes
+from crescendo.calls.array_run import check_public, is_private, predicts_numbers, run_file, stated_classes
 from crescendo.calls.keywords import known, put
 from crescendo.config.loading import read
 from crescendo.config.schema import Config
 from crescendo.data import Dataset
 from crescendo.data.from_arrays import dataset
+from crescendo.data.labels import NUMBERS
 from crescendo.data.tables.table_files import is_frame
 from crescendo.errors import ConfigError, UsageError
 
@@ -90,7 +91,11 @@ class AskedRun:
     ) -> AskedRun:
         private, test = is_private(keys), keys.get("test", 0.2)
         made = x if isinstance(x, Dataset) else None
-        if private:
+        numbers = predicts_numbers(model) if made is None else made.classes == NUMBERS
+        if private and numbers:
+            check_public(keys, NUMBERS)
+            _check_numbers(x, y, keys)
+        elif private:
             stated = keys.get("classes") or (stated_classes(y) if made is None else made.classes)
             check_public(keys, stated)
             _check_numbers(x, y, keys)
@@ -101,7 +106,7 @@ class AskedRun:
             ):
                 raise UsageError(_needed(call, x))
             pair = tuple(test) if isinstance(test, list) else test
-            made = _made((x, y), _about_data(name, keys), pair, private)
+            made = _made((x, y), _about_data(name, keys), pair, private, numbers)
         elif y is not None or _OF_ARRAYS & set(keys) - ({"classes"} if private else set()):
             raise UsageError("a data set has its labels, classes and test part; y, classes and test are for arrays")
         if isinstance(test, list | tuple):
@@ -124,7 +129,7 @@ def _dataset(call: str, data: Any, config: Config) -> Dataset | None:
     if data is None or isinstance(data, Dataset):
         return data
     if isinstance(data, tuple) and len(data) == 2:
-        return _made(data, config, config.data.test, config.privacy.mechanism != "none")
+        return _made(data, config, config.data.test, config.privacy.mechanism != "none", config.numbers)
     raise UsageError(
         f"data is what crescendo.dataset(x, y) makes, or a pair (x, y), not a {type(data).__name__}; to read a file, name it as "
         "data.source in the config"
@@ -150,13 +155,14 @@ def _about_data(name: str, keys: Mapping[str, Any]) -> Config:
     return read(put({"data": {"source": name}, "clients": {"count": 1}, "schedule": one}, said))
 
 
-def _made(pair: tuple[Any, Any], config: Config, test: Any, private: bool) -> Dataset:
-    """Records and labels as the data set that a config asks for."""
+def _made(pair: tuple[Any, Any], config: Config, test: Any, private: bool, numbers: bool) -> Dataset:
+    """Records and labels as the data set that a config asks for; labels that are ``numbers`` have no classes."""
     asked = config.data
+    classes = asked.classes or (stated_classes(pair[1]) if private else None)
     return dataset(
         *pair,
         test=test,
-        classes=asked.classes or (stated_classes(pair[1]) if private else None),
+        classes=NUMBERS if numbers else classes,
         name=asked.source,
         seed=config.run.seed,
         private=private,

@@ -27,6 +27,7 @@ class RunKeys(TypedDict, total=False):
     weights: str | Sequence[float]
     combine: Literal["sum", "mean"]
     l2: float | str
+    label_range: tuple[float, float]
     gradients: int
     rounds: int
     sizes: Mapping[str, Any]
@@ -56,6 +57,7 @@ PATHS = {
     "weights": "clients.weights",
     "combine": "clients.combine",
     "l2": "objective.l2",
+    "label_range": "objective.label_range",
     "gradients": "schedule.gradients",
     "rounds": "schedule.rounds",
     "sizes": "schedule.sizes",

@@ -78,15 +78,16 @@ def simulate(
     ``simulate(x, y, clients=5)`` splits records over clients and trains on them. ``x`` is a numpy array, a data frame, a sparse
     matrix or a tensor with one record a row, or what `crescendo.dataset` makes. Everything has a default, and
     ``print(result.config)`` shows the run file that came of it. Two classes are learned by logistic regression, more by softmax
-    regression.
+    regression; ``objective="least-squares"`` predicts numbers.
 
     ``simulate("run.toml")`` runs a file, a dict of its tables or a `Config`; ``data``, a pair (x, y) or a data set, stands in for
     the records that it names.
 
-    The common keys of a run file are keywords of either call: clients, split, alpha, weights, combine; l2, gradients, rounds,
-    sizes, steps, wait, timing; epsilon, delta, sigma, clip, norm_bound, records, mechanism; classes, test, schema, drop,
-    categories, scale, seed. ``overrides`` has all others: ``["run.wire=float16"]``. ``epsilon`` makes a run private: then
-    ``records``, how many each client declares, and ``classes`` are yours to state, as no record may decide what others see.
+    The common keys of a run file are keywords of either call: clients, split, alpha, weights, combine; l2, label_range,
+    gradients, rounds, sizes, steps, wait, timing; epsilon, delta, sigma, clip, norm_bound, records, mechanism; classes, test,
+    schema, drop, categories, scale, seed. ``overrides`` has all others: ``["run.wire=float16"]``. ``epsilon`` makes a run
+    private: then ``records``, how many each client declares, and ``classes`` are yours to state, as no record may decide what
+    others see.
 
     ``objective`` is the name of an objective, a model of `crescendo.torch` or `crescendo.jax`, a torch module, or any object with
     initial, gradient and evaluate. Nothing is written unless ``out`` names a new folder, which is ``out.running`` until the run

@@ -211,3 +211,29 @@ def test_a_data_frame_with_text_and_gaps_is_learned_from_and_its_label_may_be_a_
         crescendo.simulate(frame, "late", epsilon=1.0, **public)
     private = crescendo.simulate(frame, "late", epsilon=1.0, schema=schema, **public)
     assert private.privacy is not None and private.prepared.dataset.features == 3
+
+
+def test_numbers_are_predicted_where_the_objective_says_so() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 2))
+    y = 2 * x[:, 0] + 1
+    found = crescendo.simulate(x, y, objective="least-squares", clients=2)
+    assert found.metrics[-1]["r2"] > 0.9 and found.predict([[1.0, 0.0]])[0] == pytest.approx(3, abs=0.5)
+    again = crescendo.simulate(crescendo.dataset(x, y, classes=()), clients=2)
+    assert again.prepared.objective == found.prepared.objective
+    private = crescendo.simulate(
+        x,
+        y,
+        objective="least-squares",
+        clients=2,
+        epsilon=8.0,
+        records=128,
+        norm_bound=4.0,
+        label_range=(-5, 7),
+        gradients=600,
+    )
+    assert private.privacy is not None and private.accuracy is None
+    with pytest.raises(crescendo.DataError, match="least-squares"):
+        crescendo.simulate(x, y, clients=2)
+    with pytest.raises(crescendo.ConfigError, match="label_range is missing"):
+        crescendo.simulate(x, y, objective="least-squares", clients=2, epsilon=8.0, records=128, norm_bound=4.0)
