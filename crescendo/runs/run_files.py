@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from crescendo.config.schema_file import schema_text
+from crescendo.data import Dataset
+from crescendo.data.tables.drafting import Draft
 from crescendo.runs.export import save_model
 from crescendo.runs.folder import write_format
 from crescendo.runs.result import Result
@@ -24,14 +26,19 @@ class RunFiles:
             case RunBegan(prepared):
                 write_format(self._folder)
                 (self._folder / "config.toml").write_text(prepared.config.to_toml(), encoding="utf-8")
-                if prepared.dataset.schema is not None:
-                    text = schema_text(prepared.dataset.schema)
-                    (self._folder / "schema.toml").write_text(text, encoding="utf-8")
+                self._write_schema(prepared.dataset)
             case ModelsMeasured(rows):
                 with (self._folder / METRICS).open("a", encoding="utf-8") as file:
                     file.writelines(map(_line, rows))
             case RunEnded(result):
                 self._end(result)
+
+    def _write_schema(self, data: Dataset) -> None:
+        """How columns became features, with a warning where that was read off the records."""
+        if data.schema is not None:
+            draft = Draft(data.schema) if data.looked else None
+            text = schema_text(data.schema, draft, Path(data.name).name)
+            (self._folder / "schema.toml").write_text(text, encoding="utf-8")
 
     def _end(self, result: Result) -> None:
         from crescendo.report import Story, write_page

@@ -183,3 +183,20 @@ def test_a_model_of_a_messy_frame_predicts_from_raw_columns() -> None:
     private = {"mechanism": "minibatch", "epsilon": 1.0, "delta": 1e-6, "clip": 1.0, "records": 60}
     with pytest.raises(ConfigError, match="by a look at its records, which a private run must not have"):
         crescendo.simulate({"clients": {"count": 2}, "schedule": schedule, "privacy": private}, data=data)
+
+
+@pytest.mark.slow
+def test_a_runs_folder_says_how_columns_became_features_and_that_it_was_read_off_the_records(tmp_path: Path) -> None:
+    lines = "".join(f"{20 + 7 * k % 60},{'fm'[k % 2]},{k // 2 % 2}\n" for k in range(80))
+    source = write(tmp_path / "a.csv", "age,sex,died\n" + lines)
+    schedule = {"rounds": 2, "sizes": {"kind": "constant", "size": 10}, "steps": {"kind": "constant", "eta": 0.01}}
+    config: dict[str, Any] = {"data": {"source": source}, "clients": {"count": 2}, "schedule": schedule}
+    first = crescendo.simulate(config, out=tmp_path / "looked")
+    text = (tmp_path / "looked" / "schema.toml").read_text()
+    assert "Drafted from a.csv" in text and "Mind:" in text
+    stated = {**config, "data": {"source": source, "schema": str(tmp_path / "looked" / "schema.toml")}}
+    second = crescendo.simulate(stated, out=tmp_path / "stated")
+    assert second.model.tolist() == first.model.tolist()
+    assert "Mind:" not in (tmp_path / "stated" / "schema.toml").read_text()
+    again = crescendo.simulate(tmp_path / "stated" / "config.toml")  # which holds the schema itself
+    assert again.model.tolist() == first.model.tolist()
