@@ -20,7 +20,7 @@ summed or averaged, nor how clients' clocks relate, so both combinations and thr
   later; **heterogeneous**: speeds from 1 to 4 and log-normal latency.
 
 `crescendo reproduce all` runs all of it but the experiments with neural networks and those that take as long, which run when they
-are named. On one machine a rerun gives the same files, byte for byte.
+are named. On one machine a rerun of the same code gives the same files, byte for byte.
 
 The source of the paper has no figures, so what its figures show is taken from its sentences about them.
 """
@@ -39,6 +39,8 @@ def page(stored: Sequence[StoredFindings], experiments: Sequence[Experiment], fo
         lines.append(_QUICK)
     lines.append("## Summary\n")
     lines += markdown_table(("experiment", "in the paper", *_VERDICTS), (_counts(*pair) for pair in shown))
+    if missing := [one.name for one in experiments if one.name not in by_name]:
+        lines.append(f"\nNot run, and so not on this page: {', '.join(missing)}.")
     for experiment, found in shown:
         lines += ["", *_section(experiment, found, folder)]
     return "\n".join(lines) + "\n"
