@@ -53,25 +53,25 @@ class PartyRole(StrEnum):
 
 
 Keys = Annotated[Path, typer.Option("--keys", metavar="DIR", help="The folder of keys.")]
-Lasts = Annotated[int, typer.Option(help="How long certificates last.")]
+Lasts = Annotated[int, typer.Option(help="How many days certificates last.")]
 AsRole = Annotated[PartyRole, typer.Option("--role", help="What the party is.")]
 
 
 @certs.command("make", epilog="Example: crescendo certs keys --host server.example.org --client alice --client bob")
 def _make(
-    where: Annotated[str, typer.Argument(metavar="DIR", help="Where the folders go; run again to add parties.")],
+    where: Annotated[str, typer.Argument(metavar="DIR", help="The folder to write to; run again to add parties.")],
     host: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="What others type to reach the server, or the aggregator that is made now: a name or an address; repeat at "
-            "will. Without it that is localhost and 127.0.0.1 alone.",
+            help="What others type to reach the server, or the aggregator that is made now: a name or an address; may be "
+            "repeated. By default localhost and 127.0.0.1 only.",
         ),
     ] = None,
-    client: Annotated[list[str] | None, typer.Option(metavar="NAME", help="A client; repeat at will.")] = None,
+    client: Annotated[list[str] | None, typer.Option(metavar="NAME", help="A client; may be repeated.")] = None,
     aggregator: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="An aggregator; name its own --host in the same command; repeat at will."),
+        typer.Option(metavar="NAME", help="An aggregator; name its own --host in the same command; may be repeated."),
     ] = None,
     tokens: Annotated[bool, typer.Option("--tokens", help="Clients show tokens instead of certificates.")] = False,
     days: Lasts = 90,
@@ -126,20 +126,21 @@ def _request(
 
 @certs.command("sign", epilog="Example: crescendo certs sign alice-request.pem --keys keys --file federation.toml")
 def _sign(
-    request: Annotated[Path, typer.Argument(metavar="REQUEST", help="What the party has sent.")],
+    request: Annotated[Path, typer.Argument(metavar="REQUEST", help="The request that the party has sent.")],
     keys: Keys = Path("keys"),
     file: Annotated[
         Path | None, typer.Option(metavar="FILE.toml", help="The run file: clients that it does not name are refused.")
     ] = None,
     role: AsRole = PartyRole.client,
     host: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="What others type to reach it, if it listens.")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="The name or address under which others reach it, if it listens."),
     ] = None,
     days: Lasts = 90,
     renew: Annotated[bool, typer.Option("--renew", help="The party has a certificate and is to get another.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Sign a request at the authority: of what was sent, the name and the key are taken and nothing else."""
+    """Sign a request at the authority; only the name and the key are taken from it."""
     with one_sentence():
         from crescendo.network.authority.certificate_requests import sign_request
 

@@ -31,12 +31,14 @@ OF_DISKS = (errno.ENOSPC, errno.EDQUOT)
 LONGEST_SENTENCE = 10_000  # of an error
 RunFile = Annotated[Path, typer.Argument(metavar="FILE.toml", help="The run file.")]
 Overrides = Annotated[
-    list[str] | None, typer.Option("--set", metavar="a.b=c", help="Set a key of the run file; repeat at will.")
+    list[str] | None, typer.Option("--set", metavar="a.b=c", help="Set a key of the run file; may be repeated.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Certs = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="Your folder from `crescendo certs`; needed unless the address is loopback."),
+    typer.Option(
+        metavar="DIR", help="Your folder from `crescendo certs`; needed unless the address is on this machine."
+    ),
 ]
 
 
@@ -49,7 +51,9 @@ class LogForm(StrEnum):
 
 Logs = Annotated[
     LogForm | None,
-    typer.Option("--log", help="Log in words, or as JSON lines; else words on a terminal and JSON lines elsewhere."),
+    typer.Option(
+        "--log", help="Log in words or as JSON lines; by default words on a terminal and JSON lines elsewhere."
+    ),
 ]
 
 EXTRAS = {
@@ -147,7 +151,7 @@ def _takes_a_line(out: TextIO | None) -> bool:
 
 @contextlib.contextmanager
 def on_the_network() -> Iterator[None]:
-    """`one_sentence` for a command that uses gRPC, whose own lines on stderr are not JSON and tell nobody anything to do."""
+    """`one_sentence` for a command that uses gRPC, whose own lines on stderr are not JSON and do not say what to do."""
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # read when grpc is imported, which commands do after this
     with one_sentence():
         yield

@@ -9,7 +9,7 @@ from crescendo.cli.common import AsJson, one_sentence, print_json
 
 data = typer.Typer(
     name="data",
-    help="The data sets a run file can name.",
+    help="List and download the data sets that a run file can name.",
     epilog="Example: crescendo data list",
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -30,8 +30,12 @@ def _list(as_json: AsJson = False) -> None:
 @data.command("get", epilog="Example: crescendo data get a9a")
 def _get(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A name of `crescendo data list`.")],
-    to: Annotated[Path | None, typer.Option(metavar="DIR", help="Where to put it; else the cache.")] = None,
-    mirror: Annotated[str | None, typer.Option("--from", metavar="URL", help="A folder that serves it, too.")] = None,
+    to: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="The folder to put it in; by default the cache.")
+    ] = None,
+    mirror: Annotated[
+        str | None, typer.Option("--from", metavar="URL", help="The address of a mirror that has the same files.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Download a public data set, compare it with the known sha256, and keep it where runs find it."""

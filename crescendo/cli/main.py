@@ -40,7 +40,13 @@ def _version(asked: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the versions of what matters.")
+        bool,
+        typer.Option(
+            "--version",
+            callback=_version,
+            is_eager=True,
+            help="Print the versions of Crescendo, Python and the main packages.",
+        ),
     ] = False,
 ) -> None:
     pass
@@ -51,10 +57,13 @@ def _run(
     file: RunFile,
     overrides: Overrides = None,
     seed: Annotated[int | None, typer.Option(help="Short for --set run.seed=N.")] = None,
-    out: Annotated[Path | None, typer.Option(help="The run's folder; else runs/NAME-NUMBER.")] = None,
-    standalone: Annotated[bool, typer.Option("--standalone", help="A report of 5 MB that opens alone.")] = False,
+    out: Annotated[Path | None, typer.Option(help="The run's folder; by default runs/NAME-NUMBER.")] = None,
+    standalone: Annotated[
+        bool, typer.Option("--standalone", help="Write a report of 5 MB that needs no other file.")
+    ] = False,
     cores: Annotated[
-        int | None, typer.Option(min=1, help="Most clients that compute at a time; else as many as pay off here.")
+        int | None,
+        typer.Option(min=1, help="How many clients may compute at a time; by default as many as make the run faster."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -96,8 +105,8 @@ def _schedule(file: RunFile, overrides: Overrides = None, as_json: AsJson = Fals
 @app.command("export", epilog="Example: crescendo export runs/flights-1 --to sklearn")
 def _export(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.")],
-    to: Annotated[str, typer.Option(help="torch, safetensors, sklearn or npz.")],
-    out: Annotated[Path | None, typer.Option(help="The file to write; else one in the run's folder.")] = None,
+    to: Annotated[str, typer.Option(help="The format: torch, safetensors, sklearn or npz.")],
+    out: Annotated[Path | None, typer.Option(help="The file to write; by default one in the run's folder.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Write a run's model as a file of another library."""

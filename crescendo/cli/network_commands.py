@@ -10,25 +10,32 @@ from crescendo.errors import UsageError
 
 commands = typer.Typer(rich_markup_mode=None)
 
-Where = Annotated[str, typer.Argument(metavar="HOST:PORT", help="Where the server is.")]
+Where = Annotated[str, typer.Argument(metavar="HOST:PORT", help="The server's address.")]
 
 
 @commands.command("serve", epilog="Example: crescendo serve federation.toml --listen 127.0.0.1:7077 --state served")
 def _serve(
     file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="The run file, with [serve].")],
-    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where to listen; port 0 takes a free one.")],
-    state: Annotated[Path, typer.Option(metavar="DIR", help="The federation's folder; made, or gone on with.")],
+    listen: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="The address to listen on; port 0 takes a free one.")
+    ],
+    state: Annotated[
+        Path, typer.Option(metavar="DIR", help="The federation's folder; made if it is not there, else picked up.")
+    ],
     overrides: Overrides = None,
     certs: Certs = None,
     health: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Answer GET /healthz here.")] = None,
-    linger: Annotated[float, typer.Option(help="Seconds to wait after the end for clients to hear of it.")] = 60.0,
+    linger: Annotated[
+        float, typer.Option(help="Seconds to stay up after the last round, so that clients hear of the end.")
+    ] = 60.0,
     keep: Annotated[
-        str, typer.Option(metavar="needed|all", help="The journal: what a restart needs, or all of it.")
+        str,
+        typer.Option(metavar="needed|all", help="How much of the journal to keep: what a restart needs, or all of it."),
     ] = "needed",
     logs: Logs = None,
     as_json: AsJson = False,
 ) -> None:
-    """Serve a federation until its last round; stopped or killed, it goes on where it was."""
+    """Serve a federation until its last round; after a stop or a crash the same command picks up where it left off."""
     with on_the_network():
         from crescendo.config.loading import read_served
 
@@ -70,13 +77,13 @@ mechanisms = ["minibatch"]  # or "local" or "batch-clip"; ["none"] protects nobo
 )
 def _join(
     address: Where,
-    data: Annotated[str, typer.Option(metavar="SOURCE", help="Your records: a file, or a name.")],
+    data: Annotated[str, typer.Option(metavar="SOURCE", help="Your records: a file, or the name of a data set.")],
     name: Annotated[str, typer.Option("--as", metavar="NAME", help="Your name in the federation's terms.")],
     state: Annotated[Path, typer.Option(metavar="DIR", help="Your folder: ledger, outbox, last model.")],
-    policy: Annotated[Path, typer.Option(metavar="FILE.toml", help="What you allow: a file as below.")],
+    policy: Annotated[Path, typer.Option(metavar="FILE.toml", help="What you allow: a policy file, as below.")],
     certs: Certs = None,
-    label: Annotated[str | None, typer.Option(help="The label column of a csv file; else the last.")] = None,
-    folder: Annotated[str | None, typer.Option(help="Where data files looked up by name lie.")] = None,
+    label: Annotated[str | None, typer.Option(help="The label column of a csv file; by default the last.")] = None,
+    folder: Annotated[str | None, typer.Option(help="The folder of data sets that are named.")] = None,
     part: Annotated[
         str | None,
         typer.Option(metavar="RULE", help="For trials: take your part of the source, as a simulation would."),
@@ -84,22 +91,28 @@ def _join(
     test: Annotated[float, typer.Option(help="With --part: the share kept for testing.")] = 0.0,
     model: Annotated[
         str | None,
-        typer.Option(metavar="FILE.py:NAME", help="Your own copy of the model, where the terms are about one."),
+        typer.Option(
+            metavar="FILE.py:NAME", help="Your own copy of the model, if the federation trains one of its own."
+        ),
     ] = None,
     give_up_after: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", help="End with 1 after so long without the server; else it is waited for."),
+        typer.Option(
+            metavar="SECONDS",
+            help="Give up, with exit code 1, after so long without the server; by default wait for ever.",
+        ),
     ] = None,
     checkpoint: Annotated[
         float,
         typer.Option(
-            metavar="SECONDS", help="Write a round down after so much work, to go on from it when killed; 0: never."
+            metavar="SECONDS",
+            help="Save the round in hand after so much work, so that a crash loses no more; 0 for never.",
         ),
     ] = 10.0,
     logs: Logs = None,
     as_json: AsJson = False,
 ) -> None:
-    """Take part in a federation with your own records; stopped or killed, it goes on where it was."""
+    """Take part in a federation with your own records; after a stop or a crash the same command picks up where it left off."""
     with on_the_network():
         from crescendo.federation.policy import Policy
 
@@ -152,13 +165,15 @@ def _join(
 @commands.command("aggregate", epilog="Example: crescendo aggregate 127.0.0.1:7077 --listen 127.0.0.1:7078")
 def _aggregate(
     parent: Annotated[str, typer.Argument(metavar="HOST:PORT", help="The server, or another aggregator.")],
-    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where clients join; port 0 takes a free one.")],
+    listen: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="The address for clients to join; port 0 takes a free one.")
+    ],
     name: Annotated[str, typer.Option("--as", metavar="NAME", help="Its name in its certificate.")] = "aggregator",
     certs: Certs = None,
     logs: Logs = None,
     as_json: AsJson = False,
 ) -> None:
-    """Stand between some clients and the server, and add up what they send; it may die at any time."""
+    """Stand between some clients and the server and add up what they send; it may be stopped at any time."""
     with on_the_network():
         with event_log(logs) as log:
             from crescendo.cli.addresses import listening, place
@@ -173,10 +188,10 @@ def _aggregate(
 def _status(
     address: Where,
     certs: Certs = None,
-    watch: Annotated[bool, typer.Option(help="Go on showing it, once a second.")] = False,
+    watch: Annotated[bool, typer.Option(help="Keep showing it, once a second.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show a served federation: who is there, how far everybody is, what was spent.
+    """Show a federation that is being served: who is connected, how far each client is, what each has spent.
 
     \b
     here       yes, away (waited for), not yet (has never come), or absent

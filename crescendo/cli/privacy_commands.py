@@ -19,24 +19,33 @@ MOST_RUNS = 10**6  # of an audit
     epilog="\b\nExample: crescendo plan --epsilon 1 --delta 1e-7 --records 10000 --gradients 25000 --first-size 16",
 )
 def _plan(
-    epsilon: Annotated[float, typer.Option(help="What each client may spend.")],
+    epsilon: Annotated[float, typer.Option(help="The epsilon that each client may spend.")],
     delta: Annotated[float, typer.Option(help="The delta of that epsilon.")],
     records: Annotated[int, typer.Option(help="N, the records of a client.")],
     gradients: Annotated[int, typer.Option(help="K, the gradients of a client over the whole run.")],
     first_size: Annotated[int | None, typer.Option(help="Records in the first round.")] = None,
-    power: Annotated[float | None, typer.Option(help="How fast sizes grow: 0 constant, 1 linear; else chosen.")] = None,
-    rounds: Annotated[int | None, typer.Option(help="The number of rounds; else as few as --max-share allows.")] = None,
+    power: Annotated[
+        float | None,
+        typer.Option(help="How fast sizes grow: 0 for constant, 1 for linear; by default the planner chooses."),
+    ] = None,
+    rounds: Annotated[
+        int | None, typer.Option(help="The number of rounds; by default as few as --max-share allows.")
+    ] = None,
     max_share: Annotated[
-        float | None, typer.Option(help="Largest share of a client's records in one round; else 0.046.")
+        float | None, typer.Option(help="The largest share of a client's records in one round; by default 0.046.")
     ] = None,
     method: Annotated[
-        Literal["tight", "paper"], typer.Option(help="By the tight accountant, or the paper's procedure.")
+        Literal["tight", "paper"], typer.Option(help="Plan with the tight accountant, or by the paper's procedure.")
     ] = "tight",
     sigma_by_round: Annotated[
         bool, typer.Option("--sigma-by-round", help="Let noise differ from one size to the next: less in small rounds.")
     ] = False,
-    r0: Annotated[float | None, typer.Option(help="The r0 of the paper's procedure; else r0(sigma) or 1/e.")] = None,
-    write: Annotated[Path | None, typer.Option(help="Write [privacy] and [schedule] of a run file here.")] = None,
+    r0: Annotated[
+        float | None, typer.Option(help="The r0 of the paper's procedure; by default r0(sigma) or 1/e.")
+    ] = None,
+    write: Annotated[
+        Path | None, typer.Option(help="Write the plan to this file, as [privacy] and [schedule] of a run file.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Choose round sizes, rounds and noise for a budget."""
@@ -89,18 +98,21 @@ def _account(
             help="A run file, the folder of a run, or a file of events; several run files or runs are added up.",
         ),
     ] = None,
-    delta: Annotated[float | None, typer.Option(help="The delta to account at; else the one that is stated.")] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="The delta to account at; by default the one that is stated.")
+    ] = None,
     ledger: Annotated[Path | None, typer.Option(metavar="FILE", help="A data set's ledger, in place of a run.")] = None,
     close: Annotated[
         str | None,
         typer.Option(
-            metavar="FEDERATION", help="Close it in the ledger, for ever: what it may not use any more is free."
+            metavar="FEDERATION",
+            help="Close this federation in the ledger for good: what it has not spent becomes free.",
         ),
     ] = None,
     export: Annotated[
         Literal["dp-accounting", "opacus"] | None, typer.Option(help="Print the events for this library instead.")
     ] = None,
-    client: Annotated[str | None, typer.Option(help="Whose events to export, where clients differ.")] = None,
+    client: Annotated[str | None, typer.Option(help="The client whose events to export, where clients differ.")] = None,
     overrides: Overrides = None,
     as_json: AsJson = False,
 ) -> None:
@@ -158,28 +170,35 @@ def _audit(
         ),
     ],
     runs: Annotated[
-        int | None, typer.Option(min=20, help="Real releases per test (400); of a mechanism, in all. More find more.")
+        int | None,
+        typer.Option(
+            min=20,
+            help="Releases to draw: for each test of a run file (by default 400), or in all for a mechanism. More find more.",
+        ),
     ] = None,
     epsilon: Annotated[float | None, typer.Option(help="What the mechanism of FILE.py:NAME claims.")] = None,
     delta: Annotated[float | None, typer.Option(help="The delta of that epsilon.")] = None,
     records: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Example records: .npz, .npy or .csv, a row for each.")
     ] = None,
-    shape: Annotated[str | None, typer.Option(metavar="N,D", help="Or make up N records of D numbers.")] = None,
+    shape: Annotated[str | None, typer.Option(metavar="N,D", help="Make up N records of D numbers instead.")] = None,
     neighbours: Annotated[
         Literal["add", "replace"] | None, typer.Option(help="One record added or removed (add), or replaced.")
     ] = None,
     gaussian: Annotated[
-        bool, typer.Option("--gaussian", help="Its releases are Gaussian: take the tails from that.")
+        bool,
+        typer.Option("--gaussian", help="The releases are Gaussian, so compute their tails instead of counting them."),
     ] = False,
     floats: Annotated[bool, typer.Option("--floats", help="Attack the last bits of its floats as well.")] = False,
     seconds: Annotated[
-        float, typer.Option(help="Without --runs: as many as take so long, on an idle processor.")
+        float, typer.Option(help="Without --runs, draw for about so many seconds of an idle processor.")
     ] = 20.0,
-    confidence: Annotated[float, typer.Option(help="How sure a failed verdict has to be.")] = 0.999,
-    seed: Annotated[int, typer.Option(min=0, help="Of the attack and of the rng that a mechanism is given.")] = 0,
+    confidence: Annotated[float, typer.Option(help="How sure the audit must be to say that a claim is false.")] = 0.999,
+    seed: Annotated[
+        int, typer.Option(min=0, help="The seed of the attack and of the rng that a mechanism is given.")
+    ] = 0,
     thorough: Annotated[
-        bool, typer.Option("--thorough", help="Of a run file: ten times as much of everything.")
+        bool, typer.Option("--thorough", help="For a run file, test ten times as much of everything.")
     ] = False,
     overrides: Overrides = None,
     as_json: AsJson = False,

@@ -19,15 +19,19 @@ commands = typer.Typer(rich_markup_mode=None)
 @commands.command("reproduce", epilog="Example: crescendo reproduce rounds-law --quick")
 def _reproduce(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="An experiment, or all; left out, the experiments are listed.")
+        str | None,
+        typer.Argument(metavar="NAME", help="An experiment, or all; without a name the experiments are listed."),
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Few seeds and short runs, to see that everything works.")
     ] = False,
     out: Annotated[
-        Path | None, typer.Option(help="The folder of results.md and results/; else reproduced, or reproduced-quick.")
+        Path | None,
+        typer.Option(help="The folder for results.md and results/; by default reproduced, or reproduced-quick."),
     ] = None,
-    processes: Annotated[int | None, typer.Option(help="Processes to run in; else one for each core.")] = None,
+    processes: Annotated[
+        int | None, typer.Option(help="How many processes to use; by default one for each core.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Repeat the paper's experiments, from data to plot: the paper's value, ours and the verdict."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from crescendo.studies.study_events import Listener
 
 commands = typer.Typer(rich_markup_mode=None)
-Standalone = Annotated[bool, typer.Option("--standalone", help="A page of 5 MB that opens alone.")]
+Standalone = Annotated[bool, typer.Option("--standalone", help="Write a page of 5 MB that needs no other file.")]
 
 
 @commands.command("sweep", epilog="Example: crescendo sweep examples/a9a.toml --over clients.count=2,5,10")
@@ -27,11 +27,11 @@ def _sweep(
         typer.Option("--over", metavar="a.b=x,y,z", help="A key and its values, or a range 0..4; repeat for a grid."),
     ] = None,
     overrides: Overrides = None,
-    out: Annotated[Path | None, typer.Option(help="The sweep's folder; else runs/NAME-sweep.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The sweep's folder; by default runs/NAME-sweep.")] = None,
     standalone: Standalone = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run a run file over a grid of its keys; the same command goes on where it was stopped."""
+    """Run a run file over a grid of its keys; if stopped, the same command picks up where it left off."""
     with one_sentence():
         from crescendo.studies.sweeping import sweep
 
@@ -59,22 +59,22 @@ def _compare(
         int, typer.Option(metavar="N", help="Trials for each algorithm beforehand, on a part of the training records.")
     ] = 0,
     target: Annotated[
-        float | None, typer.Option(metavar="A", help="An accuracy to reach; else nearly that of the best.")
+        float | None, typer.Option(metavar="A", help="The accuracy to reach; by default nearly that of the best.")
     ] = None,
     equal: Annotated[
         str | None,
-        typer.Option(metavar="epsilon|noise", help="What private runs have in common; else epsilon if stated."),
+        typer.Option(metavar="epsilon|noise", help="What private runs share; by default epsilon if one is stated."),
     ] = None,
     options: Annotated[
         list[str] | None,
-        typer.Option("--option", metavar="NAME.KEY=VALUE", help="Fix an option of an algorithm; repeat at will."),
+        typer.Option("--option", metavar="NAME.KEY=VALUE", help="Fix an option of an algorithm; may be repeated."),
     ] = None,
     overrides: Overrides = None,
-    out: Annotated[Path | None, typer.Option(help="The comparison's folder; else runs/NAME-compare.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The comparison's folder; by default runs/NAME-compare.")] = None,
     standalone: Standalone = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run other algorithms on the same records, clock and gradients, and say what can be told from it."""
+    """Run other algorithms on the same records, clock and gradients, and say which differences are real."""
     with one_sentence():
         from crescendo.studies.comparing import compare, parsed_options
 

@@ -16,7 +16,7 @@ State = Annotated[Path, typer.Argument(metavar="STATE", help="A server's or clie
 
 @commands.command("verify", epilog="Example: crescendo verify served")
 def _verify(state: State, as_json: AsJson = False) -> None:
-    """Check a state on disk from end to end; it may be in use, and nothing is changed. Exit code 1 if it is damaged."""
+    """Check a state on disk from end to end, even while it is in use, and change nothing. Exit code 1 if it is damaged."""
     with one_sentence():
         from crescendo.runs.upkeep import verify
 
@@ -29,7 +29,7 @@ def _verify(state: State, as_json: AsJson = False) -> None:
 @commands.command("backup", epilog="Example: crescendo backup served backups/served-monday")
 def _backup(
     state: State,
-    to: Annotated[Path, typer.Argument(metavar="TO", help="A folder that is not there yet.")],
+    to: Annotated[Path, typer.Argument(metavar="TO", help="A new folder.")],
     as_json: AsJson = False,
 ) -> None:
     """Copy a state, which may be in use, to a new folder, and verify the copy."""
