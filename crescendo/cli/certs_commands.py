@@ -31,7 +31,7 @@ class _CertsGroup(TyperGroup):
         near = get_close_matches(word, self.commands, 1, ALIKE)
         if near or word in NO_COMMANDS:
             meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(self.commands)};"
-            raise UsageError(f"{word} is no command of certs; {meant} a folder of that name is written ./{word}")
+            raise UsageError(f"{word} is not a command of certs; {meant} a folder of that name is written ./{word}")
 
 
 certs = typer.Typer(
@@ -94,7 +94,7 @@ def _make(
             print_json({**facts, "authority": str(folder / "authority")})
             return
         for place in found.made:
-            typer.echo(f"made {place}: copy it to that party, and to nobody else")
+            typer.echo(f"made {place}: copy it to that party only")
         for place in found.kept:
             typer.echo(f"kept {place}")
         here_only = [str(place) for place in found.made if place.parent != folder / "clients"]

@@ -64,9 +64,11 @@ def _schema(
         Path,
         typer.Argument(metavar="FILE", help="A table: .csv, .tsv or .parquet. A public sample, never the records."),
     ],
-    label: Annotated[str | None, typer.Option(metavar="NAME", help="The column to predict; else the last.")] = None,
+    label: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The column to predict; by default the last.")
+    ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE.toml", help="Where to write it; else it is printed.")
+        Path | None, typer.Option(metavar="FILE.toml", help="The file to write it to; by default it is printed.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -20,7 +20,7 @@ def _new(
         Path | None, typer.Option("--csv", metavar="FILE", help="For a table of your own: csv, tsv or Parquet.")
     ] = None,
     label: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The table's label column; else the last.")
+        str | None, typer.Option(metavar="COLUMN", help="The table's label column; by default the last.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

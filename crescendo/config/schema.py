@@ -205,7 +205,7 @@ class _TimingKeys(Section):
     resend: float = key(1.0, POSITIVE, "virtual seconds until a lost message is sent again", gt=0)
     crash: _Crash | None = key(None, "a table with every and down", "clients that crash and come back")
     absent_after: float | None = key(
-        None, POSITIVE, "virtual seconds of silence after which nobody waits for a client", gt=0
+        None, POSITIVE, "virtual seconds of silence after which the others stop waiting for a client", gt=0
     )
 
 
@@ -247,11 +247,11 @@ class _Serve(Section):
         "a whole number of at least 1, or a list of one per client",
         'declared records of each client where weights = "size" or l2 = "1/N" need them; a private run has privacy.records',
     )
-    late: Names = key((), "a list of names", "clients that nobody waits for until they come")
+    late: Names = key((), "a list of names", "clients that the others do not wait for until they join")
     absent_after: float = key(
         60.0,
         POSITIVE,
-        "seconds of silence, while others are heard, after which nobody waits for a client until it is back",
+        "seconds of silence, while others are heard, after which the others stop waiting for a client until it is back",
         gt=0,
     )
     gather: float = key(

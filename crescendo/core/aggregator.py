@@ -277,7 +277,7 @@ class Aggregator:
         if len(content.pairs) == 1 and any(parcel.content.pairs == content.pairs for parcel in self._parcels.values()):
             i, c = content.pairs[0]
             raise ConflictingUpdate(
-                f"client {c} sent round {i} before with other bytes; refused, as two instances use this name or somebody forges"
+                f"client {c} sent round {i} before with other bytes; refused, as two instances use this name or one is forged"
             )
 
 

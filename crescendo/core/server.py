@@ -176,7 +176,7 @@ class Server:
             )
         if not new_epoch and self._sent_by(c, last) > self._furthest(c):
             raise PeerError(
-                f"client {c} says that it sent round {last}, which nobody can have finished at k={self.k}; check its terms"
+                f"client {c} says that it sent round {last}, which no client can have finished at k={self.k}; check its terms"
             )
         if last < self._last[c]:
             raise PeerError(
@@ -281,7 +281,7 @@ class Server:
             )
         if i > self._furthest(c):
             raise PeerError(
-                f"client {c} speaks of round {i}, which nobody can have finished at k={self.k}; check its terms"
+                f"client {c} speaks of round {i}, which no client can have finished at k={self.k}; check its terms"
             )
         if not self.terms.share(i, c):
             raise PeerError(f"client {c} has no share in round {i} and nothing to say about it; check its terms")
@@ -335,7 +335,7 @@ class Server:
     def _repeated(self, i: int, c: int, delta: Vector) -> PeerError:
         if self._duplicates.conflict(i, c, delta):
             return ConflictingUpdate(
-                f"client {c} sent round {i} before with other bytes; refused, as two instances use this name or somebody forges"
+                f"client {c} sent round {i} before with other bytes; refused, as two instances use this name or one is forged"
             )
         if self._void.has(i, c):
             return DuplicateUpdate(

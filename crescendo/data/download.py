@@ -58,7 +58,7 @@ def get(
     if source not in DOWNLOADS:
         raise ConfigError(_not_for_download(source))
     if mirror is not None and urlsplit(mirror).scheme not in ("http", "https"):
-        raise ConfigError(f"{mirror} is no address of a mirror; it begins with https:// or http://")
+        raise ConfigError(f"{mirror} is not the address of a mirror; one begins with https:// or http://")
     to = downloads() if folder is None else Path(folder).expanduser()
     places = [to] if folder is not None else [place for place in (data_folder(None), to) if place is not None]
     found = []

@@ -47,7 +47,7 @@ def new_folder(out: Path) -> Iterator[Path]:
         try:
             draft.rename(out)
         except OSError:
-            raise ConfigError(f"{out} was made by somebody else meanwhile; name another folder with --out") from None
+            raise ConfigError(f"{out} was made by another program meanwhile; name another folder with --out") from None
     finally:
         if draft.exists():
             shutil.rmtree(draft, ignore_errors=True)

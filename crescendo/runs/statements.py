@@ -164,7 +164,7 @@ class Statement:
     def events_of(self, name: str | None) -> Counted:
         """What the client ``name`` releases; without a name, what every client releases if they all do the same."""
         if not self.clients:
-            raise ConfigError(f"{self.what} claims no privacy, so that there are no events to export")
+            raise ConfigError(f"{self.what} claims no privacy, so there are no events to export")
         plans = {client.name: client.events for client in self.clients}
         names = ", ".join([*list(plans)[:5], *(["..."] if len(plans) > 5 else [])])
         if name is None and len(set(plans.values())) > 1:

@@ -152,7 +152,7 @@ def _by_rounds(horizon: Horizon, d: int, theorem: Theorem | None) -> ScheduleCer
     worst = int(np.argmax(window))
     delay, at = int(window[worst]), int(horizon.sums[worst + 1])
     notes = [
-        "Waiting by rounds is always live: whoever is behind never waits.",
+        "Waiting by rounds is always live: a client that is behind never waits.",
         f"The run is consistent with a delay of {delay:,}, reached in round {worst}, which ends at t = {at:,}.",
     ]
     if at >= 8:

@@ -104,11 +104,11 @@ def test_a_folder_of_other_files_is_not_taken_for_a_state() -> None:
         (("",), "has no name"),
         (
             ("list",),
-            "list is no command of certs; there are make, request, sign, revoke; a folder of that name is written ./list",
+            "list is not a command of certs; there are make, request, sign, revoke; a folder of that name is written ./list",
         ),
         (
             ("requst", "alice"),
-            "requst is no command of certs; did you mean request? a folder of that name is written ./requst",
+            "requst is not a command of certs; did you mean request? a folder of that name is written ./requst",
         ),
         (("keys", "--days", "0"), "at most 3650"),
         (("keys", "--days", "3651"), "at most 3650"),

@@ -272,7 +272,7 @@ def test_what_cannot_be_downloaded_is_said() -> None:
         ConfigError, match=r"wine needs no download .it comes from here: scikit-learn.; name it as data.source"
     ):
         get("wine")
-    with pytest.raises(ConfigError, match="ftp://x is no address of a mirror"):
+    with pytest.raises(ConfigError, match="ftp://x is not the address of a mirror"):
         get("tiny", mirror="ftp://x")
 
 

@@ -96,7 +96,7 @@ class Subject:
             terms = self.certificate.terms
             found = tuple(i for i in range(terms.rounds) if terms.share(i, self.me))
             if not found:
-                raise UsageError(f"client {self.me} has no share in any round, so that there is nothing to audit")
+                raise UsageError(f"client {self.me} has no share in any round, so there is nothing to audit")
             object.__setattr__(self, "shared", found)
         assert self.shared is not None
         return self.shared

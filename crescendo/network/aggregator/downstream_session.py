@@ -78,5 +78,5 @@ class DownstreamSession(Session):
             return f'client "{name}" has no share in a round {i} of this run; check its terms'
         forgetful = max(core.epoch, self._epoch) > 0  # a server that lost something takes clients' word, and so do we
         if not forgetful and i > max(terms.furthest(min(k, terms.rounds)), self._last):
-            return f'client "{name}" speaks of round {i}, which nobody can have finished at k={k}; check its terms'
+            return f'client "{name}" speaks of round {i}, which no client can have finished at k={k}; check its terms'
         return None

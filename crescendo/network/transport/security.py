@@ -215,7 +215,7 @@ class PartyFolder:
             raise UsageError(f"{folder} holds the folders of several parties; name yours with --certs: {some}")
         if purpose == "ask" and (folder / CA).exists() and not self._uses():
             raise UsageError(
-                f"{folder} has neither a certificate nor a token, so it lets nobody in; name your own folder with --certs"
+                f"{folder} has neither a certificate nor a token, so no client could connect; name your own folder with --certs"
             )
         if not (folder / CERTIFICATE).exists():
             return  # a token's folder, or one that is found to be incomplete when it is read

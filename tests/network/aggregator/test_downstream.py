@@ -177,7 +177,7 @@ async def streams_that_say_nothing_are_bounded_here_too(folder: Path) -> None:
 async def a_round_that_nobody_can_have_finished_is_not_kept(folder: Path) -> None:
     async with below(folder) as here:
         bad = here.client(0)
-        assert "nobody can have finished" in refused(await bad.fire(*bad.update(8)))
+        assert "no client can have finished" in refused(await bad.fire(*bad.update(8)))
         assert here.node.core is not None and not here.node.core.carries
         await here.finish(0, 1, 2)
 

@@ -56,7 +56,7 @@ def test_the_terms_are_shown_to_whoever_is_named_and_nothing_is_registered(tmp_p
         ({"name": "stranger"}, "not among the clients"),
         ({"federation": "another"}, "this is federation"),
         ({"digest": "0" * 64}, "other terms"),
-        ({"last": 3}, "nobody can have finished"),
+        ({"last": 3}, "no client can have finished"),
         ({"k": 99}, "cannot be in this run"),
     ],
 )
