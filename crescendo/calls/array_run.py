@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from crescendo.data import Dataset
 from crescendo.errors import ConfigError
 from crescendo.objectives.objective_kinds import OBJECTIVES
@@ -104,6 +106,19 @@ def stated_classes(y: Any) -> list[Any] | None:
         return [0, 1]
     categories = getattr(of, "categories", None)
     return None if categories is None else list(categories)
+
+
+def are_numbers(y: Any) -> bool:
+    """Whether labels are numbers to be predicted: floats with fractions, of which there are more than two.
+
+    >>> are_numbers(np.array([0.5, 1.2, 3.0])), are_numbers(np.array([0.0, 1.0, 2.0])), are_numbers(["a", "b"])
+    (True, False, False)
+    """
+    values = np.asarray(y)
+    if values.dtype.kind != "f" or values.ndim != 1:
+        return False
+    found = np.unique(values[np.isfinite(values)])
+    return len(found) > 2 and bool((found != np.rint(found)).any())
 
 
 def check_public(keys: Mapping[str, Any], classes: Sequence[object] | None) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
-from crescendo.calls.array_run import check_public, is_private, predicts_numbers, run_file, stated_classes
+from crescendo.calls.array_run import are_numbers, check_public, is_private, predicts_numbers, run_file, stated_classes
 from crescendo.calls.keywords import known, put
 from crescendo.config.loading import read
 from crescendo.config.schema import Config
@@ -92,6 +92,8 @@ class AskedRun:
         private, test = is_private(keys), keys.get("test", 0.2)
         made = x if isinstance(x, Dataset) else None
         numbers = predicts_numbers(model) if made is None else made.classes == NUMBERS
+        if made is None and model is None and not private and "classes" not in keys:  # where labels may be looked at
+            numbers = are_numbers(x[y] if is_frame(x) and isinstance(y, str) and y in x else y)
         if private and numbers:
             check_public(keys, NUMBERS)
             _check_numbers(x, y, keys)

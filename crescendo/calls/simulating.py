@@ -78,7 +78,7 @@ def simulate(
     ``simulate(x, y, clients=5)`` splits records over clients and trains on them. ``x`` is a numpy array, a data frame, a sparse
     matrix or a tensor with one record a row, or what `crescendo.dataset` makes. Everything has a default, and
     ``print(result.config)`` shows the run file that came of it. Two classes are learned by logistic regression, more by softmax
-    regression; ``objective="least-squares"`` predicts numbers.
+    regression, and labels with fractions are predicted by least squares.
 
     ``simulate("run.toml")`` runs a file, a dict of its tables or a `Config`; ``data``, a pair (x, y) or a data set, stands in for
     the records that it names.

@@ -153,7 +153,8 @@ def prepare(
     why = ""
     if config.schedule.is_auto:
         draft = agreed(config.schedule.with_steps(DRAFT))[1].terms
-        noise, many = public_noise(config, draft), len(dataset.classes)
+        noise = public_noise(config, draft)
+        many = 0 if isinstance(goal, OwnModel) else len(dataset.classes)  # whose gradients may grow without a bound
         chosen = auto_steps(draft, goal, records=None if private else dataset.train, classes=many, noise=noise)
         config = config.model_copy(update={"schedule": settled_steps(config.schedule, chosen)})
         why = chosen.why

@@ -233,7 +233,11 @@ def test_numbers_are_predicted_where_the_objective_says_so() -> None:
         gradients=600,
     )
     assert private.privacy is not None and private.accuracy is None
-    with pytest.raises(crescendo.DataError, match="least-squares"):
-        crescendo.simulate(x, y, clients=2)
+    assert crescendo.simulate(x, y, clients=2).config == found.config, "labels with fractions say it by themselves"
     with pytest.raises(crescendo.ConfigError, match="label_range is missing"):
         crescendo.simulate(x, y, objective="least-squares", clients=2, epsilon=8.0, records=128, norm_bound=4.0)
+
+
+def test_more_than_two_classes_are_learned_by_softmax() -> None:
+    result = crescendo.simulate(X, X.argmax(axis=1), clients=2)
+    assert result.config.objective.kind == "softmax" and result.accuracy is not None and result.accuracy > 0.9

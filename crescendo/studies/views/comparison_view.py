@@ -35,9 +35,9 @@ def _row(one: Contestant) -> tuple[str, str, str, str]:
 
 def _statements(found: Comparison) -> list[str]:
     return [
-        f"against {one.rival}: {told.says}"
+        f"{what} against {one.rival}: {told.says}"
         for one in found.verdicts()
-        for told in (one.accuracy, one.seconds, one.bytes)
+        for what, told in (("accuracy", one.accuracy), ("time", one.seconds), ("bytes", one.bytes))
     ]
 
 
