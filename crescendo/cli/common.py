@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from crescendo import interrupts
-from crescendo.errors import CrescendoError, OwnCodeError
+from crescendo.errors import CrescendoError, Diverged, OwnCodeError
 from crescendo.logs.peer_text import cleaned
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ PATIENCE = 2.0  # seconds that a last sentence waits for a reader to take what c
 OF_PATHS = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.EROFS, errno.ENAMETOOLONG)
 OF_DISKS = (errno.ENOSPC, errno.EDQUOT)
 LONGEST_SENTENCE = 10_000  # of an error
+DIVERGED = 4  # the exit code of a run that diverged
 RunFile = Annotated[Path, typer.Argument(metavar="FILE.toml", help="The run file.")]
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="a.b=c", help="Set a key of the run file; may be repeated.")
@@ -74,7 +75,7 @@ EXTRAS = {
 
 @contextlib.contextmanager
 def one_sentence() -> Iterator[None]:
-    """What we raise on purpose, and what the system refuses, ends as one sentence on stderr and exit code 1."""
+    """What we raise on purpose, and what the system refuses, ends as one sentence on stderr and exit code 1, or `DIVERGED`."""
     with interrupts.heeded(), _as_sentence():
         interrupts.check()
         try:
@@ -93,7 +94,7 @@ def _as_sentence() -> Iterator[None]:
         whole = "" if debugging or not isinstance(error, OwnCodeError) else f"; {DEBUG}=1 shows the whole traceback"
         if debugging:
             traceback.print_exception(error)
-        raise _fail(f"{error}{whole}") from None
+        raise _fail(f"{error}{whole}", DIVERGED if isinstance(error, Diverged) else 1) from None
     except BrokenPipeError:
         # The reader has gone (`| head`): say nothing, and keep Python from complaining at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

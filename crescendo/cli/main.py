@@ -17,6 +17,7 @@ from crescendo.cli import reproduce_commands as reproduce_cli
 from crescendo.cli import study_commands as study_cli
 from crescendo.cli import upkeep_commands as upkeep_cli
 from crescendo.cli.common import AsJson, Overrides, RunFile, one_sentence, print_json
+from crescendo.errors import Diverged
 
 app = typer.Typer(
     name="crescendo",
@@ -80,8 +81,15 @@ def _run(
 
         with show.progress(config) as bar:
             folder = out or next_folder(file.stem)
-            result = simulate(config, out=folder, sinks=[bar], standalone=standalone, cores=cores)
+            try:
+                result = simulate(config, out=folder, sinks=[bar], standalone=standalone, cores=cores)
+            except Diverged as error:
+                if as_json:
+                    print_json({"diverged": str(error), "run": None})
+                raise
         print_json(result.as_json()) if as_json else show.RunPrinter().result(result)
+        if result.diverged is not None:
+            raise Diverged(result.diverged)
 
 
 @app.command("schedule", epilog="Example: crescendo schedule examples/a9a.toml")

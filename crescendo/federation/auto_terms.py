@@ -8,27 +8,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from crescendo.core.arrays import Floats
+from crescendo.core.random import Purpose, stream
 from crescendo.core.terms import Terms
 from crescendo.data.records import Records
 from crescendo.errors import ConfigError
 from crescendo.federation.schedule_terms import Schedule
+from crescendo.objectives import mean_gradient
 from crescendo.objectives.base import Objective
 from crescendo.privacy.mechanisms.batch_clip import BatchClip
 from crescendo.privacy.mechanisms.local import Local
 from crescendo.privacy.mechanisms.mechanism_kinds import MECHANISMS
 from crescendo.privacy.mechanisms.minibatch import Minibatch
 from crescendo.privacy.mechanisms.sigmas import Sigmas
-from crescendo.schedules.auto_steps import AutoSteps, ChosenSteps, Curvatures, Limit
+from crescendo.schedules.auto_steps import BOUND, MEASURED, UNBOUNDED, AutoSteps, ChosenSteps, Curvatures, Limit
 
 DRAFT = {"kind": "constant", "eta": 1.0}  # steps that stand in while sizes, shares and noise are settled
-_MOST_ROWS = 20_000  # that the steepest direction is looked for in
-_MULTIPLICATIONS = 30
+_MOST_ROWS = 5_000  # that curvature is measured on; drawn, since rows at even distances may have a pattern in common
+_FEWEST_ROWS, _MOST_NUMBERS = 500, 1_000_000  # fewer of wide records, which take longer
+_MULTIPLICATIONS = 20  # of a vector, until it points along the steepest direction
+_DESCENTS = 50
 _LEAST_SPREAD = 0.1  # rarer classes than were measured count as if they were not
 _SAFE = 0.999  # of a mechanism's own limit
 
@@ -60,9 +64,33 @@ def auto_steps(
 
     ``records`` are given where they may be looked at, with the number of their classes, 0 for none; else ``noise`` is.
     """
+    return _rule(terms, objective, records, classes, noise).chosen()
+
+
+def stable_factor(
+    terms: Terms,
+    objective: Objective,
+    *,
+    records: Records | None = None,
+    classes: int = 0,
+    noise: PublicNoise | None = None,
+) -> float | None:
+    """What the steps of these terms may be multiplied by and still shrink a quadratic loss; None where curvature is not known."""
+    if objective.traits.smoothness is None or not terms.steps.falls:
+        return None
+    rule = _rule(terms, objective, records, classes, noise)
+    etas = np.abs(np.asarray(terms.steps.at(rule.sums[:-1]), dtype=np.float64))
+    strict = replace(rule.curvatures, allowed=UNBOUNDED)
+    found = replace(rule, curvatures=strict, etas=etas).factor() if etas.max() > 0 else math.inf
+    return found if 0 < found < math.inf else None
+
+
+def _rule(
+    terms: Terms, objective: Objective, records: Records | None, classes: int, noise: PublicNoise | None
+) -> AutoSteps:
     smoothness = smoothness_of(objective)
     if noise is not None:
-        known = _public(objective, smoothness, noise)
+        known = _public(smoothness, noise)
     elif records is not None:
         known = _measured(objective, smoothness, records, classes)
     else:
@@ -78,7 +106,7 @@ def auto_steps(
         _late(terms, np.diff(sums).astype(np.float64), kind),
         None if noise is None or kind is None or issubclass(kind, BatchClip) else _noise(terms, noise),
         tuple(_caps(terms, objective, noise, kind)),
-    ).chosen()
+    )
 
 
 def smoothness_of(objective: Objective) -> Callable[[float], float]:
@@ -98,30 +126,59 @@ def refuse_unknown(name: str) -> ConfigError:
     )
 
 
-def _public(objective: Objective, smoothness: Callable[[float], float], noise: PublicNoise) -> Curvatures:
-    """What the norm bound says; without one, a clip C is taken to be half the length of a record."""
-    bound, known_by = noise.norm_bound, "from the norm bound"
+def _public(smoothness: Callable[[float], float], noise: PublicNoise) -> Curvatures:
+    """What the norm bound R says; without one, a clip C is taken to be half the length of a record.
+
+    A clip below R / 2 cuts the first gradients, and the curvature with them.
+    """
+    bound, known_by, cut = noise.norm_bound, "from the norm bound", 1.0
+    by_record = MECHANISMS[noise.mechanism].clips_records and isinstance(noise.clip, int | float)
+    if bound is None and not by_record:
+        raise ConfigError(
+            'schedule.steps = "auto" needs privacy.norm_bound here, since this clip is not that of one record\'s gradient'
+        )
     if bound is None:
-        if issubclass(MECHANISMS[noise.mechanism], BatchClip) or not isinstance(noise.clip, int | float):
-            raise ConfigError(
-                'schedule.steps = "auto" needs privacy.norm_bound here, since this clip is not that of one record\'s gradient'
-            )
         bound, known_by = 2.0 * float(noise.clip), "for records of twice the clip"
-    curvature = smoothness(bound * bound)
-    return Curvatures(curvature, curvature, True, known_by)
+    elif by_record and 2 * noise.clip < bound:
+        cut, known_by = 2 * float(noise.clip) / bound, "from the norm bound and the clip"
+    curvature = smoothness(bound * bound) * cut
+    return Curvatures(curvature, curvature, known_by, BOUND)
 
 
 def _measured(objective: Objective, smoothness: Callable[[float], float], records: Records, classes: int) -> Curvatures:
-    """Of the records themselves, at a model that says the share of each class."""
+    """Of the records themselves: of one at a model that says the share of each class, of their mean where training goes."""
     squares, l2 = records.squared_lengths(objective.traits.intercept), objective.traits.l2
     typical = float(np.mean(squares * squares) / max(float(np.mean(squares)), 1e-300))
     spread = class_spread(records.y) if classes > 1 else 1.0
+    most_rows = max(_FEWEST_ROWS, min(_MOST_ROWS, _MOST_NUMBERS // records.features))
+    chosen = stream(0, Purpose.INIT, round=1).permutation(len(records))[:most_rows]
+    some = records.take(np.sort(chosen))
+    most = smoothness(steepest(some, objective.traits.intercept))
+    record, mean = (smoothness(typical) - l2) * spread + l2, _on_the_way(objective, some, most)
+    return Curvatures(record, mean, "measured", MEASURED if classes > 1 else UNBOUNDED)
 
-    def curvature(square: float) -> float:
-        return (smoothness(square) - l2) * spread + l2
 
-    steep = steepest(records, objective.traits.intercept)
-    return Curvatures(curvature(typical), curvature(steep), classes > 1, "from the records")
+def _on_the_way(objective: Objective, records: Records, most: float) -> float:
+    """The curvature of the mean loss along its steepest direction, after some steps of gradient descent.
+
+    ``most`` is what it never passes. Differences of gradients stand for the Hessian.
+    """
+    if not 0 < most < math.inf:
+        return 0.0
+    w = objective.initial(stream(0, Purpose.INIT)).astype(np.float64)
+    for _ in range(_DESCENTS):
+        w = w - mean_gradient(objective, w, records) / most
+    along, found = np.ones(len(w)), 0.0
+    reach = 1e-5 * max(1.0, float(np.linalg.norm(w)))
+    for _ in range(_MULTIPLICATIONS):
+        along = along * (reach / float(np.linalg.norm(along)))
+        along = (mean_gradient(objective, w + along, records) - mean_gradient(objective, w - along, records)) / (
+            2 * reach
+        )
+        found = float(np.linalg.norm(along))
+        if not 0 < found < math.inf:
+            return most
+    return min(found, most)
 
 
 def class_spread(labels: Floats) -> float:
@@ -138,17 +195,16 @@ def class_spread(labels: Floats) -> float:
 
 
 def steepest(records: Records, intercept: bool) -> float:
-    """The largest eigenvalue of the mean of (x, 1) (x, 1)^T, by multiplying; of rows at even distances where there are many.
+    """The largest eigenvalue of the mean of (x, 1) (x, 1)^T, by multiplying.
 
     >>> round(steepest(Records(np.array([[2.0, 0.0], [0.0, 1.0]]), np.zeros(2)), intercept=False), 6)
     2.0
     """
-    rows = np.unique(np.linspace(0, len(records) - 1, min(len(records), _MOST_ROWS)).astype(np.int64))
-    x: Any = records.take(rows).x
+    x: Any = records.x
     along, last, size = np.ones(x.shape[1]), 1.0 if intercept else 0.0, 0.0
     for _ in range(_MULTIPLICATIONS):
         z = x @ along + last
-        along, last = x.T @ z / len(rows), float(z.mean()) if intercept else 0.0
+        along, last = x.T @ z / len(records), float(z.mean()) if intercept else 0.0
         size = math.hypot(float(np.linalg.norm(along)), last)
         if not 0 < size < math.inf:
             return 0.0

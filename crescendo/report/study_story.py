@@ -48,7 +48,6 @@ class ComparisonStory:
     curves: dict[str, list[StudyLine]]  # by what they run along: seconds, gradients, bytes
     results: Listing
     equal: Sequence[str]  # sentences
-    notes: Sequence[str]  # what to mind about the results
     runs: Listing
     troubles: Sequence[str]
     config: str

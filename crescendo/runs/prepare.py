@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from crescendo.data.registry import stated_classes
 from crescendo.data.tables.table_cautions import about_lengths
 from crescendo.errors import ConfigError
 from crescendo.federation.agreement import Agreement, build_terms
-from crescendo.federation.auto_terms import DRAFT, auto_steps, refuse_unknown, settled_steps
+from crescendo.federation.auto_terms import DRAFT, auto_steps, refuse_unknown, settled_steps, stable_factor
 from crescendo.federation.objective_terms import first_model, made_up_records
 from crescendo.federation.schedule_terms import RunSchedule, Schedule
 from crescendo.objectives import ModelFile, Objective, OwnModel, weights_of_rows
@@ -73,6 +74,18 @@ class Prepared:
     def label_mapping(self) -> str | None:
         """Which class number a model of the user's own sees for which label; None where that is plain, or the model is ours."""
         return Classes(self.dataset.classes).mapping if isinstance(self.objective, OwnModel) else None
+
+    @cached_property
+    def step_room(self) -> float | None:
+        """What the step sizes may be multiplied by and be stable, below 1 if they are not; None where that is not known."""
+        private = self.privacy is not None
+        if private and self.config.privacy.norm_bound is None and not isinstance(self.config.privacy.clip, int | float):
+            return None
+        noise = public_noise(self.config, self.terms)
+        if noise is not None and noise.norm_bound is None and not MECHANISMS[noise.mechanism].clips_records:
+            return None
+        records, many = None if private else self.dataset.train, len(self.dataset.classes)
+        return stable_factor(self.terms, self.objective, records=records, classes=many, noise=noise)
 
     def row_weights(self) -> Floats | None:
         """The weight of every training record in F = sum_c p_c F_c; None where all are equal."""

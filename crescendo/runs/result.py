@@ -9,6 +9,7 @@ from crescendo.config.schema import Config
 from crescendo.core.arrays import Array, Floats
 from crescendo.core.vectors import message_bytes
 from crescendo.errors import UsageError
+from crescendo.federation.divergence import divergence
 from crescendo.objectives.linear.linear_model import LinearModel
 from crescendo.runs import result_view
 from crescendo.runs.export import Trained, sklearn_regression
@@ -132,10 +133,18 @@ class Result:
             raise UsageError("this run trained no regression of ours; its model is the vector result.model")
         return sklearn_regression(self.model, self.trained, self.prepared.dataset.classes, goal.intercept)
 
+    @cached_property
+    def diverged(self) -> str | None:
+        """The sentence about a run whose last loss is above its first, or no number, with a step size that would do."""
+        first, room = self.metrics[0]["loss"], self.prepared
+        if first is not None and self.loss is not None and self.loss <= first:
+            return None
+        return divergence(first, self.loss, room.config.schedule.steps, room.step_room)
+
     def as_json(self) -> Row:
         names = list(Result.__dataclass_fields__)
         found = {name: getattr(self, name) for name in names[: names.index("model")]}
         if self.privacy is not None:
             cost = {"noise_free_accuracy": self.noise_free["accuracy"]} if self.noise_free is not None else {}
             found["privacy"] = {**self.privacy, **cost}
-        return found
+        return {**found, "diverged": self.diverged}

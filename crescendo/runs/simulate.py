@@ -20,6 +20,7 @@ from crescendo.core.arrays import Floats, Ints
 from crescendo.data import Dataset
 from crescendo.data.records import finite_rows
 from crescendo.errors import DataError, Diverged, PeerError, UsageError
+from crescendo.federation.divergence import remedy
 from crescendo.privacy.accounting.accountant import Progress
 from crescendo.privacy.mechanisms.mechanism import Mechanism
 from crescendo.runs.evaluation import Meter
@@ -127,8 +128,9 @@ def run_prepared(
         with side_by_side(workers, scripts, at_once) as at_work:
             run = Simulation(prepared.working, at_work, sides.server, timing, agreed.seed, wire=wire, observe=observe)
             trace = run.run()
-    except PeerError as error:
-        raise Diverged(f"the run broke off: {error}; a smaller step size often helps") from error
+    except (PeerError, Diverged) as error:
+        helps = remedy(prepared.config.schedule.steps, prepared.step_room)
+        raise Diverged(f"the run diverged and broke off: {error}; {helps}") from error
     trace = dataclasses.replace(trace, bytes_up=0, bytes_down=0) if alone else trace  # one machine sends nothing
     metrics, guarantee = meter.finish(), prepared.privacy
     last = metrics[-1]

@@ -4,18 +4,18 @@
 
 eta0 is the largest number that every limit allows:
 
-- alone: eta0 times the curvature of one record is at most `ALONE`, so that a single step does not overshoot for long;
-- together: in every round eta times the curvature of the mean loss times the round's late gradients is at most `TOGETHER`;
+- alone: eta0 times the curvature of one record has a limit, so that a single step does not overshoot for long;
+- together: so has, in every round, eta times the curvature of the mean loss times the round's late gradients;
 - noise: the noise of the whole run moves the margin w . x of a record by at most `NOISE`, as a standard deviation.
 
-The three numbers and ``fall`` were measured: docs/auto_steps.md. Pure maths: who calls says what is known.
+The limits and ``fall`` were measured: docs/auto_steps.md. Pure maths: who calls says what is known.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -24,12 +24,17 @@ from crescendo.errors import UsageError
 from crescendo.schedules.parameters import FloatArray, IntArray
 from crescendo.schedules.steps import DiminishingSteps
 
-ALONE = 3.0
-TOGETHER = 5.0
-ALONE_UNBOUNDED, TOGETHER_UNBOUNDED = (
-    0.5,
-    1.0,
-)  # where gradients grow with the error: there a step too long never comes back
+
+class Allowed(NamedTuple):
+    """What eta times a curvature may be: ``alone`` for one record, ``together`` for the late gradients of a round."""
+
+    alone: float
+    together: float
+
+
+MEASURED = Allowed(3.0, 3.8)  # of records that were looked at
+BOUND = Allowed(3.0, 5.0)  # of a bound, which most records stay below
+UNBOUNDED = Allowed(0.5, 1.0)  # where gradients grow with the error: there a step too long never comes back
 NOISE = 2.0
 FALL = 20.0  # the last step is a 21st of the first
 FALL_WITH_NOISE = 3.0  # later rounds are larger, and so drown less in their noise
@@ -40,13 +45,13 @@ _FIGURES = 3
 class Curvatures:
     """``record``: of the loss of one record; ``mean``: of the mean loss, along its steepest direction.
 
-    ``bounded`` says that no gradient is longer than its record, or its clip. ``known_by`` says where the numbers come from.
+    ``known_by`` says where the numbers come from, which decides how much is ``allowed``.
     """
 
     record: float
     mean: float
-    bounded: bool
     known_by: str
+    allowed: Allowed = MEASURED
 
 
 class Limit(NamedTuple):
@@ -76,6 +81,9 @@ class AutoSteps:
     late: FloatArray
     noise: FloatArray | None = None
     caps: tuple[Limit, ...] = ()
+    etas: FloatArray | None = (
+        None  # of steps that are there already; the limits are then on what they are multiplied by
+    )
 
     @property
     def fall(self) -> float:
@@ -84,15 +92,17 @@ class AutoSteps:
     @property
     def shape(self) -> FloatArray:
         """eta over eta0, at the start of each round."""
+        if self.etas is not None:
+            return self.etas
         return np.asarray(1.0 / (1.0 + self.fall * self.sums[:-1] / self.sums[-1]), dtype=np.float64)
 
     def limits(self) -> Iterator[Limit]:
         """Every limit on eta0 that there is."""
         found = self.curvatures
-        alone, together = (ALONE, TOGETHER) if found.bounded else (ALONE_UNBOUNDED, TOGETHER_UNBOUNDED)
+        alone, together = found.allowed
         if found.record > 0:
             why = f"a single step: eta0 times the curvature of a record, {found.record:.3g} ({found.known_by}), is {alone:g}"
-            yield Limit(alone / found.record, why)
+            yield Limit(alone / (found.record * float(self.shape.max())), why)
         push = self.shape * self.late * found.mean
         i = int(np.argmax(push))
         if push[i] > 0:
@@ -106,27 +116,33 @@ class AutoSteps:
             yield Limit(NOISE / moved, why)
         yield from self.caps
 
+    def factor(self) -> float:
+        """What the steps that are there already may be multiplied by; inf where nothing limits them."""
+        largest = 1.0 if self.etas is None else float(self.etas.max())
+        own = [limit.eta0 / largest for limit in self.caps]
+        return min([*own, *(limit.eta0 for limit in replace(self, caps=()).limits())], default=math.inf)
+
     def chosen(self) -> ChosenSteps:
         """The steps, as numbers that read well: rounded to the safe side.
 
-        >>> known = Curvatures(record=2.0, mean=1.0, bounded=True, known_by="as an example")
+        >>> known = Curvatures(record=2.0, mean=1.0, known_by="as an example")
         >>> AutoSteps(known, np.array([0, 100, 300]), late=np.array([0.0, 0.0])).chosen().steps
         DiminishingSteps(eta0=1.5, beta=0.0667, root=False, per='round')
         >>> AutoSteps(known, np.array([0, 100, 300]), late=np.array([80.0, 160.0])).chosen().steps.eta0
-        0.0625
+        0.0475
         """
         eta0, why = min(self.limits(), key=lambda limit: limit.eta0, default=Limit(math.nan, ""))
-        beta = _rounded(self.fall / float(self.sums[-1]), up=True)
-        if not 0 < (eta0 := _rounded(eta0)) < math.inf:
+        beta = rounded(self.fall / float(self.sums[-1]), up=True)
+        if not 0 < (eta0 := rounded(eta0)) < math.inf:
             raise UsageError('there is no step size for "auto" here: these numbers limit nothing; write one')
         said = f'steps = "auto" became {{kind = "diminishing", eta0 = {eta0:g}, beta = {beta:g}}}. What limits eta0 is {why}.'
         return ChosenSteps(DiminishingSteps(eta0, beta), said)
 
 
-def _rounded(x: float, up: bool = False) -> float:
+def rounded(x: float, up: bool = False) -> float:
     """To three figures, down unless ``up``.
 
-    >>> _rounded(0.0123456), _rounded(0.0123456, up=True), _rounded(1.5)
+    >>> rounded(0.0123456), rounded(0.0123456, up=True), rounded(1.5)
     (0.0123, 0.0124, 1.5)
     """
     if not 0 < x < math.inf:

@@ -64,7 +64,6 @@ def story_of_comparison(found: Comparison) -> ComparisonStory:
         curves=_curves(found),
         results=_results(found),
         equal=_equal(found),
-        notes=_risen(found),
         runs=_runs(found),
         troubles=at_most(_troubles(found)),
         config=found.config.to_toml(),
@@ -190,19 +189,6 @@ def _equal(found: Comparison) -> list[str]:
             "Tuning: none. Every algorithm has the run file's step sizes, and at one step size algorithms cannot be compared: "
             "a mean of updates moves the model less than their sum, for example. --tune N gives all the same number of trials."
         )
-    return said
-
-
-def _risen(found: Comparison) -> list[str]:
-    """What to mind about runs that are done."""
-    said = []
-    for one in found.contestants:
-        those = [run for run in one.outcomes if run.status == "done" and run.says]
-        if those:
-            said.append(
-                f"{one.name}: in {len(those)} of {len(one.outcomes)} runs the loss ended above where it began, though they did "
-                f"not diverge; such as: {those[0].says}."
-            )
     return said
 
 

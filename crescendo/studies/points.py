@@ -22,7 +22,6 @@ from crescendo.runs.run_events import Sink
 from crescendo.runs.simulate import simulate
 
 FORMAT = 1  # of what is kept of a point
-FAR_ABOVE = 10.0  # times the first loss: a run that ends there has diverged
 Status = Literal["done", "diverged", "failed"]
 _COUNTS = ("gradients", "rounds", "broadcasts", "bytes_up", "bytes_down", "waits")
 _CURVE = ("k", "gradients", "seconds", "bytes", "accuracy", "loss")
@@ -77,7 +76,7 @@ def _hashed(path: Path, size: int, changed: int) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What came of a point. ``says`` is the sentence of a run that failed or diverged, or what to mind about one that is done.
+    """What came of a point. ``says`` is the sentence of a run that failed or diverged.
 
     ``curve`` has a column per measure.
     """
@@ -94,11 +93,10 @@ class Outcome:
     @classmethod
     def of(cls, result: Result) -> Self:
         rows = [{**row, "bytes": row["bytes_up"] + row["bytes_down"]} for row in result.metrics]
-        status, says = _ended(rows[0]["loss"], result.loss)
-        found = result.privacy
+        found, says = result.privacy, result.diverged
         return cls(
-            status=status,
-            says=says,
+            status="done" if says is None else "diverged",
+            says=says or "",
             accuracy=_finite(result.accuracy),
             loss=_finite(result.loss),
             virtual_seconds=result.virtual_seconds,
@@ -123,16 +121,6 @@ class Outcome:
         """The least ``measure`` (seconds, bytes, gradients) at which a model had the accuracy ``target``; None if none had it."""
         pairs = zip(self.curve["accuracy"], self.curve[measure], strict=True) if self.curve else ()
         return next((at for accuracy, at in pairs if accuracy is not None and accuracy >= target), None)
-
-
-def _ended(first: float | None, last: float | None) -> tuple[Status, str]:
-    """A loss that is no number, or far above what it began with, has diverged; one that is above it is worth a word."""
-    if last is None or not math.isfinite(last):
-        return "diverged", "the loss grew beyond every number; a smaller step size often helps"
-    if first is None or last <= first:
-        return "done", ""
-    rose = f"the loss rose from {first:.4g} to {last:.4g}"
-    return ("diverged", f"{rose}; a smaller step size often helps") if last > FAR_ABOVE * first else ("done", rose)
 
 
 def _finite(value: float | None) -> float | None:

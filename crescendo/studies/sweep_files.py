@@ -38,7 +38,6 @@ def story_of(found: Sweep) -> SweepStory:
         if point.outcome.status != "done"
     ]
     notes = [_ON_THE_TEST_PART] if found.measure == "accuracy" else []
-    notes += _risen(found)
     notes += [_PRIVATE] if any(point.outcome.privacy for point in found.points) else []
     return SweepStory(
         title=f"{found.name}: {', '.join(found.keys)}",
@@ -54,17 +53,6 @@ def story_of(found: Sweep) -> SweepStory:
         config=found.run_file,
         log=log,
     )
-
-
-def _risen(found: Sweep) -> list[str]:
-    """What to mind about runs that are done."""
-    those = [point for point in found.points if point.outcome.status == "done" and point.outcome.says]
-    if not those:
-        return []
-    first = f"{_setting(found.keys, those[0].values)}: {those[0].outcome.says}"
-    return [
-        f"In {len(those):,} runs the loss ended above where it began, though they did not diverge; such as {first}."
-    ]
 
 
 def _extent(axis: Any) -> str:

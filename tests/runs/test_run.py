@@ -27,7 +27,7 @@ from crescendo.simulator.trace import Trace
 from tests.config.small import SMALL, small
 
 KEYS = ["gradients", "rounds", "broadcasts", "bytes_up", "bytes_down", "loss", "accuracy", "max_rounds_ahead"]
-KEYS += ["max_delay_used", "waits", "virtual_seconds", "wall_seconds", "privacy", "run"]
+KEYS += ["max_delay_used", "waits", "virtual_seconds", "wall_seconds", "privacy", "run", "diverged"]
 
 
 def test_the_json_object_has_the_documented_keys_and_is_json() -> None:

@@ -14,6 +14,7 @@ from crescendo.config.schema import Config
 from crescendo.core.terms import Terms
 from crescendo.data import SourceInfo
 from crescendo.federation.agreement import Agreement
+from crescendo.federation.divergence import warning
 from crescendo.privacy.planning.guarantee import Guarantee
 from crescendo.report.numbers import number, size, times
 from crescendo.runs.prepare import Prepared
@@ -45,6 +46,8 @@ def progress(config: Config) -> Iterator[Sink]:
                 case RunBegan(prepared):
                     for note in prepared.dataset.notes:
                         bar.console.print(Text(note), soft_wrap=True)
+                    if (caution := warning(prepared.config.schedule.steps, prepared.step_room)) is not None:
+                        bar.console.print(Text(f"Caution: {caution}."), soft_wrap=True)
                 case ModelsMeasured(rows):
                     accuracy = rows[-1]["accuracy"]
                 case RoundCompleted(moment, rounds):
@@ -188,10 +191,8 @@ class RunPrinter(Printer):
         if "auc" in found.metrics[-1]:
             rows.insert(1, ("auc", number(found.metrics[-1]["auc"]), "on the test part"))
         self.facts(f"{prepared.dataset.name}, {prepared.terms.clients} clients", rows)
-        self._savings(found)
-        first, last = found.metrics[0]["loss"], found.loss
-        if first is not None and last is not None and last > first:
-            self.say(f"caution: the loss rose from {first:.4g} to {last:.4g}; a smaller step size often helps")
+        if found.diverged is None:
+            self._savings(found)
         if prepared.privacy is not None:
             for sentence in prepared.privacy.meaning().sentences():
                 self.say(sentence)

@@ -1,0 +1,49 @@
+"""When a run has diverged, and the sentence that says so with a step size that would do.
+
+There is one idea of it, for runs, sweeps, comparisons and reports: the last loss is no number, or above the first.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from crescendo.schedules.auto_steps import rounded
+
+BEYOND = 25.0  # times what is surely stable: from there on a run is warned of before it begins; "auto" goes to 6
+_KEYS = ("eta", "eta0")  # of a table of steps, what all of them are multiples of
+
+
+def divergence(first: float | None, last: float | None, steps: Any, factor: float | None) -> str | None:
+    """The sentence about a run that diverged, None for one that did not. ``steps`` is the table of the run file.
+
+    >>> class Steps: eta = 2.0
+    >>> divergence(0.693, 12.0, Steps(), factor=0.011)
+    'the run diverged: the loss rose from 0.693 to 12; schedule.steps.eta <= 0.022 would be stable'
+    >>> divergence(0.693, None, Steps(), factor=None)
+    'the run diverged: the loss grew beyond every number; a smaller step size often helps, such as schedule.steps.eta = 0.2'
+    >>> divergence(0.693, 0.4, Steps(), factor=0.011) is None
+    True
+    """
+    if last is None or not math.isfinite(last):
+        return f"the run diverged: the loss grew beyond every number; {remedy(steps, factor)}"
+    if first is None or last <= first:
+        return None
+    return f"the run diverged: the loss rose from {first:.4g} to {last:.4g}; {remedy(steps, factor)}"
+
+
+def remedy(steps: Any, factor: float | None) -> str:
+    """A value that would do: from the limits of stability where the steps are beyond them, else a tenth of what was tried."""
+    key, tried = next(((name, getattr(steps, name)) for name in _KEYS if hasattr(steps, name)), ("", 0.0))
+    if not key:
+        return "a smaller step size often helps"
+    if factor is not None and factor < 1:
+        return f"schedule.steps.{key} <= {rounded(factor * tried):g} would be stable"
+    return f"a smaller step size often helps, such as schedule.steps.{key} = {rounded(tried / 10):g}"
+
+
+def warning(steps: Any, factor: float | None) -> str | None:
+    """What to say before a run whose steps are far beyond the limits; it may learn well all the same."""
+    if factor is None or factor * BEYOND >= 1:
+        return None
+    return f"these step sizes are {1 / factor:.2g} times the largest that are surely stable; {remedy(steps, factor)}"
