@@ -59,8 +59,8 @@ class Policy(Section):
     federations: Words | None = key(None, "a list of names", "the federations that may be joined; left out, any")
     objectives: Words | None = key(
         None,
-        'a list of "logistic", "file.py:Name" and SHA-256 of model files in hex',
-        "what may be learned; left out, logistic and the model that --model names",
+        'a list of kinds such as "logistic" or "softmax", "file.py:Name" and SHA-256 of model files in hex',
+        "what may be learned; left out, any objective of ours and the model that --model names",
     )
     server: str | None = key(None, "a certificate's SHA-256 in hex", "the only server to talk to")
 

@@ -277,7 +277,8 @@ def _run_all(
     _refuse_failed(outcomes)
     if outcomes[0].status == "done" and outcomes[0].accuracy is None:
         raise UsageError(
-            "this objective measures no accuracy, by which algorithms are compared; return one in evaluate()"
+            "this objective measures no accuracy, by which algorithms are compared; take one for classes (`crescendo sweep` "
+            "compares by loss), or return one in evaluate() of a model of your own"
         )
     outcomes += run_all(points[1:], store, tell)
     return tuple(

@@ -55,6 +55,16 @@ IN_STEP: dict[str, dict[str, Any]] = {
     "masks": case(schedule={"wait": {"rounds": 0}, "blocks": 2}),
     "minibatch": case(schedule={"wait": {"rounds": 0}}, privacy={"mechanism": "minibatch", **PRIVATE}),
     "local": case(schedule={"wait": {"rounds": 0}}, privacy={"mechanism": "local", **PRIVATE}),
+    "softmax, minibatch": {
+        **case(schedule={"wait": {"rounds": 0}}, privacy={"mechanism": "minibatch", **PRIVATE}),
+        "data": {"source": "iris", "classes": [0, 1, 2]},
+        "objective": {"kind": "softmax"},
+    },
+    "least squares, local": {
+        **case(schedule={"wait": {"rounds": 0}}, privacy={"mechanism": "local", **PRIVATE}),
+        "data": {"source": "iris"},
+        "objective": {"kind": "least-squares", "label_range": [0, 2]},
+    },
     "own model": own(schedule={"wait": {"rounds": 0}}),
     "own model, minibatch": own(
         schedule={"wait": {"rounds": 0}}, privacy={"mechanism": "minibatch", **PRIVATE, "records": 300}

@@ -29,6 +29,7 @@ import numpy as np
 
 from crescendo.config.loading import read
 from crescendo.config.schema import Config
+from crescendo.objectives.objective_kinds import OBJECTIVES
 
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["tests.network.preload"])
@@ -186,7 +187,7 @@ class Federation:
             "policy": self.policy,
             "seed": self.seed,
             "log": str(self.folder / f"client{c}.log"),
-            "model": None if self.config.objective.kind == "logistic" else self.config.objective.kind,
+            "model": None if self.config.objective.kind in OBJECTIVES else self.config.objective.kind,
             "longest_piece": self.longest_piece,
         }
         self.clients[c] = CONTEXT.Process(target=run, args=(Client(**{**told, **changes}),))
@@ -273,7 +274,8 @@ def federation(folder: Path, raw: dict[str, Any], *, seeded: bool = False, linge
     """Cut the data of a run file for the clients, and lay everything out. Nothing is started."""
     config = read(raw)
     dataset, parts = _cut(config)
-    labels = np.array(dataset.classes)[dataset.train.y.astype(int)]
+    numbers = dataset.train.y
+    labels = np.array(dataset.classes)[numbers.astype(int)] if dataset.classes else numbers
     for c, part in enumerate(parts):
         np.savez(folder / f"part{c}.npz", x=dataset.train.x[part], y=labels[part])
     (folder / "federation.toml").write_text(config.to_toml())
