@@ -21,7 +21,7 @@ _PRIVACY = {
     "grid": ("The numbers to hide span no more steps of the noise's grid than its arithmetic holds.", "≤"),
 }
 _SCHEDULE = {
-    "liveness": "The delay bound lets a client finish every round, so that nobody waits for ever.",
+    "liveness": "The delay bound lets a client finish every round, so that no client waits for ever.",
     "tau never decreases": "The delay bound never becomes stricter as the run goes on.",
     "t - tau(t) never decreases": "What a model must contain only ever grows.",
     "tau is finite": "The delay bound is a number everywhere.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from crescendo.report.figures.plain import Figure, end, evenly, figure, largest_of_stretches, line
@@ -68,7 +69,7 @@ def _exchanges(story: Story) -> Figure:
         [done[i] for i in places], [i + 1 for i in places], name, "@accent", "%{x:,} gradients: round %{y:,}",
         mode="lines+markers" if count <= 30 else "lines", width=2.5,
     )  # fmt: skip
-    axes = {"xaxis": _log(), "yaxis": {**_log(), "rangemode": "normal"}}
+    axes = {"xaxis": _log(), "yaxis": {**_log(), "range": [-0.1, math.log10(max(count, rounds)) + 0.15]}}
     x = "gradients over all clients"
     if not story.savings:  # nothing to compare with: rounds that do not grow, or a run that is no result
         alt = f"{done[-1]:,} gradients in {count:,} rounds."

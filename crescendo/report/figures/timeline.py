@@ -40,9 +40,9 @@ def timeline(lanes: Lanes, broadcasts: Sequence[float]) -> Figure:
             "barmode": "overlay", "bargap": 0.3, "height": 90 + high * max(3, len(names)), "showlegend": not fine,
             "shapes": [] if many else [_mark(at) for at in broadcasts],
             "annotations": [_heading()],
-            "xaxis": {"ticksuffix": " s", "ticks": "", "domain": [0, 0.78], "rangemode": "tozero", "tickangle": 0},
+            "xaxis": {"ticksuffix": " s", "ticks": "", "domain": [0, 0.78], "rangemode": "tozero", "tickangle": 0, "nticks": 5},
             "xaxis2": {
-                "ticks": "", "domain": [0.81, 1], "range": [0, 1.35], "tickformat": ".0%", "tickvals": [0, 1], "tickangle": 0,
+                "ticks": "", "domain": [0.83, 1], "range": [0, 1.35], "tickformat": ".0%", "tickvals": [0, 1], "tickangle": 0,
                 "fixedrange": True,
             },
             "yaxis": {
@@ -64,7 +64,7 @@ def _labelled(names: list[str]) -> list[str]:
 def _heading() -> Figure:
     """Above the bars on the right."""
     return {
-        "xref": "paper", "yref": "paper", "x": 0.81, "y": 1, "xanchor": "left", "yanchor": "bottom", "showarrow": False,
+        "xref": "paper", "yref": "paper", "x": 0.83, "y": 1, "xanchor": "left", "yanchor": "bottom", "showarrow": False,
         "text": "% waiting", "font": {"size": 12, "color": "@ink"},
     }  # fmt: skip
 
