@@ -6,4 +6,4 @@ import crescendo
 
 X, y = load_digits(return_X_y=True)
 result = crescendo.simulate(X / 16, y, clients=5)
-print(f"accuracy {result.accuracy:.3f} over {result.rounds} rounds")
+print(result)

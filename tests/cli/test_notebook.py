@@ -49,5 +49,11 @@ def test_the_five_lines_are_five_and_print_an_accuracy(capsys: pytest.CaptureFix
     lines = [line for line in text.partition('"""\n')[2].splitlines() if line.strip()]
     assert len(lines) == 5 and lines[-1].startswith("print(")
     exec(compile(text, "five_lines.py", "exec"), {})
-    found = re.search(r"accuracy ([\d.]+)", capsys.readouterr().out)
+    found = re.search(r"accuracy=([\d.]+)", capsys.readouterr().out)
     assert found is not None and float(found[1]) > 0.9
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/python.md"])
+def test_a_page_shows_the_five_lines_as_they_are(page: str) -> None:
+    code = (NOTEBOOK.parent / "five_lines.py").read_text(encoding="utf-8").partition('"""\n\n')[2]
+    assert f"```python\n{code}```\n" in (NOTEBOOK.parents[1] / page).read_text(encoding="utf-8")

@@ -6,7 +6,7 @@
 any, ``title="FILE"``     written to that file in the page's folder
 ``text title="prints"``   the block before it printed these lines, among others; ``...`` in a line stands for anything
 ``usage``                 the synopsis of a command, held against the command line itself
-``toml``                  read as TOML, and its keys are those of a run file or a policy
+``toml``                  its keys are those of a run file, a part of one, a policy or a schema
 ``text``, ``pycon`` ..    shown only
 ========================  ==================================================================================================
 

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from typer.testing import CliRunner
 
+from crescendo.cli.main import app
 from tests.docs.pages import DOCS, blocks
 
 
@@ -21,9 +23,10 @@ def admissions(folder: Path) -> None:
 
 
 def visits(folder: Path) -> None:
-    """The table of the tutorial's second page, which its third one goes on with."""
+    """The table and the project of the tutorial's second page, which its third one goes on with."""
     page = DOCS / "tutorial" / "own_data.md"
     exec(next(block.text for block in blocks(page) if block.title == "make_table.py"), {})
+    assert CliRunner().invoke(app, ["new", "visits", "--csv", "visits.csv"]).exit_code == 0
 
 
 PREPARED: dict[str, Callable[[Path], None]] = {"docs/deploy.md": admissions, "docs/tutorial/private.md": visits}
