@@ -59,7 +59,8 @@ def _compare(
         int, typer.Option(metavar="N", help="Trials for each algorithm beforehand, on a part of the training records.")
     ] = 0,
     target: Annotated[
-        float | None, typer.Option(metavar="A", help="The accuracy to reach; by default nearly that of the best.")
+        float | None,
+        typer.Option(metavar="A", help="The accuracy (or R²) to reach; by default nearly that of the best."),
     ] = None,
     equal: Annotated[
         str | None,

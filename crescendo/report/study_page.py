@@ -26,19 +26,22 @@ def sweep_page(story: SweepStory, script: str | None = None, made_at: datetime |
 
 def comparison_page(story: ComparisonStory, script: str | None = None, made_at: datetime | None = None) -> str:
     """The same for a comparison."""
-    curves = {name: bands(lines, _AXES[name], "accuracy", story.levels) for name, lines in story.curves.items()}
+    curves = {
+        name: bands(lines, _AXES[name], story.measure, story.levels, story.least)
+        for name, lines in story.curves.items()
+    }
     figures: dict[str, Any] = {}
     if story.trials:
         figures["trials"] = dots(
-            story.trials, "step size, times the run file's", "accuracy on the validation part", log=True
+            story.trials, "step size, times the run file's", f"{story.measure} on the validation part", log=True
         )
     lines = next(iter(story.curves.values()), [])
     drawn = {
         "name": story.title,
         "curves": curves,
         "figures": figures,
-        "ends": end_range(lines),
-        "shown": shown_range(lines, story.levels),
+        "ends": end_range(lines, story.least),
+        "shown": shown_range(lines, story.levels, story.least),
     }
     return rendered("comparison.html", "study.js", script, made_at, story=story, drawn=drawn)
 

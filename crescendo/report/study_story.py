@@ -51,8 +51,10 @@ class ComparisonStory:
     runs: Listing
     troubles: Sequence[str]
     config: str
+    measure: str  # what the curves show
+    least: float  # that it can be; the most is 1
     tuning: Listing | None = None
     tuning_notes: Sequence[str] = ()
     trials: Sequence[StudyLine] = ()
     privacy_notes: Sequence[str] = ()
-    levels: Sequence[tuple[str, float]] = ()  # accuracies to compare with
+    levels: Sequence[tuple[str, float]] = ()  # of the measure, to compare with

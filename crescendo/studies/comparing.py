@@ -9,8 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from crescendo.algorithms.algorithm_kinds import ALGORITHMS, OURS, algorithm
 from crescendo.config.loading import read, toml_value
 from crescendo.config.schema import Config
@@ -21,13 +19,14 @@ from crescendo.studies.contestants import Contestant
 from crescendo.studies.equal_privacy import Equal, equalised
 from crescendo.studies.point_store import PointStore, opened
 from crescendo.studies.points import Outcome, StudyPoint
+from crescendo.studies.score import ACCURACY, Score, score_of
 from crescendo.studies.study_events import Listener, counted, run_all, unheard
 from crescendo.studies.tuning import Tuned, trial_points, tune
 from crescendo.studies.verdicts import RivalVerdict, verdict
 from crescendo.studies.views import comparison_view
 
 MOST_SEEDS = MOST_TRIALS = 1000
-NEAR = 0.95  # of the way from the commonest class to the best accuracy: the target, unless one is given
+NEAR = 0.95  # of the way from the best constant answer to the best score: the target, unless one is given
 PAGES = ("comparison.html", "comparison.csv")
 _Options = Mapping[str, Mapping[str, Any]]
 
@@ -47,9 +46,8 @@ class Comparison:
     target: float | None
     target_given: bool
     out: Path | None = None
-    commonest: float | None = (
-        None  # the share of the test part that always answering with its commonest class gets right
-    )
+    guess: float | None = None  # the score of the best constant answer on the test part
+    score: Score = ACCURACY
 
     @property
     def ours(self) -> Contestant:
@@ -70,16 +68,17 @@ class Comparison:
         return comparison_view.summary(self)
 
     def plot(self, against: str = "gradients") -> Any:
-        """Mean accuracy over seeds as a plotly figure, a line for each algorithm, against gradients, seconds or bytes."""
+        """The mean score over seeds as a plotly figure, a line for each algorithm, against gradients, seconds or bytes."""
         return comparison_view.plot(self, against)
 
     def verdicts(self) -> list[RivalVerdict]:
-        return [verdict(self.ours, rival, self.target, self.tested) for rival in self.rivals]
+        return [verdict(self.ours, rival, self.target, self.tested, self.score) for rival in self.rivals]
 
     def as_json(self) -> dict[str, Any]:
         return {
             "seeds": list(self.seeds),
             "equal": self.equal,
+            "measure": self.score.name,
             "target": self.target,
             "algorithms": {one.name: self._told(one) for one in self.contestants},
             "verdicts": [one.to_json() for one in self.verdicts()],
@@ -87,7 +86,7 @@ class Comparison:
         }
 
     def _told(self, one: Contestant) -> dict[str, Any]:
-        measures = ("accuracy", "loss", "rounds", "bytes", "virtual_seconds")
+        measures = (self.score.name, "loss", "rounds", "bytes", "virtual_seconds")
         means = {name: one.mean(name) for name in measures}
         reached = {
             f"{name}_to_target": one.reached(self.target, name)
@@ -122,15 +121,17 @@ def compare(
 ) -> Comparison:
     """Run a config with our own algorithm and with each of ``rivals``, once for every seed, and hold them against each other.
 
-    ``tune`` gives every algorithm that many trials beforehand, on a part of the training records. ``target`` is an accuracy to
-    reach, ``equal`` what a private comparison holds equal ("epsilon" or "noise"), and ``options`` fixes options by algorithm.
-    The records and their test part are those of the run file's own seed in every run; further seeds change all else. With
-    ``out``, the folder gets a file for every finished run, then ``comparison.csv`` and ``comparison.html``; the same call goes on
-    where it stopped.
+    ``tune`` gives every algorithm that many trials beforehand, on a part of the training records. ``target`` is a score to reach,
+    an accuracy or, where numbers are predicted, an R²; ``equal`` is what a private comparison holds equal ("epsilon" or "noise"),
+    and ``options`` fixes options by algorithm. The records and their test part are those of the run file's own seed in every run;
+    further seeds change all else. With ``out``, the folder gets a file for every finished run, then ``comparison.csv`` and
+    ``comparison.html``; the same call goes on where it stopped.
     """
-    _check(rivals, seeds, tune, target)
+    _check(rivals, seeds, tune)
     names, given = [OURS, *rivals], _given_options(options or {}, [OURS, *rivals])
     checked, same = equalised(read(config, overrides), equal)
+    score = score_of(checked.objective.kind)
+    _check_target(target, score)
     for name in names:
         algorithm(name).check(blocks=checked.schedule.blocks, mechanism=checked.privacy.mechanism)
     every = [checked.model_copy(update={"run": _seeded(checked, seed)}) for seed in range(seeds)]
@@ -151,10 +152,11 @@ def compare(
             tune,
             same,
             contestants,
-            target if target is not None else _usual_target(contestants, test),
+            target if target is not None else _usual_target(contestants, score.of_guessing(test)),
             target is not None,
             folder,
-            _commonest(test),
+            score.of_guessing(test),
+            score,
         )
         if folder is not None:
             from crescendo.studies.comparison_files import write_comparison
@@ -163,7 +165,7 @@ def compare(
     return found
 
 
-def _check(rivals: Sequence[str], seeds: int, trials: int, target: float | None) -> None:
+def _check(rivals: Sequence[str], seeds: int, trials: int) -> None:
     known = ", ".join(name for name in ALGORITHMS if name != OURS)
     if isinstance(rivals, str):  # a sequence of texts too, of a letter each
         raise UsageError(f"rivals is a list, here {json.dumps(rivals.split(','))}, not a text")
@@ -179,8 +181,11 @@ def _check(rivals: Sequence[str], seeds: int, trials: int, target: float | None)
         raise ConfigError(f"--seeds must be a whole number from 1 to {MOST_SEEDS}, not {seeds}")
     if not 0 <= trials <= MOST_TRIALS:
         raise ConfigError(f"--tune must be a whole number from 0 to {MOST_TRIALS}, not {trials}")
+
+
+def _check_target(target: float | None, score: Score) -> None:
     if target is not None and not 0 < target <= 1:
-        raise ConfigError(f"--target must be an accuracy above 0 and up to 1, not {target:g}")
+        raise ConfigError(f"--target must be {score.target} above 0 and up to 1, not {target:g}")
 
 
 def parsed_options(texts: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -275,10 +280,9 @@ def _run_all(
     ]
     outcomes = run_all(points[:1], store, tell)
     _refuse_failed(outcomes)
-    if outcomes[0].status == "done" and outcomes[0].accuracy is None:
+    if outcomes[0].status == "done" and outcomes[0].score is None:
         raise UsageError(
-            "this objective measures no accuracy, by which algorithms are compared; take one for classes (`crescendo sweep` "
-            "compares by loss), or return one in evaluate() of a model of your own"
+            f"this run measures no {points[0].score.words}, by which algorithms are compared; {points[0].score.remedy}"
         )
     outcomes += run_all(points[1:], store, tell)
     return tuple(
@@ -287,13 +291,8 @@ def _run_all(
     )
 
 
-def _commonest(test: Records) -> float:
-    return float(np.unique(test.y, return_counts=True)[1].max()) / len(test)
-
-
-def _usual_target(contestants: Sequence[Contestant], test: Records) -> float | None:
-    """Most of the way from always answering with the commonest class to the best mean at the end; None if that is no way up."""
-    means = [mean.mean for one in contestants if (mean := one.mean("accuracy")) is not None]
-    commonest = _commonest(test)
-    best = max(means, default=0.0)
-    return round(commonest + NEAR * (best - commonest), 4) if best > commonest else None
+def _usual_target(contestants: Sequence[Contestant], guess: float) -> float | None:
+    """Most of the way from the best constant answer to the best mean at the end; None if that is no way up."""
+    means = [mean.mean for one in contestants if (mean := one.mean("score")) is not None]
+    best = max(means, default=guess)
+    return round(guess + NEAR * (best - guess), 4) if best > guess else None

@@ -55,10 +55,10 @@ def story_of_comparison(found: Comparison) -> ComparisonStory:
         title=f"{found.name}: {listed([one.name for one in found.contestants])}",
         subtitle=_subtitle(found),
         headline=_headline(found),
-        says=summary(verdicts, found.ours.name, len(found.seeds)),
+        says=summary(verdicts, found.ours.name, len(found.seeds), found.score),
         verdicts=Listing(
-            ["against", "accuracy", f"virtual time {_to_target(found)}", f"bytes {_to_target(found)}"],
-            [[one.rival, one.accuracy.says, one.seconds.says, one.bytes.says] for one in verdicts],
+            ["against", found.score.words, f"virtual time {_to_target(found)}", f"bytes {_to_target(found)}"],
+            [[one.rival, one.score.says, one.seconds.says, one.bytes.says] for one in verdicts],
         ),
         verdict_note=_EVERY_STATEMENT,
         curves=_curves(found),
@@ -67,11 +67,13 @@ def story_of_comparison(found: Comparison) -> ComparisonStory:
         runs=_runs(found),
         troubles=at_most(_troubles(found)),
         config=found.config.to_toml(),
+        measure=found.score.words,
+        least=found.score.low,
         tuning=tuning_of(found) if tuned else None,
         tuning_notes=tuning_notes(found) if tuned else [],
         trials=trials_of(found) if tuned else [],
         privacy_notes=privacy_notes(found) if found.equal != "gradients" else [],
-        levels=[] if found.commonest is None else [("commonest class", found.commonest)],
+        levels=[] if found.guess is None else [(found.score.guess, found.guess)],
     )
 
 
@@ -83,16 +85,20 @@ def _subtitle(found: Comparison) -> str:
 
 
 def _to_target(found: Comparison) -> str:
-    return "" if found.target is None else f"to accuracy {found.target:.4g}"
+    return "" if found.target is None else f"to {found.score.words} {found.target:.4g}"
 
 
 def _headline(found: Comparison) -> list[tuple[str, str, str]]:
     cards = []
     for one in found.contestants:
-        mean = one.mean("accuracy")
+        mean = one.mean("score")
         wrong = len(one.outcomes) - one.count("done")
         half = "" if mean is None or mean.low is None or mean.high is None else f"± {(mean.high - mean.low) / 2:.4f}; "
-        means = f"{half}{wrong} of {len(one.outcomes)} went wrong" if wrong else f"{half}test accuracy"
+        means = (
+            f"{half}{wrong} of {len(one.outcomes)} went wrong"
+            if wrong
+            else f"{half}{found.score.words} on the test part"
+        )
         cards.append((one.name, number(None if mean is None else mean.mean), means))
     return cards
 
@@ -124,7 +130,7 @@ def _short(mean: Interval | None, side: str) -> float | None:
 
 
 def _results(found: Comparison) -> Listing:
-    head = ["algorithm", "accuracy", "rounds", "bytes", "virtual seconds"]
+    head = ["algorithm", found.score.words, "rounds", "bytes", "virtual seconds"]
     if found.target is not None:
         head += [f"seconds {_to_target(found)}", f"bytes {_to_target(found)}"]
     if found.equal != "gradients":
@@ -133,7 +139,7 @@ def _results(found: Comparison) -> Listing:
     for one in found.contestants:
         row = [
             one.name,
-            bounded(one.mean("accuracy")),
+            bounded(one.mean("score")),
             bounded(one.mean("rounds"), "{:,.6g}".format),
             bounded(one.mean("bytes"), size),
             bounded(one.mean("virtual_seconds"), "{:,.0f}".format),
@@ -177,12 +183,14 @@ def _equal(found: Comparison) -> list[str]:
     if found.equal == "noise":
         said.append("Noise: one sigma for all; each algorithm's own epsilon is in the table, and they differ.")
     if found.target is not None:
-        way = f"{NEAR:.0%} of the way from always answering with the commonest class to the best mean at the end"
+        way = f"{NEAR:.0%} of the way from {found.score.guessing} to the best mean at the end"
         how = "as asked for" if found.target_given else way
-        said.append(f"Target accuracy: {found.target:.4g}, {how}. It is read on the test part and chooses nothing.")
+        said.append(
+            f"Target {found.score.words}: {found.target:.4g}, {how}. It is read on the test part and chooses nothing."
+        )
     else:
         said.append(
-            "Target accuracy: none, as no algorithm beats always answering with the commonest class; --target sets one."
+            f"Target {found.score.words}: none, as no algorithm beats {found.score.guessing}; --target sets one."
         )
     if not found.trials:
         said.append(
@@ -198,9 +206,9 @@ def _runs(found: Comparison) -> Listing:
         for seed, run in zip(found.seeds, one.outcomes, strict=True):
             seconds = "none" if run.virtual_seconds is None else f"{run.virtual_seconds:,.6g}"
             rounds = f"{run.counts['rounds']:,}" if run.counts else "none"
-            rows.append([one.name, f"{seed}", run.status, number(run.accuracy), number(run.loss), rounds, seconds])
+            rows.append([one.name, f"{seed}", run.status, number(run.score), number(run.loss), rounds, seconds])
     return Listing(
-        ["algorithm", "seed", "status", "accuracy", "loss", "rounds", "virtual seconds"], rows, [1, 3, 4, 5, 6]
+        ["algorithm", "seed", "status", found.score.words, "loss", "rounds", "virtual seconds"], rows, [1, 3, 4, 5, 6]
     )
 
 

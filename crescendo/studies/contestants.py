@@ -27,7 +27,7 @@ class Contestant:
     tuned: Tuned | None = None
 
     def values(self, measure: str) -> list[float | None]:
-        """Of every seed: ``accuracy``, ``loss``, ``virtual_seconds``, ``bytes``, ``epsilon``, ``sigma``, or a count."""
+        """Of every seed: ``score``, ``accuracy``, ``r2``, ``rmse``, ``loss``, ``virtual_seconds``, ``bytes``, or a count."""
         return [_value(one, measure) for one in self.outcomes]
 
     def mean(self, measure: str) -> Interval | None:
@@ -35,7 +35,7 @@ class Contestant:
         return mean_of(self.values(measure))
 
     def reached(self, target: float, measure: str) -> list[float | None]:
-        """Of every seed: the least ``measure`` at which a model had the accuracy ``target``."""
+        """Of every seed: the least ``measure`` at which a model had the score ``target``."""
         return [one.reached(target, measure) for one in self.outcomes]
 
     def count(self, status: str) -> int:
@@ -53,14 +53,14 @@ class Contestant:
 
 
 def _value(outcome: Outcome, measure: str) -> float | None:
-    if measure in ("accuracy", "loss", "virtual_seconds", "bytes"):
+    if measure in ("score", "accuracy", "r2", "rmse", "loss", "virtual_seconds", "bytes"):
         value: float | None = getattr(outcome, measure)
         return value
     return outcome.counts.get(measure)
 
 
 def course(outcomes: Sequence[Outcome], measure: str) -> tuple[list[float], list[Interval | None]]:
-    """Accuracy along ``measure``, over seeds: at each x that of the newest model by then. Empty if a run has no curve."""
+    """The score along ``measure``, over seeds: at each x that of the newest model by then. Empty if a run has no curve."""
     if not outcomes or not all(one.curve for one in outcomes):
         return [], []
     ends = [one.curve[measure][-1] for one in outcomes]
@@ -72,7 +72,7 @@ def course(outcomes: Sequence[Outcome], measure: str) -> tuple[list[float], list
 
 
 def _held(outcome: Outcome, measure: str, grid: Any) -> list[float | None]:
-    """The last accuracy that was measured at or before each x; a run that has ended keeps its model."""
-    xs, accuracies = np.asarray(outcome.curve[measure], dtype=np.float64), outcome.curve["accuracy"]
+    """The last score that was measured at or before each x; a run that has ended keeps its model."""
+    xs, scores = np.asarray(outcome.curve[measure], dtype=np.float64), outcome.scores
     places = np.searchsorted(xs, grid * (1 + 1e-12), side="right") - 1
-    return [accuracies[place] if place >= 0 else None for place in places]
+    return [scores[place] if place >= 0 else None for place in places]

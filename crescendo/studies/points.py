@@ -20,11 +20,13 @@ from crescendo.objectives.own import library_of
 from crescendo.runs.result import Result
 from crescendo.runs.run_events import Sink
 from crescendo.runs.simulate import simulate
+from crescendo.studies.score import ACCURACY, Score, score_of
 
 FORMAT = 1  # of what is kept of a point
 Status = Literal["done", "diverged", "failed"]
 _COUNTS = ("gradients", "rounds", "broadcasts", "bytes_up", "bytes_down", "waits")
-_CURVE = ("k", "gradients", "seconds", "bytes", "accuracy", "loss")
+_CURVE = ("k", "gradients", "seconds", "bytes", "loss")
+_NUMBERS = ("rmse", "r2")  # of a test part where numbers are predicted, and what is kept of a point has them only there
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +40,10 @@ class StudyPoint:
     data: Dataset | None = None
     part: str = "all"
 
+    @property
+    def score(self) -> Score:
+        return score_of(self.config.objective.kind)
+
     @cached_property
     def digest(self) -> str:
         """The same for two points exactly if they are the same run: config, algorithm, options, files and version."""
@@ -48,6 +54,7 @@ class StudyPoint:
             "algorithm": self.algorithm,
             "options": dict(self.options),
             "part": self.part,
+            **({} if self.score == ACCURACY else {"score": self.score.name}),
             "files": [_fingerprint(path) for path in _files(self.config)],
         }
         return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
@@ -89,11 +96,14 @@ class Outcome:
     counts: Mapping[str, int] = field(default_factory=dict)
     curve: Mapping[str, Sequence[float | None]] = field(default_factory=dict)
     privacy: Mapping[str, Any] | None = None  # epsilon, delta, sigma
+    rmse: float | None = None
+    r2: float | None = None
 
     @classmethod
     def of(cls, result: Result) -> Self:
         rows = [{**row, "bytes": row["bytes_up"] + row["bytes_down"]} for row in result.metrics]
-        found, says = result.privacy, result.diverged
+        found, says, last = result.privacy, result.diverged, rows[-1]
+        columns = (*_CURVE, *(name for name in ("accuracy", "r2") if name in last))
         return cls(
             status="done" if says is None else "diverged",
             says=says or "",
@@ -101,8 +111,9 @@ class Outcome:
             loss=_finite(result.loss),
             virtual_seconds=result.virtual_seconds,
             counts={name: int(getattr(result, name)) for name in _COUNTS},
-            curve={name: [_finite(row[name]) for row in rows] for name in _CURVE},
+            curve={name: [_finite(row[name]) for row in rows] for name in columns},
             privacy=None if found is None else {name: found[name] for name in ("epsilon", "delta", "sigma")},
+            **{name: _finite(last.get(name)) for name in _NUMBERS},
         )
 
     @property
@@ -110,17 +121,29 @@ class Outcome:
         """Sent and received, over all clients."""
         return self.counts["bytes_up"] + self.counts["bytes_down"] if self.counts else None
 
+    @property
+    def score(self) -> float | None:
+        """Of the last model on the test part: its accuracy or, where numbers are predicted, its R²."""
+        return self.accuracy if self.accuracy is not None else self.r2
+
+    @property
+    def scores(self) -> Sequence[float | None]:
+        """The same along the curve."""
+        accuracies = self.curve.get("accuracy", ())
+        return accuracies if any(one is not None for one in accuracies) else self.curve.get("r2", accuracies)
+
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        """All of it; what only predicted numbers have is absent elsewhere."""
+        return {name: value for name, value in asdict(self).items() if name not in _NUMBERS or value is not None}
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> Self:
         return cls(**found)
 
     def reached(self, target: float, measure: str) -> float | None:
-        """The least ``measure`` (seconds, bytes, gradients) at which a model had the accuracy ``target``; None if none had it."""
-        pairs = zip(self.curve["accuracy"], self.curve[measure], strict=True) if self.curve else ()
-        return next((at for accuracy, at in pairs if accuracy is not None and accuracy >= target), None)
+        """The least ``measure`` (seconds, bytes, gradients) at which a model had the score ``target``; None if none had it."""
+        pairs = zip(self.scores, self.curve[measure], strict=True) if self.curve else ()
+        return next((at for score, at in pairs if score is not None and score >= target), None)
 
 
 def _finite(value: float | None) -> float | None:

@@ -13,8 +13,8 @@ from crescendo.studies.intervals import Interval
 from crescendo.studies.points import Outcome
 
 MEASURES = (
-    "status", "accuracy", "loss", "gradients", "rounds", "broadcasts", "bytes_up", "bytes_down", "waits", "virtual_seconds",
-    "epsilon", "delta", "sigma", "says",
+    "status", "accuracy", "rmse", "r2", "loss", "gradients", "rounds", "broadcasts", "bytes_up", "bytes_down", "waits",
+    "virtual_seconds", "epsilon", "delta", "sigma", "says",
 )  # fmt: skip
 
 
@@ -25,7 +25,7 @@ def measures_of(outcome: Outcome) -> list[Any]:
     return [known.get(name) for name in MEASURES]
 
 
-_FIELDS = ("status", "says", "accuracy", "loss", "virtual_seconds")
+_FIELDS = ("status", "says", "accuracy", "rmse", "r2", "loss", "virtual_seconds")
 
 
 def bounded(found: Interval | None, form: Callable[[float], str] = "{:.4f}".format) -> str:

@@ -11,11 +11,12 @@ from crescendo.report.figures.study_figures import MOST_LINES, StudyLine
 from crescendo.report.numbers import number, size
 from crescendo.report.study_page import script_for, sweep_page
 from crescendo.report.study_story import Listing, SweepStory
+from crescendo.studies.score import ACCURACY
 from crescendo.studies.study_files import MEASURES, at_most, bounded, csv_text, measures_of, write_text
 from crescendo.studies.sweeping import PAGES, SEED, Sweep, SweptGroup
 
 _ON_THE_TEST_PART = (
-    "Accuracy is measured on the test part: a setting that is chosen by it was tuned on the test part, and its accuracy "
+    "{} is measured on the test part: a setting that is chosen by it was tuned on the test part, and its {} "
     "is too good to quote."
 )
 _PRIVATE = "Each epsilon covers one run: runs on the same records add up, and a sweep's sum is not counted here."
@@ -37,13 +38,13 @@ def story_of(found: Sweep) -> SweepStory:
         for point in found.points
         if point.outcome.status != "done"
     ]
-    notes = [_ON_THE_TEST_PART] if found.measure == "accuracy" else []
+    notes = [] if found.score is None else [_ON_THE_TEST_PART.format(_capital(found.words), found.words)]
     notes += [_PRIVATE] if any(point.outcome.privacy for point in found.points) else []
     return SweepStory(
         title=f"{found.name}: {', '.join(found.keys)}",
         subtitle=f"{len(found.points):,} runs of one run file, over {' × '.join(map(_extent, found.axes))}",
         headline=_headline(found),
-        measure=found.measure,
+        measure=found.words,
         x=key,
         lines=lines,
         groups=_groups(found),
@@ -53,6 +54,15 @@ def story_of(found: Sweep) -> SweepStory:
         config=found.run_file,
         log=log,
     )
+
+
+def _scored(found: Sweep) -> str:
+    """The head of a column of scores."""
+    return ACCURACY.words if found.score is None else found.score.words
+
+
+def _capital(words: str) -> str:
+    return f"{words[:1].upper()}{words[1:]}"
 
 
 def _extent(axis: Any) -> str:
@@ -71,13 +81,13 @@ def _headline(found: Sweep) -> list[tuple[str, str, str]]:
     best = found.best()
     mean = None if best is None else best.mean(found.measure)
     if best is not None and mean is not None:
-        words = "Highest accuracy" if found.measure == "accuracy" else "Lowest loss"
+        words = "Lowest loss" if found.score is None else f"Highest {found.words}"
         cards.append((words, number(mean.mean), _setting(found.varied, best.values)))
     return cards
 
 
 def _groups(found: Sweep) -> Listing:
-    head = [*found.varied, "runs", "accuracy", "loss", "rounds", "bytes", "virtual seconds", "went wrong"]
+    head = [*found.varied, "runs", _scored(found), "loss", "rounds", "bytes", "virtual seconds", "went wrong"]
     rows = []
     for group in found.groups():
         wrong = [status for status in ("diverged", "failed") for one in group.outcomes if one.status == status]
@@ -86,7 +96,7 @@ def _groups(found: Sweep) -> Listing:
             [
                 *group.values,
                 f"{len(group.outcomes)}",
-                bounded(group.mean("accuracy")),
+                bounded(group.mean("score")),
                 bounded(group.mean("loss"), "{:.4g}".format),
                 "none" if rounds is None else f"{rounds.mean:,.6g}",
                 "none" if traffic is None else size(traffic.mean),
@@ -104,10 +114,10 @@ def _points(found: Sweep) -> Listing:
         one = point.outcome
         seconds = "none" if one.virtual_seconds is None else f"{one.virtual_seconds:,.6g}"
         epsilon = [f"{one.privacy['epsilon']:.4g}"] if one.privacy else ["none"]
-        rows.append([*point.values, one.status, number(one.accuracy), number(one.loss), seconds, *epsilon])
+        rows.append([*point.values, one.status, number(one.score), number(one.loss), seconds, *epsilon])
     first = len(found.keys)
     return Listing(
-        [*found.keys, "status", "accuracy", "loss", "virtual seconds", "epsilon"], rows, range(first + 1, first + 5)
+        [*found.keys, "status", _scored(found), "loss", "virtual seconds", "epsilon"], rows, range(first + 1, first + 5)
     )
 
 

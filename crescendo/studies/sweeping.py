@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from crescendo.config.loading import read
 from crescendo.config.schema import Config
@@ -15,6 +15,7 @@ from crescendo.studies.grid import Axis, axes_of, combinations, overrides_of
 from crescendo.studies.intervals import Interval, mean_of
 from crescendo.studies.point_store import opened
 from crescendo.studies.points import Outcome, StudyPoint
+from crescendo.studies.score import ACCURACY, R2, Score
 from crescendo.studies.study_events import Listener, run_all, unheard
 from crescendo.studies.views import sweep_view
 
@@ -43,13 +44,13 @@ class SweptGroup:
         return all(one.status == "done" for one in self.outcomes)
 
     def mean(self, measure: str) -> Interval | None:
-        """Of ``accuracy``, ``loss``, ``virtual_seconds`` or ``bytes``, or of a count; None if a run lacks it."""
+        """Of one of `_MEASURES`, or of a count; None if a run lacks it."""
         return mean_of(
             [one.counts.get(measure) if measure not in _MEASURES else getattr(one, measure) for one in self.outcomes]
         )
 
 
-_MEASURES = ("accuracy", "loss", "virtual_seconds", "bytes")
+_MEASURES = ("score", "accuracy", "r2", "rmse", "loss", "virtual_seconds", "bytes")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -91,9 +92,21 @@ class Sweep:
         return tuple(key for key in self.keys if key != SEED)
 
     @property
-    def measure(self) -> str:
-        """What points are compared by: the accuracy where there is one."""
-        return "accuracy" if any(point.outcome.accuracy is not None for point in self.points) else "loss"
+    def measure(self) -> Literal["score", "loss"]:
+        """What points are compared by: the score where there is one."""
+        return "loss" if self.score is None else "score"
+
+    @property
+    def score(self) -> Score | None:
+        """What the points are scored by: accuracy, or R² where every point predicts numbers; of both there is no better."""
+        kinds = {"accuracy": ACCURACY, "r2": R2}
+        found = [one for name, one in kinds.items() if any(getattr(p.outcome, name) is not None for p in self.points)]
+        return found[0] if len(found) == 1 else None
+
+    @property
+    def words(self) -> str:
+        """The measure as people call it."""
+        return "loss" if self.score is None else self.score.words
 
     def groups(self) -> list[SweptGroup]:
         """One for every combination of the keys but the seed."""
@@ -106,7 +119,7 @@ class Sweep:
     def best(self) -> SweptGroup | None:
         """The best mean among the groups in which every run ended well; None if there are none."""
         means = [(group.mean(self.measure), group) for group in self.groups() if group.clean]
-        sign = 1 if self.measure == "accuracy" else -1
+        sign = 1 if self.measure == "score" else -1
         known = [(sign * mean.mean, group) for mean, group in means if mean is not None]
         return max(known, key=lambda pair: pair[0])[1] if known else None
 

@@ -123,14 +123,14 @@ def trial_points(
 
 
 def tune(points: Sequence[StudyPoint], store: PointStore, tell: Listener = unheard) -> Tuned:
-    """Run the trials of one algorithm. The best has the highest accuracy; of equal ones, the lowest loss in training."""
+    """Run the trials of one algorithm. The best has the highest score; of equal ones, the lowest loss in training."""
     outcomes = run_all(points, store, tell)
     trials = tuple(Trial(dict(point.options), outcome) for point, outcome in zip(points, outcomes, strict=True))
-    ended = [trial for trial in trials if trial.outcome.status == "done" and trial.outcome.accuracy is not None]
+    ended = [trial for trial in trials if trial.outcome.status == "done" and trial.outcome.score is not None]
     return Tuned(trials, max(ended, key=_score, default=None))
 
 
 def _score(trial: Trial) -> tuple[float, float]:
-    accuracy, loss = trial.outcome.accuracy, trial.outcome.loss
-    assert accuracy is not None and loss is not None
-    return accuracy, -loss
+    score, loss = trial.outcome.score, trial.outcome.loss
+    assert score is not None and loss is not None
+    return score, -loss

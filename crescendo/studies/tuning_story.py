@@ -16,13 +16,13 @@ from crescendo.studies.tuning import SHARE, STEP, Tuned
 
 def tuning_of(found: Comparison) -> Listing:
     """A row for each algorithm."""
-    head = ["algorithm", "trials", "ended well", "searched", "chosen", "validation accuracy"]
+    head = ["algorithm", "trials", "ended well", "searched", "chosen", f"validation {found.score.words}"]
     private = found.equal != "gradients"
     rows = []
     for one in found.contestants:
         tuned = one.tuned
         assert tuned is not None
-        best = tuned.best.outcome.accuracy if tuned.best is not None else None
+        best = tuned.best.outcome.score if tuned.best is not None else None
         row = [
             one.name,
             f"{len(tuned.trials)}",
@@ -72,12 +72,12 @@ def tuning_notes(found: Comparison) -> list[str]:
 
 
 def trials_of(found: Comparison) -> list[StudyLine]:
-    """Validation accuracy along the factor of the step size."""
+    """The score on the validation part along the factor of the step size."""
     lines = []
     for one in found.contestants:
         trials = one.tuned.trials if one.tuned is not None else ()
         if all(STEP in trial.options for trial in trials):
-            ended = [trial.outcome.accuracy if trial.outcome.status == "done" else None for trial in trials]
+            ended = [trial.outcome.score if trial.outcome.status == "done" else None for trial in trials]
             lines.append(StudyLine(one.name, [trial.options[STEP] for trial in trials], ended))
     return lines
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from crescendo.studies.contestants import Contestant
 from crescendo.studies.intervals import Interval
+from crescendo.studies.score import ACCURACY, Score
 
 UNTOLD = "no difference can be told"
 
@@ -38,36 +39,40 @@ class PairedStatement:
 
 @dataclass(frozen=True)
 class RivalVerdict:
-    """Our algorithm against one rival: the accuracy at the end, and what it takes to the target accuracy."""
+    """Our algorithm against one rival: the score at the end, and what it takes to the target score."""
 
     rival: str
-    accuracy: PairedStatement
+    score: PairedStatement
     seconds: PairedStatement
     bytes: PairedStatement
+    measure: str = ACCURACY.name
 
     def to_json(self) -> dict[str, Any]:
-        told = {name: getattr(self, name).to_json() for name in ("accuracy", "seconds", "bytes")}
-        return {"rival": self.rival, **told}
+        told = {"seconds": self.seconds.to_json(), "bytes": self.bytes.to_json()}
+        return {"rival": self.rival, self.measure: self.score.to_json(), **told}
 
 
-def verdict(ours: Contestant, theirs: Contestant, target: float | None, tested: int | None = None) -> RivalVerdict:
+def verdict(
+    ours: Contestant, theirs: Contestant, target: float | None, tested: int | None = None, score: Score = ACCURACY
+) -> RivalVerdict:
     """What can be told of two algorithms on a test part of ``tested`` records."""
     return RivalVerdict(
         theirs.name,
-        _accuracy(ours, theirs, 0.0 if tested is None else 1 / tested),
+        _score(ours, theirs, score, 1 / tested if score.grained and tested is not None else 0.0),
         _to_target(ours, theirs, target, "seconds", "virtual time"),
         _to_target(ours, theirs, target, "bytes", "bytes"),
+        score.name,
     )
 
 
-def _accuracy(ours: Contestant, theirs: Contestant, step: float) -> PairedStatement:
-    """Ours minus theirs; accuracies are multiples of ``step``."""
-    pairs = _pairs(ours.values("accuracy"), theirs.values("accuracy"))
+def _score(ours: Contestant, theirs: Contestant, score: Score, step: float) -> PairedStatement:
+    """Ours minus theirs; scores are multiples of ``step``."""
+    pairs = _pairs(ours.values("score"), theirs.values("score"))
     for side in (theirs, ours):
-        if pairs is None and None in side.values("accuracy"):
-            lost = side.values("accuracy").count(None)
+        if pairs is None and None in side.values("score"):
+            lost = side.values("score").count(None)
             return PairedStatement(
-                f"not compared: {side.name} has no accuracy in {lost} of {len(side.outcomes)} seeds", None
+                f"not compared: {side.name} has no {score.words} in {lost} of {len(side.outcomes)} seeds", None
             )
     assert pairs is not None
     found = Interval.of([a - b for a, b in pairs], least_spread=step / math.sqrt(6))  # of two uniform errors
@@ -76,9 +81,9 @@ def _accuracy(ours: Contestant, theirs: Contestant, step: float) -> PairedStatem
     between = f"{found.mean:+.4f} ({found.low:+.4f} to {found.high:+.4f})"
     if not found.excludes(0.0):
         return PairedStatement(f"{between}: {UNTOLD}", None, found)
-    return PairedStatement(
-        f"{between}: {ours.name} is {'more' if found.mean > 0 else 'less'} accurate", found.mean > 0, found
-    )
+    better = found.mean > 0
+    words = (score.higher if better else score.lower).removesuffix(" than")
+    return PairedStatement(f"{between}: {ours.name} is {words}", better, found)
 
 
 def _to_target(ours: Contestant, theirs: Contestant, target: float | None, measure: str, what: str) -> PairedStatement:
@@ -113,7 +118,7 @@ def _pairs(left: Sequence[float | None], right: Sequence[float | None]) -> list[
     return found if len(found) == len(left) else None
 
 
-def summary(verdicts: Sequence[RivalVerdict], ours: str, seeds: int) -> str:
+def summary(verdicts: Sequence[RivalVerdict], ours: str, seeds: int, score: Score = ACCURACY) -> str:
     """The sentence above all others.
 
     >>> even = PairedStatement("", None)
@@ -123,13 +128,13 @@ def summary(verdicts: Sequence[RivalVerdict], ours: str, seeds: int) -> str:
     if seeds == 1:
         return "One seed has no interval: no difference can be told; ask for more with --seeds."
     told = {
-        words: [one.rival for one in verdicts if one.accuracy.better is better]
-        for words, better in (("more accurate than", True), ("less accurate than", False))
+        words: [one.rival for one in verdicts if one.score.better is better]
+        for words, better in ((score.higher, True), (score.lower, False))
     }
     parts = [f"{ours} is {words} {listed(names)}" for words, names in told.items() if names]
-    untold = [one.rival for one in verdicts if one.accuracy.better is None]
+    untold = [one.rival for one in verdicts if one.score.better is None]
     if untold:
-        parts.append(f"no difference in accuracy can be told between {ours} and {listed(untold, 'or')}")
+        parts.append(f"no difference in {score.words} can be told between {ours} and {listed(untold, 'or')}")
     sentence = "; ".join(parts)
     return f"{sentence[:1].upper()}{sentence[1:]}."
 

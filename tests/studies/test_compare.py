@@ -25,6 +25,8 @@ from crescendo.studies.comparing import Comparison, compare
 from crescendo.studies.comparison_files import csv_of, story_of_comparison
 from crescendo.studies.points import StudyPoint
 from crescendo.studies.study_events import PointBegan, PointEnded, StudyEvent
+from crescendo.studies.sweep_files import story_of
+from crescendo.studies.sweeping import sweep
 from crescendo.studies.tuning import STEP, tried_options, validation_cut
 from tests.config.small import SMALL, TOML, small
 from tests.report.test_report import Tags, drawn
@@ -272,7 +274,7 @@ def test_the_usual_target_lies_between_the_commonest_class_and_the_best() -> Non
 def test_one_seed_has_no_interval_and_tells_nothing() -> None:
     found = compare(SMALL, ["fedavg"], seeds=1)
     told = found.verdicts()[0]
-    assert told.accuracy.better is None and "in one seed: no difference can be told" in told.accuracy.says
+    assert told.score.better is None and "in one seed: no difference can be told" in told.score.says
     text = comparison_page(story_of_comparison(found), "plotly.js")
     assert "One seed has no interval" in text and "Tuning: none." in text
     assert not any("fill" in line for line in drawn(text)["curves"]["seconds"]["data"])
@@ -359,3 +361,84 @@ def test_the_page_of_the_documents_names_every_algorithm_with_its_options() -> N
         own = ", ".join(f"`{option.name}`" for option in one.parameters if option.name != STEP) or "none"
         searched = ", ".join(f"`{option}`" for option in one.tunable)
         assert f"| `{name}` | {one.about} | {own} | {searched} | {'yes' if one.private else 'no'} |" in text, name
+
+
+# -- numbers in place of classes -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def prices(tmp_path: Path) -> Config:
+    """A run that predicts prices from two columns, by least squares."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(120, 2))
+    y = 3.0 + x @ [1.0, -2.0] + 0.1 * rng.normal(size=120)
+    lines = [f"{a:.6f},{b:.6f},{label:.6f}" for (a, b), label in zip(x, y, strict=True)]
+    path = tmp_path / "prices.csv"
+    path.write_text("\n".join(["rooms,age,price", *lines]) + "\n")
+    return small(f"data.source='{path}'", "data.label=price", "objective.kind=least-squares", "data.test=0.25")
+
+
+def test_least_squares_is_compared_and_tuned_by_r2(prices: Config) -> None:
+    found = compare(prices, ["fedavg"], seeds=2, tune=3)
+    assert found.score.name == "r2" and found.guess == 0.0
+    data = load_data(prices)
+    for one in found.contestants:
+        alone = simulate(prices, data=data, algorithm=one.name, options=dict(one.options))
+        assert one.values("r2")[0] == one.outcomes[0].score == alone.metrics[-1]["r2"]
+        assert one.outcomes[0].rmse == alone.metrics[-1]["rmse"] and one.outcomes[0].accuracy is None
+        assert one.tuned is not None and one.tuned.best is not None
+        ended = [trial.outcome.r2 for trial in one.tuned.trials if trial.outcome.r2 is not None]
+        assert len(ended) > 1 and one.tuned.best.outcome.r2 == max(ended), "the highest on the validation part"
+    best = max(mean.mean for one in found.contestants if (mean := one.mean("r2")) is not None)
+    assert best > 0.3 and found.target == pytest.approx(0.95 * best, abs=1e-4)
+    told = found.as_json()
+    assert told["measure"] == "r2" and told["algorithms"]["fedavg"]["r2"]["mean"] and "r2" in told["verdicts"][0]
+
+
+def test_the_page_and_tables_of_least_squares_say_r2_and_nowhere_accuracy(prices: Config) -> None:
+    found = compare(prices, ["fedavg"], seeds=2, tune=2)
+    text = comparison_page(story_of_comparison(found), "plotly.js")
+    page = text.split("<script")[0] + found.summary() + repr(found) + found._repr_html_()
+    for words in ("R² on the way", "to R² 0.", "Target R²", "always answering with the mean label", "validation R²"):
+        assert words in page
+    assert "ccura" not in page and "commonest" not in page
+    assert drawn(text)["curves"]["seconds"]["alt"].startswith("R² against virtual seconds")
+    rows = list(csv.DictReader(csv_of(found).splitlines()))
+    assert float(rows[0]["r2"]) == found.ours.values("r2")[0] and rows[0]["accuracy"] == ""
+
+
+def test_a_bad_fit_is_shown_where_it_lies_below_zero(prices: Config) -> None:
+    low = ["schedule.rounds=1", "schedule.steps.eta0=1e-4"]
+    found = compare(prices.plain(), ["fedavg"], seeds=2, overrides=low)
+    mean = found.ours.mean("score")
+    assert mean is not None and mean.mean < 0 and found.target is None, "the mean label of the test part fits better"
+    figure = drawn(comparison_page(story_of_comparison(found), "plotly.js"))
+    assert figure["shown"][0] < mean.mean and figure["ends"][0] < mean.mean
+    bands = [trace["y"] for trace in figure["curves"]["seconds"]["data"] if trace.get("hoverinfo") == "skip"]
+    assert min(value for values in bands for value in values if value is not None) < 0
+
+
+def test_a_comparison_of_least_squares_is_printed_and_goes_on_from_its_folder(
+    prices: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("prices.toml").write_text(prices.to_toml())
+    command = ["compare", "prices.toml", "--with", "fedavg", "--seeds", "2"]
+    printed = CliRunner().invoke(app, command).output
+    assert "against fedavg: R² " in printed and "he target is R² 0." in printed and "accura" not in printed
+    again = Points()
+    kept = compare(prices, ["fedavg"], seeds=2, out=Path("runs/prices-compare"), tell=again)
+    assert again.kept == 4 and kept.ours.values("r2") == compare(prices, ["fedavg"], seeds=2).ours.values("r2")
+    refused = CliRunner().invoke(app, [*command, "--target", "2", "--out", "other"])
+    assert refused.exit_code == 1 and "--target must be an R² above 0 and up to 1, not 2" in refused.output
+
+
+def test_a_sweep_of_least_squares_is_by_r2_too(prices: Config) -> None:
+    found = sweep(prices.plain(), ["schedule.rounds=1,6"])
+    best = found.best()
+    assert found.words == "R²" and best is not None and best.values == ("6",)
+    story = story_of(found)
+    assert story.measure == "R²" and story.headline[1][0] == "Highest R²" and "R²" in story.groups.head
+    assert "R² is measured on the test part" in story.notes[0] and "best r2=" in repr(found)
+    both = sweep(small(), ["run.seed=0,1"])
+    assert both.words == "accuracy"

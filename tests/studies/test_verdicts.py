@@ -38,29 +38,29 @@ def test_accuracies_are_told_apart_exactly_if_a_paired_t_test_tells_them(pairs: 
     assume(max(differences) - min(differences) > 1e-6)
     p = stats.ttest_rel(ours, theirs).pvalue
     assume(abs(p - 0.05) > 1e-6)
-    told = verdict(contestant("ours", ours), contestant("theirs", theirs), None).accuracy
+    told = verdict(contestant("ours", ours), contestant("theirs", theirs), None).score
     assert (told.better is not None) == (p < 0.05)
-    back = verdict(contestant("theirs", theirs), contestant("ours", ours), None).accuracy
+    back = verdict(contestant("theirs", theirs), contestant("ours", ours), None).score
     assert back.better == (None if told.better is None else not told.better)
     assert ("no difference can be told" in told.says) == (told.better is None)
 
 
 def test_two_seeds_that_differ_by_the_same_prove_nothing_on_a_small_test_part() -> None:
     ours, theirs = contestant("crescendo", [0.80, 0.75]), contestant("fedavg", [0.78, 0.73])
-    assert verdict(ours, theirs, None, tested=100).accuracy.better is None, "two records of a hundred"
-    assert verdict(ours, theirs, None, tested=100_000).accuracy.better is True, "two thousand records"
+    assert verdict(ours, theirs, None, tested=100).score.better is None, "two records of a hundred"
+    assert verdict(ours, theirs, None, tested=100_000).score.better is True, "two thousand records"
 
 
 def test_equal_accuracies_are_no_difference() -> None:
     ours = contestant("crescendo", [0.8, 0.7, 0.9])
-    assert verdict(ours, contestant("fedavg", [0.8, 0.7, 0.9]), None, tested=50).accuracy.better is None
+    assert verdict(ours, contestant("fedavg", [0.8, 0.7, 0.9]), None, tested=50).score.better is None
 
 
 def test_a_run_without_an_accuracy_is_not_left_out_of_the_mean() -> None:
     broken = contestant("fedavg", [0.9, None])
     assert broken.mean("accuracy") is None
     told = verdict(contestant("crescendo", [0.5, 0.6]), broken, 0.5)
-    assert told.accuracy.says == "not compared: fedavg has no accuracy in 1 of 2 seeds" and told.accuracy.better is None
+    assert told.score.says == "not compared: fedavg has no accuracy in 1 of 2 seeds" and told.score.better is None
     assert told.seconds.says == "reached by crescendo in 2 of 2 seeds, by fedavg in 1 of 2"
 
 

@@ -81,7 +81,7 @@ class StudyPrinter(Printer):
     """Prints what a study found, and where its page lies."""
 
     def sweep(self, found: Sweep) -> None:
-        table = new_table(found.name, "runs", found.measure, "rounds", "bytes", left=0, names=_short(found.varied))
+        table = new_table(found.name, "runs", found.words, "rounds", "bytes", left=0, names=_short(found.varied))
         table.add_column("went wrong")
         groups = found.groups()
         for group in groups[:MOST_ROWS]:
@@ -104,7 +104,12 @@ class StudyPrinter(Printer):
 
     def comparison(self, found: Comparison) -> None:
         private = found.equal != "gradients"
-        columns = ["accuracy", "rounds", "bytes", *(["eps", "sigma"] if private else ["seconds"])]  # 80 letters wide
+        columns = [
+            found.score.words,
+            "rounds",
+            "bytes",
+            *(["eps", "sigma"] if private else ["seconds"]),
+        ]  # 80 letters wide
         table = new_table(found.name, "", *columns, "to target" if found.target is not None else "")
         if any(one.count("done") < len(one.outcomes) for one in found.contestants):
             table.add_column("wrong")
@@ -116,7 +121,7 @@ class StudyPrinter(Printer):
             known = [value for value in reached if value is not None]
             table.add_row(
                 one.name,
-                bounded(one.mean("accuracy")),
+                bounded(one.mean("score")),
                 "none" if rounds is None else f"{rounds.mean:,.6g}",
                 "none" if traffic is None else size(traffic.mean),
                 *([number(one.epsilon, ".3g"), shown_sigma(one.sigma)] if private else [span]),
@@ -127,12 +132,14 @@ class StudyPrinter(Printer):
         verdicts = found.verdicts()
         for told in verdicts:
             self.print(
-                Text(f"against {told.rival}: accuracy {told.accuracy.says}; time to target {told.seconds.says}"),
+                Text(
+                    f"against {told.rival}: {found.score.words} {told.score.says}; time to target {told.seconds.says}"
+                ),
                 soft_wrap=True,
             )
-        self.say(summary(verdicts, found.ours.name, len(found.seeds)))
+        self.say(summary(verdicts, found.ours.name, len(found.seeds), found.score))
         if found.target is not None:
-            self.say(f"the target is accuracy {found.target:.4g} on the test part; seconds are virtual")
+            self.say(f"the target is {found.score.words} {found.target:.4g} on the test part; seconds are virtual")
         if len(found.seeds) > 1:
             self.say(f"intervals are 95% t-intervals over {len(found.seeds)} seeds")
         if not found.trials:

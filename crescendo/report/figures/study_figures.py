@@ -27,10 +27,18 @@ class StudyLine:
     high: Sequence[float | None] = ()
 
 
-def bands(lines: Sequence[StudyLine], x: str, y: str, levels: Sequence[tuple[str, float]] = ()) -> Figure:
-    """Step curves of an accuracy: a model stands until the next one is there. Colour and dash tell lines apart, in print too."""
+def bands(
+    lines: Sequence[StudyLine], x: str, y: str, levels: Sequence[tuple[str, float]] = (), least: float = 0.0
+) -> Figure:
+    """Step curves of a score from ``least`` to 1: a model stands until the next one is there.
+
+    Colour and dash tell lines apart, in print too.
+    """
     shades = [
-        shade for place, line in enumerate(lines) if line.low for shade in _band(line, COLOURS[place % MOST_LINES])
+        shade
+        for place, line in enumerate(lines)
+        if line.low
+        for shade in _band(line, COLOURS[place % MOST_LINES], least)
     ]
     curves, ends = [], []
     for place, line in enumerate(lines):
@@ -51,7 +59,7 @@ def bands(lines: Sequence[StudyLine], x: str, y: str, levels: Sequence[tuple[str
         ends.append(end(at, text, "@muted"))
     told = ", ".join(one["text"] for one in ends)
     return figure(
-        [*shades, *curves], x, alt=f"Accuracy against {x}; at the end: {told}.", ends=ends,
+        [*shades, *curves], x, alt=f"{y[:1].upper()}{y[1:]} against {x}; at the end: {told}.", ends=ends,
         xaxis={"rangemode": "tozero"}, height=420,
     )  # fmt: skip
 
@@ -60,7 +68,9 @@ def _last(values: Sequence[float | None]) -> float | None:
     return next((value for value in reversed(values) if value is not None), None)
 
 
-def shown_range(lines: Sequence[StudyLine], levels: Sequence[tuple[str, float]] = ()) -> list[float]:
+def shown_range(
+    lines: Sequence[StudyLine], levels: Sequence[tuple[str, float]] = (), least: float = 0.0
+) -> list[float]:
     """The part of the y axis where it happens: all but the first points, and the levels.
 
     >>> shown_range([StudyLine("a", range(20), [0.1, 0.2, *[0.8] * 18])], [("commonest class", 0.7)])
@@ -71,10 +81,10 @@ def shown_range(lines: Sequence[StudyLine], levels: Sequence[tuple[str, float]] 
     if not known:
         return [0.0, 1.0]
     pad = max(0.08 * (max(known) - min(known)), 0.005)
-    return [round(max(0.0, min(known) - pad), 4), round(min(1.0, max(known) + pad), 4)]
+    return [round(max(least, min(known) - pad), 4), round(min(1.0, max(known) + pad), 4)]
 
 
-def end_range(lines: Sequence[StudyLine]) -> list[float]:
+def end_range(lines: Sequence[StudyLine], least: float = 0.0) -> list[float]:
     """The part of the y axis in which the curves end, so that their ends can be told apart.
 
     >>> end_range([StudyLine("a", [0, 1], [0.1, 0.80]), StudyLine("b", [0, 1], [0.1, 0.84])])
@@ -85,10 +95,10 @@ def end_range(lines: Sequence[StudyLine]) -> list[float]:
     if not known:
         return [0.0, 1.0]
     span = max(max(known) - min(known), 0.01)
-    return [round(max(0.0, min(known) - span), 4), round(min(1.0, max(known) + span / 4), 4)]
+    return [round(max(least, min(known) - span), 4), round(min(1.0, max(known) + span / 4), 4)]
 
 
-def _band(line: StudyLine, colour: str) -> list[dict[str, Any]]:
+def _band(line: StudyLine, colour: str, least: float) -> list[dict[str, Any]]:
     edge = {
         "type": "scatter",
         "mode": "lines",
@@ -97,7 +107,7 @@ def _band(line: StudyLine, colour: str) -> list[dict[str, Any]]:
         "hoverinfo": "skip",
     }
     low, high = (
-        [None if bound is None else min(1.0, max(0.0, bound)) for bound in bounds] for bounds in (line.low, line.high)
+        [None if bound is None else min(1.0, max(least, bound)) for bound in bounds] for bounds in (line.low, line.high)
     )
     below = {**edge, "y": low, "showlegend": False}
     above = {**edge, "y": high, "showlegend": False, "fill": "tonexty", "fillcolor": colour}

@@ -18,16 +18,16 @@ _AXES = {"gradients": "gradients over all clients", "seconds": "virtual seconds"
 
 def in_a_line(found: Comparison) -> str:
     rivals = ", ".join(one.name for one in found.rivals)
-    accuracy = found.ours.mean("accuracy")
-    ours = "none" if accuracy is None else f"{accuracy.mean:.4f}"
-    return f"Comparison({found.name!r} with {rivals}: accuracy={ours}, seeds={len(found.seeds)}, equal={found.equal!r})"
+    score = found.ours.mean("score")
+    ours = "none" if score is None else f"{score.mean:.4f}"
+    return f"Comparison({found.name!r} with {rivals}: {found.score.name}={ours}, seeds={len(found.seeds)}, equal={found.equal!r})"
 
 
 def _row(one: Contestant) -> tuple[str, str, str, str]:
     sent, rounds = one.mean("bytes"), one.mean("rounds")
     return (
         one.name,
-        interval_text(one.mean("accuracy")),
+        interval_text(one.mean("score")),
         "none" if rounds is None else f"{rounds.mean:,.0f}",
         "none" if sent is None else size(sent.mean),
     )
@@ -37,20 +37,20 @@ def _statements(found: Comparison) -> list[str]:
     return [
         f"{what} against {one.rival}: {told.says}"
         for one in found.verdicts()
-        for what, told in (("accuracy", one.accuracy), ("time", one.seconds), ("bytes", one.bytes))
+        for what, told in ((found.score.words, one.score), ("time", one.seconds), ("bytes", one.bytes))
     ]
 
 
 def as_html(found: Comparison) -> str:
     rows = [(*_row(one), one.about) for one in found.contestants]
-    head = ("algorithm", f"accuracy over {len(found.seeds)} seeds", "rounds", "bytes", "")
+    head = ("algorithm", f"{found.score.words} over {len(found.seeds)} seeds", "rounds", "bytes", "")
     return html_table(rows, head) + html_lines(_statements(found))
 
 
 def summary(found: Comparison) -> str:
     rows = [
-        (name, f"accuracy {accuracy}", f"{rounds} rounds", sent)
-        for name, accuracy, rounds, sent in map(_row, found.contestants)
+        (name, f"{found.score.words} {score}", f"{rounds} rounds", sent)
+        for name, score, rounds, sent in map(_row, found.contestants)
     ]
     return "\n".join([text_table(rows), *_statements(found)])
 
@@ -65,5 +65,7 @@ def plot(found: Comparison, against: str) -> Any:
         x, means = course(one.outcomes, against)
         y = [None if mean is None else mean.mean for mean in means]
         figure.add_trace(go.Scatter(x=x, y=y, mode="lines", name=one.name))
-    figure.update_layout(title=found.name, xaxis_title=_AXES[against], yaxis_title="accuracy, mean over seeds")
+    figure.update_layout(
+        title=found.name, xaxis_title=_AXES[against], yaxis_title=f"{found.score.words}, mean over seeds"
+    )
     return figure

@@ -32,7 +32,7 @@ def in_a_line(found: Sweep) -> str:
     at = (
         ""
         if best is None or mean is None
-        else f", best {found.measure}={mean.mean:.4f} at {_setting(found.varied, best.values)}"
+        else f", best {found.score.name if found.score else 'loss'}={mean.mean:.4f} at {_setting(found.varied, best.values)}"
     )
     return f"Sweep({found.name!r}: {len(found.points)} runs over {', '.join(found.keys)}{at})"
 
@@ -43,7 +43,7 @@ def _sweep_rows(found: Sweep) -> list[tuple[str, str, str]]:
     return [
         (
             _setting(found.varied, group.values),
-            f"{found.measure} {interval_text(group.mean(found.measure))}",
+            f"{found.words} {interval_text(group.mean(found.measure))}",
             "best" if group.values == chosen else "" if group.clean else "not every run ended well",
         )
         for group in found.groups()
@@ -72,5 +72,5 @@ def plot(found: Sweep) -> Any:
             mode="markers",
         )
     )
-    figure.update_layout(title=found.name, yaxis_title=f"{found.measure}, mean over seeds with its 95% interval")
+    figure.update_layout(title=found.name, yaxis_title=f"{found.words}, mean over seeds with its 95% interval")
     return figure

@@ -1,0 +1,66 @@
+"""By what a study tells better from worse: the accuracy of an objective for classes, the R² of one that predicts numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from crescendo.data import Records
+from crescendo.objectives.objective_kinds import OBJECTIVES
+
+
+@dataclass(frozen=True)
+class Score:
+    """A measure of the test part; the higher, the better, and 1 is the most. The rest are the words to tell it with.
+
+    ``grained`` scores are multiples of one over the test records. ``low`` is the least that the score can be.
+    """
+
+    name: str  # of the metric
+    words: str
+    target: str  # what --target takes
+    higher: str
+    lower: str
+    guess: str  # what a constant answer is called in a figure
+    guessing: str
+    remedy: str  # for a run that measures none
+    low: float = float("-inf")
+    grained: bool = False
+
+    def of_guessing(self, test: Records) -> float:
+        """What the best constant answer scores on the test part: that share of it has its commonest class; its mean has R² 0."""
+        return float(np.unique(test.y, return_counts=True)[1].max()) / len(test) if self.grained else 0.0
+
+
+ACCURACY = Score(
+    "accuracy",
+    "accuracy",
+    "an accuracy",
+    "more accurate than",
+    "less accurate than",
+    "commonest class",
+    "always answering with the commonest class",
+    "return one in evaluate() of your model (`crescendo sweep` compares by loss)",
+    low=0.0,
+    grained=True,
+)
+R2 = Score(
+    "r2",
+    "R²",
+    "an R²",
+    "a better fit than",
+    "a worse fit than",
+    "mean label",
+    "always answering with the mean label",
+    "its test part needs labels that differ, so give data.test more records",
+)
+
+
+def score_of(kind: str) -> Score:
+    """The score of an objective, by its name in a run file; models of one's own are scored by accuracy.
+
+    >>> score_of("softmax").name, score_of("least-squares").name, score_of("model.py:Mine").name
+    ('accuracy', 'r2', 'accuracy')
+    """
+    return R2 if kind in OBJECTIVES and OBJECTIVES[kind].numbers else ACCURACY
