@@ -8,6 +8,7 @@ linear/       what the regressions share: checks, steppers, the compiled loops o
 logistic/     logistic regression, and the loop that scores it
 least_squares/  least squares, whose labels are numbers
 softmax/      softmax regression and its compiled loops
+score.py      accuracy or R²: by what studies tell better from worse
 optimum.py    w*, F* and G to full precision, cached
 weighting.py  means over records
 """

@@ -14,12 +14,12 @@ from crescendo.config.loading import read, toml_value
 from crescendo.config.schema import Config
 from crescendo.data import Dataset, Records
 from crescendo.errors import ConfigError, UsageError
+from crescendo.objectives.score import ACCURACY, Score, score_of
 from crescendo.runs.prepare import load_data
 from crescendo.studies.contestants import Contestant
 from crescendo.studies.equal_privacy import Equal, equalised
 from crescendo.studies.point_store import PointStore, opened
 from crescendo.studies.points import Outcome, StudyPoint
-from crescendo.studies.score import ACCURACY, Score, score_of
 from crescendo.studies.study_events import Listener, counted, run_all, unheard
 from crescendo.studies.tuning import Tuned, trial_points, tune
 from crescendo.studies.verdicts import RivalVerdict, verdict

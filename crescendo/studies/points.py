@@ -17,10 +17,10 @@ from crescendo.config.schema import Config
 from crescendo.data import Dataset
 from crescendo.errors import CrescendoError, Diverged
 from crescendo.objectives.own import library_of
+from crescendo.objectives.score import ACCURACY, Score, score_of
 from crescendo.runs.result import Result
 from crescendo.runs.run_events import Sink
 from crescendo.runs.simulate import simulate
-from crescendo.studies.score import ACCURACY, Score, score_of
 
 FORMAT = 1  # of what is kept of a point
 Status = Literal["done", "diverged", "failed"]

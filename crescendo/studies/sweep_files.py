@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from crescendo.objectives.score import ACCURACY
 from crescendo.report.dates import made_now
 from crescendo.report.figures.study_figures import MOST_LINES, StudyLine
 from crescendo.report.numbers import number, size
 from crescendo.report.study_page import script_for, sweep_page
 from crescendo.report.study_story import Listing, SweepStory
-from crescendo.studies.score import ACCURACY
 from crescendo.studies.study_files import MEASURES, at_most, bounded, csv_text, measures_of, write_text
 from crescendo.studies.sweeping import PAGES, SEED, Sweep, SweptGroup
 

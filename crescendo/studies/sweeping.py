@@ -10,12 +10,12 @@ from typing import Any, Literal
 from crescendo.config.loading import read
 from crescendo.config.schema import Config
 from crescendo.errors import ConfigError, CrescendoError
+from crescendo.objectives.score import ACCURACY, R2, Score
 from crescendo.runs import result_view
 from crescendo.studies.grid import Axis, axes_of, combinations, overrides_of
 from crescendo.studies.intervals import Interval, mean_of
 from crescendo.studies.point_store import opened
 from crescendo.studies.points import Outcome, StudyPoint
-from crescendo.studies.score import ACCURACY, R2, Score
 from crescendo.studies.study_events import Listener, run_all, unheard
 from crescendo.studies.views import sweep_view
 

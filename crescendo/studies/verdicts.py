@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from crescendo.objectives.score import ACCURACY, Score
 from crescendo.studies.contestants import Contestant
 from crescendo.studies.intervals import Interval
-from crescendo.studies.score import ACCURACY, Score
 
 UNTOLD = "no difference can be told"
 

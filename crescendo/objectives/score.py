@@ -1,4 +1,4 @@
-"""By what a study tells better from worse: the accuracy of an objective for classes, the R² of one that predicts numbers."""
+"""By what studies tell better from worse: the accuracy of an objective for classes, the R² of one that predicts numbers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crescendo.data import Records
+from crescendo.data.records import Records
 from crescendo.objectives.objective_kinds import OBJECTIVES
 
 
