@@ -95,17 +95,15 @@ def is_private(keys: Mapping[str, Any]) -> bool:
 
 
 def stated_classes(y: Any) -> list[Any] | None:
-    """The classes that the type of the labels states by itself, whichever of them occur: those of bool and of a categorical.
+    """The classes that the type of the labels states by itself, whichever of them occur: those of bool, and of no other type.
+
+    A categorical of pandas has categories, but ``astype("category")`` reads them off the records, and nothing tells whether it did.
 
     >>> import numpy as np
     >>> stated_classes(np.array([True, True])), stated_classes(np.array([0, 1]))
     ([0, 1], None)
     """
-    of = getattr(y, "dtype", None)
-    if getattr(of, "kind", None) == "b":
-        return [0, 1]
-    categories = getattr(of, "categories", None)
-    return None if categories is None else list(categories)
+    return [0, 1] if getattr(getattr(y, "dtype", None), "kind", None) == "b" else None
 
 
 def are_numbers(y: Any) -> bool:

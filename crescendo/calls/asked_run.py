@@ -98,7 +98,7 @@ class AskedRun:
             check_public(keys, NUMBERS)
             _check_numbers(x, y, keys)
         elif private:
-            stated = keys.get("classes") or (stated_classes(y) if made is None else made.classes)
+            stated = keys.get("classes") or (stated_classes(y) if made is None else made.stated)
             check_public(keys, stated)
             _check_numbers(x, y, keys)
             keys = {**keys, "classes": stated}

@@ -11,7 +11,7 @@ import numpy as np
 
 from crescendo.core.arrays import Array
 from crescendo.data.from_frames import PLAIN, all_numbers, as_arrays, features_of, from_frame
-from crescendo.data.labels import NUMBERS
+from crescendo.data.labels import NUMBERS, one_by_one
 from crescendo.data.reading import from_raw, judged
 from crescendo.data.records import Dataset, Label, Raw, Records, as_records, finite_rows
 from crescendo.data.registry import stated_classes
@@ -58,11 +58,11 @@ def dataset(
         return from_frame(x, y, pair, share, **said, schema=schema, keys=keys)
     if schema is not None or keys != PLAIN:
         raise DataError(f"a schema is about the columns of a data frame, and x is a {type(x).__name__}; leave it out")
-    records, labels = _pair(x, y)
+    records, labels = _pair(x, y, private)
     shape = tuple(int(length) for length in records.shape[1:]) if records.ndim > 2 else ()
     held_out = None
     if isinstance(test, tuple) and len(test) == 2:
-        others, their_labels = _pair(*test)
+        others, their_labels = _pair(*test, private)
         if others.shape[1:] != records.shape[1:]:
             raise DataError(f"test x has records of shape {others.shape[1:]}, and x of shape {records.shape[1:]}")
         held_out, share = Raw(*_flat(others, their_labels, of="test x")), 0.0
@@ -142,12 +142,13 @@ def _flat(x: Any, y: Array, of: str) -> tuple[Any, Array]:
     return x, y
 
 
-def _pair(x: Any, y: Any) -> tuple[Any, Array]:
+def _pair(x: Any, y: Any, private: bool) -> tuple[Any, Array]:
     if y is None:
         return _gathered(x)
     if isinstance(x, str | bytes) or isinstance(y, str | bytes):
         raise DataError("x and y are arrays; to read a file, name it as data.source in the config")
-    return x if hasattr(x, "tocsr") else _array(x), _array(y)
+    labels = one_by_one(y) if private and isinstance(y, list | tuple) else _array(y)
+    return x if hasattr(x, "tocsr") else _array(x), labels
 
 
 def _array(values: Any) -> Array:

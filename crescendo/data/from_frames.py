@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from crescendo.data.labels import one_by_one
 from crescendo.data.reading import from_raw, judged
-from crescendo.data.records import Dataset, Label, Raw
+from crescendo.data.records import Column, Dataset, Label, Raw
 from crescendo.data.registry import stated_classes
 from crescendo.data.tables.cells import Table
 from crescendo.data.tables.drafting import TableKeys
@@ -54,7 +55,7 @@ def from_frame(
     y = asked.label if y is None and asked is not None else y
     if y is None:
         raise DataError("a data frame needs its labels: give y, as an array or as the name of a column")
-    table, label = _labelled(x, y, name)
+    table, label = _labelled(x, y, name, private)
     if asked is None:
         raw = by_looking(table, keys, label, None)
     else:
@@ -68,21 +69,30 @@ def from_frame(
 
 def _test_part(held_out: tuple[Any, Any], raw: Raw, name: str, private: bool) -> Raw:
     assert raw.schema is not None
-    table, label = _labelled(*held_out, f"the test part of {name}")
+    table, label = _labelled(*held_out, f"the test part of {name}", private)
     return by_schema(table, replace(raw.schema, label=None), label, None, private)
 
 
-def _labelled(frame: Any, labels: Any, name: str) -> tuple[Table, str]:
+def _labelled(frame: Any, labels: Any, name: str, private: bool) -> tuple[Table, str]:
     """The cells of a data frame with its labels, and the column that these are."""
     table = frame_table(frame, name)
     if isinstance(labels, str):
         return table, labels
     import pandas
 
-    apart = frame_table(pandas.DataFrame({LABEL: np.asarray(labels)}), name)
+    apart = frame_table(pandas.DataFrame({LABEL: _as_numbers(labels) if private else np.asarray(labels)}), name)
     if apart.rows != table.rows:
         raise DataError(f"x has {table.rows} records and its labels are {apart.rows}; one label a record is needed")
     return Table(name, {**table.columns, **apart.columns}, table.rows, dates=table.dates), LABEL
+
+
+def _as_numbers(labels: Any) -> Column:
+    """Labels of a private run, each by itself: what is true is 1, as in an array."""
+    each = one_by_one(labels)
+    if each.dtype != object:
+        return each.astype(np.int64) if each.dtype.kind == "b" else each
+    numbers = (int(label) if isinstance(label, bool | np.bool_) else label for label in each)
+    return np.fromiter(numbers, object, len(each))
 
 
 def features_of(frame: Any, schema: Schema) -> Any:

@@ -6,7 +6,7 @@ such as the -1 and +1 of logistic regression, is its own affair.
 
 import math
 from collections.abc import Sequence
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -38,7 +38,9 @@ def _meant(label: Label) -> float | str:
     """A label that can be read as a finite number means that number; any other means its text."""
     try:
         number = float(label)
-    except ValueError:
+    except OverflowError:  # a whole number beyond all floats
+        return "inf"
+    except (ValueError, TypeError):  # a label that a program gave may be anything
         return str(label)
     return number if math.isfinite(number) else str(label)
 
@@ -55,9 +57,18 @@ def as_numbers(labels: Column) -> Floats:
     if labels.dtype.kind in "biuf":
         numbers = labels.astype(np.float64)
     else:
-        meant = (_meant(str(label)) for label in labels.tolist())
+        meant = (_meant(label) for label in labels.tolist())
         numbers = np.array([math.nan if isinstance(one, str) else one for one in meant], dtype=np.float64)
     return np.where(np.isfinite(numbers), numbers, math.nan)
+
+
+def one_by_one(labels: Any) -> Column:
+    """Labels that a program gave as an array in which each is what it is alone: beside one text numpy makes texts of all.
+
+    >>> one_by_one([True, False, "maybe"]).tolist(), np.array([True, False, "maybe"]).tolist()
+    ([True, False, 'maybe'], ['True', 'False', 'maybe'])
+    """
+    return np.fromiter(labels, object, len(labels)) if isinstance(labels, list | tuple) else np.asarray(labels)
 
 
 class Classes(tuple[Label, ...]):
@@ -131,11 +142,12 @@ class Classes(tuple[Label, ...]):
         texts = {label: place for place, label in enumerate(self) if isinstance(label, str)}
         known = {_meant(label): place for place, label in enumerate(self)}
         if labels.dtype.kind in "UO":
-            met: dict[str, int] = {}
-            for label in labels.tolist():
+            met: dict[Label, int] = {}
+            written = [label if isinstance(label, str) else _meant(label) for label in labels.tolist()]
+            for label in written:
                 if label not in met:
-                    met[label] = texts.get(label, known.get(_meant(label), -1))
-            return np.array([met[label] for label in labels.tolist()], dtype=np.int64)
+                    met[label] = texts.get(str(label), known.get(_meant(label), -1))
+            return np.array([met[label] for label in written], dtype=np.int64)
         numbers = np.sort([label for label in known if isinstance(label, float)])
         if not len(numbers):
             return np.full(len(labels), -1)

@@ -13,7 +13,7 @@ from crescendo.data.formats.files import data_folder
 from crescendo.data.formats.readers import RecordFile
 from crescendo.data.labels import NUMBERS, Classes, as_numbers
 from crescendo.data.records import Dataset, Label, Raw, Records, as_records
-from crescendo.data.registry import SOURCES, SYNTHETIC, catalogue, stated_classes
+from crescendo.data.registry import SOURCES, SYNTHETIC, catalogue, is_public, stated_classes
 from crescendo.data.sets.synthetic import Synthetic
 from crescendo.data.sound import Sound
 from crescendo.data.tables.drafting import TableKeys
@@ -122,7 +122,8 @@ def from_raw(name: str, raw: Raw, test: float, seed: int, wanted: Sequence[Label
     train, part = as_records(raw.x, classes.encode(raw.y, name)), None
     if raw.test is not None:
         part = as_records(raw.test.x, classes.encode(raw.test.y, f"the test part of {name}"))
-    return _parted(name, raw, train, part, classes, test, seed, found - len(raw) + raw.unreadable)
+    made = _parted(name, raw, train, part, classes, test, seed, found - len(raw) + raw.unreadable)
+    return replace(made, counted=wanted is None and not is_public(name, classes))
 
 
 def _with_numbers(name: str, raw: Raw, test: float, seed: int) -> Dataset:

@@ -174,7 +174,8 @@ class Dataset:
     ``norm_bound`` is a bound on the norm of every record, intercept aside, that the source enforces on any record.
     ``left_out`` records of the training part had none of the classes that were asked for or, in a private run, were no records.
     ``schema`` is what columns of a table became features by; with ``looked`` it was drafted from these records, so that it is no
-    secret and no run can be private. ``notes`` are sentences for the user.
+    secret and no run can be private. With ``counted`` nobody stated the classes: they are the labels that these records happen to
+    have. ``notes`` are sentences for the user.
     """
 
     name: str
@@ -187,6 +188,7 @@ class Dataset:
     left_out: int = 0
     schema: Schema | None = None
     looked: bool = False
+    counted: bool = False
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -211,6 +213,11 @@ class Dataset:
             f"Dataset({self.name!r}: {len(self.train):,} training records, {test} for testing, {self.features:,} features, "
             f"{len(self.classes):,} classes)"
         )
+
+    @property
+    def stated(self) -> tuple[Label, ...] | None:
+        """The classes, unless they were read off the records."""
+        return None if self.counted else self.classes
 
     @property
     def features(self) -> int:

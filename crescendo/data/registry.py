@@ -47,6 +47,15 @@ def stated_classes(source: str, wanted: Sequence[Label] | None) -> tuple[Label, 
     return found
 
 
+def is_public(source: str, classes: Sequence[Label]) -> bool:
+    """Whether these are the classes that a source is known to have, by its name alone.
+
+    >>> is_public("digits", range(10)), is_public("mine.csv", (0, 1))
+    (True, False)
+    """
+    return tuple(classes) == _public_classes(source)
+
+
 def _public_classes(source: str) -> tuple[Label, ...] | None:
     """The labels that occur in a source, by its name alone; None for a file.
 

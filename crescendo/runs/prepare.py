@@ -120,6 +120,8 @@ def prepare(
             f"the columns of {dataset.name} became features by a look at its records, which a private run must not have; give "
             f"schema=.. to crescendo.dataset (`crescendo data schema` drafts one from a public sample)"
         )
+    if private and data is not None:
+        _check_classes(dataset, config)
     clients = len(parts)
     names = client_names(dataset, clients, config.clients.split)
     config = config.model_copy(update={"clients": config.clients.model_copy(update={"count": clients})})
@@ -179,6 +181,25 @@ def prepare(
         agreement = replace(agreement, certificate=found.certificate, delta=found.delta)
     promised = schedule.convex if working is agreement.terms else None  # the theory is about the run file's own rounds
     return Prepared(config, dataset, parts, agreement, schedule.sizes, promised, found, algorithm, options, working)
+
+
+def _check_classes(dataset: Dataset, config: Config) -> None:
+    """ConfigError if records decided which classes there are, or if these are not the ones that the run file states."""
+    stated = None if config.data.classes is None else tuple(Classes.stated(config.data.classes))
+    if stated is None and dataset.counted:
+        raise ConfigError(
+            f"the classes of {dataset.name} are the labels that its records have, and in a private run no record may decide what "
+            f"the labels of the others mean; name them all: crescendo.dataset(x, y, classes=[..])"
+        )
+    if stated is not None and stated != dataset.classes:
+        raise ConfigError(
+            f"data.classes states {_some(stated)}, and the classes of {dataset.name} are {_some(dataset.classes)}; state the "
+            f"same in crescendo.dataset(x, y, classes=[..])"
+        )
+
+
+def _some(classes: Sequence[object]) -> str:
+    return (", ".join(map(str, classes[:6])) + (", ..." if len(classes) > 6 else "")) or "none"
 
 
 def _check_counts(names: Sequence[str], counts: tuple[int, ...], found: Sequence[int]) -> None:

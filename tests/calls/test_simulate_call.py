@@ -117,8 +117,37 @@ def test_labels_state_their_classes_by_type_alone() -> None:
     public = {name: value for name, value in PUBLIC.items() if name != "classes"}
     one_class = np.ones(300, dtype=bool)
     assert crescendo.simulate(X, one_class, epsilon=1.0, **public).prepared.dataset.classes == (0, 1)
-    labels = pandas.Series(Y).astype("category")
-    assert crescendo.simulate(X, labels, epsilon=1.0, **public).prepared.dataset.classes == ("late", "on time")
+    for categorical in (
+        pandas.Series(Y).astype("category"),
+        pandas.Categorical(Y),
+    ):  # their categories were met, not stated
+        with pytest.raises(CrescendoError, match="lacks classes"):
+            crescendo.simulate(X, categorical, epsilon=1.0, **public)
+        stated = crescendo.simulate(X, categorical, epsilon=1.0, **PUBLIC)
+        assert stated.prepared.dataset.classes == ("late", "on time")
+
+
+def test_a_data_set_whose_classes_were_met_is_not_private() -> None:
+    """One record more of a third class made a model of three classes out of a model of two, under the same epsilon."""
+    public = {name: value for name, value in PUBLIC.items() if name != "classes"}
+    third = Y.astype(object)
+    third[5] = "cancelled"
+    for labels in (Y, third):
+        met = crescendo.dataset(X, labels)
+        with pytest.raises(CrescendoError, match="lacks classes"):
+            crescendo.simulate(met, epsilon=1.0, **public)
+        private = small().plain() | {
+            "privacy": {"mechanism": "minibatch", "clip": 1.0, "delta": 1e-5, "sigma": 1.0, "records": 300}
+        }
+        with pytest.raises(CrescendoError, match="no record may decide"):
+            crescendo.simulate(private, data=met)
+    with pytest.raises(
+        CrescendoError, match="states late, on time, and the classes of arrays are cancelled, late, on time"
+    ):
+        crescendo.simulate(crescendo.dataset(X, third), epsilon=1.0, **PUBLIC)
+    stated = crescendo.dataset(X, Y, classes=["late", "on time"])
+    for data, keys in ((stated, public), (stated, PUBLIC), (crescendo.dataset(X, Y), PUBLIC)):
+        assert crescendo.simulate(data, epsilon=1.0, **keys).prepared.dataset.classes == ("late", "on time")
 
 
 def test_a_record_of_a_private_run_decides_about_itself_alone() -> None:

@@ -7,6 +7,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from crescendo.data.from_arrays import dataset
+from crescendo.data.labels import NUMBERS
 from crescendo.errors import DataError
 
 
@@ -52,3 +53,24 @@ def test_what_are_no_data_is_said_in_a_sentence(given: tuple[Any, ...], sentence
 def test_a_test_part_that_is_none_is_said_in_a_sentence(test: Any) -> None:
     with pytest.raises(DataError, match="test"):
         dataset(np.zeros((4, 2, 3)), [0, 1, 0, 1], test=test)
+
+
+@pytest.mark.parametrize("kind", [bool, int, float, np.float32])
+@pytest.mark.parametrize(
+    "odd", ["maybe", None, 1j, 10**5000, [1], float("nan")], ids="text none complex huge list nan".split()
+)
+def test_a_label_of_a_private_run_is_read_by_itself(kind: Any, odd: Any) -> None:
+    """numpy made texts of all labels beside one text: True became "True", and every other record was left out."""
+    x, labels = np.arange(12.0).reshape(6, 2), [kind(one) for one in (1, 0, 1, 1, 0, 0)]
+    frame = pytest.importorskip("pandas", reason="pandas is not installed: the demo extra").DataFrame(
+        x, columns=["a", "b"]
+    )
+    schema = {"columns": {"a": {"low": 0, "high": 12}, "b": {"low": 0, "high": 12}}}
+    for classes in ([0, 1], NUMBERS):
+        said: dict[str, Any] = {"classes": classes, "private": True, "test": 0.0}
+        whole, found = dataset(x, labels, **said), dataset(x, [*labels[:5], odd], **said)
+        np.testing.assert_array_equal(found.train.y, whole.train.y[:5])
+        assert len(whole.train) == 6
+    tables = [dataset(frame, y, **{**said, "classes": [0, 1]}, schema=schema) for y in (labels, [*labels[:5], odd])]
+    np.testing.assert_array_equal(tables[1].train.y, tables[0].train.y[:5])
+    assert len(tables[0].train) == 6

@@ -287,3 +287,18 @@ def test_mistakes_of_a_program_are_refused() -> None:
                 },
             }
         )
+
+
+def test_no_epsilon_without_a_range_of_labels() -> None:
+    """The square of a record of length 1e-163 is 0, so that a label of 1e300 gave a gradient of 1e137 under a clip of 1."""
+    tiny, model = Records(np.array([[1e-163, 0.0]]), np.array([1e300])), np.zeros(2)
+    goal = LeastSquares(2, intercept=False)
+    assert np.abs(goal.gradient(model, tiny, np.array([0]), clip=1.0)).max() > 1e100
+    ranged = LeastSquares(2, intercept=False, label_range=(-1e60, 1e60))
+    assert np.linalg.norm(ranged.gradient(model, tiny, np.array([0]), clip=1.0)) <= 1e-60
+    x = np.random.default_rng(0).normal(size=(200, 2))
+    public: dict[str, Any] = {"epsilon": 2.0, "records": 80, "clients": 2, "gradients": 200}
+    for mechanism in ("minibatch", "local"):
+        with pytest.raises(Refused, match="has no label_range"):
+            crescendo.simulate(x, x[:, 0], objective=goal, mechanism=mechanism, norm_bound=3.0, **public)
+    assert crescendo.simulate(x, x[:, 0], objective=ranged, **public).privacy is not None

@@ -168,5 +168,8 @@ def _text(cell: Any) -> str:
     if isinstance(cell, bool | np.bool_):
         return str(bool(cell))
     if isinstance(cell, int | float | np.integer | np.floating):
-        return texts(np.array([float(cell)]))[0]
+        try:
+            return texts(np.array([float(cell)]))[0]
+        except OverflowError:  # a whole number beyond all floats
+            return "inf" if cell > 0 else "-inf"
     return str(cell).strip()

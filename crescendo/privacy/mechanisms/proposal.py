@@ -140,6 +140,7 @@ class Proposal(ABC):
     def certified(self) -> Certificate:
         """The certificate, or Refused."""
         self._check_numbers()
+        self._check_labels()
         self._check_layers()
         found = [self._rates(), self._step_sizes()]
         self._require(found)  # what follows computes with them
@@ -229,6 +230,18 @@ class Proposal(ABC):
             raise UsageError(f"schedule.blocks must be at most the model's {size} numbers, not {terms.blocks}")
         if max(records) > _MOST_RECORDS:
             raise UsageError(f"a client declares {max(records)} records, and at most {_MOST_RECORDS} can be certified")
+
+    def _check_labels(self) -> None:
+        """Refused, where a label may be any number: beside one of 1e300 the square of a record's length can be lost, and its clip.
+
+        With labels up to 1e60 a record whose square is no normal float has a gradient far below every clip.
+        """
+        traits = self.objective.traits
+        if traits.numbers and traits.label_range is None:
+            raise Refused(
+                f"{traits.name} has no label_range, and privacy is certified for labels of a stated range; give it one, such as "
+                "label_range = [0, 1]"
+            )
 
     def _check_layers(self) -> None:
         """Refused, where clips by layer are no part of the proof, or are not those of this model."""
