@@ -97,7 +97,7 @@ def is_private(keys: Mapping[str, Any]) -> bool:
 def stated_classes(y: Any) -> list[Any] | None:
     """The classes that the type of the labels states by itself, whichever of them occur: those of bool, and of no other type.
 
-    A categorical of pandas has categories, but ``astype("category")`` reads them off the records, and nothing tells whether it did.
+    A categorical of pandas has categories, but ``astype("category")`` reads them off the records, and nothing tells if it did.
 
     >>> import numpy as np
     >>> stated_classes(np.array([True, True])), stated_classes(np.array([0, 1]))

@@ -57,7 +57,7 @@ def test_a_test_part_that_is_none_is_said_in_a_sentence(test: Any) -> None:
 
 @pytest.mark.parametrize("kind", [bool, int, float, np.float32])
 @pytest.mark.parametrize(
-    "odd", ["maybe", None, 1j, 10**5000, [1], float("nan")], ids="text none complex huge list nan".split()
+    "odd", ["maybe", None, 1j, 10**5000, [1], float("nan")], ids=["text", "none", "complex", "huge", "list", "nan"]
 )
 def test_a_label_of_a_private_run_is_read_by_itself(kind: Any, odd: Any) -> None:
     """numpy made texts of all labels beside one text: True became "True", and every other record was left out."""

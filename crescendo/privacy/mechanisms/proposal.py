@@ -232,7 +232,7 @@ class Proposal(ABC):
             raise UsageError(f"a client declares {max(records)} records, and at most {_MOST_RECORDS} can be certified")
 
     def _check_labels(self) -> None:
-        """Refused, where a label may be any number: beside one of 1e300 the square of a record's length can be lost, and its clip.
+        """Refused, where a label may be any number: beside one of 1e300 the square of a short record is lost, and its clip.
 
         With labels up to 1e60 a record whose square is no normal float has a gradient far below every clip.
         """
