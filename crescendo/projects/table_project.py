@@ -5,13 +5,18 @@ from __future__ import annotations
 import math
 import os
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from crescendo.config.short_toml import short_toml, toml_text
 from crescendo.data import Dataset
 from crescendo.data.formats.readers import RecordFile
+from crescendo.data.labels import NUMBERS, as_numbers
 from crescendo.data.reading import file_of, load
+from crescendo.data.records import Column
 from crescendo.data.tables.drafting import Draft, TableKeys, drafted
 from crescendo.data.tables.feature_schema import NumberColumn
 from crescendo.data.tables.table_records import label_of
@@ -20,6 +25,7 @@ from crescendo.projects.project import Project, check_name, made_project
 
 _EPOCHS = 5
 _ROUNDS, _PRIVATE_ROUNDS = 20, 100
+_MOST_CLASSES = 100  # more numbers than that are amounts
 _SHOWN = 40  # columns that a run file says something about
 _SCHEMA = "| `schema.toml` | what each column becomes in the private run: a draft, to be edited |\n"
 
@@ -33,21 +39,22 @@ def table_project(folder: Path, table: Path, label: str | None = None) -> Projec
     found = RecordFile(path).table()
     named = label_of(found, None, label, None)
     draft = drafted(found, [named], TableKeys(scale=True))
-    data = load(str(path), label=named, keys=TableKeys(drop=tuple(draft.left_out), scale=True))
+    classes = NUMBERS if _to_be_predicted(found.columns[named]) else None
+    data = load(str(path), label=named, classes=classes, keys=TableKeys(drop=tuple(draft.left_out), scale=True))
     seen = os.path.relpath(path.resolve(), folder.resolve())
     join = f"--data {shlex.quote(seen)} --part iid --test 0.2"
     return made_project(folder, "csv", join, _SCHEMA, **_values(path.name, seen, named, draft, data))
 
 
 def _values(source: str, seen: str, label: str, draft: Draft, data: Dataset) -> dict[str, str]:
-    each, kind = _rounded(len(data.train) / 2), "logistic" if len(data.classes) == 2 else "softmax"
+    each, told = _rounded(len(data.train) / 2), _Labels.of(data)
     gradients, private = _EPOCHS * len(data.train), _EPOCHS * 2 * each
     words: dict[str, Any] = {
         "path": seen,
         "label": label,
         "drop": list(draft.left_out),
-        "objective": kind,
-        "classes": list(data.classes),
+        "objective": told.objective,
+        "clip": told.clip,
         "gradients": gradients,
         "scale": _scale(gradients, _ROUNDS),
         "private_gradients": private,
@@ -56,16 +63,83 @@ def _values(source: str, seen: str, label: str, draft: Draft, data: Dataset) -> 
         "delta": float(f"1e-{math.ceil(math.log10(100 * each))}"),
         "features": draft.schema.width,
     }
-    plain = draft.schema.plain()
+    plain, (steps, why) = draft.schema.plain(), told.steps(len(draft.schema.columns), words["private_scale"])
     return {
         **{name: toml_text(value) for name, value in words.items()},
         "source": _in_a_line(source),
-        "classes_words": _in_a_line(", ".join(map(str, data.classes[:12]))),
+        "labels_words": _in_a_line(told.words),
+        "classes_line": told.classes_line,
+        "range_line": told.range_line,
+        "private_steps": steps,
+        "steps_words": why,
         "dropped": _in_a_line("; ".join(f"{name} is {why}" for name, why in draft.left_out.items()))
         or "none stand out",
         "columns": "\n".join(_columns(draft)),
         "schema": short_toml({"columns": plain["columns"]}),
     }
+
+
+@dataclass(frozen=True)
+class _Labels:
+    """What the run files say about labels: classes to tell apart, or numbers to predict."""
+
+    objective: str
+    words: str
+    clip: float
+    classes_line: str = ""
+    range_line: str = ""
+
+    @classmethod
+    def of(cls, data: Dataset) -> _Labels:
+        return cls._of_classes(list(data.classes)) if data.classes else cls._of_numbers(data.train.y)
+
+    @classmethod
+    def _of_classes(cls, names: list[Any]) -> _Labels:
+        words, line = ", ".join(map(str, names[:12])), f"classes = {toml_text(names)}\n"
+        return cls("logistic" if len(names) == 2 else "softmax", words, 1.0, classes_line=line)
+
+    @classmethod
+    def _of_numbers(cls, labels: Column) -> _Labels:
+        low, high = _outward(float(labels.min()), float(labels.max()))
+        # a gradient is as long as the error times the features, and the first errors are the labels: so is the clip
+        clip = float(f"{max((high - low) / 2, -low / 4, high / 4):.2g}")
+        says = "labels beyond count as the nearest of the two; EDIT to what is public"
+        line = f"label_range = {toml_text([low, high])}  # {says}\n"
+        return cls("least-squares", f"a number from {low:g} to {high:g}", clip, range_line=line)
+
+    def steps(self, columns: int, scale: float) -> tuple[str, str]:
+        """Of the private run, and why. Those by rule are for models of about length 1, which numbers do not keep to."""
+        if self.objective != "least-squares":
+            return toml_text("auto"), "from what is public alone: clip, noise and sizes"
+        # a column adds at most 1 to the curvature, so that the largest rounds stay stable
+        eta = float(f"{2 / (scale * _PRIVATE_ROUNDS * (1 + columns)):.2g}")
+        return f'{{kind = "constant", eta = {toml_text(eta)}}}', "by the largest round and the number of columns"
+
+
+def _to_be_predicted(cells: Column) -> bool:
+    """Whether labels are numbers that no objective for classes takes: more than two with fractions, or very many.
+
+    >>> _to_be_predicted(np.array([0.5, 1.5, 2.5])), _to_be_predicted(np.array([0, 1, 2])), _to_be_predicted(np.array(["a", "b"]))
+    (True, False, False)
+    """
+    values = as_numbers(cells)
+    if np.isnan(values).any():
+        return False
+    known = np.unique(values)
+    return len(known) > _MOST_CLASSES or (len(known) > 2 and bool((known != np.rint(known)).any()))
+
+
+def _outward(low: float, high: float) -> tuple[float, float]:
+    """A range of round numbers around one that was seen.
+
+    >>> _outward(0.127, 9.13), _outward(-51234.5, 199.9), _outward(0.0, 1.0)
+    ((0.1, 9.2), (-52000.0, 1000.0), (0.0, 1.0))
+    """
+    if not 1e-100 < high - low < 1e100:
+        raise ConfigError(f"labels from {low:g} to {high:g} make no scale to learn on; write them in another unit")
+    step = 10.0 ** (math.floor(math.log10(high - low)) - 1)
+    down, up = math.floor(low / step) * step, math.ceil(high / step) * step
+    return float(f"{down:.12g}"), float(f"{up:.12g}")
 
 
 def _columns(draft: Draft) -> list[str]:

@@ -26,7 +26,7 @@ from crescendo.projects.whole_folder import write_folder
 TABLE = """id;age;city;visited;ill
 {}
 """
-KINDS = ["own", "csv", pytest.param("torch", marks=pytest.mark.slow)]
+KINDS = ["own", "csv", "numbers", pytest.param("torch", marks=pytest.mark.slow)]
 
 
 def made(tmp_path: Path, kind: str, name: str = "mine") -> Path:
@@ -34,6 +34,8 @@ def made(tmp_path: Path, kind: str, name: str = "mine") -> Path:
         pytest.importorskip("torch", reason="torch is not installed: the torch extra")
     if kind == "csv":
         table_project(tmp_path / name, messy_table(tmp_path))
+    elif kind == "numbers":
+        table_project(tmp_path / name, price_table(tmp_path))
     else:
         new_project(tmp_path / name, torch=kind == "torch")
     return tmp_path / name
@@ -51,6 +53,18 @@ def messy_table(folder: Path) -> Path:
     return path
 
 
+def price_table(folder: Path, low: float = 120.5) -> Path:
+    """Labels that are numbers, beside a category and a missing cell."""
+    rng, lines = np.random.default_rng(1), ["rooms,town,price"]
+    for i in range(600):
+        rooms, town = int(rng.integers(1, 9)), str(rng.choice(["Oslo", "Rome"]))
+        price = low + 40 * rooms + 60 * (town == "Oslo") + 10 * rng.normal()
+        lines.append(f"{'' if i == 3 else rooms},{town},{price:.2f}")
+    path = folder / "prices.csv"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_both_run_files_of_a_new_project_run_and_learn(tmp_path: Path, kind: str) -> None:
@@ -58,6 +72,10 @@ def test_both_run_files_of_a_new_project_run_and_learn(tmp_path: Path, kind: str
     few = kind == "torch"  # whose rounds take seconds
     plain = crescendo.simulate(folder / "run.toml", overrides=["schedule.gradients=3000"] if few else [])
     private = crescendo.simulate(folder / "private.toml", overrides=["schedule.rounds=20"] if few else [])
+    if kind == "numbers":
+        assert plain.accuracy is None and plain.metrics[-1]["r2"] > 0.9 and private.metrics[-1]["r2"] > 0.5
+        assert private.privacy is not None and private.privacy["epsilon"] <= 2.0
+        return
     assert plain.accuracy is not None and plain.accuracy > (0.6 if few else 0.85)
     assert private.privacy is not None and private.privacy["epsilon"] <= 2.0
     assert private.accuracy is not None and private.accuracy > (0.4 if few else 0.8)
@@ -201,6 +219,25 @@ def test_a_table_project_says_what_each_column_becomes(tmp_path: Path) -> None:
     assert len(read(folder / "private.toml").data.table_schema().columns) == 2  # type: ignore[union-attr]
 
 
+def test_a_project_for_numbers_predicts_them_and_its_range_is_to_be_edited(tmp_path: Path) -> None:
+    folder = made(tmp_path, "numbers")
+    plain, private = read(folder / "run.toml"), read(folder / "private.toml")
+    assert plain.objective.kind == private.objective.kind == "least-squares" and private.data.classes is None
+    low, high = private.objective.label_range or (0.0, 0.0)
+    assert low <= 150 and 500 <= high <= 700 and low % 10 == high % 10 == 0, "round numbers around what was seen"
+    text = (folder / "private.toml").read_text(encoding="utf-8")
+    assert re.search(r"^label_range = .*EDIT to what is public$", text, re.M)
+    assert "a number from" in (folder / "run.toml").read_text(encoding="utf-8")
+
+
+def test_whole_numbers_are_classes_where_they_are_few_and_amounts_where_they_are_many(tmp_path: Path) -> None:
+    for many, kind in ((7, "softmax"), (150, "least-squares")):
+        path = tmp_path / f"{many}.csv"
+        path.write_text("a,b\n" + "".join(f"{i % 11},{i * 11 % many}\n" for i in range(300)), encoding="utf-8")
+        table_project(tmp_path / f"of {many}", path)
+        assert read(tmp_path / f"of {many}" / "run.toml").objective.kind == kind
+
+
 def test_names_in_a_table_cannot_write_into_a_run_file(tmp_path: Path) -> None:
     """A column called like a table of the run file stays a name."""
     rows = "\n".join(f'"{i % 7}",{i % 5},{"a" if i % 3 else "b"}' for i in range(60))
@@ -222,6 +259,7 @@ def test_names_in_a_table_cannot_write_into_a_run_file(tmp_path: Path) -> None:
         (["--label", "ill"], "give both"),
         (["--csv", "same.csv"], "same.csv has"),
         (["--csv", "empty.csv"], "empty.csv"),
+        (["--csv", "far.csv"], "make no scale to learn on; write them in another unit"),
     ],
 )
 def test_a_table_that_cannot_be_learned_from_makes_no_project(
@@ -231,6 +269,7 @@ def test_a_table_that_cannot_be_learned_from_makes_no_project(
     (tmp_path / "t.csv").write_text("a,b\n1,x\n2,y\n")
     (tmp_path / "same.csv").write_text("a,b\n1,x\n1,y\n1,x\n")
     (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "far.csv").write_text("a,b\n1,1e308\n7,0.5\n3,-1e308\n")
     found = CliRunner().invoke(app, ["new", "mine", *arguments])
     assert found.exit_code == 1 and says in found.output and found.output.count("\n") == 1
     assert not (tmp_path / "mine").exists()
