@@ -118,6 +118,8 @@ class AskedRun:
 
 
 def _needed(call: str, given: Any) -> str:
+    if is_frame(given):
+        return f'labels are missing: name the column that has them, as in crescendo.{call}(frame, "column"), or give them as y'
     if hasattr(given, "shape"):
         return f"labels are missing: crescendo.{call}(x, y) needs one for each record of x"
     return (

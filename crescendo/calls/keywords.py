@@ -79,12 +79,18 @@ PATHS = {
     "scale": "data.scale",
     "seed": "run.seed",
 }
+_LABELS = ("label", "labels", "target", "y")  # what other libraries call the second argument
 _SHORT = {"wait": ("rounds", int), "timing": ("preset", str)}  # a value that stands for a table with this key
 
 
 def known(keys: Mapping[str, Any], call: str) -> Raw:
     """The keywords with a value, as plain data; UsageError for one that is none."""
     for name in keys:
+        if name in _LABELS:
+            raise UsageError(
+                f"crescendo.{call} has no keyword {name}; labels, or the name of a data frame's column that has them, come "
+                f'second: crescendo.{call}(frame, "column")'
+            )
         if name not in PATHS:
             near = difflib.get_close_matches(name, PATHS, n=1)
             meant = f"did you mean {near[0]}?" if near else f"it has {', '.join(PATHS)}, and overrides for all else"

@@ -156,7 +156,8 @@ def _files() -> MachineCheck:
     if hard != resource.RLIM_INFINITY and hard < _LEAST_FILES:
         says = f"at most {most} may be open, too few for a server of many clients; raise `ulimit -Hn`, LimitNOFILE under systemd"
         return MachineCheck("open files", "note", says)
-    return MachineCheck("open files", "ok", f"{soft:,}, which a server raises by itself up to {most}")
+    more = "" if soft == hard else f", which a server raises by itself up to {most}"
+    return MachineCheck("open files", "ok", (most if soft == resource.RLIM_INFINITY else f"{soft:,}") + more)
 
 
 def _port() -> MachineCheck:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -32,8 +33,11 @@ def all_numbers(frame: Any) -> bool:
 def as_arrays(frame: Any, label: str) -> tuple[Any, Any]:
     """Features and labels of a data frame in which the column ``label`` has the labels."""
     if label not in frame.columns:
-        known = ", ".join(map(str, list(frame.columns)[:12]))
-        raise DataError(f"y names the column '{label}', and the columns of x are {known}")
+        known = [str(name) for name in frame.columns]
+        near = difflib.get_close_matches(label, known, n=1)
+        listed = ", ".join(known[:12]) + (f" and {len(known) - 12} more" if len(known) > 12 else "")
+        meant = f"did you mean '{near[0]}'?" if near else f"its columns are {listed}"
+        raise DataError(f"y names the column '{label}', which x does not have; {meant}")
     return frame.drop(columns=[label]), frame[label]
 
 

@@ -15,6 +15,7 @@ from crescendo.data.records import Column, Label
 from crescendo.errors import ConfigError, DataError
 
 MOST = 1000
+_MOSTLY = 0.9  # of different labels, from which on they are measurements with a few texts among them
 SHOWN = 6  # classes of a mapping that is put in words
 
 
@@ -116,7 +117,20 @@ class Classes(tuple[Label, ...]):
                 'to predict numbers write objective.kind = "least-squares", else make them two values or whole numbers, or name '
                 "another label column"
             )
+        found._check_measured(name)
         return found
+
+    def _check_measured(self, name: str) -> None:
+        """DataError for measurements among which a few texts, such as "<0.3", would make a class of every number."""
+        meant = [_meant(label) for label in self]
+        numbers = [one for one in meant if isinstance(one, float)]
+        texts = [one for one in meant if isinstance(one, str)]
+        if not texts or len(numbers) < _MOSTLY * len(self) or all(number.is_integer() for number in numbers):
+            return
+        raise DataError(
+            f"the labels of {name} are numbers, such as {numbers[0]:g}, but for {len(texts)}, such as {texts[0]!r:.60}; "
+            'correct or empty those cells and write objective.kind = "least-squares" to predict the numbers'
+        )
 
     def among(self, name: str, wanted: Sequence[Label]) -> Self:
         """The classes ``wanted`` in rising order, all of which must be among these of the source ``name``.

@@ -277,7 +277,7 @@ def _make_objective(config: Config, dataset: Dataset, records: int, sample: Reco
     if not kind.fits(classes):
         raise ConfigError(
             f"{dataset.name} has {classes} classes and {kind.about} tells {kind.many} apart; "
-            f"choose {kind.many} with data.classes"
+            f'write objective.kind = "softmax" for all of them, or choose {kind.many} with data.classes'
         )
     l2 = 1.0 / records if asked.l2 == "1/N" else float(asked.l2)
     return kind.make(dataset.features, classes, l2, asked.intercept, asked.dtype, asked.label_range)

@@ -25,6 +25,7 @@ def facts(result: Result) -> list[tuple[str, str, str]]:
     terms, data = result.prepared.terms, result.prepared.dataset
     rows = [
         ("data", data.name, f"{len(data.train):,} training records, {terms.clients:,} clients"),
+        ("model", *_trained(result)),
         ("loss", number(result.loss), "on the training records"),
         ("rounds", f"{result.rounds:,}", f"{result.gradients:,} gradients over all clients"),
         ("sent and received", size(result.bytes_up + result.bytes_down), f"in {result.broadcasts:,} broadcasts"),
@@ -39,6 +40,14 @@ def facts(result: Result) -> list[tuple[str, str, str]]:
             2, ("epsilon", f"{epsilon:.4g}", f"at delta {delta:g}, in a real federation; this run was simulated")
         )
     return rows
+
+
+def _trained(result: Result) -> tuple[str, str]:
+    """What was trained, and on what: a column of numbers that was taken for classes is seen at once."""
+    data, kind = result.prepared.dataset, result.trained
+    name = result.prepared.config.objective.kind if kind == "own" else kind
+    labels = f"{len(data.classes):,} classes" if data.classes else "numbers"
+    return name, f"on {data.features:,} feature{'s' if data.features != 1 else ''}, for {labels}"
 
 
 def tested(result: Result) -> list[tuple[str, str, str]]:
@@ -63,14 +72,14 @@ def in_a_line(result: Result) -> str:
 
 
 def summary(result: Result) -> str:
-    """Plain text, a line for each fact."""
-    return text_table(facts(result))
+    """Plain text, a line for each fact, and what became of a table's columns."""
+    return "\n".join([text_table(facts(result)), *result.prepared.dataset.notes])
 
 
 def as_html(result: Result) -> str:
     """What a notebook shows."""
     meant = [] if result.privacy is None or result.prepared.privacy is None else result.prepared.privacy.sentences()
-    return html_table(facts(result)) + html_lines(meant)
+    return html_table(facts(result)) + html_lines([*result.prepared.dataset.notes, *meant])
 
 
 def history(rows: Sequence[dict[str, Any]]) -> Any:

@@ -110,3 +110,14 @@ def test_a_sweep_has_a_row_for_each_run_and_a_comparison_says_what_can_be_told()
     assert "against fedavg" in seen("Comparison").summary()
     with pytest.raises(CrescendoError, match="not 'time'"):
         seen("Comparison").plot(against="time")
+
+
+def test_a_summary_says_what_was_trained_and_what_became_of_a_tables_columns() -> None:
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed: the demo extra")
+    frame = pandas.DataFrame(
+        {"id": [f"P{i}" for i in range(60)], "age": np.arange(60.0) % 17, "stay": np.arange(60) % 7}
+    )
+    found = crescendo.simulate(frame, "stay", clients=2, rounds=2)
+    for text in (found.summary(), found._repr_html_()):
+        assert "softmax" in text and "on 1 feature, for 7 classes" in text
+        assert "left out: id (text that never repeats)" in text

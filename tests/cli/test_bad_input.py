@@ -197,7 +197,9 @@ WRONG_TOGETHER = [
     (["clients.count="], "clients.count is missing; only a split by column can do without it"),
     (["clients.count=1000"], "clients.count = 1000 is more than the 200 training records; ask for at most 200"),
     (["clients.split=column:hair"], "synthetic has no column 'hair' to split by; its columns: none"),
-    (["data.source=iris"], "iris has 3 classes and logistic regression tells two apart; choose two with data.classes"),
+    (["data.source=iris"],
+     'iris has 3 classes and logistic regression tells two apart; write objective.kind = "softmax" for all of them, or '
+     "choose two with data.classes"),
     (["data.source=iris", "data.classes=[0, 7]"], "data.classes asks for 7, but the labels of iris are 0, 1, 2"),
     (["data.source=nowhere.csv"], "there is no file nowhere.csv; check the path"),
     (

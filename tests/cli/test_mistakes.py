@@ -54,6 +54,12 @@ simulate: Any = crescendo.simulate  # as it is called without looking at its typ
 SHORT: dict[str, Any] = {"clients": 2, "rounds": 2}
 
 
+def frame() -> Any:
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed: the demo extra")
+    columns = {f"f{i:02}": X[:, 0] for i in range(12)}
+    return pandas.DataFrame({**columns, "ill": Y, "dose": ["<0.3", *(str(i + 0.5) for i in range(19))]})
+
+
 class Forgetful:
     """A model, once there is an object of it."""
 
@@ -65,6 +71,10 @@ CALLS: list[tuple[str, Callable[[], object], str]] = [
     ("has one label only", lambda: simulate(X, np.zeros(20), **SHORT), "two classes"),
     ("has a missing number", lambda: simulate(HOLE, Y, **SHORT), "not finite"),
     ("forgot the labels", lambda: simulate(X, **SHORT), "labels are missing"),
+    ("forgot the labels of a frame", lambda: simulate(frame(), **SHORT), 'simulate(frame, "column")'),
+    ("named the labels by keyword", lambda: simulate(frame(), label="ill"), 'come second: crescendo.simulate(frame, "column")'),
+    ("mistyped the label column", lambda: simulate(frame(), "il", **SHORT), "did you mean 'ill'?"),
+    ("measured below the limit", lambda: simulate(frame(), "dose", **SHORT), "such as 0.5, but for 1, such as '<0.3'"),
     ("mistyped an argument", lambda: simulate(X, Y, clinets=2), "no keyword clinets; did you mean clients?"),
     ("passed a class", lambda: simulate("run.toml", objective=Forgetful), "pass objective=Forgetful(..)"),
     ("passed a list as config", lambda: simulate([1, 2]), "a list without labels is no data"),

@@ -124,19 +124,16 @@ class StudyPrinter(Printer):
                 bounded(one.mean("score")),
                 "none" if rounds is None else f"{rounds.mean:,.6g}",
                 "none" if traffic is None else size(traffic.mean),
-                *([number(one.epsilon, ".3g"), shown_sigma(one.sigma)] if private else [span]),
+                *([number(one.epsilon, ".4g"), shown_sigma(one.sigma)] if private else [span]),
                 _reached(known, len(reached)),
                 *([f"{wrong} of {len(one.outcomes)}"] if wrong else []),
             )
         self.print(table)
         verdicts = found.verdicts()
         for told in verdicts:
-            self.print(
-                Text(
-                    f"against {told.rival}: {found.score.words} {told.score.says}; time to target {told.seconds.says}"
-                ),
-                soft_wrap=True,
-            )
+            ratio = "" if told.seconds.interval is None else f", {told.rival}'s over {found.ours.name}'s:"
+            says = f"{found.score.words} {told.score.says}; time to target{ratio} {told.seconds.says}"
+            self.print(Text(f"against {told.rival}: {says}"), soft_wrap=True)
         self.say(summary(verdicts, found.ours.name, len(found.seeds), found.score))
         if found.target is not None:
             self.say(f"the target is {found.score.words} {found.target:.4g} on the test part; seconds are virtual")

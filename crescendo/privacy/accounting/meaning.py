@@ -86,7 +86,7 @@ class Meaning:
         if self.epsilon == math.inf:
             return ["nothing is hidden: what this client sends may show whether a given record is among its data"]
         shown = 1.005 <= self.odds < 1e6  # below, it would be shown as 1
-        factor = f"{_plain(self.odds)} (e^{self.epsilon:.3g})" if shown else f"e^{self.epsilon:.4g}"
+        factor = f"{_plain(self.odds)} (e^{self.epsilon:.4g})" if shown else f"e^{self.epsilon:.4g}"
         return [
             f"seeing everything this client sends changes the odds that a given record is among its data by a factor of at "
             f"most {factor}, up to a slack of {self.delta:g} in every probability, and {self._guess()}",
@@ -117,7 +117,13 @@ def _most_found(eps: float, delta: float, accused: float) -> float:
 
 
 def _plain(value: float) -> str:
-    return f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"
+    """Three figures, rounded up, so that no bound is understated.
+
+    >>> _plain(7.3522), _plain(2.0), _plain(999.5), _plain(1234.5)
+    ('7.36', '2', '1,000', '1,235')
+    """
+    unit = 10.0 ** min(0, math.floor(math.log10(value)) - 2)
+    return f"{math.ceil(value / unit * (1 - 1e-12)) * unit:,.{3 if value < 100 else 7}g}"
 
 
 def percent(share: float) -> str:
