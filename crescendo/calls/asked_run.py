@@ -114,6 +114,11 @@ class AskedRun:
         if isinstance(test, list | tuple):
             keys.pop("test")
         config = read(put(run_file(made, keys, model), keys), overrides)
+        if config.privacy.mechanism != "none" and not private:  # its schedule was counted from the records
+            raise ConfigError(
+                f"overrides ask for privacy after defaults were chosen by a look at the records; say it by keywords, such as "
+                f"crescendo.{call}(x, y, mechanism={config.privacy.mechanism!r}, epsilon=1.0, records=1000, ..)"
+            )
         return cls(config, made, None if isinstance(model, str) else model)
 
 

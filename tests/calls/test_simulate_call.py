@@ -162,6 +162,16 @@ def test_a_record_of_a_private_run_decides_about_itself_alone() -> None:
     assert found.config == plain.config and found.privacy == plain.privacy
 
 
+def test_overrides_do_not_make_a_run_private_whose_schedule_was_counted() -> None:
+    """400 records gave 1,600 gradients and 399 gave 1,595, both with an epsilon."""
+    asked = {"mechanism": "'minibatch'", "epsilon": 2.0, "delta": 1e-5, "clip": 1.0, "records": 200}
+    overrides = [f"privacy.{name}={value}" for name, value in asked.items()]
+    with pytest.raises(CrescendoError, match=r"overrides ask for privacy.*mechanism='minibatch', epsilon=1.0"):
+        crescendo.simulate(X, Y, clients=2, classes=["late", "on time"], overrides=overrides)
+    found = crescendo.simulate(X, Y, epsilon=1.0, **PUBLIC, overrides=["run.wire=float16"])
+    assert found.privacy is not None, "others are taken"
+
+
 def test_a_private_call_counts_nothing_that_others_see() -> None:
     """With as many records declared, half the records make the same terms."""
     half = crescendo.simulate(X[:150], Y[:150], epsilon=1.0, **PUBLIC)
