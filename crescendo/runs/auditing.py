@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from crescendo.audit import Finding, Report, audit
 from crescendo.audit.worst_cases.file_reading import leaks
+from crescendo.audit.worst_cases.table_reading import table_leaks
 from crescendo.config.schema import Config
 from crescendo.data.labels import Classes
 from crescendo.errors import ConfigError
@@ -29,7 +30,7 @@ def attack(
     found = prepared.privacy
     assert found is not None
     me = max(range(len(found.spent)), key=lambda c: found.spent[c].epsilon)
-    classes, times = len(prepared.dataset.classes), THOROUGH if thorough else 1
+    times = THOROUGH if thorough else 1
     report = audit(
         found.certificate,
         prepared.objective,
@@ -37,7 +38,7 @@ def attack(
         delta=found.delta,
         me=me,
         features=prepared.dataset.features,
-        labels=prepared.objective.traits.label_range or Classes.values_of(max(classes, 1)),
+        labels=prepared.objective.traits.label_range or Classes.values_of(max(len(prepared.dataset.classes), 1)),
         wire=config.run.wire,
         runs=runs * times,
         tries=TRIES * times,
@@ -45,6 +46,9 @@ def attack(
         seed=config.run.seed,
         progress=progress,
     )
-    known = prepared.dataset.classes or (0, 1)  # numbers are read by the same rule as labels that are numbers
-    read = tuple(Finding("files", says) for says in leaks(known, prepared.dataset.features))
+    classes, schema = prepared.dataset.classes, config.data.table_schema()
+    said = leaks(classes, prepared.dataset.features)
+    if schema is not None:
+        said += table_leaks(schema, config.data.label, classes)
+    read = tuple(Finding("files", says) for says in said)
     return dataclasses.replace(report, name=prepared.names[me], findings=(*report.findings, *read))

@@ -10,13 +10,16 @@ import numpy as np
 import pytest
 
 from crescendo.audit import Finding
+from crescendo.audit.worst_cases import table_reading
 from crescendo.audit.worst_cases.file_reading import Reader, _read_privately, leaks
+from crescendo.audit.worst_cases.table_reading import table_leaks
 from crescendo.config.loading import read
 from crescendo.data import Records, as_records, load
 from crescendo.data.formats.readers import RecordFile
 from crescendo.data.labels import Classes
 from crescendo.data.records import Label, Raw
 from crescendo.data.sound import Sound
+from crescendo.data.tables.feature_schema import Schema
 from crescendo.runs import auditing
 from crescendo.runs.auditing import attack
 from tests.config.small import SMALL
@@ -98,3 +101,87 @@ def test_the_audit_of_a_run_fails_if_files_leak(monkeypatch: pytest.MonkeyPatch)
     assert attack(run, "small", runs=20).findings == ()
     monkeypatch.setattr(auditing, "leaks", functools.partial(leaks, read=counted_labels))
     assert {finding.kind for finding in attack(run, "small", runs=20).findings} == {"files"}
+
+
+# -- tables with a schema, and labels that are numbers ---------------------------------------------------------------------
+
+SCHEMA = Schema.of(
+    {
+        "columns": {
+            "age": {"low": 0, "high": 100, "missing": 50},
+            "rooms": {"low": 1, "high": 9},
+            "town": {"values": ["Oslo", "Rome", "St. John's, NL"], "other": True, "indicator": True},
+        }
+    }
+)
+
+
+def _scaled_by_the_file(path: Path, classes: tuple[Label, ...], schema: Schema, label: str) -> Records:
+    """A number is divided by the largest of the file, in place of the stated range."""
+    found = table_reading._read_privately(path, classes, schema, label)
+    x = np.asarray(found.x, dtype=np.float64).copy()
+    x[:, 0] = (x[:, 0] + 1) / max(1e-9, float((x[:, 0] + 1).max(initial=0)))
+    return as_records(x, found.y)
+
+
+def _numbered_as_they_appear(path: Path, classes: tuple[Label, ...], schema: Schema, label: str) -> Records:
+    """A category that the schema does not list gets the next number of the file."""
+    table, seen = RecordFile(path).table(alone=True), dict[str, int]()
+    towns = [str(cell) for cell in table.columns["town"]]
+    found = table_reading._read_privately(path, classes, schema, label)
+    listed = {"Oslo", "Rome", "St. John's, NL", ""}
+    numbers = [float(seen.setdefault(town, len(seen) + 1)) if town not in listed else 0.0 for town in towns]
+    x = np.asarray(found.x, dtype=np.float64)
+    if len(numbers) != len(x):
+        return found
+    return as_records(np.column_stack([x, numbers]), found.y)
+
+
+def _labels_scaled(path: Path, classes: tuple[Label, ...], features: int) -> Records:
+    found = _read_privately(path, classes, features)
+    return as_records(found.x, found.y / max(1e-9, float(np.abs(found.y).max(initial=0))))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("classes", [(0, 1), ("no", "yes, late"), ()])
+def test_tables_become_features_record_by_record(classes: tuple[Label, ...]) -> None:
+    assert table_leaks(SCHEMA, "price", classes) == []
+
+
+@pytest.mark.parametrize("planted", [_scaled_by_the_file, _numbered_as_they_appear])
+def test_a_table_that_is_read_by_looking_at_other_records_is_found(planted: table_reading.TableReader) -> None:
+    (says,) = table_leaks(SCHEMA, "price", (), read=planted)
+    assert (says.startswith("by data.schema, a record of a .csv file") and "alone" in says) or "changes" in says
+
+
+@pytest.mark.slow
+def test_labels_that_are_numbers_are_attacked_as_numbers() -> None:
+    assert leaks((), 3) == []
+    found = leaks((), 3, read=_labels_scaled)
+    assert len(found) == 3, found
+
+
+@pytest.mark.slow
+def test_the_audit_of_a_run_with_a_schema_attacks_its_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    lines = [
+        f"{age},{town},{age * 2.5:.1f}"
+        for age, town in zip(rng.integers(0, 99, 60), ["Oslo", "Rome"] * 30, strict=True)
+    ]
+    (tmp_path / "t.csv").write_text("\n".join(["age,town,price", *lines]) + "\n")
+    columns = {"age": {"low": 0, "high": 99}, "town": {"values": ["Oslo", "Rome"]}}
+    privacy = {"mechanism": "minibatch", "epsilon": 8.0, "delta": 1e-5, "clip": 1.0, "records": 20}
+    config = read(
+        {
+            **SMALL,
+            "data": {"source": str(tmp_path / "t.csv"), "label": "price", "schema": {"columns": columns}},
+            "objective": {"kind": "least-squares", "label_range": [0, 250]},
+            "privacy": privacy,
+        }
+    )
+    monkeypatch.setattr(auditing, "audit", lambda *_, **__: Empty())
+    assert attack(config, "run.toml", runs=1).findings == ()
+    planted = functools.partial(table_leaks, read=_scaled_by_the_file)
+    monkeypatch.setattr(auditing, "table_leaks", planted)
+    (finding,) = attack(config, "run.toml", runs=1).findings
+    assert finding.kind == "files" and finding.says.startswith("by data.schema, a record of a .csv file")

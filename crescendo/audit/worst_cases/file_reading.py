@@ -21,10 +21,10 @@ from crescendo.data.records import Label, Records
 from crescendo.data.sound import Sound
 
 Reader: TypeAlias = Callable[[Path, tuple[Label, ...], int], Records]
-_Row: TypeAlias = tuple[list[Any], Any]  # the features of a record, and its label
-_OTHERS = 6  # records beside the one in question
-_WIDEST = 8  # features of a file that is made up: the code is the same for more
-_CELLS = (
+Row: TypeAlias = tuple[list[Any], Any]  # the features of a record, and its label
+OTHERS = 6  # records beside the one in question
+WIDEST = 8  # features of a file that is made up: the code is the same for more
+CELLS = (
     "nan",
     "inf",
     "1e999",
@@ -41,7 +41,7 @@ _CELLS = (
     "\u2028",
     "9" * 200_000,
 )
-_LABELS = ("-7", "0.123456789", "-1e6", "a class of its own")
+LABELS = ("-7", "0.123456789", "-1e6", "a class of its own")
 _LINES = (
     "1 2:1 2:1",
     "1 2:1 1:1",
@@ -69,22 +69,32 @@ def _read_privately(path: Path, classes: tuple[Label, ...], features: int) -> Re
 def leaks(classes: tuple[Label, ...], features: int, seed: int = 0, read: Reader = _read_privately) -> list[str]:
     """One sentence for each kind of file in which a record changes another, or whether the client goes on.
 
+    With no ``classes`` labels are numbers. Tables that a schema makes features of are attacked by `table_reading`.
+
     >>> leaks((0, 1), 3)
     []
     """
-    rng, features = stream(seed, Purpose.SPLIT), min(features, _WIDEST)
-    rows: list[_Row] = [(rng.normal(size=features).tolist(), classes[at % len(classes)]) for at in range(_OTHERS + 1)]
-    rows.append(([*rows[0][0][1:], np.nan], classes[0]))  # a gap, for a reader that fills gaps
+    rng, features = stream(seed, Purpose.SPLIT), min(features, WIDEST)
+    labels = some_labels(classes, rng)
+    rows: list[Row] = [(rng.normal(size=features).tolist(), label) for label in labels]
+    rows.append(([*rows[0][0][1:], np.nan], labels[0]))  # a gap, for a reader that fills gaps
     kinds = [_csv(rows), _npz(rows)]
     if not any(isinstance(label, str) for label in classes):
         kinds.append(_libsvm(rows))
     with tempfile.TemporaryDirectory() as folder:
-        found = [_leak(Path(folder) / f"records{kind.suffix}", kind, classes, features, read) for kind in kinds]
+        found = [leak(Path(folder) / f"records{kind.suffix}", kind, classes, features, read) for kind in kinds]
     return [says for says in found if says is not None]
 
 
+def some_labels(classes: tuple[Label, ...], rng: np.random.Generator) -> list[Any]:
+    """Of each record: one of the classes or, where there are none, a number."""
+    if not classes:
+        return [round(float(value), 6) for value in rng.normal(scale=10.0, size=OTHERS + 1)]
+    return [classes[at % len(classes)] for at in range(OTHERS + 1)]
+
+
 @dataclass(frozen=True)
-class _Kind:
+class FileKind:
     """A kind of file: records as it has them, those to add one of, and how a file is made of some."""
 
     suffix: str
@@ -93,7 +103,7 @@ class _Kind:
     write: Callable[[Iterable[Any]], bytes]
 
 
-def _leak(path: Path, kind: _Kind, classes: tuple[Label, ...], features: int, read: Reader) -> str | None:
+def leak(path: Path, kind: FileKind, classes: tuple[Label, ...], features: int, read: Reader) -> str | None:
     def read_rows(records: list[Any]) -> list[bytes]:
         path.write_bytes(kind.write(records))
         found = read(path, classes, features)
@@ -104,6 +114,9 @@ def _leak(path: Path, kind: _Kind, classes: tuple[Label, ...], features: int, re
     one = others[-1]
     try:
         before = read_rows(others)
+        for one in others:
+            if [row for row in read_rows([one]) if row not in before]:
+                return f"a record of a {path.suffix} file, {one!r:.80}, is read otherwise alone than in company"
         for one in [sound_one, *kind.strange]:
             for at in (0, len(others) // 2, len(others)):
                 after = read_rows([*others[:at], one, *others[at:]])
@@ -114,41 +127,41 @@ def _leak(path: Path, kind: _Kind, classes: tuple[Label, ...], features: int, re
     return None
 
 
-def _csv(rows: list[_Row]) -> _Kind:
+def _csv(rows: list[Row]) -> FileKind:
     def line(cells: list[Any]) -> str:
         return ",".join(f'"{cell}"' if "," in str(cell) else str(cell) for cell in cells)
 
     values, label = rows[0]
-    strange = [line([cell, *values[1:], label]) for cell in _CELLS] + [
-        line([*values, cell]) for cell in _CELLS + _LABELS
-    ]
+    strange = [line([cell, *values[1:], label]) for cell in CELLS] + [line([*values, cell]) for cell in CELLS + LABELS]
     strange += [
         line(cells) for cells in ([label], [*values[1:], label], [*values, 1.0, label], [*values, *values, label])
     ]
     header = line([*(f"f{at}" for at in range(len(values))), "label"])
-    return _Kind(".csv", [line([*x, y]) for x, y in rows], strange, lambda lines: _text([header, *lines]))
+    return FileKind(".csv", [line([*x, y]) for x, y in rows], strange, lambda lines: text_file([header, *lines]))
 
 
-def _libsvm(rows: list[_Row]) -> _Kind:
+def _libsvm(rows: list[Row]) -> FileKind:
     def line(label: Any, cells: list[Any]) -> str:
         return " ".join([str(label), *(f"{at}:{cell}" for at, cell in enumerate(cells, 1))])
 
     values, label = rows[0]
-    strange = [line(label, [*values[:-1], cell]) for cell in _CELLS] + [line(cell, values) for cell in _CELLS + _LABELS]
-    return _Kind(".txt", [line(y, x) for x, y in rows], [*strange, *_LINES, line(label, [*values, *values])], _text)
+    strange = [line(label, [*values[:-1], cell]) for cell in CELLS] + [line(cell, values) for cell in CELLS + LABELS]
+    return FileKind(
+        ".txt", [line(y, x) for x, y in rows], [*strange, *_LINES, line(label, [*values, *values])], text_file
+    )
 
 
-def _text(lines: Iterable[str]) -> bytes:
+def text_file(lines: Iterable[str]) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")
 
 
-def _npz(rows: list[_Row]) -> _Kind:
-    def write(some: Iterable[_Row]) -> bytes:
+def _npz(rows: list[Row]) -> FileKind:
+    def write(some: Iterable[Row]) -> bytes:
         file, (x, y) = io.BytesIO(), zip(*some, strict=True)
         np.savez(file, x=np.array(x), y=np.array(y))
         return file.getvalue()
 
     values, label = rows[0]
-    strange: list[_Row] = [([*values[:-1], number], label) for number in _NUMBERS]
-    strange += [(values, other) for other in (*_NUMBERS, *_LABELS)]
-    return _Kind(".npz", rows, strange, write)
+    strange: list[Row] = [([*values[:-1], number], label) for number in _NUMBERS]
+    strange += [(values, other) for other in (*_NUMBERS, *LABELS)]
+    return FileKind(".npz", rows, strange, write)
