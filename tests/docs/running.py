@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ from tests.network.processes import free_port
 
 SHELL = re.compile(r"[|&;<>$*]")
 ADDRESSES = ("10.77.0.1:7077", "10.77.0.2:7077", "127.0.0.1:7077", "127.0.0.1:8080")
-LONGEST = 60  # seconds until a process is taken for one that hangs
+LONGEST = 240  # seconds until a process is taken for one that hangs; the slowest took 67 at a load of 13 on two cores
 
 
 class Page:
@@ -43,8 +44,7 @@ class Page:
             self._wait()
         finally:
             for _, process in self.running:
-                process.kill()
-                process.communicate()
+                _killed(process)
 
     def _run(self, block: Block | list[Block]) -> None:
         if isinstance(block, list):
@@ -97,33 +97,43 @@ class Page:
             found = CliRunner().invoke(app, words[1:])
             code, out, err = found.exit_code, found.stdout, found.stderr
         else:
-            done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=LONGEST)
-            code, out, err = done.returncode, done.stdout, done.stderr
+            process = _shell(line)
+            out, err = _ended(process)
+            code = process.returncode
         assert code == expected, f"{block.place}: `{line}` ended with {code}:\n{out}\n{err}"
         return out
 
     def _started(self, block: Block) -> subprocess.Popen[str]:
-        script = "set -e\n" + self._here(block.quick)
-        pipe = subprocess.PIPE
-        return subprocess.Popen(["bash", "-c", script], stdout=pipe, stderr=pipe, text=True)
+        return _shell("set -e\n" + self._here(block.quick))
 
     def _wait(self) -> None:
         """Until every process of this page has ended; one that failed, or hangs, is told with what all of them wrote."""
         self.running += [(block, self._started(block)) for block in self.waiting]
         self.waiting = []
-        ended = [(block, process, _ended(process)) for block, process in self.running]
+        ended = [(block, process, "".join(_ended(process))) for block, process in self.running]
         self.running = []
         told = "\n".join(f"{block.place} ended with {process.returncode}:\n{said}" for block, process, said in ended)
         assert all(process.returncode == 0 for _, process, _ in ended), told
 
 
-def _ended(process: subprocess.Popen[str]) -> str:
+def _shell(script: str) -> subprocess.Popen[str]:
+    """In a session of its own, so that what the shell started can be ended with it."""
+    pipe = subprocess.PIPE
+    return subprocess.Popen(["bash", "-c", script], stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+
+
+def _ended(process: subprocess.Popen[str]) -> tuple[str, str]:
     try:
-        out, err = process.communicate(timeout=LONGEST)
+        return process.communicate(timeout=LONGEST)
     except subprocess.TimeoutExpired:
-        process.kill()
-        out, err = process.communicate()
-    return out + err
+        return _killed(process)
+
+
+def _killed(process: subprocess.Popen[str]) -> tuple[str, str]:
+    """The shell alone is not enough: a child of it that lives on holds the pipes open, and reading them would never end."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    return process.communicate(timeout=LONGEST)
 
 
 def commands(text: str) -> list[str]:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.pages import ROOT
+from tests.docs.running import LONGEST
 
 pytestmark = pytest.mark.slow
 JUNK = ("__pycache__", ".pyc", ".pytest_cache", ".hypothesis", ".venv")
@@ -34,7 +35,12 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     made = {}
     for kind in ("wheel", "sdist"):
         done = subprocess.run(
-            [sys.executable, "-c", BUILD, kind, into], cwd=source, capture_output=True, text=True, env=_elsewhere()
+            [sys.executable, "-c", BUILD, kind, into],
+            cwd=source,
+            capture_output=True,
+            text=True,
+            env=_elsewhere(),
+            timeout=LONGEST,
         )
         assert done.returncode == 0, done.stderr
         made[kind] = into / done.stdout.strip().splitlines()[-1]
@@ -45,11 +51,11 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def installed(built: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The bin folder of an empty environment with the wheel in it, which sees the packages of this one but not this checkout."""
     home = tmp_path_factory.mktemp("empty") / "venv"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", home], check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", home], check=True, timeout=LONGEST)
     packages = Path(sysconfig.get_path("purelib"))
     inside = home / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "install", "--no-deps", "--no-index"]
-    subprocess.run([*pip, "--target", inside, built["wheel"]], check=True, env=_elsewhere())
+    subprocess.run([*pip, "--target", inside, built["wheel"]], check=True, env=_elsewhere(), timeout=LONGEST)
     (inside / "others.pth").write_text(f"{packages}\n")  # its .pth files, this checkout's among them, are not read
     script = home / "bin" / "crescendo"
     shutil.copy(inside / "bin" / "crescendo", script)
@@ -65,7 +71,8 @@ def _elsewhere() -> dict[str, str]:
 
 
 def run(folder: Path, *words: object) -> str:
-    done = subprocess.run([str(word) for word in words], cwd=folder, capture_output=True, text=True, env=_elsewhere())
+    call = [str(word) for word in words]
+    done = subprocess.run(call, cwd=folder, capture_output=True, text=True, env=_elsewhere(), timeout=LONGEST)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -23,6 +23,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         cwd=ROOT,
         capture_output=True,
         text=True,
+        timeout=300,
     )
     assert made.returncode == 0, made.stderr
     return folder
