@@ -12,9 +12,9 @@ _HEAD = """# Results
 Made by `crescendo reproduce` from the files in `{folder}/`, never edited by hand. Every experiment of the paper is run again
 from the data: what the paper states, what was measured, and the verdict. Verdicts follow one rule, set before the runs: a
 statement is tried in every setting of its experiment, and is *reproduced* if it held in all of them, *in part* if in some, *not
-reproduced* if in none. What "held" means stands with each experiment (for private LeNet-5 it was reworded after short trials, before the
-runs on this page). The paper does not settle whether clients' updates are summed or averaged, nor how clients' clocks relate, so
-both combinations and three timings are settings:
+reproduced* if in none. Each experiment says what "held" means (for private LeNet-5 the wording was changed after short trials,
+before the runs on this page). The paper does not say whether clients' updates are summed or averaged, nor how clients' clocks
+relate, so both combinations and three timings are settings:
 
 - **sum**, **mean**: the server adds the clients' updates, as the paper's Algorithm 3 has it, or takes their mean;
 - **lock-step**: all clients compute at one speed and messages take no time; **staggered**: client c of n starts c/n of a round
