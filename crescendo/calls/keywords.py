@@ -132,6 +132,9 @@ def spelled_out(function: _Function) -> _Function:
     shown = inspect.signature(function)
     fixed = [one for one in shown.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
     word = inspect.Parameter.KEYWORD_ONLY
-    more = [inspect.Parameter(name, word, default=None, annotation=of) for name, of in RunKeys.__annotations__.items()]
+    more = [
+        inspect.Parameter(name, word, default=None, annotation=getattr(of, "__forward_arg__", of))
+        for name, of in RunKeys.__annotations__.items()
+    ]
     function.__signature__ = shown.replace(parameters=[*fixed, *more])  # type: ignore[attr-defined]
     return function

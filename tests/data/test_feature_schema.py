@@ -209,6 +209,15 @@ def test_a_draft_survives_its_file_and_fits_every_record_that_it_was_drafted_fro
     assert "\n" not in draft.says("t")
 
 
+def test_a_draft_counts_cells_of_a_numeric_column_that_are_no_numbers() -> None:
+    doses = objects(["<0.3", "", *(str(at / 2) for at in range(20))])
+    table = Table("t", {"dose": doses, "age": objects(str(at % 9) for at in range(22))}, 22)
+    draft = in_round_numbers(drafted(table, [], TableKeys()))
+    assert (
+        draft.says("t") == "columns of t: scaled to [-1, 1]: age, dose (4.8 where missing or no number, as 1 cell is)"
+    )
+
+
 def test_a_schema_file_is_drafted_from_a_sample_and_warns_that_it_leaks(tmp_path: Path) -> None:
     sample = tmp_path / "sample.csv"
     sample.write_text(

@@ -60,20 +60,24 @@ class Draft:
 
     schema: Schema
     left_out: dict[str, str] = field(default_factory=dict)  # column -> why
+    no_numbers: dict[str, int] = field(
+        default_factory=dict
+    )  # column of numbers -> its cells that are none, such as "<0.3"
 
     def says(self, name: str) -> str:
         """One line about all columns."""
         used = self.schema.columns
         parts = {
-            "scaled to [-1, 1]": [_with_missing(one) for one in used if isinstance(one, NumberColumn)],
+            "scaled to [-1, 1]": [self._with_missing(one) for one in used if isinstance(one, NumberColumn)],
             "categories": [f"{one.name} ({_many(one)})" for one in used if isinstance(one, CategoryColumn)],
             "left out": [f"{column} ({why})" for column, why in self.left_out.items()],
         }
         return f"columns of {name}: " + "; ".join(f"{what}: {_some(found)}" for what, found in parts.items() if found)
 
-
-def _with_missing(column: NumberColumn) -> str:
-    return f"{column.name} ({column.missing:g} where missing)" if column.indicator else column.name
+    def _with_missing(self, column: NumberColumn) -> str:
+        many = self.no_numbers.get(column.name, 0)
+        odd = f" or no number, as {many:,} {'cell is' if many == 1 else 'cells are'}" if many else ""
+        return f"{column.name} ({column.missing:g} where missing{odd})" if column.indicator or odd else column.name
 
 
 def _many(column: CategoryColumn) -> str:
@@ -87,6 +91,7 @@ def _some(found: list[str], most: int = 12) -> str:
 def drafted(table: Table, aside: Iterable[str], keys: TableKeys, label: str | None = None) -> Draft:
     """A schema for the columns of ``table`` that are not set ``aside``, from what its cells hold."""
     aside, columns, left_out = set(aside), list[NumberColumn | CategoryColumn](), dict[str, str]()
+    no_numbers = dict[str, int]()
     keys.check(table.columns, table.name)
     for name, cells in table.columns.items():
         if name in aside:
@@ -94,13 +99,17 @@ def drafted(table: Table, aside: Iterable[str], keys: TableKeys, label: str | No
         made = "data.drop" if name in keys.drop else _drafted(name, cells, keys, name in table.dates)
         if isinstance(made, str):
             left_out[name] = made
-        else:
-            columns.append(made)
+            continue
+        columns.append(made)
+        if isinstance(made, NumberColumn) and (
+            odd := int(np.count_nonzero(~missing(cells) & ~np.isfinite(numbers(cells))))
+        ):
+            no_numbers[name] = odd
     if not columns:
         why = ", ".join(f"{name} is {reason}" for name, reason in list(left_out.items())[:6])
         raise DataError(f"{table.name} has no column left for a feature: {why or 'there is none beside the label'}")
     schema = Schema(tuple(sorted(columns, key=lambda one: one.name)), label)
-    return Draft(Schema.of(schema.plain()), left_out)
+    return Draft(Schema.of(schema.plain()), left_out, no_numbers)
 
 
 def _drafted(name: str, cells: Array, keys: TableKeys, dates: bool) -> NumberColumn | CategoryColumn | str:
