@@ -11,7 +11,7 @@ import numpy as np
 
 from crescendo.audit.check import Check
 from crescendo.audit.checks import CHECKS
-from crescendo.audit.driving.evidence import Draws, Noise, Words
+from crescendo.audit.driving.evidence import Draws, Heard, Noise, Words
 from crescendo.audit.driving.lead import Faults
 from crescendo.audit.driving.subject import Sources, Subject
 from crescendo.audit.epsilon_bounds import clopper_pearson, scale_bounds
@@ -28,6 +28,7 @@ _FALSE_ALARMS = 1e-4  # of the whole audit; a little less is given out, for Šid
 NARROW, WIDE = 64, 128  # a model of fewer coordinates has its noise measured on one of so many features
 _MOST_ROUNDS = 100  # of which noise and draws are looked at, one by one
 _MOST_RECORDS = 30_000  # in a draw
+_PARTS, _FINE = 4, 40_000  # of a step: what is collected in it, and how finely its progress is told
 _WORST_RATIO = 1 + 1e-5  # what rounding can add to a ratio of 1
 _MOST_CARRIED = 1e-4  # of the sensitivity, between rounds whose releases were made equal
 _NEAR = 1e-12  # the certificate's own numbers, computed again from the terms, are as near as this
@@ -63,15 +64,17 @@ class Attack:
         noise: dict[str, Noise] = {}
         draws: dict[str, Draws] = {}
         for done, (name, sources) in enumerate(self.sources.items()):
-            progress(done, steps)
-            noise[name], draws[name], found = self._random(replace(self.subject, sources=sources), name, rng, runs)
+            heard = _stepwise(progress, done, steps)
+            noise[name], draws[name], found = self._random(
+                replace(self.subject, sources=sources), name, rng, runs, heard
+            )
             rows += found
-        progress(steps - 3, steps)
+        progress((steps - 3) * _FINE, steps * _FINE)
         self._edges(rng, tries)
         fuzz = self._fuzz(rng, tries, outbox)
-        progress(steps - 2, steps)
+        progress((steps - 2) * _FINE, steps * _FINE)
         shift, scores = self._shift(fuzz, rng, runs, threshold_runs)
-        progress(steps - 1, steps)
+        progress((steps - 1) * _FINE, steps * _FINE)
         measured = self._epsilon(noise, draws, shift, scores, 1 - self.confidence)
         rows += self._bounds(noise, draws, shift, scores)
         return self._report(fuzz, noise, shift, measured, scores, rows, runs)
@@ -85,17 +88,17 @@ class Attack:
     # -- what is random ------------------------------------------------------------------------------------------------
 
     def _random(
-        self, subject: Subject, name: str, rng: np.random.Generator, runs: int
+        self, subject: Subject, name: str, rng: np.random.Generator, runs: int, heard: Callable[[int], Heard]
     ) -> tuple[Noise, Draws, list[Row]]:
         """Evidence of one source, and a row for every statistical check."""
         wide = subject.widened(WIDE) if subject.objective.size < NARROW else None
-        noise, faults = Noise.collected(wide or subject, rng, 6 * runs, _MOST_ROUNDS)
+        noise, faults = Noise.collected(wide or subject, rng, 6 * runs, _MOST_ROUNDS, heard(0))
         self._take(faults)
         if wide is not None:
-            self._take(Noise.collected(subject, rng, runs, _MOST_ROUNDS)[1])
+            self._take(Noise.collected(subject, rng, runs, _MOST_ROUNDS, heard(1))[1])
         seeds = max(4, 6 * runs // min(_MOST_ROUNDS, len(subject.rounds())))
-        draws = Draws.collected(subject, rng, seeds, _MOST_ROUNDS, _MOST_RECORDS)
-        words = Words.collected(wide or subject, rng, seeds, _MOST_ROUNDS)
+        draws = Draws.collected(subject, rng, seeds, _MOST_ROUNDS, _MOST_RECORDS, heard(2))
+        words = Words.collected(wide or subject, rng, seeds, _MOST_ROUNDS, heard(3))
         evidence: dict[str, Any] = {"noise": noise, "draws": draws, "words": words}
         # how many numbers the checks draw depends on what they see: of their own, so that the attacks after them repeat
         own = np.random.Generator(np.random.Philox(int(rng.integers(2**62))))
@@ -235,6 +238,19 @@ class Attack:
             numbers=len(values),
             false_alarms=_FALSE_ALARMS,
         )
+
+
+def _stepwise(progress: Callable[[int, int], None], step: int, steps: int) -> Callable[[int], Heard]:
+    """Who hears of a part of a step.
+
+    >>> _stepwise(lambda done, total: print(f"{done / total:.3f}"), step=1, steps=5)(2)(0.5)
+    0.325
+    """
+
+    def heard(part: int) -> Heard:
+        return lambda done: progress(int(_FINE * (step + (part + done) / _PARTS)), steps * _FINE)
+
+    return heard
 
 
 def _tested(check: Check, evidence: Any, rng: np.random.Generator) -> Tested:

@@ -185,3 +185,24 @@ def test_the_audit_of_a_run_with_a_schema_attacks_its_tables(tmp_path: Path, mon
     monkeypatch.setattr(auditing, "table_leaks", planted)
     (finding,) = attack(config, "run.toml", runs=1).findings
     assert finding.kind == "files" and finding.says.startswith("by data.schema, a record of a .csv file")
+
+
+class _Enough(BaseException):
+    """Of an audit that has told enough."""
+
+
+@pytest.mark.slow
+def test_an_audit_tells_its_progress_finely_from_its_first_source_on() -> None:
+    """So that a forecast of hours comes within seconds; it once told five steps in all."""
+    heard: list[float] = []
+
+    def listen(done: int, total: int) -> None:
+        heard.append(done / total)
+        if len(heard) > 20:
+            raise _Enough
+
+    privacy = {"mechanism": "minibatch", "epsilon": 8.0, "delta": 1e-5, "clip": 1.0, "records": 80}
+    config = read({**SMALL, "data": {**SMALL["data"], "classes": [-1, 1]}, "privacy": privacy})
+    with pytest.raises(_Enough):
+        attack(config, "run.toml", runs=400, progress=listen)
+    assert heard == sorted(heard) and heard[1] < heard[-1] < 0.2

@@ -123,6 +123,7 @@ COMMANDS: list[tuple[str, str, int, str]] = [
     ("gave delta in percent", "run private.toml --set privacy.delta=2", 1, "privacy.delta must be a number between 0 and 1"),
     ("planned without a budget", "plan --records 100 --gradients 200 --delta 1e-5", 2, "Missing option '--epsilon'"),
     ("planned for epsilon 0", PLAN.replace("epsilon 1", "epsilon 0"), 1, "epsilon must lie above 0 and at most 100, got 0"),
+    ("planned for one record", PLAN.replace("records 100", "records 1"), 1, "one record is too few: a round draws a part"),
     ("planned over a file", f"{PLAN} --write run.toml", 1, "run.toml exists already; name another file with --write"),
     ("planned into no folder", f"{PLAN} --write no/plan.toml", 1, "there is no folder no to write plan.toml to"),
     ("accounted for nothing", "account", 1, "name one thing to account for: a run file, the folder of a run, or --ledger"),

@@ -520,3 +520,11 @@ def test_a_delta_above_one_over_n_is_warned_of_by_plan_and_account() -> None:
     asked = [*SMALL_PLAN[:2], "--delta", "0.02", *SMALL_PLAN[4:]]
     for command in (("plan", *asked), ("account", "private.toml", "--delta", "0.02")):
         assert "above 1/N" in shown(*command).replace("\n", " ")
+
+
+def test_a_plan_for_next_to_no_epsilon_is_answered() -> None:
+    """It once ended in a traceback."""
+    asked = ["plan", "--epsilon", "1e-9", "--delta", "1e-6", "--records", "1000", "--gradients", "2000", "--json"]
+    found = CliRunner().invoke(app, asked)
+    assert found.exit_code in (0, 1) and (found.exception is None or isinstance(found.exception, SystemExit))
+    assert "Traceback" not in found.output and found.output.strip()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -20,6 +21,12 @@ _SIZES = (0, 0, 1, 1, 2, 3, 5, 8, 16)  # of draws that the auditor chooses
 _MOST_COORDINATES = 20_000  # of which noise is kept
 _MOST_NUMBERS = 2_000_000
 _FURTHER = 4  # coordinates of each round whose further words are looked at, and how many
+
+Heard: TypeAlias = Callable[[float], None]  # hears which part is done, from 0 to 1
+
+
+def unheard(part: float) -> None:
+    """Nobody listens."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +53,7 @@ class Noise:
 
     @classmethod
     def collected(
-        cls, subject: Subject, rng: np.random.Generator, releases: int, most_rounds: int
+        cls, subject: Subject, rng: np.random.Generator, releases: int, most_rounds: int, heard: Heard = unheard
     ) -> tuple[Noise, Faults]:
         """The noise of some ``releases`` releases, over as many rounds as there are, or a sample of the rounds."""
         subject, faults = replace(subject, wire="float64"), Faults()
@@ -55,6 +62,7 @@ class Noise:
         noise = _empty(runs, rounds, some(subject.objective.size, rng, _MOST_COORDINATES))
         seed = int(rng.integers(2**60))
         for run in range(runs):
+            heard(run / runs)
             one = _client_of(subject, run, rounds)
             noise.clients[run] = one.me
             rate = float(np.median([one.certificate.rate(int(i), one.me) for i in rounds]))
@@ -116,13 +124,22 @@ class Draws:
     tags: list[list[Floats]]
 
     @classmethod
-    def collected(cls, subject: Subject, rng: np.random.Generator, seeds: int, most_rounds: int, records: int) -> Draws:
+    def collected(
+        cls,
+        subject: Subject,
+        rng: np.random.Generator,
+        seeds: int,
+        most_rounds: int,
+        records: int,
+        heard: Heard = unheard,
+    ) -> Draws:
         """Draws of as many records as are declared, up to ``records``, with seeds in a row."""
         certificate, me = subject.certificate, subject.me
         rounds, count = _chosen_rounds(subject.rounds(), rng, most_rounds), min(records, certificate.records[me])
         rates = np.array([certificate.rate(int(i), me) for i in rounds])
         first, members, tags = int(rng.integers(2**60)), [], []
         for seed in range(first, first + seeds):
+            heard((seed - first) / seeds)
             source = subject.sources(seed, me)
             drawn = []
             tagged = []
@@ -153,12 +170,15 @@ class Words:
     more: Uints
 
     @classmethod
-    def collected(cls, subject: Subject, rng: np.random.Generator, seeds: int, most_rounds: int) -> Words:
+    def collected(
+        cls, subject: Subject, rng: np.random.Generator, seeds: int, most_rounds: int, heard: Heard = unheard
+    ) -> Words:
         """The words of whole rounds, and some of the further ones."""
         size = min(subject.objective.size, _MOST_COORDINATES)
         rounds = _chosen_rounds(subject.rounds(), rng, most_rounds)
         first, words, more = int(rng.integers(2**60)), [], []
         for seed in range(first, first + seeds):
+            heard((seed - first) / seeds)
             source = subject.sources(seed, subject.me)
             words.append([source.words(int(i), size) for i in rounds])
             further = [[source.more(int(i), j) for j in range(min(_FURTHER, size))] for i in rounds]

@@ -117,7 +117,11 @@ def _check_possible(target: Target, limits: Limits) -> None:
     """Refuse what no member can mend, with the nearest value that would work."""
     most, n, first, rounds, cap = target.gradients, target.records, limits.first, limits.rounds, limits.cap
     if cap < 1:
-        raise UsageError(f"no round may have a whole record; allow a share of at least {1 / n:.3g}")
+        if n == 1:
+            raise UsageError("one record is too few: a round draws a part of the records; plan for 2 or more")
+        raise UsageError(
+            f"the share of the {n:,} records that a round may have is less than one record; allow {1 / n:.3g} or more"
+        )
     if first is not None and first > cap:
         raise UsageError(
             f"a first size of {first:,} is over the {cap:,} records allowed in a round; start with {cap:,} or less"
