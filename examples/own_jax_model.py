@@ -7,7 +7,7 @@ from sklearn.datasets import load_digits
 
 import crescendo
 
-data = crescendo.dataset(*load_digits(return_X_y=True))
+data = crescendo.dataset(*load_digits(return_X_y=True), classes=range(10))
 
 
 def predict(params, x):

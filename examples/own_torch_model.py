@@ -7,7 +7,7 @@ from torch import nn
 import crescendo
 
 x, y = load_digits(return_X_y=True)
-data = crescendo.dataset((x / 16).astype("float32").reshape(-1, 1, 8, 8), y)
+data = crescendo.dataset((x / 16).astype("float32").reshape(-1, 1, 8, 8), y, classes=range(10))
 
 
 def net():

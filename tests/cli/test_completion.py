@@ -18,7 +18,7 @@ from crescendo.cli.main import app
     [
         ("crescendo st", ["status"]),
         ("crescendo serve --li", ["--listen", "--linger"]),
-        ("crescendo data ", ["list", "get"]),
+        ("crescendo data ", ["list", "get", "schema"]),
         ("crescendo run examples/fl", []),  # the shell's own completion of files
     ],
 )

@@ -28,7 +28,7 @@ releases = st.lists(
 
 def dp_event(found: dict[str, Any]) -> Any:
     """As `docs/privacy.md` tells readers to do."""
-    (code,) = re.findall(r"```python\n(def dp_event.*?)```", PAGE.read_text(), re.S)
+    (code,) = re.findall(r"^def dp_event.*?(?=\n\n\n)", PAGE.read_text(), re.S | re.M)
     names: dict[str, Any] = {"dp_accounting": dp_accounting}
     exec(code, names)
     return names["dp_event"](found)
