@@ -123,6 +123,8 @@ def _export(
 
         path, written = export(run, to, out)
         says = f"wrote {path}" if written else f"{path} is there already: the run wrote it"
+        if (run / "schema.toml").is_file():
+            says += f"; it takes the features that {run / 'schema.toml'} makes of a table's columns, not the columns"
         print_json({"model": str(path)}) if as_json else typer.echo(says)
 
 
