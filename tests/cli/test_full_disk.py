@@ -69,3 +69,30 @@ def test_an_error_that_names_a_file_keeps_it(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError) as found, blamed_on(tmp_path):
         (tmp_path / "nowhere").read_bytes()
     assert found.value.filename == str(tmp_path / "nowhere")
+
+
+def test_an_authority_is_whole_or_none_and_made_once_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk fills up at every file in turn; what stays behind is whole, and the same command ends what it began."""
+    pytest.importorskip("cryptography")
+    real, synced, room = os.fsync, 0, 0
+
+    def sync(file: int) -> None:
+        nonlocal synced
+        if Path(f"/proc/self/fd/{file}").readlink().is_file():
+            synced += 1
+            if synced > room:
+                os.ftruncate(file, 10)
+                raise OSError(errno.ENOSPC, "No space left on device")
+        real(file)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    for room in range(4):
+        keys, synced = tmp_path / f"keys {room}", 0
+        assert "no space left on device" in said("certs", str(keys), "--client", "alice").lower()
+        left = [path for path in keys.rglob("*") if path.is_file()]
+        assert len(left) <= room and all(path.stat().st_size > 10 for path in left), "no draft, and nothing cut short"
+        synced = -1000
+        assert CliRunner().invoke(app, ["certs", str(keys), "--client", "alice"]).exit_code == 0
+        assert (keys / "clients" / "alice" / "ca.pem").read_bytes() == (keys / "authority" / "ca.pem").read_bytes()

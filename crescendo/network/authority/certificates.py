@@ -21,6 +21,7 @@ from cryptography.x509.oid import NameOID
 from crescendo.errors import DataError
 from crescendo.network.authority.certificate_checks import THIS_MACHINE, CertificateRequest
 from crescendo.network.transport.security import CA, CERTIFICATE, KEY, TOKEN, TOKENS, Identity, Role, TokenBook
+from crescendo.whole_files import whole_file
 
 ISSUED = "issued.jsonl"  # in the authority's folder: a line for each certificate
 
@@ -93,11 +94,14 @@ def alone_in(keys: Path) -> Iterator[None]:
 
 def write_secret(path: Path, content: bytes) -> None:
     """Written whole or not at all, and readable by its owner only from the first byte on."""
-    draft = path.with_name(f".{path.name}.draft")
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
-        os.fchmod(out.fileno(), 0o600)
+    with whole_file(path) as out:
         out.write(content)
-    draft.replace(path)
+
+
+def _write_public(path: Path, content: bytes) -> None:
+    """The same for what everybody may read."""
+    write_secret(path, content)
+    path.chmod(0o644)
 
 
 def _begin(place: Path, made: _Made) -> bool:
@@ -150,18 +154,20 @@ class Authority:
         name = common_name(f"Crescendo trial authority {secrets.token_hex(4)}")
         self._certificate = self._signed(name, name, self._key.public_key(), [], None, 10 * lasts)
         write_secret(folder / KEY, pem_of(self._key))
-        (folder / CA).write_bytes(self._certificate.public_bytes(serialization.Encoding.PEM))
+        _write_public(
+            folder / CA, self._certificate.public_bytes(serialization.Encoding.PEM)
+        )  # last: with it, it is one
 
     def introduce(self, place: Path) -> None:
         """Tell a party whom to trust."""
-        (place / CA).write_bytes((self._folder / CA).read_bytes())
+        _write_public(place / CA, (self._folder / CA).read_bytes())
 
     def certify(self, place: Path, identity: Identity, hosts: Sequence[str] = ()) -> None:
         """A key and a certificate for one party. The authority is written last: with it the folder is complete."""
         key = new_key()
         made = self.certificate(identity, key.public_key(), hosts)
         write_secret(place / KEY, pem_of(key))
-        (place / CERTIFICATE).write_bytes(made.public_bytes(serialization.Encoding.PEM))
+        _write_public(place / CERTIFICATE, made.public_bytes(serialization.Encoding.PEM))
         self.introduce(place)
 
     def certificate(self, identity: Identity, key: Any, hosts: Sequence[str] = ()) -> x509.Certificate:
@@ -170,8 +176,11 @@ class Authority:
         names.append(x509.UniformResourceIdentifier(identity.uri))
         subject = common_name(f"{identity.role} {identity.name}")
         made = self._signed(subject, self._certificate.subject, key, names, identity.role, self._lasts)
-        with (self._folder / ISSUED).open("a") as notes:
-            notes.write(json.dumps({"serial": f"{made.serial_number:x}", "uri": identity.uri}) + "\n")
+        notes = self._folder / ISSUED
+        noted = notes.read_bytes() if notes.exists() else b""
+        write_secret(
+            notes, noted + json.dumps({"serial": f"{made.serial_number:x}", "uri": identity.uri}).encode() + b"\n"
+        )
         return made
 
     def revocation_list(self, serials: Iterable[int]) -> bytes:
