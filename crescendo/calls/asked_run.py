@@ -181,9 +181,13 @@ def _made(pair: tuple[Any, Any], config: Config, test: Any, private: bool, numbe
 
 
 def _model(objective: Any) -> Any:
-    """A torch module as an objective; anything else as it is."""
+    """A torch module, or a class of them, as an objective; anything else as it is."""
     torch = sys.modules.get("torch")
-    if torch is None or not isinstance(objective, torch.nn.Module):
+    if torch is None:
+        return objective
+    if not isinstance(objective, torch.nn.Module) and not (
+        isinstance(objective, type) and issubclass(objective, torch.nn.Module)
+    ):
         return objective
     from crescendo.objectives.neural import torch_model
 

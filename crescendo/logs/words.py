@@ -20,7 +20,11 @@ INDENT = 31  # columns before the sentence
 NARROWEST = 60  # a terminal that is no wider than this wraps lines by itself
 COLOURS = {"info": "32", "warn": "33", "error": "1;31"}  # of ANSI: green, yellow, bold red
 DIM, BOLD = "2", "1"
-PHRASES = {"times": "{} times", "without_it": "{} s without it"}  # of facts whose name and value are no English
+PHRASES = {
+    "times": "{} times",
+    "without_it": "{} s without it",
+    "finished": "all rounds are done",
+}  # of facts whose name and value are no English
 MOST_ITEMS = 20  # of a list
 
 
@@ -74,6 +78,8 @@ def sentence_of(event: str, facts: Mapping[str, Any]) -> str:
     'al?[2Jice has joined and goes on at round 3 (k 2)'
     >>> sentence_of("of another version", {"reason": "none", "final": True})
     '(reason none, final yes)'
+    >>> sentence_of("stopped", {"k": 200, "finished": True})
+    'stopped at round 200 (all rounds are done)'
     """
     template = EVENTS[event].sentence(facts) if event in EVENTS else None
     words = {name: _shown(fact) for name, fact in facts.items() if fact is not None and fact != ""}

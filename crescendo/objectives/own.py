@@ -33,7 +33,7 @@ from crescendo.core.arrays import Floats, Ints, Vector
 from crescendo.errors import ConfigError, CrescendoError, Refused
 from crescendo.objectives.base import Block, LoopStepper, Slots, Stepper, Traits, clipped
 from crescendo.objectives.nets.net_names import file_of
-from crescendo.objectives.own_code import own_code_failed
+from crescendo.objectives.own_code import is_ours, own_code_failed
 from crescendo.objectives.weighting import levels, weighted_sum
 
 if TYPE_CHECKING:
@@ -74,6 +74,11 @@ class OwnModel:
             )
         self._signed: WeakKeyDictionary[Records, Records] | None = WeakKeyDictionary() if signed else None
         self._model, self.name = model, str(getattr(model, "name", type(model).__name__))
+        if inspect.isfunction(model):
+            raise ConfigError(
+                f"{model.__name__} is a function, and a model is an object; if it makes a torch module, pass "
+                f"objective=crescendo.torch.model({model.__name__})"
+            )
         for method in ("initial", "gradient", "evaluate"):
             if not callable(getattr(model, method, None)):
                 if isinstance(model, str):
@@ -409,6 +414,6 @@ def _made(make: Any, name: str, features: int, options: dict[str, Any]) -> Any:
 
 
 def _defined_at(owner: Any, method: str) -> str | None:
-    """Where a method begins, for a call that did not fit it; None where that is no Python code."""
+    """Where a method of the user's begins, for a call that did not fit it; None where that is no Python code of theirs."""
     code = getattr(getattr(owner, method, None), "__code__", None)
-    return None if code is None else f"{code.co_filename}, line {code.co_firstlineno}"
+    return None if code is None or is_ours(code.co_filename) else f"{code.co_filename}, line {code.co_firstlineno}"

@@ -41,10 +41,10 @@ def last_line(error: BaseException) -> str:
 
 def user_line(error: BaseException) -> str | None:
     """The innermost line of the user's own files on the way to the error, with its code; None where there is none."""
-    if isinstance(error, SyntaxError) and error.filename and error.lineno and not _is_ours(error.filename):
+    if isinstance(error, SyntaxError) and error.filename and error.lineno and not is_ours(error.filename):
         return _line(error.filename, error.lineno, error.text or "")
     frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
-    own = [(file, line) for file, line in frames if not _is_ours(file)]
+    own = [(file, line) for file, line in frames if not is_ours(file)]
     if not own:
         return None
     file, line = own[-1]
@@ -56,6 +56,6 @@ def _line(file: str, line: int, code: str) -> str:
     return f"{file}, line {line}{f': {code}' if 0 < len(code) <= 100 else ''}"
 
 
-def _is_ours(file: str) -> bool:
+def is_ours(file: str) -> bool:
     """A file of this package, or of Python and its libraries, or no file at all."""
     return file.startswith((_PACKAGE, *_LIBRARIES)) or (file.startswith("<") and not file.startswith(_TYPED_IN))

@@ -150,6 +150,11 @@ class _Stored:
 
     def refusal(self, why: str) -> UsageError:
         """Why not to this format, and the formats that do work for this run."""
+        if "federation" in self.arrays:
+            return UsageError(
+                f"{self.run} is a federation's folder, whose {MODEL} is the vector alone; docs/deploy.md says how to use it, and "
+                "crescendo.torch.model(net).module(vector) gives a torch module these weights"
+            )
         more = (
             ["torch"]
             if self.is_torch

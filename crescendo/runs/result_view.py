@@ -68,18 +68,23 @@ def in_a_line(result: Result) -> str:
     accuracy = "".join(f"{name}={value}, " for name, value, _ in tested(result))
     epsilon = "" if result.privacy is None else f", epsilon={result.privacy['epsilon']:.4g} (simulated)"
     clients = result.prepared.terms.clients
-    return f"Result({accuracy}loss={number(result.loss)}, rounds={result.rounds}, clients={clients}{epsilon})"
+    diverged = "" if result.diverged is None else ", diverged"
+    return f"Result({accuracy}loss={number(result.loss)}, rounds={result.rounds}, clients={clients}{epsilon}{diverged})"
 
 
 def summary(result: Result) -> str:
-    """Plain text, a line for each fact, and what became of a table's columns."""
-    return "\n".join([text_table(facts(result)), *result.prepared.dataset.notes])
+    """Plain text, a line for each fact, whether the run diverged, and what became of a table's columns."""
+    return "\n".join([text_table(facts(result)), *_mind(result), *result.prepared.dataset.notes])
 
 
 def as_html(result: Result) -> str:
     """What a notebook shows."""
     meant = [] if result.privacy is None or result.prepared.privacy is None else result.prepared.privacy.sentences()
-    return html_table(facts(result)) + html_lines([*result.prepared.dataset.notes, *meant])
+    return html_table(facts(result)) + html_lines([*_mind(result), *result.prepared.dataset.notes, *meant])
+
+
+def _mind(result: Result) -> list[str]:
+    return [] if result.diverged is None else [f"Mind: {result.diverged}."]
 
 
 def history(rows: Sequence[dict[str, Any]]) -> Any:

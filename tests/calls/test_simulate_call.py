@@ -234,6 +234,18 @@ def test_a_torch_module_is_a_model_as_it_is() -> None:
     result = crescendo.simulate(X, y, clients=2, objective=torch.nn.Linear(3, 3), steps=steps, combine="mean")
     assert result.is_torch and result.accuracy is not None and result.accuracy > 0.8
 
+    class Net(torch.nn.Linear):  # type: ignore[name-defined, misc]
+        def __init__(self) -> None:
+            super().__init__(3, 3)
+
+    assert crescendo.simulate(X, y, clients=2, objective=Net, steps=steps, combine="mean").is_torch
+    with pytest.raises(CrescendoError, match=r"made is a function, .* objective=crescendo\.torch\.model\(made\)"):
+
+        def made() -> Any:
+            return Net()
+
+        crescendo.simulate(X, y, clients=2, objective=made, steps=steps)
+
 
 def test_a_data_frame_with_text_and_gaps_is_learned_from_and_its_label_may_be_a_column() -> None:
     pandas = pytest.importorskip("pandas", reason="pandas is not installed: the demo extra")

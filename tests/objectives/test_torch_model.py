@@ -28,7 +28,7 @@ def images(count: int = 60, seed: int = 0) -> Dataset:
     """Small random images whose label is where they are brightest."""
     rng = np.random.default_rng(seed)
     x = rng.random((count, 1, 6, 6)).astype(np.float32)
-    return dataset(x, x.reshape(count, 3, 12).sum(axis=2).argmax(axis=1), test=0.2)
+    return dataset(x, x.reshape(count, 3, 12).sum(axis=2).argmax(axis=1), test=0.2, classes=[0, 1, 2])
 
 
 def small_net(dtype: Any = torch.float32) -> nn.Module:
@@ -523,12 +523,37 @@ def test_modules_that_cannot_be_made_or_moved_are_refused_in_a_sentence() -> Non
     ):
         with pytest.raises(ConfigError, match=sentence):
             objective(net, data)  # type: ignore[arg-type]
-    data.train.y[:2] = 0.0
-    goal = objective(nn.Sequential(nn.Flatten(), nn.Linear(36, 2)), data)  # too few outputs: a later label shows it
-    stepper = goal.stepper(data.train)
-    stepper.load(goal.initial(np.random.default_rng(0)))
-    with pytest.raises(ConfigError, match="a step of Sequential failed with IndexError"):
-        stepper.advance(drawn(data, 40), 0, 40)
+
+
+class Pair(nn.Linear):
+    """Gives more than its outputs, as many modules of other libraries do."""
+
+    def forward(self, x: Any) -> Any:
+        return super().forward(x.flatten(1)), x
+
+
+@pytest.mark.parametrize(
+    ("net", "sentence"),
+    [
+        (nn.Sequential(nn.Flatten(), nn.Linear(36, 2)), "gives 2 numbers for a record, .* each of 3 classes"),
+        (nn.Sequential(nn.Flatten(), nn.Linear(36, 1)), "gives 1 number for a record"),
+        (nn.Sequential(nn.Flatten(), nn.Linear(36, 3), nn.Unflatten(1, (3, 1))), r"outputs of shape \(1, 3, 1\)"),
+        (nn.Sequential(nn.Flatten(), nn.BatchNorm1d(36), nn.Linear(36, 2)), "gives 2 numbers for a record"),
+        (Pair(36, 3), "gives a tuple, and cross-entropy needs a tensor"),
+    ],
+)
+def test_outputs_that_cross_entropy_cannot_read_are_refused_at_set_up(net: nn.Module, sentence: str) -> None:
+    data = images()
+    data.train.y[:2] = 0.0  # the records that are tried would do
+    with pytest.raises(ConfigError, match=sentence):
+        objective(net, data)
+
+
+def test_a_loss_of_ones_own_reads_what_it_likes() -> None:
+    def loss(outputs: Any, labels: Any) -> Any:
+        return nn.functional.binary_cross_entropy_with_logits(outputs[:, 0], (labels > 0).float())
+
+    assert objective(nn.Sequential(nn.Flatten(), nn.Linear(36, 1)), images(), loss=loss).size == 37
 
 
 # -- what is refused -------------------------------------------------------------------------------------------------------
@@ -548,7 +573,7 @@ def test_modules_that_cannot_be_made_or_moved_are_refused_in_a_sentence() -> Non
         (nn.Sequential(nn.Linear(36, 3), nn.BatchNorm1d(3, affine=False).double()), "has other floats"),
         (nn.Flatten(), "no parameter that is trained"),
         (nn.Sequential(nn.Flatten(), nn.Linear(36, 3).half()), "parameters of float16; all must be float32"),
-        (nn.Sequential(nn.Flatten(), nn.Linear(35, 3)), r"Sequential.gradient failed with RuntimeError"),
+        (nn.Sequential(nn.Flatten(), nn.Linear(35, 3)), r"failed on a record of shape \(1, 6, 6\) with RuntimeError"),
         ("net", "a torch.nn.Module is needed"),
     ],
 )
@@ -648,6 +673,16 @@ def test_running_statistics_that_cannot_be_averaged_or_hidden_are_refused(more: 
         crescendo.simulate(asked, objective=crescendo.torch.model(normalised(), batch=8), data=images())
 
 
+def test_a_batch_of_one_that_a_layer_cannot_take_names_batch_and_sizes() -> None:
+    asked = with_rounds(2)
+    asked["clients"]["combine"], asked["schedule"]["sizes"]["size"] = (
+        "mean",
+        18,
+    )  # nine a client: a batch of 8, and one more
+    with pytest.raises(ConfigError, match=r"BatchNorm1d\) needs two records or more.* set batch .* whole batches"):
+        crescendo.simulate(asked, objective=crescendo.torch.model(normalised(), batch=8), data=images())
+
+
 def test_random_layers_are_refused_with_privacy() -> None:
     data = images()
     private = {"mechanism": "minibatch", "sigma": 1.0, "delta": 1e-5, "clip": 0.5, "records": [24, 24]}
@@ -707,5 +742,8 @@ def test_mistakes_in_such_a_file_are_named(tmp_path: Path) -> None:
         ModelFile.read("torch:net.py:Net", tmp_path).made(data, {"width": 3})
     with pytest.raises(ConfigError, match=r"net\.py has no Nett; did you mean Net"):
         ModelFile.read("torch:net.py:Nett", tmp_path).made(data, {})
+    (tmp_path / "wide.py").write_text(FILE.replace("hidden=4", "hidden"))
+    with pytest.raises(ConfigError, match=r"Net needs hidden, .* objective\.options names; add hidden there"):
+        ModelFile.read("torch:wide.py:Net", tmp_path).made(data, {})
     with pytest.raises(ConfigError, match="batch must be a whole number, 1 or more"):
         ModelFile.read("torch:net.py:Net", tmp_path).made(data, {"batch": 0})

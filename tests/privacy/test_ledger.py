@@ -58,7 +58,7 @@ def test_a_federation_that_asks_for_the_whole_budget_gets_it_and_nothing_is_left
     book = Book(Budget(exact(tally(plan), 1e-6), 1e-6))
     signed(book, "all", plan, delta=1e-6)
     assert book.promised().left == 0 and book.promised().delta_left == 0
-    with pytest.raises(Refused, match=r"asks epsilon 0\.\d+ at delta 1e-06, .* spent or promised and 0 left"):
+    with pytest.raises(Refused, match=r"asks for epsilon 0\.\d+ at delta 1e-06, .* spent or promised and 0 left"):
         book.quote("more", "terms", "me", plan[:1], 1e-6, exact)
 
 
@@ -75,7 +75,7 @@ def test_a_refusal_says_what_is_asked_spent_and_left_and_changes_nothing() -> No
     before = book.promised()
     with pytest.raises(
         Refused,
-        match=r"'second' asks epsilon 3\.638 at delta 1e-07, .* epsilon 0\.5 .* 0\.3101 spent or promised and 0\.1899 left",
+        match=r"'second' asks for epsilon 3\.638 at delta 1e-07, .* epsilon 0\.5 .* 0\.3101 spent or promised and 0\.1899 left",
     ):
         book.quote("second", "terms", "me", (EVENT,) * 200, 1e-7, exact)
     assert book.promised() == before and list(book.accounts) == ["first"]

@@ -121,6 +121,13 @@ def test_a_model_of_ones_own_is_sent_to_the_formats_that_take_it(to: str, tmp_pa
         export(tmp_path / "own", to)
 
 
+@pytest.mark.parametrize("to", ["sklearn", "torch"])
+def test_the_folder_of_a_federation_is_not_said_to_have_trained_something_else(to: str, tmp_path: Path) -> None:
+    np.savez(tmp_path / "model.npz", model=np.zeros(4), federation=np.array("trial"), terms=np.array("0f"))
+    with pytest.raises(UsageError, match=r"is a federation's folder, .*deploy\.md"):
+        export(tmp_path, to)
+
+
 def test_a_runs_own_file_is_left_as_it_is(run: crescendo.Result) -> None:
     before = (folder(run) / "model.npz").stat()
     said = CliRunner().invoke(app, ["export", str(folder(run)), "--to", "npz"])

@@ -39,6 +39,15 @@ def test_no_way_to_look_at_a_result_shows_a_record() -> None:
         assert "123456" not in repr(what)
 
 
+def test_a_run_that_diverged_says_so_wherever_it_is_shown() -> None:
+    steps = {"kind": "constant", "eta": 1e6}
+    result = run(schedule={"rounds": 3, "sizes": {"kind": "constant", "size": 20}, "steps": steps})
+    assert result.diverged is not None and repr(result).endswith(", diverged)")
+    for text in (result.summary(), result._repr_html_()):
+        assert "the run diverged: the loss" in text
+    assert "diverged" not in repr(run())
+
+
 def test_a_result_in_a_line_has_its_accuracy_loss_rounds_and_epsilon() -> None:
     result = crescendo.simulate(small())
     assert repr(result).startswith(

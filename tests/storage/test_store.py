@@ -77,7 +77,7 @@ def test_what_was_not_signed_off_is_refused_and_leaves_no_trace(path: Path) -> N
             ledger.release("g", 0, PoissonGaussian(0.01, 2.0), b"data")
         with pytest.raises(Refused, match="cannot change them"):
             ledger.sign("f", "other terms", "me", PLAN, 1e-7, cheap)
-        with pytest.raises(Refused, match="asks epsilon 3 at delta 1e-07"):
+        with pytest.raises(Refused, match="asks for epsilon 3 at delta 1e-07"):
             ledger.sign("g", "terms", "me", [PoissonGaussian(0.5, 0.5)] * 300, 1e-7, cheap)
         assert ledger.head == head and ledger.unacknowledged("f") == []
 

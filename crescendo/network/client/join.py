@@ -205,6 +205,7 @@ class _Joining:
         delta = agreed.delta if agreed.delta is not None else min(1e-9, self.ledger.budget.delta)
         known = self.ledger.account(agreed.federation)
         if made is not None and (known is None or known.promise.terms != agreed.digest):
+            self.log("accounting", says=f"what the terms of {agreed.federation} cost; this may take a minute")
             with _told():
                 self.policy.check_epsilon(agreed, price(plan.priced, made.usual_delta(delta)))
         self.ledger.consider(agreed.federation, agreed.digest, self.policy.max_offers, time.time())

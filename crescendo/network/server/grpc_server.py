@@ -234,7 +234,8 @@ class NetworkServer:
     def on_end(self, session: Session) -> None:
         if self.sessions.get(session.client) is session:
             del self.sessions[session.client]
-            self.log("disconnected", client=self.agreement.names[session.client])
+            if session.client not in self._told:  # one that has heard the end and said so is not lost
+                self.log("disconnected", client=self.agreement.names[session.client])
         self.check_all_told()
 
     async def _pass_on(self, session: Session, message: Message, large: bool = False) -> None:

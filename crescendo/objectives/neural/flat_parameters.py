@@ -103,7 +103,9 @@ def device_named(name: str | torch.device, instead: str = "leave device out to c
         device = torch.device(name)
         torch.zeros(1, device=device).cpu()
     except Exception as error:
-        said = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+        said = (
+            (str(error).splitlines() or [type(error).__name__])[0].split(". ")[0].rstrip(".")
+        )  # torch may go on for pages
         raise ConfigError(f"torch cannot compute on device {str(name)!r} ({said}); {instead}") from error
     return device
 

@@ -171,4 +171,14 @@ def split_options(
                 f"objective.options.{option} is given but {name} takes no {option}; remove that option, or add it to {name}"
             )
     given = {key: value for key, value in ({"features": features} | theirs).items() if anything or key in asked}
+    for key, argument in asked.items():
+        if (
+            key not in given
+            and argument.default is argument.empty
+            and argument.kind not in (argument.VAR_POSITIONAL, argument.VAR_KEYWORD)
+        ):
+            raise ConfigError(
+                f"{name} needs {key}, and is made with features and what objective.options names; add {key} there, or give it a "
+                "default"
+            )
     return (lambda: make(**given)), ours

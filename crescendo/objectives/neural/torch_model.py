@@ -30,6 +30,7 @@ from crescendo.objectives.neural.flat_parameters import (
     vector_of,
 )
 from crescendo.objectives.neural.neural_model import NeuralModel, Options, split_options
+from crescendo.objectives.neural.outputs import check_outputs, decided
 from crescendo.objectives.neural.per_record import PerRecord
 from crescendo.objectives.neural.torch_stepper import TorchStepper
 from crescendo.objectives.own_code import own_code_failed
@@ -51,6 +52,7 @@ class _Tensors:
     shape: tuple[int, ...]
     dtype: torch.dtype
     device: torch.device
+    classes: int  # as many as the labels here need
 
     def of(self, rows: Ints) -> tuple[torch.Tensor, torch.Tensor]:
         """Copies: a module may write into what it is given."""
@@ -144,7 +146,7 @@ class TorchModel(NeuralModel):
                 x, y = records.of(rows)
                 outputs = functional_call(self._scored, parameters, (x,))
                 losses += float(self.mean_loss(outputs, y)) * len(rows)
-                hits += int((_decided(outputs) == y).sum())
+                hits += int((decided(outputs) == y).sum())
         penalty = self.penalty(w[: self.trained_numbers])
         return {"loss": losses / len(data) + penalty, "accuracy": hits / len(data)}
 
@@ -156,7 +158,7 @@ class TorchModel(NeuralModel):
             for first in range(0, len(data), _SCORED_AT_ONCE):
                 rows = np.arange(first, min(first + _SCORED_AT_ONCE, len(data)))
                 outputs = functional_call(self._scored, parameters, (records.of(rows)[0],))
-                found[rows] = _decided(outputs).cpu().numpy()
+                found[rows] = decided(outputs).cpu().numpy()
         return found
 
     def measured_gradient(self, w: Vector, data: Records, rows: Ints) -> Floats:
@@ -190,8 +192,9 @@ class TorchModel(NeuralModel):
         if found is None:
             dtype, device = self.layout.dtype, self.device
             x = torch.from_numpy(data.x).to(dtype).to(device) if isinstance(data.x, np.ndarray) else data.x
-            y = torch.from_numpy(self.labels_of(data)).to(device)
-            found = _Tensors(x, y, self.shape_of(data), dtype, device)
+            labels = self.labels_of(data)
+            classes = int(labels.max(initial=-1)) + 1
+            found = _Tensors(x, torch.from_numpy(labels).to(device), self.shape_of(data), dtype, device, classes)
             self._known[data] = found
         return found
 
@@ -234,7 +237,7 @@ class TorchModel(NeuralModel):
         """The same of a module whose layers mix the records of a batch: times their number, the mean gradient of all as one."""
         with self.alone(), self._lock:
             if not self._tried:
-                self._try(*records.of(np.zeros(2, dtype=np.int64)))
+                self._try(records, 2)
                 self._tried = True
             self._renew()
             flat = self.layout.tensor(w).requires_grad_()
@@ -256,11 +259,14 @@ class TorchModel(NeuralModel):
         if self.device.type != "cpu":
             torch.manual_seed(0)  # of all devices
 
-    def _try(self, x: torch.Tensor, y: torch.Tensor) -> None:
-        """Once at set-up, on one record: does the code draw numbers, and is the loss a mean that the weights move?"""
+    def _try(self, records: _Tensors, copies: int) -> None:
+        """Once at set-up, on one record: do outputs fit, does the code draw numbers, is the loss a mean that the weights move?"""
+        x, y = records.of(np.zeros(copies, dtype=np.int64))
         self._renew()
         before = self._generators()
-        loss = self.mean(self._fresh_loss(self._fresh(x.clone()), y))
+        outputs = self._first_outputs(x.clone())
+        check_outputs(outputs, self.loss, records.classes, self.name)
+        loss = self.mean(self._fresh_loss(outputs, y))
         if not loss.requires_grad:
             raise ConfigError("the loss does not depend on the weights; return it as a tensor that is not detached")
         if not self.draws and not all(map(torch.equal, before, self._generators())):
@@ -273,13 +279,23 @@ class TorchModel(NeuralModel):
         if math.isclose(twice, 2 * once, rel_tol=1e-4) and not math.isclose(twice, once, rel_tol=1e-4):
             raise ConfigError('the loss of two records is the sum of theirs; return the mean: reduction = "mean"')
 
+    def _first_outputs(self, x: torch.Tensor) -> Any:
+        try:
+            return self._fresh(x)
+        except CrescendoError:
+            raise
+        except Exception as error:
+            raise own_code_failed(
+                f"{self.name} failed on a record of shape {tuple(x.shape[1:])} with", error
+            ) from error
+
     def _loss_of_copies(self, x: torch.Tensor, y: torch.Tensor, count: int) -> float:
         outputs = private_copy(self.net).eval()(x.repeat(count, *[1] * (x.ndim - 1)))
         return float(self.mean_loss(outputs, y.repeat(count)))
 
     def _settled(self, records: _Tensors) -> PerRecord:
         if self._per_record is None:
-            self._try(*records.of(np.zeros(1, dtype=np.int64)))
+            self._try(records, 1)
             made = PerRecord(self._loss_of_one, self.at_once, bool(self.draws), self._renew)
             made.choose(self.layout.named(self.layout.tensor(vector_of(self.net))), records.shape, self.dtype)
             self._per_record = made
@@ -363,10 +379,3 @@ def _built(make: Callable[[], nn.Module], seed: int) -> nn.Module:
 def _name_of(make: Any) -> str:
     name = getattr(make, "__name__", "<lambda>")
     return "what was named" if name == "<lambda>" else str(name)
-
-
-def _decided(outputs: torch.Tensor) -> torch.Tensor:
-    """The class that each record's outputs speak for."""
-    if outputs.ndim > 1 and outputs.shape[1] > 1:
-        return outputs.argmax(dim=1)
-    return (outputs.reshape(len(outputs)) > 0).to(torch.int64)

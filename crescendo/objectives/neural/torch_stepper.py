@@ -11,6 +11,7 @@ import xxhash
 from torch import nn
 
 from crescendo.core.arrays import Floats, Ints
+from crescendo.errors import ConfigError
 from crescendo.objectives.base import Slots, StepperState, stored
 from crescendo.objectives.neural.flat_parameters import private_copy
 from crescendo.objectives.neural.neural_stepper import NeuralStepper
@@ -132,4 +133,13 @@ class TorchStepper(NeuralStepper):
         """The mean gradient of these records, into the flat tensor that the parameters' gradients are views of."""
         self._slope.zero_()
         x, y = self._records.of(rows)
-        self._model.mean(self._loss(self._net(x), y)).backward()  # type: ignore[no-untyped-call]
+        try:
+            outputs = self._net(x)
+        except ValueError as error:
+            if len(rows) > 1 or not self._model.running_layer:
+                raise
+            raise ConfigError(
+                f"{self._model.running_layer} needs two records or more, and a step had one; set batch to 2 or more, and "
+                "schedule.sizes so that every client's rounds are whole batches"
+            ) from error
+        self._model.mean(self._loss(outputs, y)).backward()  # type: ignore[no-untyped-call]

@@ -207,8 +207,8 @@ class Book:
         before, after = self.promised(), self._promised([*self.accounts.values(), Account(promise)], orders)
         if after.epsilon > self.budget.epsilon:
             raise Refused(  # what is left stands in the message, for the data's owner alone
-                f"federation {promise.federation!r} asks epsilon {promise.epsilon:.4g} at delta {promise.delta:.3g}, but of the "
-                f"data set's epsilon {self.budget.epsilon:g} at delta {self.budget.delta:g} there are {before.epsilon:.4g} "
+                f"federation {promise.federation!r} asks for epsilon {promise.epsilon:.4g} at delta {promise.delta:.3g}, but of "
+                f"the data set's epsilon {self.budget.epsilon:g} at delta {self.budget.delta:g} there are {before.epsilon:.4g} "
                 f"spent or promised and {before.left:.4g} left (delta left {before.delta_left:.3g}); agree on fewer rounds or "
                 f"more noise, or close a federation that is over"
             )

@@ -44,6 +44,8 @@ def test_a_client_whose_stream_closed_without_a_word_is_waited_for(tmp_path: Pat
             await until_gone(made, 0, 1)
             made.server.check_all_told()
             assert not made.server.all_told.is_set()
+            lost = [facts["client"] for facts in made.events("disconnected")]
+            assert lost == ["client 1"], "the one that said goodbye is not lost"
             again = await come_back(made, 1)
             await again.say(Goodbye(finished=True))
             await asyncio.wait_for(made.server.all_told.wait(), SOON)
