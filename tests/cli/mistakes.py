@@ -48,6 +48,7 @@ FILES = {
     "same.csv": "age,city,label\n" + "1,2,0\n3,4,0\n" * 10,
     "three.csv": "age,city,label\n" + ROWS.replace("5,6,0", "5,6,2"),
     "header.csv": "age,city,label\n",
+    "price.csv": "rooms,town,price\n" + "".join(f"{i % 5},{'ab'[i % 2]},{1.5 * i}\n" for i in range(40)),
     "empty.csv": "",
     "own.py": MODEL,
     "typo.py": model("def gradient", "def grad"),
@@ -65,6 +66,8 @@ FILES = {
 }
 
 JOIN = "join 127.0.0.1:1 --data mine.csv --as alice --state a"
+PRICE = "--set data.source=price.csv"
+SQUARES = f"{PRICE} --set objective.kind=least-squares"
 PLAN = "plan --epsilon 1 --delta 1e-5 --records 100 --gradients 200"
 
 # what the user did, the command, the exit code, words of the answer
@@ -103,6 +106,16 @@ COMMANDS: list[tuple[str, str, int, str]] = [
     ("split by no column", "run run.toml --set clients.split=column:city", 1, "has no column 'city' to split by"),
     ("mistyped a download", "data get mnst", 1, "did you mean mnist? the sets are a9a"),
     ("downloaded what is here", "data get iris", 1, "iris needs no download"),
+    # tables, schemas and other objectives
+    ("predicted numbers as classes", f"run run.toml {PRICE}", 1, 'to predict numbers write objective.kind = "least-squares"'),
+    ("mistyped least squares", f"run run.toml {PRICE} --set objective.kind=least-square", 1, 'did you mean "least-squares"?'),
+    ("mistyped the schema", "run run.toml --set data.source=mine.csv --set data.schema=no.toml", 1, "no schema file no.toml"),
+    ("dropped no column", 'run run.toml --set data.source=mine.csv --set data.drop=["agee"]', 1, "data.drop names 'agee'"),
+    ("gave classes a range", "run run.toml --set objective.label_range=[0,1]", 1, "label_range is for least-squares, not for"),
+    ("compared by a bad target", f"compare run.toml {SQUARES} --with fedavg --target 3", 1, "an R² above 0 and up to 1, not 3"),
+    ("mistyped a project's label", "new fresh --csv price.csv --label prize", 1, "columns of price.csv are rooms, town, price"),
+    ("named a project twice", "new empty_folder", 1, "empty_folder exists already; give the project another name"),
+    ("asked for two projects", "new fresh --csv price.csv --torch", 1, "choose one of them"),
     # own models
     ("forgot the class", "run run.toml --set objective.kind=own.py", 1, '"file.py:Name"'),
     ("mistyped the model file", "run run.toml --set objective.kind=onw.py:Mean", 1, "the file onw.py, which does not exist"),
