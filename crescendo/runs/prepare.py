@@ -134,6 +134,8 @@ def prepare(
         goal = _make_objective(config, dataset, sum(counts), sample)
     else:  # passed in by a program: one of ours as it is, any other checked and completed
         goal = objective if isinstance(getattr(objective, "traits", None), Traits) else OwnModel(objective, sample)
+        if private:
+            _check_ours(goal)
     algorithm.check_objective(goal.traits)
     if config.evaluate.auc and isinstance(goal, LinearModel) and "auc" not in goal.metrics:
         raise ConfigError(
@@ -181,6 +183,16 @@ def prepare(
         agreement = replace(agreement, certificate=found.certificate, delta=found.delta)
     promised = schedule.convex if working is agreement.terms else None  # the theory is about the run file's own rounds
     return Prepared(config, dataset, parts, agreement, schedule.sizes, promised, found, algorithm, options, working)
+
+
+def _check_ours(objective: Objective) -> None:
+    """ConfigError for a class of the user's own that makes claims: a certificate rests on what is proved of our code alone."""
+    kind = type(objective)
+    if kind.__module__.partition(".")[0] != __name__.partition(".")[0]:
+        raise ConfigError(
+            f"{kind.__name__} has traits, such as that it clips, and a private run believes them of crescendo's own objectives "
+            "alone; pass an object without traits that has initial, gradient and evaluate: it is shown one record at a time"
+        )
 
 
 def _check_classes(dataset: Dataset, config: Config) -> None:

@@ -33,7 +33,7 @@ WIDE = RNG.uniform(-1, 1, (200, 5)) * 10 ** RNG.uniform(-6, 6, (200, 5))  # larg
 
 
 def records(x: Array, classes: int = 3) -> Dataset:
-    return dataset(x, np.arange(len(x)) % classes, test=0.2)
+    return dataset(x, np.arange(len(x)) % classes, test=0.2, classes=list(range(classes)))
 
 
 DATA = records(RNG.normal(size=(50, 5)))
@@ -337,7 +337,7 @@ def test_a_function_begins_anew_with_each_seed() -> None:
 
 def test_two_classes_arrive_as_0_and_1_and_images_as_images() -> None:
     x = np.random.default_rng(0).normal(size=(40, 2, 3)).astype(np.float32)
-    data = dataset(x, np.where(x[:, 0, 1] > 0, "yes", "no"), test=0.25)
+    data = dataset(x, np.where(x[:, 0, 1] > 0, "yes", "no"), test=0.25, classes=["no", "yes"])
 
     def margin(params: Any, x: Any, y: Any) -> Any:
         assert x.shape == (1, 2, 3) and y.dtype == np.int32

@@ -35,7 +35,9 @@ WINE: dict[str, Any] = {
 
 
 def digits(features: int, classes: int = 10) -> Dataset:
-    return dataset(RNG.random((40, features)).astype(np.float32), np.arange(40) % classes, test=0.2)
+    return dataset(
+        RNG.random((40, features)).astype(np.float32), np.arange(40) % classes, test=0.2, classes=list(range(classes))
+    )
 
 
 def both() -> None:

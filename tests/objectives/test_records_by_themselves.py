@@ -201,7 +201,7 @@ def test_a_module_whose_records_are_computed_one_by_one_says_so() -> None:
         "schedule": {"rounds": 1, "sizes": {"kind": "constant", "size": 8}, "steps": {"kind": "constant", "eta": 0.1}},
         "privacy": {"mechanism": "minibatch", "sigma": 2.0, "delta": 1e-3, "clip": 0.5, "records": 20},
     }
-    data = crescendo.dataset(DATA.x[:40], DATA.y[:40], test=0.2)
+    data = crescendo.dataset(DATA.x[:40], DATA.y[:40], test=0.2, classes=sorted(set(DATA.y[:40].tolist())))
     for mechanism, told in (("minibatch", True), ("batch-clip", False)):
         config["privacy"]["mechanism"] = mechanism  # type: ignore[index]
         result = crescendo.simulate(config, objective=made("torch", "a branch"), data=data)

@@ -198,7 +198,7 @@ def test_a_record_of_large_terms_that_cancel_is_the_same_at_every_place() -> Non
     """In a product of 5 by 4 numbers another order shows rarely, and then doubles what one record can change."""
     rng = np.random.default_rng(8)
     x = rng.uniform(-1, 1, (600, 5)) * 10 ** rng.uniform(-6, 6, (600, 5))
-    data = dataset(x.astype(np.float32), rng.integers(0, 3, 600), test=0.1)
+    data = dataset(x.astype(np.float32), rng.integers(0, 3, 600), test=0.1, classes=[0, 1, 2])
     goal = objective(nn.Sequential(nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 3)), data)
     assert goal.traits.clips
     start, unit = goal.initial(rng), 2.0**-30
@@ -286,7 +286,7 @@ def test_a_class_begins_anew_with_each_seed_and_a_module_as_it_is() -> None:
 
 def test_two_classes_arrive_as_0_and_1() -> None:
     x = np.random.default_rng(0).normal(size=(40, 4)).astype(np.float32)
-    data, seen = dataset(x, np.where(x[:, 0] > 0, "yes", "no"), test=0.25), []
+    data, seen = dataset(x, np.where(x[:, 0] > 0, "yes", "no"), test=0.25, classes=["no", "yes"]), []
 
     def loss(outputs: Any, y: Any) -> Any:
         seen.extend(y.tolist())  # which no code can do that is mapped over records
@@ -623,7 +623,7 @@ def test_one_client_has_the_running_statistics_of_torchs_own_training(
 
 def test_running_statistics_are_averaged_over_clients() -> None:
     """One client has records of 0 and the other of 2: two batches move their means from 0 to 0 and to 1.5."""
-    data = dataset(np.repeat([0.0, 2.0], 100)[:, None].astype(np.float32), np.repeat([0, 1], 100))
+    data = dataset(np.repeat([0.0, 2.0], 100)[:, None].astype(np.float32), np.repeat([0, 1], 100), classes=[0, 1])
     net = nn.Sequential(nn.BatchNorm1d(1, momentum=0.5), nn.Linear(1, 2))
     asked = with_rounds(2, evaluate={"gradient": True})
     asked["clients"] |= {"split": "label", "combine": "mean"}

@@ -21,7 +21,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed: the torch e
 from torch import nn  # noqa: E402
 
 RNG = np.random.default_rng(0)
-DATA = dataset(RNG.normal(size=(40, 5)), RNG.integers(0, 3, 40), test=0.2)
+DATA = dataset(RNG.normal(size=(40, 5)), RNG.integers(0, 3, 40), test=0.2, classes=[0, 1, 2])
 
 
 def net(**more: Any) -> nn.Module:

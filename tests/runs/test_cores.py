@@ -28,7 +28,7 @@ from tests.config.small import TOML
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(400, 6))
-DATA = crescendo.dataset(X, (X @ np.array([2.0, -1.0, 0.5, 0.0, 1.0, 1.0]) > 0).astype(int))
+DATA = crescendo.dataset(X, (X @ np.array([2.0, -1.0, 0.5, 0.0, 1.0, 1.0]) > 0).astype(int), classes=[0, 1])
 TROUBLE = {"lose": 0.2, "duplicate": 0.2, "crash": {"every": 40.0, "down": 9.0}, "absent_after": 6.0}
 PRIVATE = {"sigma": 1.5, "clip": 0.5, "records": [80] * 4, "delta": 1e-3}
 

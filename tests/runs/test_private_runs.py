@@ -14,7 +14,10 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
+import crescendo
+from crescendo.core.arrays import Floats
 from crescendo.errors import ConfigError, Refused
+from crescendo.objectives import Logistic
 from crescendo.runs.result import Result
 from crescendo.runs.run_events import Event, ModelsMeasured, RoundCompleted, RunEnded, WithoutNoise
 from crescendo.runs.simulate import simulate
@@ -188,3 +191,18 @@ def test_a_record_that_is_not_finite_is_left_out_and_the_run_goes_on() -> None:
     assert len(found.prepared.dataset.train) == 97 == sum(len(part) for part in found.prepared.parts)
     kept = np.delete(np.arange(100), [7, 8, 9])
     np.testing.assert_array_equal(found.prepared.dataset.train.y, y[kept])
+
+
+def test_what_a_class_built_on_ours_claims_is_not_believed() -> None:
+    """Its gradient passed the clip a thousand times, and its run had an epsilon."""
+
+    class Louder(Logistic):
+        def gradient(self, *asked: Any, **more: Any) -> Floats:
+            return 1000 * super().gradient(*asked, **more)
+
+    x = np.random.default_rng(0).normal(size=(120, 2))
+    public: dict[str, Any] = {"clients": 2, "gradients": 100, "records": 60, "classes": [0, 1]}
+    with pytest.raises(ConfigError, match="Louder has traits, such as that it clips, and a private run believes them"):
+        crescendo.simulate(x, x[:, 0] > 0, objective=Louder(2), epsilon=4.0, **public)
+    assert crescendo.simulate(x, x[:, 0] > 0, objective=Logistic(2), epsilon=4.0, **public).privacy is not None
+    assert crescendo.simulate(x, x[:, 0] > 0, objective=Louder(2), clients=2, gradients=100).privacy is None
