@@ -65,7 +65,7 @@ def test_a_federation_that_would_overspend_the_data_set_is_declined_without_tell
             log: list[dict[str, Any]] = []
             with pytest.raises(Refused, match="left"):
                 await joined(on, tmp_path, {"epsilon": 0.01, "delta": 1e-5}, log=log)
-            assert "spent or promised and 0.01 left" in log[0]["reason"]
+            assert "spent or promised and 0.01 left" in log[-1]["reason"]
             assert [facts["reason"] for facts in on.events("declined")] == [CANNOT]
             assert not on.service.durable.instances
 

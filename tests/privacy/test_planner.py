@@ -207,7 +207,7 @@ def test_a_tiny_delta_is_planned_tightly() -> None:
         ({"first_size": 1, "rounds": 1572, "records": 7, "gradients": 11_000}, "allowed; take 1,573 rounds"),
         ({"first_size": 16, "power": 0, "rounds": 100}, "ask for 1,563 rounds"),
         ({"first_size": 16, "delay": lambda sizes: False}, "delay condition"),
-        ({"max_share": 1e-5}, "at least 0.0001"),
+        ({"max_share": 1e-5}, "allow 0.0001 or more"),
         ({"max_share": 1.5}, "the largest share of a round must lie"),
         ({"epsilon": 0}, "epsilon must lie above 0"),
         ({"epsilon": 1e6}, "at most 100"),

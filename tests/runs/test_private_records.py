@@ -94,7 +94,7 @@ def test_a_file_of_another_shape_costs_nothing_and_the_server_hears_nothing_of_i
             log: list[dict[str, Any]] = []
             with pytest.raises(DataError, match=r"secret\.csv has 2 features and the terms say 3"):
                 await joined(on, tmp_path, tmp_path / "secret.csv", log)
-            assert [line["event"] for line in log] == ["declined"] and "secret.csv" in log[0]["reason"]
+            assert [line["event"] for line in log] == ["accounting", "declined"] and "secret.csv" in log[-1]["reason"]
             assert [facts["reason"] for facts in on.events("declined")] == [CANNOT] and "secret" not in str(on.log)
             with open_ledger(tmp_path / "client" / "ledger.sqlite", read_only=True) as ledger:
                 assert ledger.account(SERVED["serve"]["federation"]) is None  # nothing was promised
