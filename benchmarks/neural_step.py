@@ -22,8 +22,9 @@ import crescendo
 from crescendo.core.arrays import Floats
 from crescendo.data.records import Records
 from crescendo.objectives.base import Slots
+from crescendo.objectives.model_file import ModelFile
 from crescendo.objectives.nets.torch_nets import lenet
-from crescendo.objectives.own import ModelFile, OwnModel
+from crescendo.objectives.own import OwnModel
 
 STEPS, TURNS, ETA = 256, 25, 0.01
 

@@ -9,7 +9,10 @@ from crescendo.federation.policy import Policy
 from crescendo.network.server.health import HealthPage
 from crescendo.network.server.serve import Listening
 from crescendo.network.transport.channels import Endpoint
-from crescendo.network.transport.security import Address, Authenticator, PartyFolder, everybody, shown_certificate
+from crescendo.network.transport.security.address import Address
+from crescendo.network.transport.security.authenticator import Authenticator, everybody
+from crescendo.network.transport.security.certificate_file import shown_certificate
+from crescendo.network.transport.security.party_folder import PartyFolder
 
 
 def listening(address: str, certs: Path | None, health: str | None = None) -> Listening:

@@ -113,7 +113,7 @@ def _request(
     """Make your own key, which stays on this machine, and a request for its certificate; again, to renew it."""
     with one_sentence():
         from crescendo.network.authority.certificate_requests import request_certificate
-        from crescendo.network.transport.security import Identity
+        from crescendo.network.transport.security.identity import Identity
 
         with blamed_on(keys):
             made = request_certificate(keys, Identity(role.value, name))

@@ -123,7 +123,7 @@ def _join(
         from crescendo.network.client.join import check_interval, check_name
         from crescendo.network.client.join import join as run
         from crescendo.network.transport.retry import Backoff
-        from crescendo.network.transport.security import Address
+        from crescendo.network.transport.security.address import Address
         from crescendo.objectives import ModelFile
 
         Address(address).check(certs)

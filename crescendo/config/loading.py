@@ -10,7 +10,7 @@ from typing import Any
 
 from crescendo.config.schema import Config
 from crescendo.errors import ConfigError
-from crescendo.objectives.own import library_of
+from crescendo.objectives.model_file import library_of
 from crescendo.tables import read_toml, show
 
 Raw = dict[str, Any]

@@ -18,9 +18,9 @@ from crescendo.errors import ConfigError
 from crescendo.federation.kind_tables import tables
 from crescendo.federation.schedule_terms import Schedule
 from crescendo.federation.terms_tables import Counts, Privacy, Run
+from crescendo.objectives.model_file import OWN_KINDS
 from crescendo.objectives.nets.net_names import NETS, is_net
 from crescendo.objectives.objective_kinds import OBJECTIVES
-from crescendo.objectives.own import OWN_KINDS
 from crescendo.privacy.mechanisms.mechanism_kinds import NONE
 from crescendo.simulator.timing import TIMES
 from crescendo.tables import AS_TUPLE, COUNT, FLAG, POSITIVE, KnownWord, Section, key, number_as, one_of

@@ -17,7 +17,7 @@ from crescendo.data.labels import Classes
 from crescendo.data.records import Records
 from crescendo.errors import ConfigError, CrescendoError, UsageError
 from crescendo.objectives import ModelFile, Objective, OwnModel, Traits
-from crescendo.objectives.own import library_of
+from crescendo.objectives.model_file import library_of
 
 Raw = dict[str, Any]
 KIND = re.compile(r'(torch:|jax:)?[^/\\":]{1,100}\.py:[A-Za-z_]\w{0,99}')

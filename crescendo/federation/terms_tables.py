@@ -15,8 +15,8 @@ from crescendo.federation.objective_terms import KIND, MOST_OWN_FEATURES, Descri
 from crescendo.federation.schedule_terms import Schedule
 from crescendo.federation.terms_limits import check_values
 from crescendo.objectives.base import Objective
+from crescendo.objectives.model_file import library_of
 from crescendo.objectives.objective_kinds import OBJECTIVES
-from crescendo.objectives.own import library_of
 from crescendo.privacy.mechanisms.mechanism_kinds import MECHANISMS, NONE, is_mechanism
 from crescendo.tables import AS_TUPLE, FLAG, NOT_NEGATIVE, NUMBER, POSITIVE, KnownWord, Section, key, one_of
 

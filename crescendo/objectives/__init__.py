@@ -23,8 +23,9 @@ from crescendo.objectives.base import (
 )
 from crescendo.objectives.least_squares.least_squares_regression import LeastSquares
 from crescendo.objectives.logistic.objective import Logistic
+from crescendo.objectives.model_file import ModelFile
 from crescendo.objectives.optimum import Optimum
-from crescendo.objectives.own import ModelFile, OwnModel
+from crescendo.objectives.own import OwnModel
 from crescendo.objectives.softmax.softmax_regression import Softmax
 from crescendo.objectives.weighting import mean_gradient, weights_of_rows
 

@@ -13,16 +13,11 @@ Labels ``data.y`` are class numbers: 0 for the first class of the data, 1 for th
 
 from __future__ import annotations
 
-import difflib
-import hashlib
-import importlib
 import inspect
 import math
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from types import ModuleType
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -32,28 +27,16 @@ import numpy.typing as npt
 from crescendo.core.arrays import Floats, Ints, Vector
 from crescendo.errors import ConfigError, CrescendoError, Refused
 from crescendo.objectives.base import Block, LoopStepper, Slots, Stepper, Traits, clipped
-from crescendo.objectives.nets.net_names import file_of
-from crescendo.objectives.own_code import is_ours, own_code_failed
+from crescendo.objectives.own_code import defined_at, own_code_failed
 from crescendo.objectives.weighting import levels, weighted_sum
 
 if TYPE_CHECKING:
     from crescendo.data.records import Records
     from crescendo.objectives.layer_clips import LayerClips
 
-_LIBRARIES = ("torch", "jax")  # of neural models; a kind may begin with one of them and a colon
-OWN_KINDS = ("file.py:Name", *(f"{library}:file.py:Name" for library in _LIBRARIES))
 _NEURAL = "crescendo.objectives.neural.neural_model"  # which takes a second to load
 _MEASURED_AT_ONCE = 512  # records whose summed gradient is asked for
 _NUMBERS_AT_ONCE = 1 << 23  # of their gradients, 64 MB, if each is written out
-
-
-def library_of(kind: str) -> str:
-    """The library that a kind names; empty for a class with ``initial``, ``gradient`` and ``evaluate``.
-
-    >>> library_of("jax:net.py:Net"), library_of("own.py:Softmax")
-    ('jax', '')
-    """
-    return next((library for library in _LIBRARIES if kind.startswith(f"{library}:")), "")
 
 
 class OwnModel:
@@ -178,7 +161,7 @@ class OwnModel:
             raise
         except (Exception, SystemExit) as error:
             raise own_code_failed(
-                f"{self.name}.{method} failed with", error, _defined_at(self._model, method)
+                f"{self.name}.{method} failed with", error, defined_at(self._model, method)
             ) from error
 
     def _numbers(self, method: str, found: Any, due: str) -> Floats:
@@ -296,124 +279,3 @@ class OwnModel:
         own = callable(getattr(self._model, "stepper", None))
         stepper: Stepper = self._call("stepper", data) if own else LoopStepper(self, data)
         return stepper
-
-
-@dataclass(frozen=True)
-class ModelFile:
-    """The file of a user's own model, read once: the bytes that were hashed are the bytes that run."""
-
-    path: Path
-    name: str
-    source: bytes = field(repr=False)
-    library: str = ""  # "torch" or "jax" if what has the name is a model of it
-
-    @classmethod
-    def read(cls, kind: str, folder: Path | None = None, asked: str = "objective.kind") -> ModelFile:
-        """The file of ``file.py:Name`` or of a network of ours, read and not yet run; a relative one is looked for in ``folder``.
-
-        ``asked`` is what named it, for errors.
-        """
-        kind = file_of(kind)
-        library = library_of(kind)
-        file, colon, name = kind.removeprefix(f"{library}:").rpartition(":")
-        if not colon or not file.endswith(".py") or not name.isidentifier():
-            forms = ", ".join(f'"{form}"' for form in OWN_KINDS[:-1]) + f' or "{OWN_KINDS[-1]}"'
-            raise ConfigError(f'{asked} = "{kind}" is not of the form {forms}')
-        path = (folder or Path()) / file
-        try:
-            return cls(path, name, path.read_bytes(), library)
-        except FileNotFoundError:
-            raise ConfigError(f"{asked} names the file {path}, which does not exist") from None
-        except OSError as error:
-            reason = (error.strerror or "unknown reason").lower()
-            raise ConfigError(f"{asked} names the file {path}, which cannot be read: {reason}") from None
-
-    @property
-    def kind(self) -> str:
-        """What it is called, wherever it lies.
-
-        >>> ModelFile(Path("models/own.py"), "Softmax", b"").kind, ModelFile(Path("net.py"), "Net", b"", "torch").kind
-        ('own.py:Softmax', 'torch:net.py:Net')
-        """
-        return f"{self.library}{':' if self.library else ''}{self.path.name}:{self.name}"
-
-    @property
-    def sha256(self) -> str:
-        return hashlib.sha256(self.source).hexdigest()
-
-    def named(self) -> Any:
-        """Run the file and return what has the name."""
-        module, name = _module(self.path, self.source), self.name
-        if not hasattr(module, name):
-            near = difflib.get_close_matches(name, [n for n in vars(module) if not n.startswith("_")], 1)
-            hint = f"; did you mean {near[0]}?" if near else "; check the name"
-            raise ConfigError(f"{self.path.name} has no {name}{hint}")
-        return getattr(module, name)
-
-    def made(self, data: Records, options: dict[str, Any], signed: bool = False) -> OwnModel:
-        """Run the file, make the model for the features of ``data``, and try it on the first of these records.
-
-        ``options`` (l2, say) go to the class, which must know them; ``signed`` as for `OwnModel`.
-        """
-        if self.library:
-            return OwnModel(_neural(self, data, options), data)
-        made = self.named()
-        return OwnModel(_made(made, self.name, data.features, options) if callable(made) else made, data, signed)
-
-
-def _neural(file: ModelFile, data: Records, options: dict[str, Any]) -> Any:
-    """The neural model of a file; `OwnModel` completes it. Its library is looked for first: the file itself asks for it."""
-    library = file.library
-    try:
-        neural = importlib.import_module(f"crescendo.objectives.neural.{library}_model")
-    except ImportError as error:
-        raise ConfigError(
-            f"a {library} model needs {library}; install it with pip install 'crescendo-fl[{library}]'"
-        ) from error
-    try:
-        return neural.from_file(file.named(), file.name, data, options)
-    except CrescendoError:
-        raise
-    except Exception as error:
-        raise own_code_failed(f"{file.name} could not be made:", error) from error
-
-
-def _module(path: Path, source: bytes) -> ModuleType:
-    """Not by the import system: it may run a cached compilation of what the file was a moment ago."""
-    module = ModuleType(path.stem)
-    module.__file__ = str(path)
-    before = sys.modules.get(path.stem)
-    sys.modules[path.stem] = module  # dataclasses look their own module up here while it is being read
-    try:
-        exec(compile(source, str(path), "exec", dont_inherit=True), module.__dict__)
-    except (Exception, SystemExit) as error:  # a script that ends itself would end the run without a word
-        raise own_code_failed(f"{path} could not be run:", error) from error
-    finally:
-        if before is None:
-            del sys.modules[path.stem]
-        else:
-            sys.modules[path.stem] = before
-    return module
-
-
-def _made(make: Any, name: str, features: int, options: dict[str, Any]) -> Any:
-    """Call the class with what it knows: the number of features if it takes an argument, options by name."""
-    known = inspect.signature(make).parameters
-    anything = any(p.kind is p.VAR_KEYWORD for p in known.values())
-    for option in options:
-        if option not in known and not anything:
-            raise ConfigError(
-                f"objective.{option} is given but {name} takes no {option}; remove that key, or let {name} take {option}"
-            )
-    try:
-        return make(features, **options) if any(p not in options for p in known) else make(**options)
-    except CrescendoError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise own_code_failed(f"{name} could not be made:", error, _defined_at(make, "__init__")) from error
-
-
-def _defined_at(owner: Any, method: str) -> str | None:
-    """Where a method of the user's begins, for a call that did not fit it; None where that is no Python code of theirs."""
-    code = getattr(getattr(owner, method, None), "__code__", None)
-    return None if code is None or is_ours(code.co_filename) else f"{code.co_filename}, line {code.co_firstlineno}"

@@ -6,6 +6,7 @@ import linecache
 import sysconfig
 import traceback
 from pathlib import Path
+from typing import Any
 
 from crescendo.errors import OwnCodeError
 
@@ -59,3 +60,9 @@ def _line(file: str, line: int, code: str) -> str:
 def is_ours(file: str) -> bool:
     """A file of this package, or of Python and its libraries, or no file at all."""
     return file.startswith((_PACKAGE, *_LIBRARIES)) or (file.startswith("<") and not file.startswith(_TYPED_IN))
+
+
+def defined_at(owner: Any, method: str) -> str | None:
+    """Where a method of the user's begins, for a call that did not fit it; None where that is no Python code of theirs."""
+    code = getattr(getattr(owner, method, None), "__code__", None)
+    return None if code is None or is_ours(code.co_filename) else f"{code.co_filename}, line {code.co_firstlineno}"

@@ -26,9 +26,9 @@ from crescendo.federation.schedule_terms import RunSchedule, Schedule
 from crescendo.objectives import ModelFile, Objective, OwnModel, weights_of_rows
 from crescendo.objectives.base import Traits
 from crescendo.objectives.linear.linear_model import LinearModel
+from crescendo.objectives.model_file import library_of
 from crescendo.objectives.nets.net_names import settled, with_classes
 from crescendo.objectives.objective_kinds import OBJECTIVES
-from crescendo.objectives.own import library_of
 from crescendo.privacy.accounting.accountant import Progress
 from crescendo.privacy.mechanisms.admission import admitted, enough_declared, most_records
 from crescendo.privacy.mechanisms.mechanism_kinds import MECHANISMS

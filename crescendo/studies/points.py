@@ -16,7 +16,7 @@ from crescendo.algorithms.algorithm_kinds import OURS
 from crescendo.config.schema import Config
 from crescendo.data import Dataset
 from crescendo.errors import CrescendoError, Diverged
-from crescendo.objectives.own import library_of
+from crescendo.objectives.model_file import library_of
 from crescendo.objectives.score import ACCURACY, Score, score_of
 from crescendo.runs.result import Result
 from crescendo.runs.run_events import Sink

@@ -24,7 +24,8 @@ from crescendo.network.authority.certificates import make_certificates
 from crescendo.network.client.join import join
 from crescendo.network.transport.channels import Endpoint
 from crescendo.network.transport.retry import Backoff, Unreachable
-from crescendo.network.transport.security import Authenticator, PartyFolder
+from crescendo.network.transport.security.authenticator import Authenticator
+from crescendo.network.transport.security.party_folder import PartyFolder
 from crescendo.storage.ledger.open_ledger import open_ledger
 from tests.cli.joining_clients import ONE, OPEN, Told, begun, joined, joins, nowhere, played, records
 from tests.network.live_server import live_server

@@ -217,7 +217,7 @@ def test_an_address_of_this_machine_that_others_reach_is_not_called_another_mach
 def test_a_certificate_is_not_used_out_of_its_time(days: int, monkeypatch: pytest.MonkeyPatch) -> None:
     then = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=days)
     make_certificates(Path("keys"), clients=["alice"])
-    monkeypatch.setattr("crescendo.network.transport.security._now", lambda: then)
+    monkeypatch.setattr("crescendo.network.transport.security.certificate_file.now", lambda: then)
     assert "run `crescendo certs` again" in serve("--certs", "keys/server")
     assert "is valid from" in refused("status", "127.0.0.1:1", "--certs", "keys/clients/alice")
 

@@ -14,7 +14,8 @@ from crescendo.network.authority.certificates import make_certificates
 from crescendo.network.transport.channels import Endpoint
 from crescendo.network.transport.error_translation import CONNECTING, UNRECOVERABLE
 from crescendo.network.transport.retry import Backoff, Unreachable, Unrecoverable
-from crescendo.network.transport.security import Authenticator, PartyFolder
+from crescendo.network.transport.security.authenticator import Authenticator
+from crescendo.network.transport.security.party_folder import PartyFolder
 from tests.cli.joining_clients import ONE, Told, joins, nowhere, played
 from tests.conformance.cases import case
 from tests.network.live_server import live_server

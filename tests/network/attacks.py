@@ -20,7 +20,7 @@ from crescendo.network.protocol.tree_messages import SERVICE as TREE
 from crescendo.network.protocol.vector_parts import PART
 from crescendo.network.server.grpc_server import NetworkServer
 from crescendo.network.transport import rate_limits
-from crescendo.network.transport.security import Admit, everybody
+from crescendo.network.transport.security.authenticator import Admit, everybody
 from crescendo.storage.journal.journal_entries import Absent, Entry, NewEpoch, Received, Summed, from_bytes
 from crescendo.storage.journal.replay import replay
 from crescendo.storage.journal.segments import Segments

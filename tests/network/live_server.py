@@ -19,7 +19,7 @@ from crescendo.network.server.grpc_server import NetworkServer
 from crescendo.network.server.liveness import LivenessLimits
 from crescendo.network.server.service import Service
 from crescendo.network.transport.channels import Endpoint
-from crescendo.network.transport.security import Admit, everybody
+from crescendo.network.transport.security.authenticator import Admit, everybody
 from crescendo.storage.journal.durable_server import DurableServer
 from crescendo.storage.upkeep.disk_room import DiskRoom
 from tests.conformance.cases import case

@@ -17,8 +17,9 @@ from crescendo.data.from_arrays import dataset
 from crescendo.data.records import Dataset, Records
 from crescendo.errors import ConfigError, Refused, UsageError
 from crescendo.objectives.base import LoopStepper, Slots, clipped
+from crescendo.objectives.model_file import ModelFile
 from crescendo.objectives.neural.probes import independent
-from crescendo.objectives.own import ModelFile, OwnModel
+from crescendo.objectives.own import OwnModel
 from crescendo.privacy.mechanisms.minibatch import FrozenStepper
 
 jax = pytest.importorskip("jax", reason="jax is not installed: the jax extra")

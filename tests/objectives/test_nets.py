@@ -18,8 +18,9 @@ from crescendo.errors import ConfigError, Refused
 from crescendo.federation.agreement import build_terms
 from crescendo.federation.own_model import with_copy
 from crescendo.objectives.base import Slots
+from crescendo.objectives.model_file import ModelFile
 from crescendo.objectives.nets.net_names import settled
-from crescendo.objectives.own import ModelFile, OwnModel
+from crescendo.objectives.own import OwnModel
 
 RNG = np.random.default_rng(0)
 WINE: dict[str, Any] = {

@@ -14,7 +14,8 @@ from crescendo.data.from_arrays import dataset
 from crescendo.data.records import Dataset, Records
 from crescendo.errors import ConfigError, CrescendoError, Refused
 from crescendo.objectives.base import LoopStepper, Slots, Stepper, clipped
-from crescendo.objectives.own import ModelFile, OwnModel
+from crescendo.objectives.model_file import ModelFile
+from crescendo.objectives.own import OwnModel
 from crescendo.privacy.mechanisms.minibatch import FrozenStepper
 from tests.objectives.bare import Bare
 

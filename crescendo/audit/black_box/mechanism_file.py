@@ -22,7 +22,7 @@ from crescendo.audit.black_box.callable_mechanism import CallableMechanism
 from crescendo.audit.black_box.neighbours import Neighbours, Pair, pairs
 from crescendo.core.arrays import Array
 from crescendo.errors import ConfigError, CrescendoError, DataError
-from crescendo.objectives.own import ModelFile
+from crescendo.objectives.model_file import ModelFile
 
 _SHAPE = (20, 5)  # of the records that are made up
 _MOST_NUMBERS = 10**8

@@ -30,7 +30,7 @@ from crescendo.network.server.session import Session
 from crescendo.network.transport.connections import Connections
 from crescendo.network.transport.pending_streams import BUSY, PendingStreams
 from crescendo.network.transport.rate_limits import RateLimits
-from crescendo.network.transport.security import Admit
+from crescendo.network.transport.security.authenticator import Admit
 from crescendo.network.transport.wording import named
 from crescendo.storage.journal.journal_entries import Summed
 

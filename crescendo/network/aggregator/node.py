@@ -28,7 +28,7 @@ from crescendo.network.transport.channels import Endpoint, StreamBroken, listen
 from crescendo.network.transport.descriptors import raise_limit
 from crescendo.network.transport.pending_streams import TryLater
 from crescendo.network.transport.retry import Backoff
-from crescendo.network.transport.security import Admit, everybody
+from crescendo.network.transport.security.authenticator import Admit, everybody
 from crescendo.network.transport.shutdown import ShutdownRequest
 from crescendo.network.transport.stream_writer import CLOSE_TIMEOUT
 

@@ -10,7 +10,9 @@ from urllib.parse import quote
 from cryptography import x509
 
 from crescendo.errors import DataError, UsageError
-from crescendo.network.transport.security import CA, CERTIFICATE, TOKENS, Identity, TokenBook
+from crescendo.network.transport.security.identity import Identity
+from crescendo.network.transport.security.party_files import CA, CERTIFICATE, TOKENS
+from crescendo.network.transport.security.tokens import TokenBook
 
 LONGEST_NAME = 128  # as on the wire
 LONGEST_FILE = 255  # bytes, of a folder's name

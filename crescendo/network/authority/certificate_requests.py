@@ -32,17 +32,9 @@ from crescendo.network.authority.certificates import (
     pem_of,
     write_secret,
 )
-from crescendo.network.transport.security import (
-    CA,
-    CERTIFICATE,
-    KEY,
-    NEXT_KEY,
-    TOKEN,
-    TOKENS,
-    Identity,
-    Role,
-    belongs,
-)
+from crescendo.network.transport.security.certificate_file import belongs
+from crescendo.network.transport.security.identity import Identity, Role
+from crescendo.network.transport.security.party_files import CA, CERTIFICATE, KEY, NEXT_KEY, TOKEN, TOKENS
 
 REQUEST = "request.pem"
 LARGEST_REQUEST = 64 << 10  # bytes

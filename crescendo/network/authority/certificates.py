@@ -20,7 +20,9 @@ from cryptography.x509.oid import NameOID
 
 from crescendo.errors import DataError
 from crescendo.network.authority.certificate_checks import THIS_MACHINE, CertificateRequest
-from crescendo.network.transport.security import CA, CERTIFICATE, KEY, TOKEN, TOKENS, Identity, Role, TokenBook
+from crescendo.network.transport.security.identity import Identity, Role
+from crescendo.network.transport.security.party_files import CA, CERTIFICATE, KEY, TOKEN, TOKENS
+from crescendo.network.transport.security.tokens import TokenBook
 from crescendo.whole_files import whole_file
 
 ISSUED = "issued.jsonl"  # in the authority's folder: a line for each certificate

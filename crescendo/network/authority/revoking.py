@@ -9,8 +9,10 @@ from pathlib import Path
 from crescendo.errors import DataError, UsageError
 from crescendo.network.authority.certificate_checks import serial_and_owner
 from crescendo.network.authority.certificates import ISSUED, Authority, alone_in, lifetime, write_secret
-from crescendo.network.transport.revocation import REVOKED, revoked_serials
-from crescendo.network.transport.security import CA, CERTIFICATE, TOKENS, Identity, TokenBook
+from crescendo.network.transport.security.identity import Identity
+from crescendo.network.transport.security.party_files import CA, CERTIFICATE, TOKENS
+from crescendo.network.transport.security.revocation import REVOKED, revoked_serials
+from crescendo.network.transport.security.tokens import TokenBook
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from crescendo.errors import CrescendoError, PeerError
 from crescendo.logs import Log
 from crescendo.network.protocol.wire_messages import Refusal
 from crescendo.network.transport.pending_streams import TryLater
-from crescendo.network.transport.security import Admit, Authenticator
+from crescendo.network.transport.security.authenticator import Admit, Authenticator
 
 POLL = 1.0  # seconds between two looks at the files
 

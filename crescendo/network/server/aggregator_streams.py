@@ -40,7 +40,7 @@ from crescendo.network.transport.channels import parsed
 from crescendo.network.transport.connections import Connections
 from crescendo.network.transport.pending_streams import PendingStreams, TryLater
 from crescendo.network.transport.rate_limits import RateLimits
-from crescendo.network.transport.security import Admit, Authenticator
+from crescendo.network.transport.security.authenticator import Admit, Authenticator
 from crescendo.network.transport.stream_writer import CLOSE_TIMEOUT, MAX_QUEUED, StreamWriter
 from crescendo.storage.journal.journal_entries import Summed
 

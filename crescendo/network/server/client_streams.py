@@ -36,7 +36,7 @@ from crescendo.network.server.admitted_streams import AdmittedStreams
 from crescendo.network.server.session import Session
 from crescendo.network.transport.connections import Connections
 from crescendo.network.transport.pending_streams import PendingStreams, TermsRequests
-from crescendo.network.transport.security import Admit
+from crescendo.network.transport.security.authenticator import Admit
 
 
 class _ClientHost(Protocol):

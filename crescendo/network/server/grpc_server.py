@@ -36,7 +36,7 @@ from crescendo.network.transport.channels import listen, parsed
 from crescendo.network.transport.connections import Connections
 from crescendo.network.transport.pending_streams import BUSY, LONGEST_HOLD, PendingStreams, source_of
 from crescendo.network.transport.rate_limits import TOO_MUCH_STATUS, RateLimits, StatusLimits
-from crescendo.network.transport.security import Admit, Authenticator, everybody
+from crescendo.network.transport.security.authenticator import Admit, Authenticator, everybody
 from crescendo.network.transport.stream_writer import CLOSE_TIMEOUT
 from crescendo.storage.journal.journal_entries import Received
 

@@ -16,7 +16,7 @@ from crescendo.errors import UsageError
 from crescendo.network.protocol.wire_messages import SERVICE
 from crescendo.network.transport.channels import parsed
 from crescendo.network.transport.pending_streams import PendingStreams
-from crescendo.network.transport.security import Address
+from crescendo.network.transport.security.address import Address
 
 LONGEST = 8192
 PATIENCE = 5.0

@@ -22,7 +22,8 @@ from crescendo.network.server.liveness import LivenessLimits
 from crescendo.network.server.service import Service
 from crescendo.network.transport.background import background
 from crescendo.network.transport.descriptors import raise_limit
-from crescendo.network.transport.security import Address, Admit, everybody
+from crescendo.network.transport.security.address import Address
+from crescendo.network.transport.security.authenticator import Admit, everybody
 from crescendo.network.transport.shutdown import ShutdownRequest
 from crescendo.storage.journal.durable_server import DurableServer
 from crescendo.storage.upkeep.disk_room import DiskRoom

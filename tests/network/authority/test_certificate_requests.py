@@ -18,7 +18,8 @@ from crescendo.cli.main import app
 from crescendo.errors import DataError, UsageError
 from crescendo.network.authority.certificate_requests import read_request, request_certificate, sign_request
 from crescendo.network.authority.certificates import make_certificates
-from crescendo.network.transport.security import Identity, PartyFolder
+from crescendo.network.transport.security.identity import Identity
+from crescendo.network.transport.security.party_folder import PartyFolder
 from tests.network.transport.test_security import as_client, visit
 
 ALICE = Identity("client", "alice")

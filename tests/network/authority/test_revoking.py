@@ -18,8 +18,10 @@ from crescendo.errors import DataError, UsageError
 from crescendo.network.authority.certificate_requests import request_certificate, sign_request
 from crescendo.network.authority.certificates import ISSUED, Authority, make_certificates
 from crescendo.network.authority.revoking import revoke
-from crescendo.network.transport.revocation import Revocations
-from crescendo.network.transport.security import Authenticator, Identity, TokenBook
+from crescendo.network.transport.security.authenticator import Authenticator
+from crescendo.network.transport.security.identity import Identity
+from crescendo.network.transport.security.revocation import Revocations
+from crescendo.network.transport.security.tokens import TokenBook
 from tests.network.transport.test_security import as_client, visit
 
 

@@ -11,7 +11,8 @@ import pytest
 from crescendo.core.messages import Settled
 from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.network.protocol.wire_messages import TO_SERVER, UpdatePart, VoidRound
-from crescendo.network.transport.security import Authenticator, TokenBook
+from crescendo.network.transport.security.authenticator import Authenticator
+from crescendo.network.transport.security.tokens import TokenBook
 from crescendo.storage.journal.server_state import ServerState
 from tests.network.attacks import Attack, Patch, attacked, each, each_without, refused, run_attack, succeeds
 from tests.network.raw_streams import RawStream, check_clear

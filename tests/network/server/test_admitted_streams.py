@@ -20,7 +20,8 @@ from crescendo.network.authority.certificates import make_certificates
 from crescendo.network.authority.revoking import revoke
 from crescendo.network.server import admitted_streams
 from crescendo.network.transport.retry import Backoff, Unreachable
-from crescendo.network.transport.security import Identity, shown_certificate
+from crescendo.network.transport.security.certificate_file import shown_certificate
+from crescendo.network.transport.security.identity import Identity
 from tests.cli.joining_clients import Told, joins, played
 from tests.conformance.cases import case
 from tests.network.live_server import LiveServer, live_server, until

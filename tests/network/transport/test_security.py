@@ -18,8 +18,12 @@ from typer.testing import CliRunner
 from crescendo.cli.main import app
 from crescendo.errors import DataError, PeerError, UsageError
 from crescendo.network.authority.certificates import make_certificates
-from crescendo.network.transport import security
-from crescendo.network.transport.security import Address, Authenticator, Identity, PartyFolder, TokenBook
+from crescendo.network.transport.security.address import Address
+from crescendo.network.transport.security.authenticator import Authenticator, refusal
+from crescendo.network.transport.security.certificate_file import shown_certificate
+from crescendo.network.transport.security.identity import Identity
+from crescendo.network.transport.security.party_folder import PartyFolder
+from crescendo.network.transport.security.tokens import TokenBook
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +160,7 @@ def test_the_certificate_that_a_server_shows_can_be_held_against_a_fingerprint(m
         port = listening.add_secure_port("127.0.0.1:0", PartyFolder(mutual / "server").server_credentials())
         await listening.start()
         try:
-            return await asyncio.to_thread(security.shown_certificate, f"127.0.0.1:{port}")
+            return await asyncio.to_thread(shown_certificate, f"127.0.0.1:{port}")
         finally:
             await listening.stop(None)
 
@@ -171,8 +175,8 @@ def test_a_token_opens_the_door_to_its_own_name_only(tokens: Path) -> None:
     credentials, token = as_client(tokens / "clients" / "alice")
     assert visit(tokens / "server", credentials, "alice", token) == "in"
     for name, shown in (("bob", token), ("alice", ""), ("alice", token[:-1]), ("nobody", token), ("alice", "é" * 40)):
-        assert visit(tokens / "server", credentials, name, shown) == security._stranger(name)
-    assert visit(tokens / "server", credentials, "", "wrong") == security._stranger(""), "not even the status"
+        assert visit(tokens / "server", credentials, name, shown) == refusal(name)
+    assert visit(tokens / "server", credentials, "", "wrong") == refusal(""), "not even the status"
 
 
 def test_the_server_holds_no_token(tokens: Path) -> None:

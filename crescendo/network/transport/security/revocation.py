@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from crescendo.errors import DataError
-from crescendo.network.transport.reloaded_files import ReloadedFiles
+from crescendo.network.transport.security.reloaded_files import ReloadedFiles
 
 REVOKED = "revoked.pem"
 
