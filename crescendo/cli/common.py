@@ -29,7 +29,7 @@ PATIENCE = 2.0  # seconds that a last sentence waits for a reader to take what c
 OF_PATHS = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.EROFS, errno.ENAMETOOLONG)
 OF_DISKS = (errno.ENOSPC, errno.EDQUOT)
 LONGEST_SENTENCE = 10_000  # of an error
-DIVERGED = 4  # the exit code of a run that diverged
+DIVERGED = 4  # the exit code of a run that diverged or did not learn
 RunFile = Annotated[Path, typer.Argument(metavar="FILE.toml", help="The run file.")]
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="a.b=c", help="Set a key of the run file; may be repeated.")

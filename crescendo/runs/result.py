@@ -11,6 +11,7 @@ from crescendo.core.vectors import message_bytes
 from crescendo.errors import UsageError
 from crescendo.federation.divergence import divergence
 from crescendo.objectives.linear.linear_model import LinearModel
+from crescendo.privacy.planning.cautions import about_noise
 from crescendo.runs import result_view
 from crescendo.runs.export import Trained, sklearn_regression
 from crescendo.runs.prepare import Prepared
@@ -135,11 +136,13 @@ class Result:
 
     @cached_property
     def diverged(self) -> str | None:
-        """The sentence about a run whose last loss is above its first, or no number, with a step size that would do."""
+        """The sentence about a run that diverged or did not learn: its last loss is above its first, or no number."""
         first, room = self.metrics[0]["loss"], self.prepared
         if first is not None and self.loss is not None and self.loss <= first:
             return None
-        return divergence(first, self.loss, room.config.schedule.steps, room.step_room)
+        noisy = room.privacy if self.privacy is not None else None
+        drowned = None if noisy is None else about_noise(noisy.certificate)
+        return divergence(first, self.loss, room.config.schedule.steps, room.step_room, drowned)
 
     def as_json(self) -> Row:
         names = list(Result.__dataclass_fields__)

@@ -10,6 +10,7 @@ import numpy as np
 from crescendo.core.arrays import Array
 from crescendo.data.from_arrays import records_of
 from crescendo.errors import UsageError
+from crescendo.federation.divergence import LEARNED_NOTHING
 from crescendo.report.numbers import number, size
 from crescendo.views import html_lines, html_table, text_table
 
@@ -68,7 +69,8 @@ def in_a_line(result: Result) -> str:
     accuracy = "".join(f"{name}={value}, " for name, value, _ in tested(result))
     epsilon = "" if result.privacy is None else f", epsilon={result.privacy['epsilon']:.4g} (simulated)"
     clients = result.prepared.terms.clients
-    diverged = "" if result.diverged is None else ", diverged"
+    says = result.diverged
+    diverged = "" if says is None else ", did not learn" if says.startswith(LEARNED_NOTHING) else ", diverged"
     return f"Result({accuracy}loss={number(result.loss)}, rounds={result.rounds}, clients={clients}{epsilon}{diverged})"
 
 

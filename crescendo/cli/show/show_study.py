@@ -157,7 +157,8 @@ class StudyPrinter(Printer):
                 setting = " ".join(f"{key}={value}" for key, value in zip(found.keys, point.values, strict=True))
                 wrong.setdefault((point.outcome.status, point.outcome.says), []).append(setting)
         for (status, says), settings in list(wrong.items())[:MOST_SENTENCES]:
-            self.say(f"{len(settings):,} {status}, such as {settings[0]}: {says}")
+            what = "without success" if status == "diverged" else status
+            self.say(f"{len(settings):,} {what}, such as {settings[0]}: {says}")
         if len(wrong) > MOST_SENTENCES:
             self.say(f"{len(wrong) - MOST_SENTENCES:,} more such sentences are in the page")
 

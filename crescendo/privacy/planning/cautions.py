@@ -14,16 +14,23 @@ PERSONS = (
 def cautions(certificate: Certificate, delta: float) -> Iterator[str]:
     """Of a certified run."""
     yield from about_delta(delta, min(certificate.records))
-    drowned = noise_over_signal(certificate)
-    if drowned > 1:
-        yield (
-            f"the noise of all rounds together is {drowned:.3g} times as long as all clipped gradients laid end to end: little "
-            f"can be learned; take a larger epsilon, more records or gradients, a smaller model, or fewer and larger rounds"
-        )
+    if (drowned := about_noise(certificate)) is not None:
+        yield drowned
     slow = certificate.objective.traits.slow
     if slow is not None and certificate.kind.clips_records:
         yield slow
     yield PERSONS
+
+
+def about_noise(certificate: Certificate) -> str | None:
+    """That the noise drowns the gradients, by public numbers alone, and what to do; None where it does not."""
+    drowned = noise_over_signal(certificate)
+    if drowned <= 1:
+        return None
+    return (
+        f"the noise of all rounds together is {drowned:.3g} times as long as all clipped gradients laid end to end: little "
+        f"can be learned; take a larger epsilon, more records or gradients, a smaller model, or fewer and larger rounds"
+    )
 
 
 def about_delta(delta: float, records: int) -> Iterator[str]:
