@@ -15,9 +15,7 @@ from typing import Any, Literal
 
 Level = Literal["info", "warn", "error"]
 NOTHING = "nothing: the life of a federation"
-NOT_AT_ONCE = (
-    "nothing at once: it is tried again after `again_in` seconds; if it goes on, read `reason` and `without_it`"
-)
+NOT_AT_ONCE = "nothing yet: it tries again after `again_in` seconds. If this continues, read `reason` and `without_it`"
 
 
 @dataclass(frozen=True)
@@ -97,9 +95,9 @@ _DECLARED = (
         "records",
         "info",
         ("{used} records are used, {left_out} are left out",),
-        "compare with what you meant: so many of your records are `used`, and of those `left_out` so many lines are no record "
-        "(`unreadable`: a cell too few, a text where a number belongs), have a label that is none of the agreed classes "
-        "(`other_label`) or a feature that is no finite number (`not_finite`). Counted in your own log only",
+        "check that the number `used` is what you expect. Records are `left_out` because a line cannot be read (`unreadable`: a "
+        "missing cell, or text where a number belongs), its label is not one of the agreed classes (`other_label`), or a feature "
+        "is not a finite number (`not_finite`). These counts are in your own log only",
     ),
     LogEvent(
         "most_left_out",
@@ -129,29 +127,30 @@ _DECLARED = (
         "sent_away",
         "warn",
         ("sent away by {server}, next attempt in {again_in} s: {reason}",),
-        "nothing at once, as above: whoever answers closes the stream and says why, such as a server that stops; if the `reason` "
+        "nothing yet, as above: the other side, such as a server that is stopping, closed the stream and said why. If `reason` "
         "blames this client, look into it",
     ),
     LogEvent(
         "unanswered",
         "warn",
         ("{server} is there and has not answered for {seconds} s; this client waits, and charges nothing meanwhile",),
-        "if it goes on, ask the server's operator: it reads what this client says and answers nothing, or something in between "
-        "(a proxy) does. Said again each time that it has lasted twice as long",
+        "if this continues, ask the server's operator: the server, or a proxy in between, receives what this client sends and "
+        "does not answer. The line is repeated each time the silence has doubled",
     ),
     LogEvent(
         "lingering",
         "info",
         ("waiting for {clients}, at most {at_most} s: {why}",),
-        "nothing: the run is over, and these clients have not said to this process that they know; they are waited for, "
-        "`at_most` so many seconds",
+        "nothing: the run is over, and these clients have not yet confirmed to this process that they know; it waits for "
+        "them for `at_most` seconds",
     ),
     LogEvent(
         "end_not_confirmed",
         "warn",
         ("{clients}: {why}; {what_to_do}",),
-        "the server ends, and these clients have still not said so. If one of them waits for the server, start it again. After a "
-        "restart this names clients that had heard the end before: one that has its last model needs nothing",
+        "the server is ending, and these clients have still not confirmed that they know. If one of them waits "
+        "for the server, start it again. After a restart this names clients that had heard the end before: "
+        "one that has its last model needs nothing",
     ),
     LogEvent(
         "keys_changed",
@@ -176,19 +175,19 @@ _DECLARED = (
             "a sum is refused: {reason}",
             "refused by the server: {reason}",
         ),
-        "read `reason`: somebody sent, or was offered, what is not allowed",
+        "read `reason`: a party sent, or was offered, something that is not allowed",
     ),
     LogEvent(
         "declined",
         "warn",
         ("{client} declines the terms: {reason}", "declined the terms: {reason}"),
-        "read `reason`: it says what of the terms is not allowed",
+        "read `reason`: it says which of the terms are not allowed",
     ),
     LogEvent(
         "refused_broadcast",
         "warn",
         ("the model at round {k} is not taken: {reason}",),
-        "read `reason`: the server sent what it should not",
+        "read `reason`: the server sent something that it should not",
     ),
     LogEvent(
         "connections_closed",
@@ -242,7 +241,8 @@ _DECLARED = (
         "void",
         "warn",
         ("rounds {rounds} of {client} are void: {reason}", "rounds {rounds} are void: {reason}"),
-        "the bytes of these rounds were lost at this client before they arrived; they stay spent, and nobody waits for them",
+        "the bytes of these rounds were lost at this client before they arrived; their budget stays spent, "
+        "and no one waits for them",
     ),
     LogEvent(
         "round_failed",
@@ -295,8 +295,8 @@ _DECLARED = (
         "few_descriptors",
         "warn",
         ("{reason}",),
-        "raise the limit of open files to the number in `reason`, or let clients come by way of aggregators; those for whom "
-        "there is no place are told to come back",
+        "raise the limit of open files to the number in `reason`, or connect clients through aggregators; clients for whom there "
+        "is no room are told to come back",
     ),
     LogEvent(
         "stream_failed",
@@ -338,7 +338,10 @@ _DECLARED = (
     ),
     LogEvent("model_in_bounds", "info", ("{reason}",), "nothing: `long_model` is over"),
     LogEvent(
-        "model_failed", "error", ("the model's own code failed: {reason}",), "your own model's code; `reason` has where"
+        "model_failed",
+        "error",
+        ("the model's own code failed: {reason}",),
+        "correct your own model's code; `reason` says where it failed",
     ),
     LogEvent(
         "simulated_noise",
@@ -347,12 +350,14 @@ _DECLARED = (
         "never in a real federation: this client's noise can be computed again",
     ),
     # -- the log itself
-    LogEvent("library", "warn", ("{name} says: {says}",), "a warning of a library that is used, in `says`"),
+    LogEvent(
+        "library", "warn", ("{name} says: {says}",), "read `says`: it is a warning from a library that the program uses"
+    ),
     LogEvent(
         "lines_dropped",
         "warn",
         ("{lines} lines are missing here: they were not read in time",),
-        "whatever reads the log was asleep: so many `lines` are missing here",
+        "the process that reads the log was too slow, so this many `lines` are missing here",
     ),
 )
 EVENTS: dict[str, LogEvent] = {event.name: event for event in _DECLARED}
