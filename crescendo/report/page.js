@@ -60,9 +60,10 @@ function remarks(x, y, remark, shown, log) {
   if (!remark || (view.log && x[remark[0]] <= 0)) return [];
   const at = x[remark[0]], to = x[x.length - 1], from = x.find((value) => value > 0);
   const late = view.log ? at * at > from * to : 2 * at > to; // beyond the middle of the axis
-  const high = shown && y[remark[0]] > (shown[0] + shown[1]) / 2;
+  const level = log ? Math.log10(y[remark[0]]) : y[remark[0]], part = log ? log.range : shown;
+  const high = part && level > (part[0] + part[1]) / 2;
   return [{
-    x: view.log ? Math.log10(at) : at, y: log ? Math.log10(y[remark[0]]) : y[remark[0]], text: remark[1],
+    x: view.log ? Math.log10(at) : at, y: level, text: remark[1],
     font: { size: 12, color: "@muted" }, align: "left", xanchor: late ? "right" : "left", ax: late ? -16 : 16, ay: high ? 36 : -44,
     bgcolor: colour("card"), arrowcolor: colour("muted"), arrowwidth: 1, arrowhead: 2, arrowsize: 0.8, standoff: 3,
   }];

@@ -138,7 +138,7 @@ def _shares(lanes: list[Lane], broadcasts: Sequence[float]) -> list[Figure]:
     grid: Figure = {"type": "heatmap", "x": edges.round(6).tolist(), "y": names, "ygap": 1, "hoverongaps": False}
     bar = {
         "tickvals": [0.02, 0.98], "ticktext": ["waiting", "at work"], "tickfont": {"size": 12}, "tickangle": 0, "thickness": 10,
-        "lenmode": "pixels", "len": 170, "outlinewidth": 0, "ypad": 0,
+        "lenmode": "pixels", "len": 170, "outlinewidth": 0,
         "orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0, "xanchor": "left",
     }  # fmt: skip
     made = [
