@@ -58,7 +58,8 @@ class Story:
         return cls(
             title=PurePath(result.run or prepared.dataset.name).name,
             subtitle=(
-                f"{PurePath(prepared.dataset.name).name}: {terms.clients:,} clients, {len(prepared.dataset.train):,} training records, "
+                f"{PurePath(prepared.dataset.name).name}: {terms.clients:,} clients, "
+                f"{len(prepared.dataset.train):,} training records, "
                 f"{split_in_words(config.clients.split)}, {config.timing.preset} timing, seed {config.run.seed}"
                 + (f", labels {prepared.label_mapping}" if prepared.label_mapping is not None else "")
             ),

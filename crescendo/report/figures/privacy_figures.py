@@ -65,6 +65,6 @@ def _told(accused: float, found: float) -> Figure:
     """The point that the sentence above the figure is about."""
     return {
         "type": "scatter", "mode": "markers+text", "x": [accused], "y": [found], "marker": {"color": "@accent", "size": 8},
-        "text": [f"{percent(found)} at {accused:.0%}"], "textposition": "bottom right", "textfont": {"size": 12, "color": "@accent"},
-        "showlegend": False, "hoverinfo": "skip",
+        "text": [f"{percent(found)} at {accused:.0%}"], "textposition": "bottom right",
+        "textfont": {"size": 12, "color": "@accent"}, "showlegend": False, "hoverinfo": "skip",
     }  # fmt: skip
