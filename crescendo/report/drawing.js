@@ -24,12 +24,27 @@ function painted(value, name) {
   return value;
 }
 
-function axis(given) {
-  const title = { ...(given && given.title), font: { size: 12, color: colour("muted") }, standoff: 10 };
+function axis(given = {}) {
+  const title = { ...given.title, font: { size: 12, color: colour("muted") }, standoff: 10 };
   return {
-    gridcolor: colour("grid"), linecolor: colour("grid"), zeroline: false, automargin: true,
-    tickfont: { size: 12, color: colour("muted") }, ...given, title,
+    gridcolor: colour("grid"), linecolor: colour("grid"), zeroline: false, automargin: true, separatethousands: true,
+    tickfont: { size: 12, color: colour("muted") }, ...(given.type === "log" && given.range && powers(given.range)), ...given, title,
   };
+}
+
+// Ticks of a logarithmic axis, all of one size: powers of ten, and where they are few, twice and five times those.
+function powers([low, high]) {
+  const times = high - low > 1.8 ? [1] : [1, 2, 5], apart = Math.ceil((high - low) / 7), made = [];
+  for (let power = Math.floor(low); power <= high; power++)
+    if (power % apart === 0)
+      for (const one of times) if (Math.log10(one) + power >= low && Math.log10(one) + power <= high) made.push([one, power]);
+  return { tickvals: made.map(([one, power]) => one * 10 ** power), ticktext: made.map(([one, power]) => amount(one, power)) };
+}
+
+function amount(one, power) {
+  if (power < -4 || power > 11) return `${one > 1 ? one + "×" : ""}10<sup>${power}</sup>`;
+  const unit = power < 3 ? 0 : power - (power % 3);
+  return `${Number((one * 10 ** (power - unit)).toPrecision(1))}${{ 0: "", 3: "k", 6: "M", 9: "G" }[unit]}`;
 }
 
 function width(text) {
@@ -43,31 +58,42 @@ function draw(id, figure) {
   if (!place || !window.Plotly) return;
   const { data, layout, ends = [] } = figure;
   const family = getComputedStyle(document.body).fontFamily;
-  const labelled = ends.length > 0 && place.clientWidth >= NARROW;
+  const narrow = isNarrow(place), labelled = ends.length > 0 && !narrow;
+  const beside = layout.xaxis2 && narrow; // two figures in little room: fewer ticks, and a legend above the heading
   const right = labelled ? 20 + Math.max(...ends.map((end) => width(end.text))) : 16;
   Plotly.react(place, painted(data), {
-    height: 320, margin: { l: 48, r: right, t: 18, b: 44 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+    margin: { l: 48, r: right, t: 18, b: layout.xaxis.title ? 44 : 30 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
     font: { family, color: colour("ink"), size: 13 }, hoverlabel: { font: { family } }, dragmode: false,
-    legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: { size: 12 } },
+    legend: { orientation: "h", x: 0, y: 1.02 + (beside ? 20 / (layout.height - 90) : 0), yanchor: "bottom", font: { size: 12 } },
     showlegend: ends.length > 0 && !labelled,
-    ...painted(layout), xaxis: axis(layout.xaxis), yaxis: axis(layout.yaxis),
-    ...(layout.xaxis2 ? { xaxis2: axis(layout.xaxis2) } : {}),
-  }, options).then(() => labelled && label(place, ends, painted(layout.annotations || [])));
+    ...painted(layout), height: (layout.height || 320) + (narrow ? 12 * ends.length : 0), // room for its legend
+    xaxis: axis({ ...layout.xaxis, ...(beside && { nticks: 4 }) }), yaxis: axis(layout.yaxis),
+    ...(layout.xaxis2 && { xaxis2: axis({ ...layout.xaxis2, ...(beside && { tickvals: [1] }) }) }),
+  }, options).then(() => Plotly.relayout(place, {
+    ...decimals(place._fullLayout.yaxis), annotations: [...painted(layout.annotations || []), ...(labelled ? labels(place, ends) : [])],
+  }));
+}
+
+const isNarrow = (place) => place.clientWidth < NARROW;
+
+// Ticks with as many decimals each: 0.80, 0.85 and 0.90.
+function decimals({ type, tickformat, dtick }) {
+  const count = -Math.floor(Math.log10(dtick) + 1e-9);
+  return type === "linear" && !tickformat && count > 0 ? { "yaxis.tickformat": count < 5 ? `.${count}f` : "~g" } : {};
 }
 
 // Labels at the height where their lines end, moved apart where they would overlap.
-function label(place, ends, others) {
+function labels(place, ends) {
   const { d2p, _length: high } = place._fullLayout.yaxis;
   const spots = ends.map((end) => ({ ...end, down: d2p(end.at) })).filter(({ down }) => down > -2 && down < high + 2);
   spots.sort((a, b) => a.down - b.down);
   spots.forEach((spot, i) => { if (i) spot.down = Math.max(spot.down, spots[i - 1].down + APART); });
   for (let i = spots.length - 1, most = high + 6; i >= 0; most = spots[i].down - APART, i--)
     spots[i].down = Math.min(spots[i].down, most);
-  const made = spots.map(({ down, text, color }) => ({
+  return spots.map(({ down, text, color }) => ({
     xref: "paper", x: 1, xanchor: "left", xshift: 10, yref: "paper", y: 1 - down / high, yanchor: "middle", text,
     showarrow: false, font: { size: 12, color: colour(color.slice(1)) },
   }));
-  return Plotly.relayout(place, { annotations: [...others, ...made] });
 }
 
 // A picture of a figure as it is on the page, with its heading.

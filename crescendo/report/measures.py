@@ -12,7 +12,7 @@ from crescendo.report.references import References
 
 _WORDS = {
     "accuracy": "Accuracy on the test part",
-    "r2": "R², the share of the test labels' variance that is explained",
+    "r2": "R² (variance explained) on the test part",
     "rmse": "Root mean square error on the test part",
     "loss": "Loss on the training records",
 }

@@ -20,6 +20,23 @@ def level(value: float | None) -> str:
     return f"{value:.4g}" if abs(value) < 1000 else f"{value:,.0f}" if abs(value) < 1e9 else f"{value:.3g}"
 
 
+def digits(value: float) -> str:
+    """An epsilon or an amount of noise: three decimals, three digits of a small one, whole numbers of a large one.
+
+    >>> digits(0.3279), digits(0.00645), digits(11.93), digits(1000.4), digits(0)
+    ('0.328', '0.00645', '11.930', '1,000', '0.000')
+    """
+    return f"{value:.3g}" if 0 < abs(value) < 0.1 else f"{value:.3f}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def short(value: float) -> str:
+    """
+    >>> short(0.7741), short(30.52), short(1004.2)
+    ('0.774', '30.5', '1,004')
+    """
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
 def times(more: float, less: float) -> str:
     """
     >>> times(90, 9), times(5, 5)

@@ -2,10 +2,13 @@ const view = { against: "k", log: false, whole: false };
 
 function curve(measure) {
   const x = told.curves.x[view.against], { id, y, levels, last, remark, log } = measure;
-  const shown = log ? null : measure.shown; // far-apart values have a logarithmic axis, and all of it
+  const narrow = isNarrow(document.getElementById(id));
+  const shown = log || view.whole ? null : measure.shown; // far-apart values have a logarithmic axis, and all of it
+  const outside = start(measure, x, shown);
+  const range = log || (!shown ? {} : { range: outside && outside.below ? [shown[0] - 0.07 * (shown[1] - shown[0]), shown[1]] : shown });
   const from = view.log ? x.find((value) => value > 0) : 0, to = x[x.length - 1];
   const ours = {
-    type: "scatter", mode: y.length <= 60 ? "lines+markers" : "lines", x, y, name: last ? last.text : "this run",
+    type: "scatter", mode: y.length <= 60 ? "lines+markers" : "lines", x, y, name: nameOf(last, narrow && outside),
     line: { color: "@accent", width: 2.5 }, marker: { size: 6, color: "@accent" },
     hovertemplate: id + " %{y:.4f} at %{x:,.5~s}<extra></extra>",
   };
@@ -14,12 +17,11 @@ function curve(measure) {
   }));
   const ends = levels.map(({ at, text, color }) => ({ at, text, color }));
   if (last) ends.push({ ...last, color: "@accent" });
-  const range = log ? { type: "log", dtick: 1, tickformat: "~g" } : view.whole || !shown ? {} : { range: shown };
   draw(id, {
     data: [...lines, ours], ends,
     layout: {
-      xaxis: { title: { text: told.curves.titles[view.against] }, ...span(from, to) },
-      yaxis: range, annotations: remarks(x, y, remark, view.whole ? null : shown, log),
+      xaxis: { title: { text: told.curves.titles[view.against] }, ...span(from, to), ...(view.against === "k" && !view.log && to <= 8 && { dtick: 1 }) },
+      yaxis: range, annotations: [...remarks(x, y, remark, shown, log), ...(outside && !narrow ? [beginning(outside, from, to)] : [])],
     },
   });
 }
@@ -30,27 +32,41 @@ function span(from, to) {
   return { type: view.log ? "log" : "linear", range: [low - more, high + more] };
 }
 
-// A word about a loss that rose, and where a curve begins that is not in the picture.
+// Where a curve begins that is not in the picture at first, and the x between which it comes in.
+function start({ y, first }, x, shown) {
+  const at = y.findIndex((value) => value !== null);
+  if (!shown || at < 0 || (y[at] >= shown[0] && y[at] <= shown[1])) return null;
+  const enters = y.findIndex((value) => value !== null && value >= shown[0] && value <= shown[1]);
+  return { below: y[at] < shown[0], text: first, before: x[Math.max(enters - 1, 0)], after: x[Math.max(enters, 0)] };
+}
+
+function nameOf(last, outside) {
+  const name = last ? last.text : "this run";
+  return outside ? `${name}, from ${outside.text}` : name;
+}
+
+// A word at the foot of the axes, on the side of the curve that has room, or above them, where no curve is.
+function beginning({ below, text, before, after }, from, to) {
+  const place = (value) => (view.log ? Math.log10(Math.max(value, from)) : value);
+  const late = place(before) - place(from) > 0.4 * (place(to) - place(from));
+  const spot = below
+    ? { xref: "x", x: place(late ? before : after), xanchor: late ? "right" : "left", xshift: late ? -6 : 6, y: 0, yanchor: "bottom" }
+    : { xref: "paper", x: 0, xanchor: "left", xshift: 12, y: 1, yanchor: "bottom" };
+  return { yref: "paper", ...spot, text: `${below ? "↓" : "↑"} begins at ${text}`, showarrow: false, font: { size: 12, color: "@muted" } };
+}
+
+// A word about a loss that rose.
 function remarks(x, y, remark, shown, log) {
-  const made = [], small = { size: 12, color: "@muted" };
-  if (remark && !(view.log && x[remark[0]] <= 0)) {
-    const at = x[remark[0]], to = x[x.length - 1], from = x.find((value) => value > 0);
-    const late = view.log ? at * at > from * to : 2 * at > to; // beyond the middle of the axis
-    const high = shown && y[remark[0]] > (shown[0] + shown[1]) / 2;
-    made.push({
-      x: view.log ? Math.log10(at) : at, y: log ? Math.log10(y[remark[0]]) : y[remark[0]], text: remark[1], font: small, align: "left", xanchor: late ? "right" : "left", ax: late ? -16 : 16,
-      ay: high ? 36 : -44, bgcolor: colour("card"), arrowcolor: colour("muted"), arrowwidth: 1, arrowhead: 2, arrowsize: 0.8, standoff: 3,
-    });
-  }
-  const first = y.find((value) => value !== null);
-  if (shown && first !== undefined && (first < shown[0] || first > shown[1])) {
-    const below = first < shown[0], inside = below || innerWidth < NARROW; // else above the axes, where a legend may be
-    made.push({
-      xref: "paper", yref: "paper", x: 0, y: below ? 0 : 1, xanchor: "left", yanchor: below || !inside ? "bottom" : "top", xshift: 12,
-      text: `${below ? "↓" : "↑"} begins at ${first.toPrecision(4)}`, showarrow: false, font: small,
-    });
-  }
-  return made;
+  if (!remark || (view.log && x[remark[0]] <= 0)) return [];
+  const at = x[remark[0]], to = x[x.length - 1], from = x.find((value) => value > 0);
+  const late = view.log ? at * at > from * to : 2 * at > to; // beyond the middle of the axis
+  const level = log ? Math.log10(y[remark[0]]) : y[remark[0]], part = log ? log.range : shown;
+  const high = part && level > (part[0] + part[1]) / 2;
+  return [{
+    x: view.log ? Math.log10(at) : at, y: level, text: remark[1],
+    font: { size: 12, color: "@muted" }, align: "left", xanchor: late ? "right" : "left", ax: late ? -16 : 16, ay: high ? 36 : -44,
+    bgcolor: colour("card"), arrowcolor: colour("muted"), arrowwidth: 1, arrowhead: 2, arrowsize: 0.8, standoff: 3,
+  }];
 }
 
 const drawCurves = () => told.curves.measures.forEach(curve);

@@ -9,7 +9,7 @@ import numpy as np
 
 from crescendo.privacy.planning.guarantee import Guarantee
 from crescendo.report.inequalities import privacy_row
-from crescendo.report.numbers import number
+from crescendo.report.numbers import number, short
 
 _MOST_COURSES = 8
 _MOST_ROWS = 40
@@ -113,7 +113,7 @@ def _noise(made: Guarantee) -> list[list[str]]:
     others, terms = made.compared_to(), made.certificate.terms
     constant, paper = others["constant"], others["paper"]
     rows = [
-        ["this run", f"{terms.rounds:,}", f"{made.certificate.sigma:.3g}", f"{made.aggregated_noise:.3g}"],
+        ["this run", f"{terms.rounds:,}", f"{made.certificate.sigma:.3g}", short(made.aggregated_noise)],
         [f"constant rounds of {constant['size']:,} per client", *_numbers(constant)],
     ]
     if "why" in paper:
@@ -122,7 +122,7 @@ def _noise(made: Guarantee) -> list[list[str]]:
 
 
 def _numbers(found: dict[str, Any]) -> list[str]:
-    return [f"{found['rounds']:,}", f"{found['sigma']:.3g}", f"{found['aggregated_noise']:.3g}"]
+    return [f"{found['rounds']:,}", f"{found['sigma']:.3g}", short(found["aggregated_noise"])]
 
 
 def _sentences(found: list[str]) -> list[str]:

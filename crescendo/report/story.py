@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, Self
@@ -12,7 +13,7 @@ from crescendo.core.arrays import Array
 from crescendo.report.inequalities import schedule_row
 from crescendo.report.lanes import Lanes
 from crescendo.report.measures import Measure, chosen_rows, measures_of
-from crescendo.report.numbers import level, share, size, times
+from crescendo.report.numbers import digits, level, share, size, times
 from crescendo.report.privacy_story import PrivacyStory, privacy_story
 from crescendo.report.references import references_of
 from crescendo.report.verdicts_in_words import alerts, delay_in_words, schedule_verdict
@@ -55,9 +56,10 @@ class Story:
         lanes, wrong = Lanes.of(result.trace.tables, prepared.names), alerts(result)
         saved = [] if wrong else _savings(result)
         return cls(
-            title=PurePath(result.run).name if result.run else prepared.dataset.name,
+            title=PurePath(result.run or prepared.dataset.name).name,
             subtitle=(
-                f"{prepared.dataset.name}: {terms.clients:,} clients, {len(prepared.dataset.train):,} training records, "
+                f"{PurePath(prepared.dataset.name).name}: {terms.clients:,} clients, "
+                f"{len(prepared.dataset.train):,} training records, "
                 f"{split_in_words(config.clients.split)}, {config.timing.preset} timing, seed {config.run.seed}"
                 + (f", labels {prepared.label_mapping}" if prepared.label_mapping is not None else "")
             ),
@@ -79,7 +81,7 @@ class Story:
             conditions=[schedule_row(one) for one in certificate.conditions],
             delay=delay_in_words(result),
             notes=[*certificate.notes, *prepared.agreement.stability.notes()],
-            config=config.to_toml(),
+            config=without_folders(config.to_toml()),
             privacy=privacy_story(result) if prepared.privacy is not None else None,
         )
 
@@ -93,6 +95,15 @@ def split_in_words(rule: str) -> str:
     return words.get(rule, f"split by {rule.removeprefix('column:')}")
 
 
+def without_folders(toml: str) -> str:
+    """A run file whose paths are names: a page may be sent to others, and where a file lies is in ``config.toml``.
+
+    >>> without_folders('source = "/home/ann/flats.csv"'), without_folders('kind = "softmax"')
+    ('source = "flats.csv"', 'kind = "softmax"')
+    """
+    return re.sub(r'"(?:/|[A-Za-z]:)[^"\n]*[/\\]([^"/\\\n]+)"', r'"\1"', toml)
+
+
 def _headline(result: Any, lanes: Lanes, grows: bool) -> list[tuple[str, str, str]]:
     constant = result.constant
     ours, theirs = result.bytes_up + result.bytes_down, constant.bytes_up + constant.bytes_down
@@ -101,14 +112,18 @@ def _headline(result: Any, lanes: Lanes, grows: bool) -> list[tuple[str, str, st
         *_learned(result),
         ("Rounds", f"{result.rounds:,}", f"{constant.rounds:,} if they did not grow" if grows else "completed"),
         ("Traffic", size(ours), f"{size(theirs)} if rounds did not grow" if grows else "both ways, all clients"),
-        ("Gradients", f"{result.gradients:,}", f"over all clients, {result.broadcasts:,} broadcasts"),
+        (
+            "Gradients",
+            f"{result.gradients:,}",
+            f"over all clients, {result.broadcasts:,} broadcast{'s' if result.broadcasts != 1 else ''}",
+        ),
         ("Waiting", share(lanes.waiting), f"of the clients' time{away}"),
         ("Virtual time", f"{result.virtual_seconds:,.0f} s", "on the simulated clock"),
     ]
     if result.prepared.privacy is not None:
         made = result.prepared.privacy
         stated = f"of {made.stated:g} stated, " if made.stated is not None else ""
-        rows.insert(1, ("Epsilon", f"{made.epsilon:.3f}", f"{stated}delta {made.delta:g}; simulated"))
+        rows.insert(1, ("Epsilon", digits(made.epsilon), f"{stated}delta {made.delta:g}; simulated"))
     return rows
 
 

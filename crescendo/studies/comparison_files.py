@@ -8,7 +8,7 @@ from pathlib import Path
 from crescendo.report.dates import made_now
 from crescendo.report.figures.study_figures import StudyLine
 from crescendo.report.numbers import number, size
-from crescendo.report.story import split_in_words
+from crescendo.report.story import split_in_words, without_folders
 from crescendo.report.study_page import comparison_page, script_for
 from crescendo.report.study_story import ComparisonStory, Listing
 from crescendo.studies.comparing import NEAR, PAGES, Comparison
@@ -66,7 +66,7 @@ def story_of_comparison(found: Comparison) -> ComparisonStory:
         equal=_equal(found),
         runs=_runs(found),
         troubles=at_most(_troubles(found)),
-        config=found.config.to_toml(),
+        config=without_folders(found.config.to_toml()),
         measure=found.score.words,
         least=found.score.low,
         tuning=tuning_of(found) if tuned else None,

@@ -9,7 +9,7 @@ from typing import Any
 from crescendo.objectives.score import ACCURACY
 from crescendo.report.dates import made_now
 from crescendo.report.figures.study_figures import MOST_LINES, StudyLine
-from crescendo.report.numbers import number, size
+from crescendo.report.numbers import level, number, size
 from crescendo.report.study_page import script_for, sweep_page
 from crescendo.report.study_story import Listing, SweepStory
 from crescendo.studies.study_files import MEASURES, at_most, bounded, csv_text, measures_of, write_text
@@ -97,10 +97,10 @@ def _groups(found: Sweep) -> Listing:
                 *group.values,
                 f"{len(group.outcomes)}",
                 bounded(group.mean("score")),
-                bounded(group.mean("loss"), "{:.4g}".format),
+                bounded(group.mean("loss"), level),
                 "none" if rounds is None else f"{rounds.mean:,.6g}",
                 "none" if traffic is None else size(traffic.mean),
-                "none" if seconds is None else f"{seconds.mean:,.6g}",
+                "none" if seconds is None else f"{seconds.mean:,.0f}",
                 ", ".join(f"{wrong.count(status)} {status}" for status in dict.fromkeys(wrong)),
             ]
         )
@@ -112,7 +112,7 @@ def _points(found: Sweep) -> Listing:
     rows = []
     for point in found.points:
         one = point.outcome
-        seconds = "none" if one.virtual_seconds is None else f"{one.virtual_seconds:,.6g}"
+        seconds = "none" if one.virtual_seconds is None else f"{one.virtual_seconds:,.0f}"
         epsilon = [f"{one.privacy['epsilon']:.4g}"] if one.privacy else ["none"]
         rows.append([*point.values, one.status, number(one.score), number(one.loss), seconds, *epsilon])
     first = len(found.keys)

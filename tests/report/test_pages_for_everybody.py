@@ -78,3 +78,35 @@ def test_no_record_is_in_a_page() -> None:
     x, y = rng.normal(size=(60, 3)), np.arange(60) % 2
     text = page(Story.of(simulate(small(), data=dataset(x, y))), "plotly.js")
     assert not any(f"{value:.6f}"[:-1].lstrip("-") in text for value in x.ravel())
+
+
+def test_a_page_names_files_without_the_folders_they_lie_in(tmp_path: Path) -> None:
+    path = tmp_path / "ours" / "flats.csv"
+    path.parent.mkdir()
+    path.write_text("a,b,label\n" + "".join(f"{i},{i % 7},{i % 2}\n" for i in range(80)), encoding="utf-8")
+    text = page(Story.of(simulate(small(f"data.source='{path}'"))), "plotly.js")
+    assert "flats.csv: " in text and str(path.parent) not in text
+
+
+def test_cells_of_wide_tables_know_their_heads_so_that_a_phone_can_show_them_below_each_other() -> None:
+    text = page(Story.of(simulate(small("timing.preset=heterogeneous"))), "plotly.js")
+    table = re.search(r'<table class="labelled">(.*?)</table>', text, re.S)
+    assert table is not None
+    heads = re.findall(r"<th[^>]*>(.*?)</th>", table[1])
+    for row in re.findall(r"<tr><td.*?</tr>", table[1]):
+        assert re.findall(r'data-head="(.*?)"', row) == heads[1:]
+
+
+def test_axes_of_a_single_round_have_whole_ticks_and_a_limit_that_is_seen() -> None:
+    figures = drawn(page(Story.of(simulate(small("schedule.rounds=1", "clients.count=1"))), "plotly.js"))["figures"]
+    assert figures["steps"]["layout"]["xaxis"]["dtick"] == 1
+    assert figures["staleness"]["layout"]["xaxis"]["range"][0] == 0
+    limit = figures["staleness"]["data"][0]
+    assert limit["mode"] == "markers" or len(limit["x"]) > 1
+
+
+def test_an_axis_shows_what_is_drawn_alone() -> None:
+    """Rounds that do not grow are compared with nothing: their axis ends where they do."""
+    story = Story.of(simulate(small("schedule.sizes={kind = 'constant', size = 10}")))
+    layout = drawn(page(story, "plotly.js"))["figures"]["exchanges"]["layout"]
+    assert not story.savings and layout["yaxis"]["range"][1] < np.log10(len(story.sizes)) + 0.2

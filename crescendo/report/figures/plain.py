@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,6 +41,27 @@ def line(x: Sequence[Any], y: Sequence[Any], name: str, colour: str, hover: str,
 def end(at: float, text: str, colour: str) -> Figure:
     """A label at the height ``at``, to the right of where its line ends."""
     return {"at": at, "text": shown_name(text), "color": colour}
+
+
+def log_axis(low: float, high: float) -> dict[str, Any]:
+    """A logarithmic axis that reaches a little beyond ``low`` and ``high``; the page writes its ticks.
+
+    >>> log_axis(1, 1000)
+    {'type': 'log', 'range': [-0.15, 3.15]}
+    """
+    bottom, top = math.log10(low), math.log10(high)
+    more = max(0.05 * (top - bottom), 0.1)
+    return {"type": "log", "range": [round(bottom - more, 4), round(top + more, 4)]}
+
+
+def rounds_axis(last: int) -> dict[str, Any]:
+    """Rounds 0 to ``last``, with whole numbers for ticks.
+
+    >>> rounds_axis(0), rounds_axis(100)
+    ({'range': [-0.5, 0.5], 'dtick': 1}, {'range': [-2.0, 102.0]})
+    """
+    more = 0.02 * last if last else 0.5
+    return {"range": [-more, last + more], **({"dtick": 1} if last <= 8 else {})}
 
 
 def evenly(count: int, most: int) -> list[int]:

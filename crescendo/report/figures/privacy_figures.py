@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from crescendo.report.figures.plain import Figure, end, figure, line, shown_name
+from crescendo.privacy.accounting.meaning import percent
+from crescendo.report.figures.plain import Figure, end, figure, line, rounds_axis, shown_name
+from crescendo.report.numbers import digits
 from crescendo.report.privacy_story import PrivacyStory
 
 COLOURS = ("@accent", "@second", "@third", "@fourth", "@fifth", "@sixth", "@seventh", "@eighth")
@@ -15,7 +17,7 @@ def spending(story: PrivacyStory) -> Figure:
     lines, ends = [], []
     for j, course in enumerate(story.courses):
         colour, last = COLOURS[j % len(COLOURS)], course.epsilons[-1]
-        name = f"{course.name} {'' if course.tight else '≤ '}{last:.3f}"
+        name = f"{course.name} {'' if course.tight else '≤ '}{digits(last)}"
         hover = "%{fullData.name}: at most %{y:.4g} up to round %{x:,}"
         lines.append(line(story.rounds, course.epsilons, name, colour, hover))
         if course.tight:
@@ -28,7 +30,8 @@ def spending(story: PrivacyStory) -> Figure:
         ends.append(end(story.stated, name, "@ink"))
     most = max((course.epsilons[-1] for course in story.courses), default=0.0)
     alt = f"Upper bounds on the epsilon that clients have spent after each round; the largest ends at {most:.4f}."
-    return figure(lines, "round", alt=alt, ends=ends, yaxis={"rangemode": "tozero"})
+    axes = {"xaxis": rounds_axis(max(story.rounds, default=0)), "yaxis": {"rangemode": "tozero"}}
+    return figure(lines, "round", alt=alt, ends=ends, **axes)
 
 
 def _dot(x: int, y: float, colour: str, name: str) -> Figure:
@@ -48,4 +51,20 @@ def attacks(story: PrivacyStory) -> Figure:
     axis: dict[str, Any] = {"type": "log", "dtick": 1, "tickformat": "~%"}
     one = min(range(len(accused)), key=lambda j: abs(accused[j] - 0.01))
     alt = f"An attack that accuses {accused[one]:.1%} of absent records finds at most {most[one]:.2%} of present ones."
-    return figure([best, guess], "absent records accused", alt=alt, xaxis=axis, yaxis=axis, showlegend=True)
+    return figure(
+        [best, guess, _told(accused[one], most[one])],
+        "absent records accused",
+        alt=alt,
+        xaxis=axis,
+        yaxis=axis,
+        showlegend=True,
+    )
+
+
+def _told(accused: float, found: float) -> Figure:
+    """The point that the sentence above the figure is about."""
+    return {
+        "type": "scatter", "mode": "markers+text", "x": [accused], "y": [found], "marker": {"color": "@accent", "size": 8},
+        "text": [f"{percent(found)} at {accused:.0%}"], "textposition": "bottom right",
+        "textfont": {"size": 12, "color": "@accent"}, "showlegend": False, "hoverinfo": "skip",
+    }  # fmt: skip

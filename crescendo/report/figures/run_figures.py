@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-from crescendo.report.figures.plain import Figure, end, evenly, figure, largest_of_stretches, line
+from crescendo.report.figures.plain import (
+    Figure,
+    end,
+    evenly,
+    figure,
+    largest_of_stretches,
+    line,
+    log_axis,
+    rounds_axis,
+)
 from crescendo.report.figures.privacy_figures import attacks, spending
 from crescendo.report.figures.timeline import timeline
+from crescendo.report.measures import Measure
 from crescendo.report.numbers import level
 from crescendo.report.story import Story
 
@@ -51,12 +60,19 @@ def _curves(story: Story) -> dict[str, Any]:
         beside = "".join(f", {name} {level(at)}" for name, at in one.references)
         made.append(
             {
-                "id": one.key, "y": one.values, "shown": one.shown, "levels": levels, "remark": one.remark, "log": one.log,
+                "id": one.key, "y": one.values, "shown": one.shown, "levels": levels, "remark": one.remark, "log": _spread(one),
+                "first": None if first is None else level(first),
                 "last": None if last is None else {"at": last, "text": f"this run {level(last)}"},
                 "alt": f"{one.words} over {rows[-1]['k']:,} rounds: from {level(first)} to {level(last)}{beside}.",
             }
         )  # fmt: skip
     return {"x": columns, "titles": _AXES, "measures": made}
+
+
+def _spread(one: Measure) -> Figure | None:
+    """The logarithmic axis of a loss whose values are far apart."""
+    known = [value for value in [*one.values, *(at for _, at in one.references)] if value is not None and value > 0]
+    return log_axis(min(known), max(known)) if one.log else None
 
 
 def _exchanges(story: Story) -> Figure:
@@ -69,7 +85,8 @@ def _exchanges(story: Story) -> Figure:
         [done[i] for i in places], [i + 1 for i in places], name, "@accent", "%{x:,} gradients: round %{y:,}",
         mode="lines+markers" if count <= 30 else "lines", width=2.5,
     )  # fmt: skip
-    axes = {"xaxis": _log(), "yaxis": {**_log(), "range": [-0.1, math.log10(max(count, rounds)) + 0.15]}}
+    most = max(count, rounds) if story.savings else count
+    axes = {"xaxis": log_axis(min(first, done[0]), done[-1]), "yaxis": log_axis(1, most)}
     x = "gradients over all clients"
     if not story.savings:  # nothing to compare with: rounds that do not grow, or a run that is no result
         alt = f"{done[-1]:,} gradients in {count:,} rounds."
@@ -87,10 +104,6 @@ def _exchanges(story: Story) -> Figure:
     return figure([theirs, ours], x, alt=alt, ends=ends, **axes)
 
 
-def _log() -> dict[str, Any]:
-    return {"type": "log", "dtick": 1, "tickformat": "~s", "exponentformat": "SI"}
-
-
 def _steps(story: Story) -> Figure:
     at = evenly(len(story.steps), _MOST_POINTS)
     values = story.steps[at].tolist()
@@ -104,12 +117,11 @@ def _steps(story: Story) -> Figure:
         mode="lines+markers" if len(at) <= 60 else "lines",
     )
     wide = min(values) > 0 and max(values) > 30 * min(values)
-    few = max(values) < 300 * min(values)  # then 2 and 5 are ticks too
-    yaxis = {"type": "log", "tickformat": "~g", "dtick": "D2" if few else 1} if wide else {"rangemode": "tozero"}
+    yaxis = log_axis(min(values), max(values)) if wide else {"rangemode": "tozero"}
     alt = (
         f"Step sizes of {len(story.steps):,} rounds: from {values[0]:.4g} in the first to {values[-1]:.4g} in the last."
     )
-    return figure([curve], "round", alt=alt, yaxis=yaxis)
+    return figure([curve], "round", alt=alt, xaxis=rounds_axis(len(story.steps) - 1), yaxis=yaxis)
 
 
 def _staleness(story: Story) -> Figure:
@@ -122,7 +134,11 @@ def _staleness(story: Story) -> Figure:
         "hovertemplate": "gradient %{x:,}: delay %{y:,}<extra></extra>",
     }  # fmt: skip
     limit = line(t, allowed, "allowed", "@second", "gradient %{x:,}: allowed %{y:,.6g}", shape="hv")
+    if len(rows) == 1:  # a line of one point is not seen
+        limit |= {"mode": "markers", "marker": {"color": "@second", "size": 12, "symbol": "line-ew-open"}}
     most, bound = (max(values, default=0.0) for values in (used, allowed))
     alt = f"Delays of gradients: at most {most:,.0f} were used, where up to {bound:,.0f} were allowed."
     ends = [end(allowed[-1], f"allowed {allowed[-1]:,.0f}", "@second")] if len(rows) else []
-    return figure([limit, dots], "gradient (label t)", alt=alt, ends=ends, yaxis={"rangemode": "tozero"})
+    furthest = max(t, default=1.0) or 1.0
+    axes = {"xaxis": {"range": [0, 1.015 * furthest]}, "yaxis": {"rangemode": "tozero"}}
+    return figure([limit, dots], "gradient (label t)", alt=alt, ends=ends, **axes)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from crescendo.report.figures.plain import Figure, end, figure, shown_name
+from crescendo.report.figures.plain import Figure, end, figure, log_axis, shown_name
 from crescendo.report.figures.plain import line as level_line
 from crescendo.report.figures.privacy_figures import COLOURS
 from crescendo.report.numbers import number
 
 _DASHES = ("solid", "dash", "dot", "dashdot")
 MOST_LINES = len(COLOURS)
-_EARLY = 0.1  # of a curve's points: what happens there does not decide which part of the axis is shown
+_EARLY = 0.25  # of a curve's points: what happens there does not decide which part of the axis is shown
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +77,7 @@ def shown_range(
     >>> shown_range([StudyLine("a", range(20), [0.1, 0.2, *[0.8] * 18])], [("commonest class", 0.7)])
     [0.692, 0.808]
     """
-    late = [mean for line in lines for mean in line.mean[-(-len(line.mean) // round(1 / _EARLY)) :]]
+    late = [mean for line in lines for mean in line.mean[math.ceil(_EARLY * len(line.mean)) :]]
     known = [value for value in [*late, *(at for _, at in levels)] if value is not None]
     if not known:
         return [0.0, 1.0]
@@ -130,7 +131,8 @@ def dots(lines: Sequence[StudyLine], x: str, y: str, log: bool = False) -> Figur
             one["error_y"] = {**_bars(line, share), "color": colour}
         made.append(one)
         ends += [end(last, line.name, colour)] if several and last is not None and line.mean[-1] is not None else []
-    kind = {"type": "log"} if log else {} if _are_numbers(lines) else {"type": "category"}
+    places = [at for line in lines for at in line.x]
+    kind = log_axis(min(places), max(places)) if log else {} if _are_numbers(lines) else {"type": "category"}
     legend: dict[str, Any] = {}
     if several and len(ends) < len(lines):  # a line that stops early has no label at the end, so a legend names all
         ends, legend = [], {"showlegend": True}
