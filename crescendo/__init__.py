@@ -20,6 +20,7 @@ TYPE_CHECKING = False  # typing takes time to load, and until `__main__` begins 
 if TYPE_CHECKING:
     from typing import Any
 
+    from crescendo.calls.loaded_run import load
     from crescendo.calls.scheduling import schedule
     from crescendo.calls.simulating import simulate
     from crescendo.data.from_arrays import dataset
@@ -42,6 +43,7 @@ __all__ = [
     "compare",
     "dataset",
     "jax",
+    "load",
     "plan",
     "schedule",
     "simulate",
@@ -51,8 +53,9 @@ __all__ = [
 
 
 def __dir__() -> list[str]:
-    """Every public name, those that are not loaded yet among them."""
-    return sorted({*globals(), *__all__})
+    """Every public name, those that are not loaded yet among them, and what Python itself keeps in a module."""
+    kept = {name for name in globals() if name.startswith("__") and name.endswith("__")}
+    return sorted(kept | set(__all__))
 
 
 def __getattr__(name: str) -> Any:
@@ -64,6 +67,10 @@ def __getattr__(name: str) -> Any:
         from crescendo.calls import scheduling
 
         return scheduling.schedule
+    if name == "load":
+        from crescendo.calls import loaded_run
+
+        return loaded_run.load
     if name == "Result":
         from crescendo.runs import result
 

@@ -55,7 +55,7 @@ class AskedRun:
         """From the arguments of ``crescendo.<call>``, or UsageError in a sentence for what is neither run nor records."""
         if isinstance(overrides, str):
             raise UsageError(f"overrides is a list, here [{overrides!r}], not a text")
-        asked, model = known(keys, call), _model(objective)
+        asked, model = known(keys, call), as_model(objective)
         if isinstance(run, Config | Path | str | Mapping):
             if y is not None:
                 raise UsageError(
@@ -180,7 +180,7 @@ def _made(pair: tuple[Any, Any], config: Config, test: Any, private: bool, numbe
     )
 
 
-def _model(objective: Any) -> Any:
+def as_model(objective: Any) -> Any:
     """A torch module, or a class of them, as an objective; anything else as it is."""
     torch = sys.modules.get("torch")
     if torch is None:
