@@ -23,13 +23,12 @@ if TYPE_CHECKING:
     from crescendo.calls.loaded_run import load
     from crescendo.calls.scheduling import schedule
     from crescendo.calls.simulating import simulate
+    from crescendo.calls.studying import compare, sweep
     from crescendo.data.from_arrays import dataset
     from crescendo.objectives.neural import jax_model as jax
     from crescendo.objectives.neural import torch_model as torch
     from crescendo.privacy.planning.planner import plan
     from crescendo.runs.result import Result
-    from crescendo.studies.comparing import compare
-    from crescendo.studies.sweeping import sweep
 
 __version__ = "0.1.0"
 __all__ = [
@@ -75,14 +74,10 @@ def __getattr__(name: str) -> Any:
         from crescendo.runs import result
 
         return result.Result
-    if name == "compare":
-        from crescendo.studies import comparing
+    if name in ("compare", "sweep"):
+        from crescendo.calls import studying
 
-        return comparing.compare
-    if name == "sweep":
-        from crescendo.studies import sweeping
-
-        return sweeping.sweep
+        return studying.compare if name == "compare" else studying.sweep
     if name == "plan":
         from crescendo.privacy.planning import planner
 

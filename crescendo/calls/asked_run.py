@@ -95,11 +95,11 @@ class AskedRun:
         if made is None and model is None and not private and "classes" not in keys:  # where labels may be looked at
             numbers = are_numbers(x[y] if is_frame(x) and isinstance(y, str) and y in x else y)
         if private and numbers:
-            check_public(keys, NUMBERS)
+            check_public(call, keys, NUMBERS)
             _check_numbers(x, y, keys)
         elif private:
             stated = keys.get("classes") or (stated_classes(y) if made is None else made.stated)
-            check_public(keys, stated)
+            check_public(call, keys, stated)
             _check_numbers(x, y, keys)
             keys = {**keys, "classes": stated}
         if made is None:
