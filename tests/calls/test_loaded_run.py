@@ -25,7 +25,7 @@ def table(rows: int = 240, seed: int = 0) -> Any:
     frame = pandas.DataFrame(
         {
             "income": rng.normal(size=rows) * 9000 + 50_000,
-            "ward": rng.choice(["north", "south", None], rows),
+            "ward": rng.choice(np.array(["north", "south", None], dtype=object), rows),
             "age": rng.integers(20, 90, rows).astype(float),
         }
     )
