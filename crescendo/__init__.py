@@ -20,15 +20,15 @@ TYPE_CHECKING = False  # typing takes time to load, and until `__main__` begins 
 if TYPE_CHECKING:
     from typing import Any
 
+    from crescendo.calls.loaded_run import load
     from crescendo.calls.scheduling import schedule
     from crescendo.calls.simulating import simulate
+    from crescendo.calls.studying import compare, sweep
     from crescendo.data.from_arrays import dataset
     from crescendo.objectives.neural import jax_model as jax
     from crescendo.objectives.neural import torch_model as torch
     from crescendo.privacy.planning.planner import plan
     from crescendo.runs.result import Result
-    from crescendo.studies.comparing import compare
-    from crescendo.studies.sweeping import sweep
 
 __version__ = "0.1.0"
 __all__ = [
@@ -42,6 +42,7 @@ __all__ = [
     "compare",
     "dataset",
     "jax",
+    "load",
     "plan",
     "schedule",
     "simulate",
@@ -51,8 +52,9 @@ __all__ = [
 
 
 def __dir__() -> list[str]:
-    """Every public name, those that are not loaded yet among them."""
-    return sorted({*globals(), *__all__})
+    """Every public name, those that are not loaded yet among them, and what Python itself keeps in a module."""
+    kept = {name for name in globals() if name.startswith("__") and name.endswith("__")}
+    return sorted(kept | set(__all__))
 
 
 def __getattr__(name: str) -> Any:
@@ -64,18 +66,18 @@ def __getattr__(name: str) -> Any:
         from crescendo.calls import scheduling
 
         return scheduling.schedule
+    if name == "load":
+        from crescendo.calls import loaded_run
+
+        return loaded_run.load
     if name == "Result":
         from crescendo.runs import result
 
         return result.Result
-    if name == "compare":
-        from crescendo.studies import comparing
+    if name in ("compare", "sweep"):
+        from crescendo.calls import studying
 
-        return comparing.compare
-    if name == "sweep":
-        from crescendo.studies import sweeping
-
-        return sweeping.sweep
+        return studying.compare if name == "compare" else studying.sweep
     if name == "plan":
         from crescendo.privacy.planning import planner
 

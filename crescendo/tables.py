@@ -170,7 +170,7 @@ def show(value: Any) -> str:
         return "[" + ", ".join(show(inner) for inner in value[:5]) + (", ..]" if len(value) > 5 else "]")
     if isinstance(value, str):
         return f'"{value}"' if len(value) <= 40 else f'"{value[:36]}..."'
-    return str(value)
+    return f"a {type(value).__name__}" if hasattr(value, "shape") else str(value)  # arrays may be records
 
 
 def _explain(error: ValidationError, raw: Any, whole: type[Section], what: str) -> str:

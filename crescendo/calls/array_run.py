@@ -119,7 +119,7 @@ def are_numbers(y: Any) -> bool:
     return len(found) > 2 and bool((found != np.rint(found)).any())
 
 
-def check_public(keys: Mapping[str, Any], classes: Sequence[object] | None) -> None:
+def check_public(call: str, keys: Mapping[str, Any], classes: Sequence[object] | None) -> None:
     """ConfigError, with the line to write, if a private run lacks what no record may decide."""
     missing: Raw = {}
     if "records" not in keys:
@@ -133,7 +133,7 @@ def check_public(keys: Mapping[str, Any], classes: Sequence[object] | None) -> N
     says = {"records": "records (how many each client declares)", "classes": "classes (the labels there can be)"}
     raise ConfigError(
         f"a private run takes what others see from you, never from the records, and lacks "
-        f"{' and '.join(says[name] for name in missing)}; write for example crescendo.simulate(X, y, {line})"
+        f"{' and '.join(says[name] for name in missing)}; write for example crescendo.{call}(X, y, {line})"
     )
 
 

@@ -55,7 +55,7 @@ class AskedRun:
         """From the arguments of ``crescendo.<call>``, or UsageError in a sentence for what is neither run nor records."""
         if isinstance(overrides, str):
             raise UsageError(f"overrides is a list, here [{overrides!r}], not a text")
-        asked, model = known(keys, call), _model(objective)
+        asked, model = known(keys, call), as_model(objective)
         if isinstance(run, Config | Path | str | Mapping):
             if y is not None:
                 raise UsageError(
@@ -95,11 +95,11 @@ class AskedRun:
         if made is None and model is None and not private and "classes" not in keys:  # where labels may be looked at
             numbers = are_numbers(x[y] if is_frame(x) and isinstance(y, str) and y in x else y)
         if private and numbers:
-            check_public(keys, NUMBERS)
+            check_public(call, keys, NUMBERS)
             _check_numbers(x, y, keys)
         elif private:
             stated = keys.get("classes") or (stated_classes(y) if made is None else made.stated)
-            check_public(keys, stated)
+            check_public(call, keys, stated)
             _check_numbers(x, y, keys)
             keys = {**keys, "classes": stated}
         if made is None:
@@ -180,7 +180,7 @@ def _made(pair: tuple[Any, Any], config: Config, test: Any, private: bool, numbe
     )
 
 
-def _model(objective: Any) -> Any:
+def as_model(objective: Any) -> Any:
     """A torch module, or a class of them, as an objective; anything else as it is."""
     torch = sys.modules.get("torch")
     if torch is None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from crescendo.core.arrays import Array
-from crescendo.data.from_frames import PLAIN, all_numbers, as_arrays, features_of, from_frame
+from crescendo.data.from_frames import PLAIN, all_numbers, as_arrays, column_names, features_of, from_frame, numbers_of
 from crescendo.data.labels import NUMBERS, one_by_one
 from crescendo.data.reading import from_raw, judged
 from crescendo.data.records import Dataset, Label, Raw, Records, as_records, finite_rows
@@ -58,6 +58,7 @@ def dataset(
         return from_frame(x, y, pair, share, **said, schema=schema, keys=keys)
     if schema is not None or keys != PLAIN:
         raise DataError(f"a schema is about the columns of a data frame, and x is a {type(x).__name__}; leave it out")
+    names = column_names(x) if is_frame(x) else ()
     records, labels = _pair(x, y, private)
     shape = tuple(int(length) for length in records.shape[1:]) if records.ndim > 2 else ()
     held_out = None
@@ -69,7 +70,7 @@ def dataset(
     else:
         share = _share(test)
     flat, labels = _flat(records, labels, of="x")
-    raw = Raw(flat, labels, held_out)
+    raw = Raw(flat, labels, held_out, names=names)
     if private:
         made = _judged(name, raw, share, seed, NUMBERS if classes == NUMBERS else stated_classes(name, classes))
     else:
@@ -88,14 +89,17 @@ def _judged(name: str, raw: Raw, test: float, seed: int, classes: tuple[Label, .
     return judged(name, raw, test, seed, classes)
 
 
-def records_of(x: Any, like: Records, schema: Schema | None = None) -> Records:
-    """Records without labels, of the shape that ``like`` has; columns of a data frame become features by ``schema``, if any.
+def records_of(x: Any, like: Records, schema: Schema | None = None, names: Sequence[str] = ()) -> Records:
+    """Records without labels, of the shape that ``like`` has.
+
+    Columns of a data frame become features by ``schema``, or are those of ``names``, if the model learned from a table: then the
+    order of the columns is of no matter, and others, such as the label's, may be there.
 
     >>> records_of([[1.0, 2.0]], Records(np.zeros((3, 2)), np.zeros(3))).x
     array([[1., 2.]])
     """
-    if schema is not None and is_frame(x):
-        x = features_of(x, schema)
+    if is_frame(x) and (schema is not None or names):
+        x = features_of(x, schema) if schema is not None else numbers_of(x, names)
     records = x if hasattr(x, "tocsr") else _array(x)
     flat, _ = _flat(records, np.zeros(records.shape[0] if records.shape else 0), of="x")
     if flat.shape[1] != like.features or (like.shape and records.ndim > 2 and records.shape[1:] != like.shape):

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from crescendo.core.arrays import Floats
 from crescendo.data.labels import one_by_one
 from crescendo.data.reading import from_raw, judged
 from crescendo.data.records import Column, Dataset, Label, Raw
 from crescendo.data.registry import stated_classes
-from crescendo.data.tables.cells import Table
+from crescendo.data.tables.cells import Table, as_name, numbers
 from crescendo.data.tables.drafting import TableKeys
 from crescendo.data.tables.feature_schema import Schema
 from crescendo.data.tables.table_files import frame_table
@@ -97,6 +98,30 @@ def _as_numbers(labels: Any) -> Column:
         return each.astype(np.int64) if each.dtype.kind == "b" else each
     numbers = (int(label) if isinstance(label, bool | np.bool_) else label for label in each)
     return np.fromiter(numbers, object, len(each))
+
+
+def column_names(frame: Any) -> tuple[str, ...]:
+    """What the columns of a data frame are called; none where a name is there twice, or is a number, which says nothing."""
+    names = tuple(as_name(column) for column in frame.columns if isinstance(column, str))
+    return names if len(set(names)) == len(frame.columns) else ()
+
+
+def numbers_of(frame: Any, names: Sequence[str]) -> Floats:
+    """The columns ``names`` of a data frame as numbers, in that order; DataError where one is not there, or is no number."""
+    table = frame_table(frame, "x", names)
+    absent = [name for name in names if name not in table.columns]
+    if absent:
+        more = f" and {len(absent) - 1} more" if len(absent) > 1 else ""
+        raise DataError(
+            f"x has no column '{absent[0]:.60}'{more}, which the model learned from; name its columns as in training"
+        )
+    found = np.stack([numbers(table.columns[name]) for name in names], axis=1)
+    rows, columns = np.nonzero(np.isnan(found))
+    if len(rows):
+        raise DataError(
+            f"record {rows[0]} of x (from 0) has no number in the column '{names[columns[0]]:.60}'; fill it in, or leave it out"
+        )
+    return found
 
 
 def features_of(frame: Any, schema: Schema) -> Any:

@@ -168,7 +168,7 @@ def _parted(
         columns = {key: values[~mask] for key, values in columns.items()}
     bound = SOURCES[name].norm_bound if name in SOURCES else None
     made = Dataset(name, train, part, classes, columns, norm_bound=bound, left_out=left_out)
-    return replace(made, schema=raw.schema, looked=raw.looked, notes=raw.notes)
+    return replace(made, schema=raw.schema, looked=raw.looked, names=raw.names, notes=raw.notes)
 
 
 def _with_classes(raw: Raw, classes: Classes) -> Raw:

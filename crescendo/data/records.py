@@ -138,7 +138,8 @@ class Raw:
     """What a reader found, before labels become classes: ``y`` holds labels as written (numbers or text).
 
     ``unreadable`` counts what was left out because it is no record: a rule on that line alone. ``schema`` is what columns of a
-    table became features by; with ``looked`` it was drafted from these very records. ``notes`` are for the user to read.
+    table became features by; with ``looked`` it was drafted from these very records. ``names`` are the columns that are features
+    as they stand. ``notes`` are for the user to read.
     """
 
     x: Any
@@ -149,6 +150,7 @@ class Raw:
     unreadable: int = 0
     schema: Schema | None = None
     looked: bool = False
+    names: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
@@ -174,7 +176,8 @@ class Dataset:
     ``norm_bound`` is a bound on the norm of every record, intercept aside, that the source enforces on any record.
     ``left_out`` records of the training part had none of the classes that were asked for or, in a private run, were no records.
     ``schema`` is what columns of a table became features by; with ``looked`` it was drafted from these records, so that it is no
-    secret and no run can be private. With ``counted`` nobody stated the classes: they are the labels that these records happen to
+    secret and no run can be private. ``names`` are a table's columns, in this order, where they are the features as they stand: a
+    new table is read by them. With ``counted`` nobody stated the classes: they are the labels that these records happen to
     have. ``notes`` are sentences for the user.
     """
 
@@ -189,6 +192,7 @@ class Dataset:
     schema: Schema | None = None
     looked: bool = False
     counted: bool = False
+    names: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

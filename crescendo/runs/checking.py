@@ -9,7 +9,7 @@ from typing import Any, Self
 from crescendo.config.loading import read
 from crescendo.core.terms import Terms
 from crescendo.errors import CrescendoError, DataError
-from crescendo.runs.folder import RUNNING, check_format
+from crescendo.runs.folder import require_run
 from crescendo.runs.prepare import prepare
 from crescendo.simulator.consistency import Consistency
 from crescendo.simulator.trace import Trace
@@ -30,14 +30,7 @@ class RunCheck:
     @classmethod
     def of(cls, folder: Path) -> Self:
         """Read a run's folder, make its terms again from its config and data, and check every gradient of its trace."""
-        if folder.name.endswith(RUNNING):
-            raise DataError(f"{folder} is a run that still goes on or was killed; check one that is complete")
-        if not folder.exists():
-            raise DataError(f"there is no folder {folder}; name one that `crescendo run` made")
-        for name in (_CONFIG, _TRACE):
-            if not (folder / name).is_file():
-                raise DataError(f"{folder} is not a run's folder: it has no {name}; name a folder of `crescendo run`")
-        check_format(folder)
+        require_run(folder, (_CONFIG, _TRACE), "check")
         trace = Trace.load(folder / _TRACE)
         terms, names = _agreed(folder)
         require_sound(trace, terms)

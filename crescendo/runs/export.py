@@ -5,7 +5,7 @@ import hashlib
 import io
 import json
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
@@ -14,6 +14,8 @@ import numpy as np
 
 from crescendo.config.loading import read
 from crescendo.core.arrays import Floats
+from crescendo.data import Dataset
+from crescendo.data.tables.feature_schema import Schema
 from crescendo.errors import ConfigError, UsageError
 from crescendo.runs.folder import RUNNING
 
@@ -43,7 +45,7 @@ def export(run: Path, to: str, out: Path | None = None) -> Exported:
         raise ConfigError(f"{run} is not a run's folder: it has no {MODEL}; name a folder that `crescendo run` made")
     suffix, content_of = _FORMATS[to]
     path = run / f"model{suffix}" if out is None else out
-    stored = _Stored.of(run)
+    stored = StoredModel.of(run)
     content = content_of(stored)
     if out is None and stored.has(path.name):
         return Exported(path, written=False)
@@ -61,8 +63,12 @@ def save_model(
     trained: Trained,
     tensors: dict[str, Any] | None,
     intercept: bool = True,
+    records: Mapping[str, Any] | None = None,
 ) -> None:
-    """The model of a run that has ended: the vector and what its labels mean; of a torch module also its named tensors."""
+    """The model of a run that has ended: the vector, what its labels mean and how its ``records`` look (`about_records`).
+
+    Of a torch module its named tensors are saved too.
+    """
     digest = ""
     if tensors is not None:
         with contextlib.suppress(ImportError):  # a run's model is not lost for the lack of a second format
@@ -71,7 +77,19 @@ def save_model(
             digest = hashlib.sha256(content).hexdigest()
     meaning = np.array(json.dumps(classes))
     said: dict[str, Any] = {"classes": meaning, "trained": np.array(trained), "tensors": np.array(digest)}
+    said["records"] = np.array(json.dumps(records))
     np.savez(folder / MODEL, model=model, intercept=np.array(intercept), **said)
+
+
+def about_records(data: Dataset) -> dict[str, Any]:
+    """How the records look that a model learned from: what must be known to ask it about others."""
+    schema = None if data.schema is None else schema_digest(data.schema)
+    return {"features": data.features, "shape": data.train.shape, "names": data.names, "schema": schema}
+
+
+def schema_digest(schema: Schema) -> str:
+    """The same for two schemas exactly if they make the same features of every record."""
+    return hashlib.sha256(json.dumps(schema.plain()["columns"], sort_keys=True).encode()).hexdigest()
 
 
 def sklearn_regression(model: Floats, trained: str, classes: tuple[Any, ...], intercept: bool) -> Any:
@@ -93,7 +111,7 @@ def sklearn_regression(model: Floats, trained: str, classes: tuple[Any, ...], in
 
 
 @dataclass(frozen=True)
-class _Stored:
+class StoredModel:
     """What a run's folder holds of its model, all of it read. Folders of earlier versions lack ``trained`` and ``tensors``."""
 
     run: Path
@@ -103,7 +121,9 @@ class _Stored:
     @classmethod
     def of(cls, run: Path) -> Self:
         content = _bytes_of(run / MODEL)
-        with _damage_named(run), np.load(io.BytesIO(content)) as file:
+        with damage_named(run), np.load(io.BytesIO(content), allow_pickle=False) as file:
+            if any(one.file_size > len(content) for one in file.zip.infolist()):
+                raise ValueError("a run packs nothing, so this would unpack to more than the run wrote")
             arrays = {name: file[name] for name in file.files}
             if arrays["model"].ndim != 1:
                 raise ValueError("a model is one vector")
@@ -142,7 +162,7 @@ class _Stored:
         from safetensors import deserialize
 
         content = _bytes_of(self.run / TENSORS)
-        with _damage_named(self.run):
+        with damage_named(self.run):
             if "tensors" in self.arrays and hashlib.sha256(content).hexdigest() != str(self.arrays["tensors"]):
                 raise ValueError(f"{TENSORS} is not the file that the run wrote")
             deserialize(content)  # type: ignore[no-untyped-call]
@@ -166,17 +186,17 @@ class _Stored:
         return UsageError(f"{self.run} {why}; export it to {', '.join(some)} or {last}")
 
 
-def _to_npz(stored: _Stored) -> bytes:
+def _to_npz(stored: StoredModel) -> bytes:
     return stored.content
 
 
-def _to_safetensors(stored: _Stored) -> bytes:
+def _to_safetensors(stored: StoredModel) -> bytes:
     if stored.is_torch:
         return stored.tensors()
     return _safetensors({"model": stored.arrays["model"]})
 
 
-def _to_torch(stored: _Stored) -> bytes:
+def _to_torch(stored: StoredModel) -> bytes:
     if not stored.is_torch:
         raise stored.refusal("holds no torch module" if stored.trained == "torch" else "trained no torch module")
     import torch
@@ -187,14 +207,14 @@ def _to_torch(stored: _Stored) -> bytes:
     return file.getvalue()
 
 
-def _to_sklearn(stored: _Stored) -> bytes:
+def _to_sklearn(stored: StoredModel) -> bytes:
     import joblib
 
     if stored.trained not in _REGRESSIONS:
         raise stored.refusal("trained no regression of ours")
     if "classes" not in stored.arrays:
         raise stored.refusal("was made by an earlier version, which did not keep what labels mean")
-    with _damage_named(stored.run):
+    with damage_named(stored.run):
         classes = tuple(json.loads(str(stored.arrays["classes"])))
     file = io.BytesIO()
     joblib.dump(sklearn_regression(stored.arrays["model"], stored.trained, classes, stored.intercept), file)
@@ -215,7 +235,7 @@ def _bytes_of(path: Path) -> bytes:
 
 
 @contextlib.contextmanager
-def _damage_named(run: Path) -> Iterator[None]:
+def damage_named(run: Path) -> Iterator[None]:
     """Readers of zip, npy and safetensors raise dozens of types; about bytes in memory each of them means damage."""
     try:
         yield
@@ -236,7 +256,7 @@ def _write(path: Path, content: bytes) -> None:
         draft.unlink(missing_ok=True)
 
 
-_FORMATS: dict[str, tuple[str, Callable[[_Stored], bytes]]] = {
+_FORMATS: dict[str, tuple[str, Callable[[StoredModel], bytes]]] = {
     "torch": (".pt", _to_torch),
     "safetensors": (".safetensors", _to_safetensors),
     "sklearn": (".joblib", _to_sklearn),

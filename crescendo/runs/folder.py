@@ -3,7 +3,7 @@
 import contextlib
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from crescendo import __version__
@@ -54,6 +54,18 @@ def new_folder(out: Path) -> Iterator[Path]:
             for parent in made:
                 with contextlib.suppress(OSError):  # somebody else's run may lie in it by now
                     parent.rmdir()
+
+
+def require_run(folder: Path, files: Sequence[str], do: str) -> None:
+    """DataError, in a sentence, unless ``folder`` is that of a complete run with these ``files``; ``do`` is what for."""
+    if folder.name.endswith(RUNNING) or (not folder.exists() and folder.with_name(folder.name + RUNNING).exists()):
+        raise DataError(f"{folder} is a run that still goes on or was killed; {do} one that is complete")
+    if not folder.exists():
+        raise DataError(f"there is no folder {folder}; name one that `crescendo run` made")
+    for name in files:
+        if not (folder / name).is_file():
+            raise DataError(f"{folder} is not a run's folder: it has no {name}; name a folder of `crescendo run`")
+    check_format(folder)
 
 
 def write_format(folder: Path) -> None:

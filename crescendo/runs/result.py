@@ -87,11 +87,16 @@ class Result:
 
     def plot(self, against: str = "gradients") -> Any:
         """Accuracy as a plotly figure, against gradients, k (rounds), seconds or bytes."""
-        return result_view.plot(self, against)
+        return result_view.plot(self.metrics, self.prepared.dataset.name, against)
 
     def predict(self, x: Any) -> Array:
-        """The label, as it was written, that the trained model gives each row of ``x``: an array, data frame or tensor."""
-        return result_view.predicted(self, x)
+        """The label, as it was written, that the trained model gives each row of ``x``: an array, data frame or tensor.
+
+        A data frame has the columns of the table that was trained on, in any order and with or without the label's: texts,
+        missing cells and numbers of any size become features as they did in training.
+        """
+        data, goal = self.prepared.dataset, self.prepared.objective
+        return result_view.predicted(goal, self.model, x, data.train, data.classes, data.schema, data.names)
 
     @cached_property
     def constant(self) -> _Savings:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crescendo.core.arrays import Array
+from crescendo.core.arrays import Array, Floats
+from crescendo.data import Records
 from crescendo.data.from_arrays import records_of
+from crescendo.data.records import Label
+from crescendo.data.tables.feature_schema import Schema
 from crescendo.errors import UsageError
 from crescendo.federation.divergence import LEARNED_NOTHING
+from crescendo.objectives import Objective
+from crescendo.objectives.objective_kinds import OBJECTIVES
 from crescendo.report.numbers import number, size
 from crescendo.views import html_lines, html_table, text_table
 
@@ -24,36 +29,55 @@ _AXES = {"gradients": "gradients over all clients", "k": "rounds completed", "se
 def facts(result: Result) -> list[tuple[str, str, str]]:
     """What it is, its value, and what that means."""
     terms, data = result.prepared.terms, result.prepared.dataset
+    kind = result.prepared.config.objective.kind  # which says nothing of a model that a program gave
+    kind = result.trained if result.trained != "own" or kind in OBJECTIVES else kind
     rows = [
         ("data", data.name, f"{len(data.train):,} training records, {terms.clients:,} clients"),
-        ("model", *_trained(result)),
+        *worth(result.metrics[-1], result.privacy),
+        ("model", kind, learned(data.features, len(data.classes))),
         ("loss", number(result.loss), "on the training records"),
         ("rounds", f"{result.rounds:,}", f"{result.gradients:,} gradients over all clients"),
         ("sent and received", size(result.bytes_up + result.bytes_down), f"in {result.broadcasts:,} broadcasts"),
         ("virtual time", f"{result.virtual_seconds:,.4g} s", f"simulated in {result.wall_seconds:.2f} s"),
     ]
     if (mapping := result.prepared.label_mapping) is not None:
-        rows.insert(1, ("labels", f"{len(data.classes):,}", f"{mapping}, as the model sees them"))
-    rows[1:1] = tested(result)
-    if result.privacy is not None:
-        epsilon, delta = result.privacy["epsilon"], result.privacy["delta"]
-        rows.insert(
-            2, ("epsilon", f"{epsilon:.4g}", f"at delta {delta:g}, in a real federation; this run was simulated")
-        )
+        at = [name for name, *_ in rows].index("model")
+        rows.insert(at, ("labels", f"{len(data.classes):,}", f"{mapping}, as the model sees them"))
     return rows
 
 
-def _trained(result: Result) -> tuple[str, str]:
-    """What was trained, and on what: a column of numbers that was taken for classes is seen at once."""
-    data, kind = result.prepared.dataset, result.trained
-    name = result.prepared.config.objective.kind if kind == "own" else kind
-    labels = f"{len(data.classes):,} classes" if data.classes else "numbers"
-    return name, f"on {data.features:,} feature{'s' if data.features != 1 else ''}, for {labels}"
+def stored_facts(
+    last: Mapping[str, Any], privacy: Mapping[str, Any] | None, data: str, model: tuple[str, str], clients: int
+) -> list[tuple[str, str, str]]:
+    """The same of a run that ended long ago, as far as its folder tells."""
+    return [
+        ("data", data, f"{clients:,} client{'s' if clients != 1 else ''}"),
+        *worth(last, privacy),
+        ("model", *model),
+        ("loss", number(last["loss"]), "on the training records"),
+        ("rounds", f"{last['k']:,}", f"{last['gradients']:,} gradients over all clients"),
+        ("sent and received", size(last["bytes_up"] + last["bytes_down"]), "over all clients"),
+        ("virtual time", f"{last['seconds']:,.4g} s", "simulated"),
+    ]
 
 
-def tested(result: Result) -> list[tuple[str, str, str]]:
-    """What the last model is worth on the test part: its accuracy or, where numbers are predicted, its error and R^2."""
-    last = result.metrics[-1]
+def worth(last: Mapping[str, Any], privacy: Mapping[str, Any] | None) -> list[tuple[str, str, str]]:
+    """What the last model is worth, and what it cost in privacy."""
+    rows = tested(last)
+    if privacy is not None:
+        says = f"at delta {privacy['delta']:g}, in a real federation; this run was simulated"
+        rows.insert(1, ("epsilon", f"{privacy['epsilon']:.4g}", says))
+    return rows
+
+
+def learned(features: int, classes: int) -> str:
+    """What a model learned from, and to say what: a column of numbers that was taken for classes is seen at once."""
+    labels = f"{classes:,} classes" if classes else "numbers"
+    return f"on {features:,} feature{'s' if features != 1 else ''}, for {labels}"
+
+
+def tested(last: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """What a model is worth on the test part: its accuracy or, where numbers are predicted, its error and R^2."""
     known = ("accuracy", "rmse", "r2")
     means = {
         "rmse": "root of the mean squared error, on the test part",
@@ -66,12 +90,19 @@ def tested(result: Result) -> list[tuple[str, str, str]]:
 
 def in_a_line(result: Result) -> str:
     """What ``repr`` gives."""
-    accuracy = "".join(f"{name}={value}, " for name, value, _ in tested(result))
-    epsilon = "" if result.privacy is None else f", epsilon={result.privacy['epsilon']:.4g} (simulated)"
     clients = result.prepared.terms.clients
-    says = result.diverged
-    diverged = "" if says is None else ", did not learn" if says.startswith(LEARNED_NOTHING) else ", diverged"
-    return f"Result({accuracy}loss={number(result.loss)}, rounds={result.rounds}, clients={clients}{epsilon}{diverged})"
+    said = numbers_in_a_line(result.metrics[-1], result.rounds, clients, result.privacy, result.diverged)
+    return f"Result({said})"
+
+
+def numbers_in_a_line(
+    last: Mapping[str, Any], rounds: int, clients: int, privacy: Mapping[str, Any] | None, diverged: str | None
+) -> str:
+    """What a run came to, from the metrics of its last model."""
+    accuracy = "".join(f"{name}={value}, " for name, value, _ in tested(last))
+    epsilon = "" if privacy is None else f", epsilon={privacy['epsilon']:.4g} (simulated)"
+    ended = "" if diverged is None else ", did not learn" if diverged.startswith(LEARNED_NOTHING) else ", diverged"
+    return f"{accuracy}loss={number(last['loss'])}, rounds={rounds}, clients={clients}{epsilon}{ended}"
 
 
 def summary(result: Result) -> str:
@@ -98,32 +129,40 @@ def history(rows: Sequence[dict[str, Any]]) -> Any:
     return pandas.DataFrame(list(rows))
 
 
-def plot(result: Result, against: str = "gradients") -> Any:
-    """Accuracy, or the loss where there is none, as a plotly figure."""
+def plot(rows: Sequence[Mapping[str, Any]], title: str, against: str = "gradients") -> Any:
+    """Accuracy of measured models, or the loss where there is none, as a plotly figure."""
     if against not in _PLOTTED:
         raise UsageError(f"a plot is against {', '.join(_PLOTTED)}, not {against!r}")
     import plotly.graph_objects as go
 
-    rows, shown = result.metrics, next((name for name, *_ in tested(result)), "loss")
+    shown = next((name for name, *_ in tested(rows[-1])), "loss")
     x = [row["bytes_up"] + row["bytes_down"] if against == "bytes" else row[against] for row in rows]
     figure = go.Figure(go.Scatter(x=x, y=[row[shown] for row in rows], mode="lines+markers", name=shown))
-    figure.update_layout(
-        title=result.prepared.dataset.name, xaxis_title=_AXES.get(against, "bytes sent and received"), yaxis_title=shown
-    )
+    figure.update_layout(title=title, xaxis_title=_AXES.get(against, "bytes sent and received"), yaxis_title=shown)
     return figure
 
 
-def predicted(result: Result, x: Any) -> Array:
-    """The label, as written, or the number that the trained model gives each row of ``x``."""
-    answers = getattr(result.prepared.objective, "answers", None)
+def predicted(
+    objective: Objective,
+    model: Floats,
+    x: Any,
+    like: Records,
+    classes: tuple[Label, ...],
+    schema: Schema | None = None,
+    names: tuple[str, ...] = (),
+) -> Array:
+    """The label, as written, or the number that the trained model gives each row of ``x``.
+
+    It learned from records such as those of ``like``, which a table gave by its ``schema``, or as the columns ``names``.
+    """
+    decide, answers = (getattr(objective, name, None) for name in ("decide", "answers"))
+    if decide is None and answers is None:
+        raise UsageError(f"{objective.traits.name} does not say which class a record is of")
+    records = records_of(x, like, schema, names)
     if answers is not None:
-        return np.asarray(answers(result.model, records_of(x, result.prepared.dataset.train)))
-    decide = getattr(result.prepared.objective, "decide", None)
-    if decide is None:
-        raise UsageError(f"{result.prepared.objective.traits.name} does not say which class a record is of")
-    data = result.prepared.dataset
-    records, classes = records_of(x, data.train, data.schema), data.classes
-    places = decide(result.model, records)
+        return np.asarray(answers(model, records))
+    assert decide is not None
+    places = decide(model, records)
     if len(places) != len(records) or (len(places) and not 0 <= int(places.min()) <= int(places.max()) < len(classes)):
         raise UsageError(f"the model gave no class from 0 to {len(classes) - 1} for each of {len(records)} records")
     return np.asarray(np.array(classes)[places])

@@ -7,7 +7,7 @@ from typing import Any
 from crescendo.config.schema_file import schema_text
 from crescendo.data import Dataset
 from crescendo.data.tables.drafting import Draft
-from crescendo.runs.export import save_model
+from crescendo.runs.export import about_records, save_model
 from crescendo.runs.folder import write_format
 from crescendo.runs.result import Result
 from crescendo.runs.run_events import Event, ModelsMeasured, RunBegan, RunEnded
@@ -53,8 +53,8 @@ class RunFiles:
             spent["noise_free_accuracy"] = result.noise_free["accuracy"]
         (folder / "privacy.json").write_text(json.dumps(spent) + "\n", encoding="utf-8")
         module = result.state_dict() if result.is_torch else None
-        intercept = result.prepared.objective.traits.intercept
-        save_model(folder, result.model, result.prepared.dataset.classes, result.trained, module, intercept)
+        intercept, data = result.prepared.objective.traits.intercept, result.prepared.dataset
+        save_model(folder, result.model, data.classes, result.trained, module, intercept, about_records(data))
         write_page(Story.of(result), folder, self._standalone, made_now())
 
 

@@ -18,12 +18,14 @@ from crescendo.objectives.score import ACCURACY, Score, score_of
 from crescendo.runs.prepare import load_data
 from crescendo.studies.contestants import Contestant
 from crescendo.studies.equal_privacy import Equal, equalised
+from crescendo.studies.grid import check_texts
 from crescendo.studies.point_store import PointStore, opened
-from crescendo.studies.points import Outcome, StudyPoint
+from crescendo.studies.points import NOTHING, InMemory, Outcome, StudyPoint
 from crescendo.studies.study_events import Listener, counted, run_all, unheard
 from crescendo.studies.tuning import Tuned, trial_points, tune
 from crescendo.studies.verdicts import RivalVerdict, verdict
 from crescendo.studies.views import comparison_view
+from crescendo.tables import show
 
 MOST_SEEDS = MOST_TRIALS = 1000
 NEAR = 0.95  # of the way from the best constant answer to the best score: the target, unless one is given
@@ -118,6 +120,7 @@ def compare(
     out: Path | str | None = None,
     standalone: bool = False,
     tell: Listener = unheard,
+    memory: InMemory = NOTHING,
 ) -> Comparison:
     """Run a config with our own algorithm and with each of ``rivals``, once for every seed, and hold them against each other.
 
@@ -125,11 +128,13 @@ def compare(
     an accuracy or, where numbers are predicted, an R²; ``equal`` is what a private comparison holds equal ("epsilon" or "noise"),
     and ``options`` fixes options by algorithm. The records and their test part are those of the run file's own seed in every run;
     further seeds change all else. With ``out``, the folder gets a file for every finished run, then ``comparison.csv`` and
-    ``comparison.html``; the same call goes on where it stopped.
+    ``comparison.html``; the same call goes on where it stopped. ``memory`` stands in for the records and the model that the
+    config names; `crescendo.compare` takes these as they are.
     """
     _check(rivals, seeds, tune)
+    memory.check_out(out)
     names, given = [OURS, *rivals], _given_options(options or {}, [OURS, *rivals])
-    checked, same = equalised(read(config, overrides), equal)
+    checked, same = equalised(read(config, overrides), equal, memory)
     score = score_of(checked.objective.kind)
     _check_target(target, score)
     for name in names:
@@ -138,10 +143,10 @@ def compare(
     folder = Path(out) if out is not None else None
     tell = counted(tell, len(names) * (tune + seeds))
     with opened(folder, "comparison", PAGES) as store:
-        data, test = _with_test(checked)
-        tuned = _tune_all(names, checked, data, tune, given, store, tell) if tune else {}
+        data, test = _with_test(checked, memory.data)
+        tuned = _tune_all(names, checked, data, tune, given, store, tell, memory) if tune else {}
         chosen = {name: _chosen(given[name], tuned.get(name)) for name in names}
-        contestants = _run_all(names, every, data, chosen, store, tell)
+        contestants = _run_all(names, every, data, chosen, store, tell, memory)
         contestants = tuple(replace(one, fixed=given[one.name], tuned=tuned.get(one.name)) for one in contestants)
         found = Comparison(
             data.name,
@@ -169,6 +174,7 @@ def _check(rivals: Sequence[str], seeds: int, trials: int) -> None:
     known = ", ".join(name for name in ALGORITHMS if name != OURS)
     if isinstance(rivals, str):  # a sequence of texts too, of a letter each
         raise UsageError(f"rivals is a list, here {json.dumps(rivals.split(','))}, not a text")
+    check_texts(() if rivals is None else rivals, 'rivals is a list of names, such as ["fedavg"]')
     if not rivals:
         raise ConfigError(f"a comparison needs a rival; name one or more with --with, of {known}")
     for name, times in Counter(rivals).items():
@@ -177,15 +183,15 @@ def _check(rivals: Sequence[str], seeds: int, trials: int) -> None:
             raise ConfigError(f"{OURS} is always compared; name rivals only, of {known}")
         if times > 1:
             raise ConfigError(f"--with has {name} twice; name each rival once")
-    if not 1 <= seeds <= MOST_SEEDS:
-        raise ConfigError(f"--seeds must be a whole number from 1 to {MOST_SEEDS}, not {seeds}")
-    if not 0 <= trials <= MOST_TRIALS:
-        raise ConfigError(f"--tune must be a whole number from 0 to {MOST_TRIALS}, not {trials}")
+    if type(seeds) is not int or not 1 <= seeds <= MOST_SEEDS:
+        raise ConfigError(f"--seeds must be a whole number from 1 to {MOST_SEEDS}, not {show(seeds)}")
+    if type(trials) is not int or not 0 <= trials <= MOST_TRIALS:
+        raise ConfigError(f"--tune must be a whole number from 0 to {MOST_TRIALS}, not {show(trials)}")
 
 
 def _check_target(target: float | None, score: Score) -> None:
-    if target is not None and not 0 < target <= 1:
-        raise ConfigError(f"--target must be {score.target} above 0 and up to 1, not {target:g}")
+    if target is not None and not (isinstance(target, int | float) and 0 < target <= 1):
+        raise ConfigError(f"--target must be {score.target} above 0 and up to 1, not {show(target)}")
 
 
 def parsed_options(texts: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -208,6 +214,8 @@ def parsed_options(texts: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 def _given_options(options: _Options, names: Sequence[str]) -> dict[str, dict[str, Any]]:
     """The options that the caller fixes, of every algorithm; ConfigError for what is none."""
+    if not isinstance(options, Mapping) or not all(isinstance(one, Mapping) for one in options.values()):
+        raise UsageError(f'options go by algorithm, such as {{"fedavg": {{"rate": 0.5}}}}, not {show(options)}')
     for name in options:
         if name not in names:
             algorithm(name)
@@ -227,9 +235,9 @@ def _seeded(config: Config, more: int) -> Any:
     return config.run.model_copy(update={"seed": seed})
 
 
-def _with_test(config: Config) -> tuple[Dataset, Records]:
+def _with_test(config: Config, given: Dataset | None) -> tuple[Dataset, Records]:
     """The records, and those of them that are to be tested on."""
-    data = load_data(config)
+    data = load_data(config) if given is None else given
     if data.test is None or not len(data.test):
         raise ConfigError(f"{data.name} has no test part to compare on; set data.test above 0")
     return data, data.test
@@ -243,11 +251,12 @@ def _tune_all(
     given: Mapping[str, Mapping[str, Any]],
     store: PointStore,
     tell: Listener,
+    memory: InMemory,
 ) -> dict[str, Tuned]:
     training = replace(data, test=None)  # all that the tuner gets
     found = {}
     for name in names:
-        found[name] = tune(trial_points(algorithm(name), config, training, trials, given[name]), store, tell)
+        found[name] = tune(trial_points(algorithm(name), config, training, trials, given[name], memory), store, tell)
         if name == OURS:
             _refuse_failed([trial.outcome for trial in found[name].trials])
     return found
@@ -270,11 +279,12 @@ def _run_all(
     chosen: Mapping[str, Mapping[str, Any]],
     store: PointStore,
     tell: Listener,
+    memory: InMemory,
 ) -> tuple[Contestant, ...]:
     """Seed by seed, so that a comparison that is stopped has whole seeds. If ours cannot start, nothing can be compared."""
-    part = f"records of seed {every[0].run.seed}"
+    part = f"records of seed {every[0].run.seed}{memory.mark}"
     points = [
-        StudyPoint(f"{name} seed {config.run.seed}", config, name, chosen[name], data, part)
+        StudyPoint(f"{name} seed {config.run.seed}", config, name, chosen[name], data, part, memory.objective)
         for config in every
         for name in names
     ]

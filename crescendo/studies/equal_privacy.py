@@ -9,11 +9,12 @@ from crescendo.config.schema import Config
 from crescendo.errors import ConfigError
 from crescendo.privacy.mechanisms.mechanism_kinds import NONE
 from crescendo.runs.prepare import prepare
+from crescendo.studies.points import NOTHING, InMemory
 
 Equal = Literal["gradients", "epsilon", "noise"]
 
 
-def equalised(config: Config, asked: str | None) -> tuple[Config, Equal]:
+def equalised(config: Config, asked: str | None, memory: InMemory = NOTHING) -> tuple[Config, Equal]:
     """The config that every algorithm is run with, and what is then equal beside the gradients."""
     if asked not in (None, "epsilon", "noise"):
         raise ConfigError(f'--equal must be "epsilon" or "noise", not "{asked}"')
@@ -26,7 +27,7 @@ def equalised(config: Config, asked: str | None) -> tuple[Config, Equal]:
         if found.epsilon is None:
             raise ConfigError("privacy.epsilon is missing; --equal epsilon needs what every algorithm may spend")
         return read(config, ["privacy.sigma="]), "epsilon"
-    sigma = found.sigma if found.sigma is not None else _own_sigma(config)
+    sigma = found.sigma if found.sigma is not None else _own_sigma(config, memory)
     if not isinstance(sigma, float | int):
         raise ConfigError(
             "privacy.sigma differs by round, and other algorithms have other rounds; give one number for --equal noise"
@@ -35,8 +36,8 @@ def equalised(config: Config, asked: str | None) -> tuple[Config, Equal]:
     return read(config, ["privacy.epsilon=", f"privacy.sigma={float(sigma)!r}"]), "noise"
 
 
-def _own_sigma(config: Config) -> object:
+def _own_sigma(config: Config, memory: InMemory) -> object:
     """The noise that our own run needs for the stated epsilon."""
-    made = prepare(config).privacy
+    made = prepare(config, memory.objective, memory.data).privacy
     assert made is not None
     return made.certificate.sigma.to_json()

@@ -57,6 +57,7 @@ def axes_of(options: Sequence[str]) -> list[Axis]:
     """The axes of a grid; ConfigError for none, for a key that is there twice, and for too many points."""
     if isinstance(options, str):  # a sequence of texts too, of a letter each
         raise UsageError(f'over is a list, here ["{options}"], not a text')
+    check_texts(() if options is None else options, 'over is a list of texts, such as ["clients.count=2,5"]')
     if not options:
         raise ConfigError(f"a sweep needs a key to vary; {_FORM}")
     axes = [Axis.of(option) for option in options]
@@ -69,6 +70,15 @@ def axes_of(options: Sequence[str]) -> list[Axis]:
             f"this grid has {count:,} points, and a sweep takes {MOST_POINTS:,} at most; leave some values out"
         )
     return axes
+
+
+def check_texts(found: object, due: str) -> None:
+    """UsageError that says what is ``due`` for anything but a list of texts; of what it holds nothing is shown."""
+    if not isinstance(found, list | tuple):
+        raise UsageError(f"{due}, not of type {type(found).__name__}")
+    strange = [one for one in found if not isinstance(one, str)]
+    if strange:
+        raise UsageError(f"{due}, and this one has something of type {type(strange[0]).__name__} in it")
 
 
 def combinations(axes: Sequence[Axis]) -> Iterator[tuple[str, ...]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, lru_cache
@@ -15,12 +16,14 @@ from crescendo import __version__
 from crescendo.algorithms.algorithm_kinds import OURS
 from crescendo.config.schema import Config
 from crescendo.data import Dataset
-from crescendo.errors import CrescendoError, Diverged
+from crescendo.errors import ConfigError, CrescendoError, Diverged, UsageError
 from crescendo.objectives.model_file import library_of
 from crescendo.objectives.score import ACCURACY, Score, score_of
+from crescendo.privacy.mechanisms.mechanism_kinds import NONE
 from crescendo.runs.result import Result
 from crescendo.runs.run_events import Sink
 from crescendo.runs.simulate import simulate
+from crescendo.studies.grid import Axis
 
 FORMAT = 1  # of what is kept of a point
 Status = Literal["done", "diverged", "failed"]
@@ -31,7 +34,10 @@ _NUMBERS = ("rmse", "r2")  # of a test part where numbers are predicted, and wha
 
 @dataclass(frozen=True, eq=False)
 class StudyPoint:
-    """One run to be made. ``data`` stands in for the records that the config names; ``part`` says in words what they are."""
+    """One run to be made. ``data`` stands in for the records that the config names; ``part`` says in words what they are.
+
+    ``objective`` is a model that a program gave, in place of the config's.
+    """
 
     label: str
     config: Config
@@ -39,6 +45,7 @@ class StudyPoint:
     options: Mapping[str, Any] = field(default_factory=dict)
     data: Dataset | None = None
     part: str = "all"
+    objective: Any = None
 
     @property
     def score(self) -> Score:
@@ -154,7 +161,12 @@ def run_point(point: StudyPoint, sinks: Sequence[Sink] = ()) -> Outcome:
     """Run it. A run that breaks off or cannot start is told in its sentence, and stops nobody else."""
     try:
         result = simulate(
-            point.config, data=point.data, sinks=sinks, algorithm=point.algorithm, options=dict(point.options)
+            point.config,
+            point.objective,
+            point.data,
+            sinks=sinks,
+            algorithm=point.algorithm,
+            options=dict(point.options),
         )
     except Diverged as error:
         return Outcome("diverged", str(error))
@@ -163,3 +175,55 @@ def run_point(point: StudyPoint, sinks: Sequence[Sink] = ()) -> Outcome:
     except MemoryError:
         return Outcome("failed", "out of memory; use fewer clients or records, or a larger evaluate.every")
     return Outcome.of(result)
+
+
+@dataclass(frozen=True, eq=False)
+class InMemory:
+    """What stands in for the records and the model of a run file; None where the run file names them."""
+
+    data: Dataset | None = None
+    objective: Any = None
+
+    @cached_property
+    def mark(self) -> str:
+        """What tells these records from others, beside the run file; empty where that names them."""
+        if self.data is None:
+            return ""
+        data, test = self.data, self.data.test
+        parts = (data.train.fingerprint(), "" if test is None else test.fingerprint(), data.classes)
+        columns = [(name, column.tolist()) for name, column in sorted(data.columns.items())]
+        return f" in memory {hashlib.sha256(repr((parts, columns)).encode()).hexdigest()}"
+
+    def check_out(self, out: Path | str | None) -> None:
+        """UsageError for a folder to go on with: of a model in memory nothing tells if it is the one of last time."""
+        if out is not None and not isinstance(out, str | os.PathLike):
+            raise UsageError(f"out is the path of a folder, not of type {type(out).__name__}")
+        if out is not None and self.objective is not None:
+            raise UsageError(
+                "out=.. keeps finished runs for the next time, and a model in memory cannot be told from another; name it by its "
+                'file, objective="file.py:Name", or leave out=.. out'
+            )
+
+    def check_axes(self, axes: Sequence[Axis]) -> None:
+        """ConfigError for a key that would change nothing, as what it is about is in memory."""
+        for section, there, what in (
+            ("data", self.data, "the records are"),
+            ("objective", self.objective, "the model is"),
+        ):
+            named = [axis.key for axis in axes if axis.key.partition(".")[0] == section]
+            if there is not None and named:
+                raise ConfigError(
+                    f"over has {named[0]}, and {what} in memory and the same in every run; sweep a run file that names "
+                    "them, or call it once for each"
+                )
+
+    def check_private(self, base: Config, config: Config) -> None:
+        """ConfigError for a run that is to be private after the defaults of ``base`` were chosen by a look at the records."""
+        if self.data is not None and base.privacy.mechanism == NONE != config.privacy.mechanism:
+            raise ConfigError(
+                f"privacy.mechanism = {config.privacy.mechanism} comes after defaults were chosen by a look at the records; give "
+                "mechanism, records and classes as keywords, and sweep over the rest"
+            )
+
+
+NOTHING = InMemory()

@@ -15,7 +15,7 @@ from crescendo.runs import result_view
 from crescendo.studies.grid import Axis, axes_of, combinations, overrides_of
 from crescendo.studies.intervals import Interval, mean_of
 from crescendo.studies.point_store import opened
-from crescendo.studies.points import Outcome, StudyPoint
+from crescendo.studies.points import NOTHING, InMemory, Outcome, StudyPoint
 from crescendo.studies.study_events import Listener, run_all, unheard
 from crescendo.studies.views import sweep_view
 
@@ -150,14 +150,18 @@ def sweep(
     out: Path | str | None = None,
     standalone: bool = False,
     tell: Listener = unheard,
+    memory: InMemory = NOTHING,
 ) -> Sweep:
     """Run a config once for every combination of the values in ``over``, for example ``["clients.count=2,5", "run.seed=0..4"]``.
 
     With ``out``, the folder gets a file for every finished point, then ``sweep.csv`` and ``sweep.html``. The same call on the
-    same folder goes on where it stopped.
+    same folder goes on where it stopped. ``memory`` stands in for the records and the model that the config names, the same in
+    every run; `crescendo.sweep` takes these as they are.
     """
     axes = axes_of(over)
-    made = [(values, _made(config, axes, values, overrides)) for values in combinations(axes)]
+    memory.check_out(out)
+    memory.check_axes(axes)
+    made = [(values, _made(config, axes, values, overrides, memory)) for values in combinations(axes)]
     points = [point for _, point in made if isinstance(point, StudyPoint)]
     if not points:  # a key that is not there, say: no point could be run
         raise ConfigError(str(made[0][1]))
@@ -181,10 +185,16 @@ def _made(
     axes: Sequence[Axis],
     values: Sequence[str],
     overrides: Sequence[str],
+    memory: InMemory,
 ) -> StudyPoint | CrescendoError:
     """The run of a point, or why there is none: its values do not go together."""
     changes = overrides_of(axes, values)
     try:
-        return StudyPoint(" ".join(changes), read(config, [*overrides, *changes]))
+        made = read(config, [*overrides, *changes])
+        if memory.data is not None:
+            memory.check_private(read(config, overrides), made)
+        return StudyPoint(
+            " ".join(changes), made, data=memory.data, part=f"all{memory.mark}", objective=memory.objective
+        )
     except ConfigError as error:
         return error

@@ -22,7 +22,7 @@ from crescendo.core.random import Purpose, stream
 from crescendo.data import Dataset
 from crescendo.errors import UsageError
 from crescendo.studies.point_store import PointStore
-from crescendo.studies.points import Outcome, StudyPoint
+from crescendo.studies.points import NOTHING, InMemory, Outcome, StudyPoint
 from crescendo.studies.study_events import Listener, run_all, unheard
 
 STEP = "step_scale"  # the option that every algorithm has
@@ -107,17 +107,21 @@ def tried_options(algorithm: Algorithm, count: int, seed: int, fixed: Mapping[st
 
 
 def trial_points(
-    algorithm: Algorithm, config: Config, data: Dataset, count: int, fixed: Mapping[str, Any]
+    algorithm: Algorithm,
+    config: Config,
+    data: Dataset,
+    count: int,
+    fixed: Mapping[str, Any],
+    memory: InMemory = NOTHING,
 ) -> list[StudyPoint]:
     """The runs that tune one algorithm; ``data`` has no test part."""
     base = config.run.seed
     run = config.run.model_copy(update={"seed": (base + _FAR) % 2**63})
     seeded = config.model_copy(update={"run": run})
     cut = validation_cut(data, base, config.clients.split)
+    part = f"validation of seed {base}{memory.mark}"
     return [
-        StudyPoint(
-            f"{algorithm.name} trial {number}", seeded, algorithm.name, options, cut, f"validation of seed {base}"
-        )
+        StudyPoint(f"{algorithm.name} trial {number}", seeded, algorithm.name, options, cut, part, memory.objective)
         for number, options in enumerate(tried_options(algorithm, count, base, fixed), 1)
     ]
 

@@ -166,7 +166,7 @@ class RunPrinter(Printer):
         """The headline, what was saved, and where the rest lies."""
         prepared = found.prepared
         rows = [
-            *(tested(found) or [("accuracy", number(found.accuracy), "on the test part")]),
+            *(tested(found.metrics[-1]) or [("accuracy", number(found.accuracy), "on the test part")]),
             ("loss", number(found.loss), "on the training data, L2 included"),
             ("gradients", f"{found.gradients:,}", "over all clients"),
             ("rounds", f"{found.rounds:,}", _sizes(prepared)),

@@ -60,12 +60,14 @@ def read_csv(
     if leave_out:
         texts = {} if column is None else {column: objects(found.owners)}
         notes = tuple(about_numbers(x, layout.features, may_look))
-        return Raw(x, objects(found.labels), columns=texts, unreadable=found.unreadable, notes=notes)
+        told = Raw(x, objects(found.labels), columns=texts, unreadable=found.unreadable, notes=notes)
+        return replace(told, names=tuple(layout.features))
     if not len(x):
         raise no_records(name)
     _check_finite(x, layout, content, name)
     owners = {} if column is None else {column: as_written(found.owners)}
-    return Raw(x, as_written(found.labels), columns=owners, notes=tuple(about_numbers(x, layout.features, may_look)))
+    notes = tuple(about_numbers(x, layout.features, may_look))
+    return Raw(x, as_written(found.labels), columns=owners, names=tuple(layout.features), notes=notes)
 
 
 def header(lines: BinaryIO, name: str, unnamed: bool = False) -> Header:

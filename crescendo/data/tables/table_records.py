@@ -53,6 +53,7 @@ def by_types(table: Table, keys: TableKeys | None, label: str | None, column: st
             x,
             _as_typed(table.columns[name]),
             columns=columns,
+            names=tuple(features),
             notes=tuple(about_numbers(x, features, keys is not None)),
         )
     if keys is None:

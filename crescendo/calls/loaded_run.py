@@ -1,0 +1,207 @@
+"""`crescendo.load`: a run's folder in, its numbers and its trained model out."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from crescendo.calls.asked_run import as_model
+from crescendo.calls.stored_run import LearnedRecords, Row, StoredRun
+from crescendo.config.schema import Config
+from crescendo.core.arrays import Array, Floats
+from crescendo.data import Records
+from crescendo.errors import ConfigError, DataError, UsageError
+from crescendo.federation.divergence import divergence
+from crescendo.federation.objective_terms import made_up_records
+from crescendo.objectives import ModelFile, Objective, OwnModel
+from crescendo.objectives.base import Traits
+from crescendo.objectives.nets.net_names import is_net, with_classes
+from crescendo.objectives.objective_kinds import OBJECTIVES
+from crescendo.runs import result_view
+from crescendo.views import html_lines, html_table, text_table
+
+
+class LoadedRun:
+    """A run that ended some time ago, as its folder tells: what `Result` has, but for records, clients and the trace."""
+
+    def __init__(self, stored: StoredRun, objective: Any = None) -> None:
+        self._stored, self._given = stored, as_model(objective)
+        if objective is not None and stored.trained in OBJECTIVES:
+            raise UsageError(
+                f"{stored.folder} trained {stored.trained}, which needs no model of yours; leave objective out"
+            )
+
+    def __repr__(self) -> str:
+        last, clients = self.metrics[-1], self.config.clients.count or 0
+        said = result_view.numbers_in_a_line(last, self.rounds, clients, self.privacy, self.diverged)
+        return f"LoadedRun({self.run!r}: {said})"
+
+    def _repr_html_(self) -> str:
+        return html_table(self._facts()) + html_lines(self._mind())
+
+    def summary(self) -> str:
+        """What the run gave, a line for each fact."""
+        return "\n".join([text_table(self._facts()), *self._mind()])
+
+    @property
+    def run(self) -> str:
+        """The run's folder."""
+        return str(self._stored.folder)
+
+    @property
+    def config(self) -> Config:
+        """The run file that was run."""
+        return self._stored.config
+
+    @property
+    def model(self) -> Floats:
+        """The trained model as a vector."""
+        return self._stored.model
+
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        """The labels that the model tells apart, as they were written; none where it predicts numbers."""
+        return self._stored.classes or ()
+
+    @property
+    def metrics(self) -> list[Row]:
+        """The measured models, a dictionary each."""
+        return self._stored.metrics
+
+    @property
+    def history(self) -> Any:
+        """The measured models, one a row: a pandas DataFrame where pandas is installed, else a list of dictionaries."""
+        return result_view.history(self.metrics)
+
+    @property
+    def privacy(self) -> Row | None:
+        """What the run spent, None for one without privacy."""
+        return self._stored.privacy
+
+    @property
+    def loss(self) -> float | None:
+        """Of the last model, on the training records."""
+        return self.metrics[-1]["loss"]  # type: ignore[no-any-return]
+
+    @property
+    def accuracy(self) -> float | None:
+        """Of the last model, on the test part."""
+        return self.metrics[-1].get("accuracy")
+
+    @property
+    def rounds(self) -> int:
+        """Rounds that were completed."""
+        return int(self.metrics[-1]["k"])
+
+    @property
+    def gradients(self) -> int:
+        """Gradients over all clients."""
+        return int(self.metrics[-1]["gradients"])
+
+    @property
+    def diverged(self) -> str | None:
+        """The sentence about a run whose last loss is above its first, or no number."""
+        return divergence(self.metrics[0]["loss"], self.loss, self.config.schedule.steps, None)
+
+    def plot(self, against: str = "gradients") -> Any:
+        """Accuracy as a plotly figure, against gradients, k (rounds), seconds or bytes."""
+        return result_view.plot(self.metrics, self.config.data.source, against)
+
+    def predict(self, x: Any) -> Array:
+        """The label, as it was written, that the trained model gives each row of ``x``: an array, data frame or tensor.
+
+        A data frame has the columns of the table that was trained on, in any order and with or without the label's: texts,
+        missing cells and numbers of any size become features as they did in training.
+        """
+        stored, kept = self._stored, self._stored.records
+        if stored.classes is None or kept is None:
+            raise UsageError(
+                f"{stored.folder} was made by an earlier version, which did not keep how records and labels look; run it again, "
+                "or use the vector .model"
+            )
+        if not np.isfinite(stored.model).all():
+            raise UsageError(
+                f"the model in {stored.folder} has numbers that are not finite: the run diverged, or the file was changed"
+            )
+        goal = self._objective(kept, len(stored.classes))
+        if goal.size != len(stored.model):
+            raise UsageError(
+                f"objective has {goal.size:,} numbers, and the model in {stored.folder} {len(stored.model):,}; give the "
+                "one that was trained"
+            )
+        like = Records(np.zeros((0, kept.features)), np.zeros(0), kept.shape)
+        return result_view.predicted(goal, stored.model, x, like, stored.classes, kept.schema, kept.names)
+
+    def _objective(self, kept: LearnedRecords, classes: int) -> Objective:
+        """What was trained, with no code but ours and what the caller gave."""
+        stored, given = self._stored, self._given
+        kind = OBJECTIVES.get(stored.trained)
+        if kind is not None:
+            return kind.make(kept.features, classes, 0.0, stored.intercept, "float64")
+        asked, sample = self.config.objective, made_up_records(kept.features, classes, kept.shape)
+        if given is None and is_net(asked.kind):  # the code is ours, and only its sizes are the folder's to say
+            _check_sizes(asked.options, kept.features, len(stored.model))
+            given = asked.kind
+        if given is None:
+            what = "a model of a program's own" if asked.kind in OBJECTIVES else f"{asked.kind:.80}"
+            raise UsageError(
+                f"{stored.folder} trained {what}, and load runs no code that a folder names; give the model: "
+                "crescendo.load(folder, objective=..)"
+            )
+        if isinstance(given, str):
+            return ModelFile.read(given, asked="objective").made(sample, with_classes(given, asked.options, classes))
+        if isinstance(getattr(given, "traits", None), Traits):
+            made: Objective = given
+            return made
+        return OwnModel(given, sample)
+
+    def _facts(self) -> list[tuple[str, str, str]]:
+        stored, kept = self._stored, self._stored.records
+        kind = self.config.objective.kind  # which says nothing of a model that a program gave
+        name = stored.trained if stored.trained != "own" or kind in OBJECTIVES else kind
+        learned = "" if kept is None else result_view.learned(kept.features, len(self.classes))
+        clients = self.config.clients.count or 0
+        return result_view.stored_facts(
+            self.metrics[-1], self.privacy, self.config.data.source, (name, learned), clients
+        )
+
+    def _mind(self) -> list[str]:
+        return [] if self.diverged is None else [f"Mind: {self.diverged}."]
+
+
+def _check_sizes(options: Mapping[str, Any], features: int, most: int) -> None:
+    """DataError for a network that would have more numbers than the model has: two layers side by side have a number a pair."""
+    hidden = options.get("hidden", 1)
+    widths = [features, *(hidden if isinstance(hidden, list | tuple) else [hidden]), options.get("classes", 1)]
+    whole = all(type(width) is int and width > 0 for width in widths)
+    if not whole or any(a * b > most for a, b in itertools.pairwise(widths)):
+        raise DataError("the run file's objective.options do not fit the model beside it; run it again")
+
+
+def load(run: Path | str, *, objective: Any = None) -> LoadedRun:
+    """The run in the folder ``run``, which `simulate` (``out=``) or ``crescendo run`` made: its numbers and its trained model.
+
+    ``load("runs/mine-1").predict(frame)`` gives labels as they were written. A data frame has the columns of the table that was
+    trained on; the run's own schema, categories and ranges make features of them.
+
+    Nothing in the folder is run or unpickled, so that it may come from anyone. A model of your own is therefore yours to give, as
+    ``objective``: what `simulate` takes, or the text "file.py:Name" of a file that you trust.
+
+    >>> import tempfile, crescendo
+    >>> x = np.random.default_rng(0).normal(size=(200, 2))
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     made = crescendo.simulate(x, x[:, 0] > x[:, 1], clients=2, gradients=400, out=f"{place}/first")
+    ...     found = load(f"{place}/first")
+    >>> found.accuracy == made.accuracy, (found.predict(x) == made.predict(x)).all()
+    (True, np.True_)
+    """
+    if not isinstance(run, str | os.PathLike):
+        raise UsageError(f"crescendo.load takes the path of a run's folder, not a {type(run).__name__}")
+    if "\0" in str(run):
+        raise ConfigError("the path of a run's folder has a zero byte in it; check the path")
+    return LoadedRun(StoredRun.of(Path(run)), objective)
