@@ -75,13 +75,16 @@ def stable_factor(
     classes: int = 0,
     noise: PublicNoise | None = None,
 ) -> float | None:
-    """What the steps of these terms may be multiplied by and still shrink a quadratic loss; None where curvature is not known."""
+    """What the steps of these terms may be multiplied by and still shrink a quadratic loss; None where curvature is not known.
+
+    Noise makes a run worse, not unstable, so it is not counted here.
+    """
     if objective.traits.smoothness is None or not terms.steps.falls:
         return None
     rule = _rule(terms, objective, records, classes, noise)
     etas = np.abs(np.asarray(terms.steps.at(rule.sums[:-1]), dtype=np.float64))
     strict = replace(rule.curvatures, allowed=UNBOUNDED)
-    found = replace(rule, curvatures=strict, etas=etas).factor() if etas.max() > 0 else math.inf
+    found = replace(rule, curvatures=strict, etas=etas, noise=None).factor() if etas.max() > 0 else math.inf
     return found if 0 < found < math.inf else None
 
 

@@ -125,7 +125,7 @@ def _steps(story: Story) -> Figure:
 
 
 def _staleness(story: Story) -> Figure:
-    """How many updates each gradient's model lacked at most, and how many it was allowed to lack."""
+    """How many updates each gradient's model lacked at most, and the limit that a client waits at rather than reach."""
     rows = largest_of_stretches(story.staleness, 1, _MOST_POINTS)
     t, used, allowed = (rows[:, j].tolist() for j in range(3))
     dots: Figure = {
@@ -133,12 +133,12 @@ def _staleness(story: Story) -> Figure:
         "marker": {"color": "@accent", "size": 5}, "cliponaxis": False,
         "hovertemplate": "gradient %{x:,}: delay %{y:,}<extra></extra>",
     }  # fmt: skip
-    limit = line(t, allowed, "allowed", "@second", "gradient %{x:,}: allowed %{y:,.6g}", shape="hv")
+    limit = line(t, allowed, "limit", "@second", "gradient %{x:,}: below %{y:,.6g}", shape="hv")
     if len(rows) == 1:  # a line of one point is not seen
         limit |= {"mode": "markers", "marker": {"color": "@second", "size": 12, "symbol": "line-ew-open"}}
     most, bound = (max(values, default=0.0) for values in (used, allowed))
-    alt = f"Delays of gradients: at most {most:,.0f} were used, where up to {bound:,.0f} were allowed."
-    ends = [end(allowed[-1], f"allowed {allowed[-1]:,.0f}", "@second")] if len(rows) else []
+    alt = f"Delays of gradients: at most {most:,.0f}, where each stays below its limit, {bound:,.0f} at most."
+    ends = [end(allowed[-1], f"below {allowed[-1]:,.0f}", "@second")] if len(rows) else []
     furthest = max(t, default=1.0) or 1.0
     axes = {"xaxis": {"range": [0, 1.015 * furthest]}, "yaxis": {"rangemode": "tozero"}}
     return figure([limit, dots], "gradient (label t)", alt=alt, ends=ends, **axes)
