@@ -1,7 +1,7 @@
 """``steps = "auto"`` of a run: what is known of its curvature and its noise, and the numbers that the rule makes of it.
 
-In a private run, and on a network, everything here follows from what was typed in: norm bound, clip, label range, noise, sizes and l2. A
-simulation without privacy may look at its records.
+In a private run, and on a network, everything here follows from what was typed in: norm bound, clip, label range, noise, sizes
+and l2. A simulation without privacy may look at its records.
 """
 
 from __future__ import annotations

@@ -76,7 +76,8 @@ class ChosenSteps:
 class AutoSteps:
     """A run as the rule sees it. ``sums`` are the prefix sums of its sizes; ``late`` the gradients of each round that a client
     cannot see while it computes, times what updates are multiplied by; ``noise`` the standard deviation that each round adds
-    to a margin for a step of 1, and ``noise_allowed`` what all of it may be; ``caps`` further limits on the largest step, with their reasons.
+    to a margin for a step of 1, and ``noise_allowed`` what all of it may be;
+    ``caps`` further limits on the largest step, with their reasons.
     """
 
     curvatures: Curvatures

@@ -148,3 +148,5 @@ def test_private_least_squares_without_a_norm_bound_is_refused() -> None:
     config, made = _numbers(1.0, bound=None)
     with pytest.raises(ConfigError, match=r"needs privacy\.norm_bound for least-squares"):
         prepare(read(config), data=made)
+    typed = {**config, "schedule": {**config["schedule"], "steps": {"kind": "constant", "eta": 0.01}}}
+    assert prepare(read(typed), data=made).step_room is None
