@@ -83,7 +83,8 @@ class Prepared:
             return None
         noise = public_noise(self.config, self.terms)
         if noise is not None and noise.norm_bound is None:  # then the clip has to say how long records are
-            if self.objective.traits.numbers or not MECHANISMS[noise.mechanism].clips_records:
+            says = MECHANISMS[noise.mechanism].clips_records and not self.objective.traits.numbers
+            if not says:
                 return None
         records, many = None if private else self.dataset.train, len(self.dataset.classes)
         return stable_factor(self.terms, self.objective, records=records, classes=many, noise=noise)
