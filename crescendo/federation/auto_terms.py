@@ -1,7 +1,7 @@
 """``steps = "auto"`` of a run: what is known of its curvature and its noise, and the numbers that the rule makes of it.
 
-In a private run, and on a network, everything here follows from what was typed in: norm bound, clip, noise, sizes and l2. A
-simulation without privacy may look at its records.
+In a private run, and on a network, everything here follows from what was typed in: norm bound, clip, label range, noise, sizes
+and l2. A simulation without privacy may look at its records.
 """
 
 from __future__ import annotations
@@ -26,7 +26,18 @@ from crescendo.privacy.mechanisms.local import Local
 from crescendo.privacy.mechanisms.mechanism_kinds import MECHANISMS
 from crescendo.privacy.mechanisms.minibatch import Minibatch
 from crescendo.privacy.mechanisms.sigmas import Sigmas
-from crescendo.schedules.auto_steps import BOUND, MEASURED, UNBOUNDED, AutoSteps, ChosenSteps, Curvatures, Limit
+from crescendo.schedules.auto_steps import (
+    BOUND,
+    BOUND_OF_NUMBERS,
+    MEASURED,
+    NOISE,
+    NOISE_OF_RANGE,
+    UNBOUNDED,
+    AutoSteps,
+    ChosenSteps,
+    Curvatures,
+    Limit,
+)
 
 DRAFT = {"kind": "constant", "eta": 1.0}  # steps that stand in while sizes, shares and noise are settled
 _MOST_ROWS = 5_000  # that curvature is measured on; drawn, since rows at even distances may have a pattern in common
@@ -93,7 +104,7 @@ def _rule(
 ) -> AutoSteps:
     smoothness = smoothness_of(objective)
     if noise is not None:
-        known = _public(smoothness, noise)
+        known = _public(objective, smoothness, noise)
     elif records is not None:
         known = _measured(objective, smoothness, records, classes)
     else:
@@ -109,6 +120,7 @@ def _rule(
         _late(terms, np.diff(sums).astype(np.float64), kind),
         None if noise is None or kind is None or issubclass(kind, BatchClip) else _noise(terms, noise),
         tuple(_caps(terms, objective, noise, kind)),
+        _noise_allowed(objective),
     )
 
 
@@ -129,11 +141,20 @@ def refuse_unknown(name: str) -> ConfigError:
     )
 
 
-def _public(smoothness: Callable[[float], float], noise: PublicNoise) -> Curvatures:
+def _public(objective: Objective, smoothness: Callable[[float], float], noise: PublicNoise) -> Curvatures:
     """What the norm bound R says; without one, a clip C is taken to be half the length of a record.
 
-    A clip below R / 2 cuts the first gradients, and the curvature with them.
+    A clip below R / 2 cuts the first gradients, and the curvature with them. In regression a clip has the unit of the labels: it
+    says nothing of lengths, and near its label a record is as curved as without it.
     """
+    if objective.traits.numbers:
+        if noise.norm_bound is None:
+            raise ConfigError(
+                f'schedule.steps = "auto" needs privacy.norm_bound for {objective.traits.name}, whose clip says nothing of how '
+                "long records are; state one, such as the root of 1 + the number of columns of a schema that brings each to 0..1"
+            )
+        most = smoothness(noise.norm_bound * noise.norm_bound)
+        return Curvatures(most, most, "from the norm bound", BOUND_OF_NUMBERS)
     bound, known_by, cut = noise.norm_bound, "from the norm bound", 1.0
     by_record = MECHANISMS[noise.mechanism].clips_records and isinstance(noise.clip, int | float)
     if bound is None and not by_record:
@@ -235,6 +256,12 @@ def _noise(terms: Terms, noise: PublicNoise) -> Floats:
     sigma = Sigmas.of(noise.sigma)
     each = np.array([sigma(i) for i in range(terms.rounds)])
     return each * (terms.combined * math.sqrt(terms.clients) * terms.blocks * clip * length)
+
+
+def _noise_allowed(objective: Objective) -> float:
+    """How far noise may move a margin: in regression margins have the unit of the labels, whose range is public."""
+    stated = objective.traits.label_range
+    return NOISE if stated is None else NOISE_OF_RANGE * (stated[1] - stated[0])
 
 
 def _caps(terms: Terms, objective: Objective, noise: PublicNoise | None, kind: type[Any] | None) -> list[Limit]:

@@ -63,15 +63,14 @@ def _values(source: str, seen: str, label: str, draft: Draft, data: Dataset) -> 
         "delta": float(f"1e-{math.ceil(math.log10(100 * each))}"),
         "features": draft.schema.width,
     }
-    plain, (steps, why) = draft.schema.plain(), told.steps(len(draft.schema.columns), words["private_scale"])
+    plain = draft.schema.plain()
     return {
         **{name: toml_text(value) for name, value in words.items()},
         "source": _in_a_line(source),
         "labels_words": _in_a_line(told.words),
         "classes_line": told.classes_line,
         "range_line": told.range_line,
-        "private_steps": steps,
-        "steps_words": why,
+        "bound_line": told.bound_line(draft.schema.norm_bound()),
         "dropped": _in_a_line("; ".join(f"{name} is {why}" for name, why in draft.left_out.items()))
         or "none stand out",
         "columns": "\n".join(_columns(draft)),
@@ -107,13 +106,12 @@ class _Labels:
         line = f"label_range = {toml_text([low, high])}  # {says}\n"
         return cls("least-squares", f"a number from {low:g} to {high:g}", clip, range_line=line)
 
-    def steps(self, columns: int, scale: float) -> tuple[str, str]:
-        """Of the private run, and why. Those by rule are for models of about length 1, which numbers do not keep to."""
+    def bound_line(self, longest: float) -> str:
+        """The norm bound that automatic steps need in regression, where a clip has the unit of the labels: the schema's own."""
         if self.objective != "least-squares":
-            return toml_text("auto"), "from what is public alone: clip, noise and sizes"
-        # a column adds at most 1 to the curvature, so that the largest rounds stay stable
-        eta = float(f"{2 / (scale * _PRIVATE_ROUNDS * (1 + columns)):.2g}")
-        return f'{{kind = "constant", eta = {toml_text(eta)}}}', "by the largest round and the number of columns"
+            return ""
+        bound = math.ceil(longest * 1000) / 1000
+        return f"norm_bound = {toml_text(bound)}  # no record that schema.toml makes is longer; steps follow from it\n"
 
 
 def _to_be_predicted(cells: Column) -> bool:

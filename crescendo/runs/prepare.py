@@ -82,8 +82,10 @@ class Prepared:
         if private and self.config.privacy.norm_bound is None and not isinstance(self.config.privacy.clip, int | float):
             return None
         noise = public_noise(self.config, self.terms)
-        if noise is not None and noise.norm_bound is None and not MECHANISMS[noise.mechanism].clips_records:
-            return None
+        if noise is not None and noise.norm_bound is None:  # then the clip has to say how long records are
+            says = MECHANISMS[noise.mechanism].clips_records and not self.objective.traits.numbers
+            if not says:
+                return None
         records, many = None if private else self.dataset.train, len(self.dataset.classes)
         return stable_factor(self.terms, self.objective, records=records, classes=many, noise=noise)
 

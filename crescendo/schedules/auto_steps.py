@@ -6,7 +6,8 @@ eta0 is the largest number that every limit allows:
 
 - alone: eta0 times the curvature of one record has a limit, so that a single step does not overshoot for long;
 - together: so has, in every round, eta times the curvature of the mean loss times the round's late gradients;
-- noise: the noise of the whole run moves the margin w . x of a record by at most `NOISE`, as a standard deviation.
+- noise: the noise of the whole run moves the margin w . x of a record by at most `NOISE`, as a standard deviation, or in
+  regression by `NOISE_OF_RANGE` of the width of the labels' public range.
 
 The limits and ``fall`` were measured: docs/auto_steps.md. Pure maths: who calls says what is known.
 """
@@ -35,7 +36,9 @@ class Allowed(NamedTuple):
 MEASURED = Allowed(3.0, 3.8)  # of records that were looked at
 BOUND = Allowed(3.0, 5.0)  # of a bound, which most records stay below
 UNBOUNDED = Allowed(0.5, 1.0)  # where gradients grow with the error: there a step too long never comes back
+BOUND_OF_NUMBERS = Allowed(1.0, 2.0)  # of a bound, in regression: a quadratic loss shrinks up to 2
 NOISE = 2.0
+NOISE_OF_RANGE = 0.5  # in regression: of the width of the range that labels have
 FALL = 20.0  # the last step is a 21st of the first
 FALL_WITH_NOISE = 3.0  # later rounds are larger, and so drown less in their noise
 _FIGURES = 3
@@ -73,7 +76,8 @@ class ChosenSteps:
 class AutoSteps:
     """A run as the rule sees it. ``sums`` are the prefix sums of its sizes; ``late`` the gradients of each round that a client
     cannot see while it computes, times what updates are multiplied by; ``noise`` the standard deviation that each round adds
-    to a margin for a step of 1; ``caps`` further limits on the largest step, with their reasons.
+    to a margin for a step of 1, and ``noise_allowed`` what all of it may be;
+    ``caps`` further limits on the largest step, with their reasons.
     """
 
     curvatures: Curvatures
@@ -81,6 +85,7 @@ class AutoSteps:
     late: FloatArray
     noise: FloatArray | None = None
     caps: tuple[Limit, ...] = ()
+    noise_allowed: float = NOISE
     etas: FloatArray | None = (
         None  # of steps that are there already; the limits are then on what they are multiplied by
     )
@@ -112,8 +117,8 @@ class AutoSteps:
             )
             yield Limit(together / float(push[i]), why)
         if self.noise is not None and (moved := float(np.linalg.norm(self.shape * self.noise))) > 0:
-            why = f"the noise: over all rounds it moves the margin of a record by {NOISE:g}, as a standard deviation"
-            yield Limit(NOISE / moved, why)
+            why = f"the noise: over all rounds it moves the margin of a record by {self.noise_allowed:g}, as a standard deviation"
+            yield Limit(self.noise_allowed / moved, why)
         yield from self.caps
 
     def factor(self) -> float:

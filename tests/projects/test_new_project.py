@@ -227,6 +227,8 @@ def test_a_project_for_numbers_predicts_them_and_its_range_is_to_be_edited(tmp_p
     assert low <= 150 and 500 <= high <= 700 and low % 10 == high % 10 == 0, "round numbers around what was seen"
     text = (folder / "private.toml").read_text(encoding="utf-8")
     assert re.search(r"^label_range = .*EDIT to what is public$", text, re.M)
+    longest = private.data.table_schema().norm_bound()  # type: ignore[union-attr]
+    assert private.schedule.is_auto and longest <= (private.privacy.norm_bound or 0.0) < longest + 0.002
     assert "a number from" in (folder / "run.toml").read_text(encoding="utf-8")
 
 

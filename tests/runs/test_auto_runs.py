@@ -123,3 +123,30 @@ def test_more_noise_makes_smaller_steps() -> None:
         for sigma in (2.0, 500.0)
     )
     assert loud.config.schedule.steps.eta0 < quiet.config.schedule.steps.eta0  # type: ignore[attr-defined]
+
+
+def _numbers(scale: float, bound: float | None) -> tuple[Raw, Dataset]:
+    rng = np.random.default_rng(0)
+    x = rng.uniform(size=(4000, 4))
+    y = scale * (x @ np.array([2.0, -1.0, 0.5, 0.0]))
+    privacy = {**PRIVATE, "clip": 1.5 * scale, "records": 800, **({} if bound is None else {"norm_bound": bound})}
+    objective = {"kind": "least-squares", "label_range": [-scale, 3 * scale]}
+    schedule = {"rounds": 60, "sizes": {"kind": "power", "scale": 5}, "steps": "auto"}
+    made = Dataset("made up", Records(x[800:], y[800:]), Records(x[:800], y[:800]), ())
+    return run_file(privacy=privacy, objective=objective, schedule=schedule), made
+
+
+def test_private_least_squares_learns_alike_at_every_scale_of_its_labels() -> None:
+    found = []
+    for scale in (1e-3, 1.0, 1e4):
+        config, made = _numbers(scale, bound=2.3)
+        found.append(simulate(config, data=made).metrics[-1]["r2"])
+    assert min(found) > 0.5 and max(found) - min(found) < 0.01, found
+
+
+def test_private_least_squares_without_a_norm_bound_is_refused() -> None:
+    config, made = _numbers(1.0, bound=None)
+    with pytest.raises(ConfigError, match=r"needs privacy\.norm_bound for least-squares"):
+        prepare(read(config), data=made)
+    typed = {**config, "schedule": {**config["schedule"], "steps": {"kind": "constant", "eta": 0.01}}}
+    assert prepare(read(typed), data=made).step_room is None
