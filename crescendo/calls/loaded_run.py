@@ -148,7 +148,7 @@ class LoadedRun:
             _check_sizes(asked.options, kept.features, len(stored.model))
             given = asked.kind
         if given is None:
-            what = "a model of a program's own" if asked.kind in OBJECTIVES else f"{asked.kind:.80}"
+            what = "a model of a program's own" if asked.kind in OBJECTIVES else f"{asked.kind.rpartition('/')[2]:.80}"
             raise UsageError(
                 f"{stored.folder} trained {what}, and load runs no code that a folder names; give the model: "
                 "crescendo.load(folder, objective=..)"

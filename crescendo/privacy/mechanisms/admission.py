@@ -7,7 +7,8 @@ import numpy as np
 
 from crescendo.core.arrays import Bools, Floats, Ints
 from crescendo.data.records import Records, finite_rows
-from crescendo.privacy.mechanisms.rounding import UNDECLARED
+from crescendo.errors import UsageError
+from crescendo.privacy.mechanisms.rounding import LEAST, MOST, UNDECLARED
 
 LABELS = (0.0, 1.0)
 
@@ -34,6 +35,21 @@ def enough_declared(records: int) -> int:
     return max(1, (1 << (records - 1).bit_length()) // UNDECLARED)
 
 
+def check_norm_bound(norm_bound: float | None, intercept: bool) -> None:
+    """UsageError for a bound that no record could be held to.
+
+    >>> check_norm_bound(2.0, intercept=True)
+    """
+    if norm_bound is None:
+        return
+    if not LEAST <= norm_bound <= MOST:
+        raise UsageError(f"privacy.norm_bound must lie between {LEAST:g} and {MOST:g}, got {norm_bound:g}")
+    if intercept and norm_bound <= 1:
+        raise UsageError(
+            f"privacy.norm_bound is the length of (x, 1) and must be above 1, got {norm_bound:g}; 2 would pass"
+        )
+
+
 def admitted(
     records: Records, norm_bound: float | None, intercept: bool, labels: tuple[float, ...] = LABELS
 ) -> tuple[Records, Bools]:
@@ -49,6 +65,7 @@ def admitted(
     (array([[0.6, 0.8],
            [0.3, 0.4]]), array([ True,  True, False, False]))
     """
+    check_norm_bound(norm_bound, intercept)
     x = records.x
     values = x if isinstance(x, np.ndarray) else x.data
     finite = np.where(np.isfinite(values), values, 0.0).astype(np.float64)

@@ -7,9 +7,9 @@ import numpy as np
 from crescendo.core.arrays import Floats
 from crescendo.errors import Refused
 from crescendo.privacy.mechanisms.certificate import Requirement, printed
-from crescendo.privacy.mechanisms.proposal import MOST, Proposal
+from crescendo.privacy.mechanisms.proposal import Proposal
 from crescendo.privacy.mechanisms.reach import SHORTENED
-from crescendo.privacy.mechanisms.rounding import MOST_SLACK, U
+from crescendo.privacy.mechanisms.rounding import MOST, MOST_SLACK, U
 
 
 class Local(Proposal):

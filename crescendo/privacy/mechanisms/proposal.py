@@ -21,13 +21,14 @@ from crescendo.objectives.base import Objective, Stepper
 from crescendo.objectives.layer_clips import LayerClips
 from crescendo.privacy.accounting.directed_rounding import length_up
 from crescendo.privacy.accounting.events import Event, PoissonGaussian
+from crescendo.privacy.mechanisms.admission import check_norm_bound
 from crescendo.privacy.mechanisms.certificate import Certificate, Requirement, printed
 from crescendo.privacy.mechanisms.extremes import Extremes, Rounds
 from crescendo.privacy.mechanisms.gaussian import GRID_BITS, MOST_MULTIPLES, STOPPED
 from crescendo.privacy.mechanisms.mechanism import Mechanism, Private
 from crescendo.privacy.mechanisms.noise import Source
 from crescendo.privacy.mechanisms.reach import LOG_CHANCE, Lengths, pulls, reach
-from crescendo.privacy.mechanisms.rounding import LOG_RARE, MOST_SLACK, UNDECLARED, most_drawn
+from crescendo.privacy.mechanisms.rounding import LEAST, LOG_RARE, MOST, MOST_SLACK, UNDECLARED, most_drawn
 from crescendo.privacy.mechanisms.sigmas import Sigmas
 
 if TYPE_CHECKING:
@@ -35,10 +36,6 @@ if TYPE_CHECKING:
 
 MOST_SIGMA = 1e6
 _MOST_RECORDS = 10**12
-LEAST, MOST = (
-    1e-60,
-    1e60,
-)  # of every quantity that scales noise: products and squares stay far from where floats lose bits
 _LONGEST = 1e150  # a model's length, whose square is still a float
 
 
@@ -205,13 +202,10 @@ class Proposal(ABC):
         if not terms.whole_rounds:
             raise UsageError("a private round uses one start model; make the terms with whole_rounds=True")
         clips = (self.clip, *(self.layers.clips if self.layers is not None else ()))
-        for name, value in (*(("clip", clip) for clip in clips), ("norm_bound", self.norm_bound)):
-            if value is not None and not LEAST <= value <= MOST:
-                raise UsageError(f"privacy.{name} must lie between {LEAST:g} and {MOST:g}, got {value:g}")
-        if self.norm_bound is not None and self.objective.traits.intercept and self.norm_bound <= 1:
-            raise UsageError(
-                f"privacy.norm_bound is the length of (x, 1) and must be above 1, got {self.norm_bound:g}; 2 would pass"
-            )
+        for clip in clips:
+            if not LEAST <= clip <= MOST:
+                raise UsageError(f"privacy.clip must lie between {LEAST:g} and {MOST:g}, got {clip:g}")
+        check_norm_bound(self.norm_bound, self.objective.traits.intercept)
         if not all(0 < value < math.inf for value in sigma.values()):
             raise UsageError(f"privacy.sigma must be above 0, or no epsilon holds; got {sigma.least}")
         if not sigma.most <= MOST_SIGMA:

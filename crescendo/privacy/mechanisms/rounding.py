@@ -31,6 +31,7 @@ MOST_SLACK = 1e-3  # rounding may enlarge what a record changes by this share, a
 UNDECLARED = 2  # a client may hold up to this many times the records that it declared; with more it declines the terms
 LOG_RARE = 60 * math.log(10)  # a draw beyond its bound has a chance below 1e-60 in each round
 U = 2.0**-53
+LEAST, MOST = 1e-60, 1e60  # of all that scales noise: products and squares stay far from where floats lose bits
 
 
 def most_drawn(slots: npt.ArrayLike, records: npt.ArrayLike) -> Floats:
