@@ -10,10 +10,15 @@ from crescendo.tables import right_of, show
 
 HEAD = """# The run file
 
-One TOML file says everything about a run. Only `data.source`, `clients.count` (unless the split is by column), one
-length, sizes and steps must be given. An unknown key is an error that names the nearest right one. `--set a.b=c` on
-the command line puts a value over the file's: TOML, or a bare word; `--set a.b=` takes the key out. Paths are seen
-from the run file's folder. A run's folder has a `config.toml` with every value filled in, which can be run again.
+One TOML file describes a whole run. This page lists every key, for readers who write or change such a file.
+
+- **Required keys**: `data.source`, `clients.count` (unless the split is by column), `schedule.sizes`, `schedule.steps`
+  and exactly one length: `schedule.gradients`, `schedule.gradients_per_client` or `schedule.rounds`.
+- **Mistakes**: an unknown key is an error that names the nearest valid key.
+- **From the command line**: `--set a.b=c` overrides a value of the file. The value is TOML or a bare word. `--set a.b=`
+  removes the key.
+- **Paths** are relative to the folder of the run file.
+- **The complete file**: every run's folder has a `config.toml` with all values filled in, which can be run again.
 
 ```toml
 [data]
@@ -32,17 +37,21 @@ preset = "staggered"
 ```
 
 A table with a `kind` has the keys of that kind: `schedule.sizes.power.scale` below is the key `scale` of `sizes =
-{kind = "power", ..}`. Short forms: a number for a constant `tau`, `speed`, `latency` or `gamma`, a list for a `speed`
-per client, and `tau = "theorem"`. Exactly one of `schedule.gradients`, `schedule.gradients_per_client` and
-`schedule.rounds` is given.
+{kind = "power", ..}`. There are short forms: a number for a constant `tau`, `speed`, `latency` or `gamma`, a list for one
+`speed` per client, and `tau = "theorem"`.
 
-An objective of your own, `kind = "file.py:Name"`, is called as `Name(features, **options)` and needs `initial(rng)`,
-`gradient(w, data, rows)` (the sum over the rows) and `evaluate(w, data)` (means; `loss` at least, `accuracy` if there
-is one). `data.y` has class numbers: 0 for the first label in rising order (texts last), 1 for the second, and so on, however
-labels are written; a run prints which is which where they are not such numbers themselves. `examples/own_model.py` is one.
-To serve it, `data.classes` names all labels: see `examples/own_federation.toml`.
+`kind = "file.py:Name"` names an objective of your own; `examples/own_model.py` is one. It is called as
+`Name(features, **options)` and needs three methods:
 
-This page is written by `python -m crescendo.config.reference`.
+- `initial(rng)` returns the first model;
+- `gradient(w, data, rows)` returns the sum of the gradients over the rows;
+- `evaluate(w, data)` returns means: at least `loss`, and `accuracy` if there is one.
+
+`data.y` holds class numbers, however the labels are written: 0 for the first label in rising order (texts last), 1 for the
+second, and so on. If the labels are not such numbers already, the run prints which is which. To serve the objective,
+name all labels in `data.classes`: see `examples/own_federation.toml`.
+
+`python -m crescendo.config.reference` writes this page.
 """
 
 

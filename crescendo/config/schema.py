@@ -42,12 +42,12 @@ class _MissingCells(Section):
     """What becomes of missing cells where the table itself may be looked at."""
 
     value: float | Literal["median"] = key(
-        "median", 'a number or "median"', "what a missing number becomes; the median is that of its column"
+        "median", 'a number or "median"', "the value that replaces a missing number; the median is that of its column"
     )
     indicator: bool | None = key(
         None,
         FLAG,
-        "whether one more feature says that the cell was missing; left out, where a column has missing cells",
+        "whether to add a feature that says that the cell was missing; left out, only for columns with missing cells",
     )
 
 
@@ -55,26 +55,28 @@ class _Data(Section):
     source: str = key(
         ...,
         "the name of a source or a path",
-        "what to learn from; `crescendo data list` names the sources",
+        "the training data; `crescendo data list` names the sources",
         min_length=1,
     )
     folder: str | None = key(
         None,
         "a path",
-        "where named files lie; else the environment variable CRESCENDO_DATA, else what `crescendo data get` downloaded",
+        "the folder of the named files; left out, that of the environment variable CRESCENDO_DATA, else the one that "
+        "`crescendo data get` downloads to",
     )
     test: float = key(
         0.2,
         "a number from 0 up to, not including, 1",
-        "the part kept for testing where the source has none of its own; 0 for none",
+        "the fraction of records held out for testing if the source has no test set of its own; 0 for none",
         ge=0,
         lt=1,
     )
-    label: str | None = key(None, "the name of a column", "the label column of a csv file; left out, the last")
+    label: str | None = key(None, "the name of a column", "the label column of a csv file; left out, the last column")
     features: int | None = key(
         None,
         COUNT,
-        "features of a LIBSVM file given by its path; left out, the largest met, but a private run must state them",
+        "number of features of a LIBSVM file given by its path; left out, the largest index in the file, but a private run "
+        "must state it",
         ge=1,
     )
     classes: Annotated[tuple[int | float | str, ...] | None, AS_TUPLE] = key(
@@ -86,20 +88,23 @@ class _Data(Section):
     schema: Annotated[dict[str, Any], AfterValidator(_as_schema)] | None = key(  # type: ignore[assignment]
         None,
         "the path of a schema file, or its tables",
-        "how the columns of a table become features, alike for every client; `crescendo data schema` drafts one. A private "
-        "run and a federation need it for anything but numbers",
+        "how the columns of a table become features, in the same way for every client; `crescendo data schema` drafts one. A "
+        "private run and a federation need it unless all columns are numbers",
     )
-    drop: ColumnNames | None = key(None, "a list of columns", "columns of a table that are no features")
+    drop: ColumnNames | None = key(None, "a list of columns", "columns of a table that are not used as features")
     categories: ColumnNames | None = key(
-        None, "a list of columns", "columns of a table that are categories although they look like numbers"
+        None, "a list of columns", "columns of a table that hold categories although they look like numbers"
     )
     missing: _MissingCells | None = key(
-        None, "a table with value and indicator", "what missing cells become; left out, the median and an indicator"
+        None,
+        "a table with value and indicator",
+        "how missing cells are filled; left out, with the median and an indicator",
     )
     scale: bool | None = key(
         None,
         FLAG,
-        "scale the numbers of a table to [-1, 1]; left out, a table of numbers alone is used as written, any other is scaled",
+        "whether to scale the numbers of a table to [-1, 1]; left out, a table with only numbers is used as written, and any "
+        "other is scaled",
     )
 
     @model_validator(mode="after")
@@ -119,28 +124,33 @@ class _Data(Section):
 
 
 class _Clients(Section):
-    count: int | None = key(None, COUNT, "how many clients share the data; a split by column knows by itself", ge=1)
+    count: int | None = key(None, COUNT, "how many clients share the data; a split by column determines it", ge=1)
     split: str = key(
         "iid",
         one_of("iid", "label", "dirichlet", "column:NAME"),
-        "who gets which records",
+        "how records are divided among the clients",
         pattern=r"^(iid|label|dirichlet|column:.+)$",
     )
     weights: Literal["size", "uniform"] | Numbers = key(
         "size",
         '"size", "uniform" or a list of numbers above 0, one per client',
-        "p_c, each client's part in the objective",
+        "p_c, the weight of each client in the objective",
     )
     shares: Literal["expected", "coin"] = key(
-        "expected", one_of("expected", "coin"), "how a round is shared out: by expected shares, or a coin per gradient"
+        "expected",
+        one_of("expected", "coin"),
+        "how the gradients of a round are divided among the clients: by expected shares, or by one coin flip per gradient",
     )
     combine: Literal["sum", "mean"] = key(
         "sum",
         one_of("sum", "mean"),
-        "what the global model moves by: all that the clients moved by, or their mean, for long rounds or large steps",
+        "how the server combines the clients' updates: their sum, or their mean, which suits long rounds or large steps",
     )
     alpha: float | None = key(
-        None, POSITIVE, "concentration of the Dirichlet split (left out, 1); small is biased", gt=0
+        None,
+        POSITIVE,
+        "concentration of the Dirichlet split; left out, 1; the smaller, the more the clients' labels differ",
+        gt=0,
     )
     sizes: Numbers | None = key(
         None, "a list of numbers above 0, one per client", "relative amounts of data for an unequal iid split"
@@ -155,21 +165,21 @@ class _Goal(Section):
     kind: Annotated[str, KnownWord(_is_objective, lambda: one_of(*OBJECTIVES, *NETS, *OWN_KINDS))] = key(
         "logistic",
         "",
-        "what is learned: `logistic` for two classes, `softmax` for any number of them, `least-squares` to predict "
-        "numbers; `lenet` and `mlp` are networks of ours, "
-        "by jax where it is installed, else by torch (`torch:lenet` names the library); a file is looked for beside the run file",
+        "the model and its loss: `logistic` for two classes, `softmax` for any number of classes, `least-squares` to predict "
+        "numbers; `lenet` and `mlp` are built-in networks, which use jax where it is installed and torch otherwise "
+        "(`torch:lenet` names the library); the path of a file is relative to the run file",
     )
     l2: Annotated[float, Field(ge=0)] | Literal["1/N"] = key(
         0.0,
         'a number of at least 0, or "1/N"',
-        "weight of the L2 term (intercept included); N counts all training records",
+        "weight of the L2 term, which includes the intercept; N is the number of all training records",
     )
     intercept: bool = key(True, FLAG, "whether the model has an intercept")
     dtype: Literal["float64", "float32"] = key("float64", one_of("float64", "float32"), "the precision of local steps")
     label_range: Annotated[tuple[float, float] | None, AS_TUPLE] = key(
         None,
         "a list of two numbers, [lowest, highest]",
-        "for least-squares: labels beyond count as the nearest of the two; a private run must state it",
+        "for least-squares: a label outside the range counts as the nearest of the two; a private run must state it",
     )
     options: dict[str, Any] = key({}, "a table", "keyword arguments for a network or an objective of your own")
 
@@ -181,7 +191,7 @@ class Listed(Section):
 
 class _Crash(Section):
     every: float = key(..., POSITIVE, "mean virtual seconds between two crashes of a client", gt=0)
-    down: float = key(..., POSITIVE, "mean virtual seconds it stays away", gt=0)
+    down: float = key(..., POSITIVE, "mean virtual seconds until it is back", gt=0)
 
 
 class _TimingKeys(Section):
@@ -194,7 +204,9 @@ class _TimingKeys(Section):
         "gradients per virtual second; a table draws one per client",
     )
     latency: Annotated[Annotated[Section, tables(TIMES)] | None, number_as("value")] = key(
-        None, "a number of at least 0 or a table with a kind", "virtual seconds a message is on the way, drawn for each"
+        None,
+        "a number of at least 0 or a table with a kind",
+        "virtual seconds that a message takes, drawn for each message",
     )
     duplicate: float = key(
         0.0, "a number from 0 up to, not including, 1", "chance that a message arrives twice", ge=0, lt=1
@@ -203,22 +215,22 @@ class _TimingKeys(Section):
         0.0, "a number from 0 up to, not including, 1", "chance that a message is lost and sent again", ge=0, lt=1
     )
     resend: float = key(1.0, POSITIVE, "virtual seconds until a lost message is sent again", gt=0)
-    crash: _Crash | None = key(None, "a table with every and down", "clients that crash and come back")
+    crash: _Crash | None = key(None, "a table with every and down", "makes clients crash and come back")
     absent_after: float | None = key(
         None, POSITIVE, "virtual seconds of silence after which the others stop waiting for a client", gt=0
     )
 
 
 class _Evaluate(Section):
-    every: int = key(1, COUNT, "measure the model every so many broadcasts, and at the end", ge=1)
+    every: int = key(1, COUNT, "measure the model once in this many broadcasts, and at the end", ge=1)
     optimum: bool = key(False, FLAG, "also solve for the best model and record the distance to it")
     gradient: bool = key(
         False,
         FLAG,
-        "also record the norm of the gradient over all training records, and the mean of its squares so far",
+        "also record the norm of the gradient over all training records, and the mean so far of its square",
     )
-    auc: bool = key(False, FLAG, "also measure the area under the ROC curve, of the last model, on the test part")
-    without_noise: bool = key(False, FLAG, "also run a private run without its noise, to say what the noise costs")
+    auc: bool = key(False, FLAG, "also measure the area under the ROC curve of the last model, on the test records")
+    without_noise: bool = key(False, FLAG, "also run a private run without its noise, to show what the noise costs")
 
 
 Names = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=100)], ...], AS_TUPLE]
@@ -230,40 +242,47 @@ class _Serve(Section):
     federation: str | None = key(
         None,
         "a name",
-        "the federation's id, in every message, journal and ledger; to serve it must be given",
+        "the id of the federation in every message, journal and ledger; `crescendo serve` needs it",
         min_length=1,
     )
     names: Names | None = key(
-        None, "a list of names, one per client", 'who may join, in order; left out, "client 0", "client 1", ..'
+        None,
+        "a list of names, one per client",
+        'the names of the clients that may join, in order; left out, "client 0", "client 1", ..',
     )
     features: int | None = key(
         None,
         COUNT,
-        "features of a record; to serve it must be given, as the server sees no records, unless data.schema makes them",
+        "number of features of a record; `crescendo serve` needs it, since the server sees no records, unless there is a "
+        "data.schema",
         ge=1,
     )
     records: Annotated[int, Field(ge=1)] | Counts | None = key(
         None,
         "a whole number of at least 1, or a list of one per client",
-        'declared records of each client where weights = "size" or l2 = "1/N" need them; a private run has privacy.records',
+        'declared number of records of each client, for weights = "size" or l2 = "1/N"; a private run takes '
+        "privacy.records instead",
     )
-    late: Names = key((), "a list of names", "clients that the others do not wait for until they join")
+    late: Names = key(
+        (), "a list of names", "clients that may join late: the others do not wait for them until they have joined"
+    )
     absent_after: float = key(
         60.0,
         POSITIVE,
-        "seconds of silence, while others are heard, after which the others stop waiting for a client until it is back",
+        "seconds of silence, while other clients are heard, after which the others stop waiting for a client until it is back",
         gt=0,
     )
     gather: float = key(
         3600.0,
         POSITIVE,
-        "seconds for which those who are here wait for a client that has never come, unless it is late",
+        "seconds that the clients that have joined wait for one that never has, unless that one is in serve.late",
         gt=0,
     )
     hold_after: float = key(
         86_400.0,
         POSITIVE,
-        "seconds that a round waits for a client that answers and does not send; then it counts as absent until it is back",
+        "seconds that a round waits for a client that answers but sends no update; then the client counts as absent until "
+        "it is back",
         gt=0,
     )
 

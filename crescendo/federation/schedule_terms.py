@@ -31,7 +31,7 @@ from crescendo.schedules.kinds import DELAYS, SIZES, STEPS
 from crescendo.schedules.theory import ConstantRate, Theorem
 from crescendo.tables import COUNT, FLAG, POSITIVE, WHOLE, Section, key, number_as
 
-_SIZES = tables(SIZES, per_client=(bool, key(False, FLAG, "the sizes are for each client, not for all together")))
+_SIZES = tables(SIZES, per_client=(bool, key(False, FLAG, "whether sizes are per client, not over all clients")))
 
 
 class _WaitRule(Section):
@@ -39,7 +39,7 @@ class _WaitRule(Section):
     tau: Annotated[Annotated[Section, tables(DELAYS)] | None, number_as("tau"), WORD_AS_KIND] = key(
         None, 'a number, "theorem" or a table with a kind', "the delay bound tau(t), in place of `rounds`"
     )
-    d: int | None = key(None, WHOLE, "rounds ahead that tau must leave room for, checked", ge=0)
+    d: int | None = key(None, WHOLE, "number of rounds ahead that tau must allow; checked before the run", ge=0)
     m: int | None = key(None, WHOLE, 'for tau = "theorem"; left out, the m of theorem sizes', ge=0)
     m1: float | None = key(
         None, POSITIVE, 'for tau = "theorem"; left out, the theorem\'s M1 for this objective and data', gt=0
@@ -73,15 +73,17 @@ _LENGTHS = ("gradients", "gradients_per_client", "rounds")
 
 
 class Schedule(Section):
-    gradients: int | None = key(None, COUNT, "gradients over all clients; the last round is cut to fit", ge=1)
-    gradients_per_client: int | None = key(None, COUNT, "the same, given for each client", ge=1)
-    rounds: int | None = key(None, COUNT, "or the number of rounds", ge=1)
-    sizes: Annotated[Section, _SIZES] = key(..., "a table with a kind", "gradients of round i, rounds counted from 0")
+    gradients: int | None = key(
+        None, COUNT, "length in gradients, over all clients; the last round is cut to fit", ge=1
+    )
+    gradients_per_client: int | None = key(None, COUNT, "length in gradients per client", ge=1)
+    rounds: int | None = key(None, COUNT, "length in rounds", ge=1)
+    sizes: Annotated[Section, _SIZES] = key(..., "a table with a kind", "s_i, the gradients of round i, counted from 0")
     steps: Annotated[Section, tables(STEPS, _Auto), WORD_AS_KIND] = key(
-        ..., '"auto" or a table with a kind', "the step size; auto chooses numbers and says why (docs/auto_steps.md)"
+        ..., '"auto" or a table with a kind', "the step sizes; auto chooses them and says why (docs/auto_steps.md)"
     )
     wait: _WaitRule = key(_WaitRule(rounds=1), "a table with rounds or tau", "how far a client may run ahead")
-    blocks: int = key(1, COUNT, "D: one of D blocks of coordinates per round moves and is sent, 1/D of the bytes", ge=1)
+    blocks: int = key(1, COUNT, "D: each round moves and sends one of D blocks of coordinates, 1/D of the bytes", ge=1)
 
     @model_validator(mode="after")
     def _one_length(self) -> Self:

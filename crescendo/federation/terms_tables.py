@@ -28,7 +28,7 @@ MOST_NUMBERS = 1 << 30  # of a model that is only described
 class Run(Section):
     seed: int = key(0, "a whole number from 0 to 2^63 - 1", "the one source of all randomness", ge=0, lt=2**63)
     wire: Literal["float64", "float32", "float16", "bfloat16"] = key(
-        "float32", one_of("float64", "float32", "float16", "bfloat16"), "how a vector's numbers travel"
+        "float32", one_of("float64", "float32", "float16", "bfloat16"), "the number format of vectors in messages"
     )
 
 
@@ -45,30 +45,34 @@ class Privacy(Section):
     mechanism: Annotated[str, KnownWord(is_mechanism, lambda: one_of(NONE, *MECHANISMS))] = key(
         NONE,
         "",
-        "how a client's releases are made private; with none nothing is claimed",
+        "how a client's releases are made private; with none, no privacy is claimed",
     )
     epsilon: float | None = key(
-        None, POSITIVE, "what every client may spend over the run; a run that spends more is refused", gt=0
+        None,
+        POSITIVE,
+        "the epsilon that each client may spend over the run; a run that would spend more is refused",
+        gt=0,
     )
-    delta: float | None = key(None, "a number between 0 and 1", "the delta of that epsilon", gt=0, lt=1)
+    delta: float | None = key(None, "a number between 0 and 1", "the delta that goes with epsilon", gt=0, lt=1)
     sigma: Annotated[float, Field(gt=0)] | SigmaSteps | None = key(
         None,
         "a number above 0, or a list of [rounds, sigma]",
-        "noise of a round over what one record can change; left out, the least that keeps epsilon",
+        "noise multiplier: the noise of a round divided by what one record can change; left out, the smallest that keeps "
+        "within epsilon",
     )
     clip: Annotated[float, Field(gt=0)] | LayerSteps | None = key(
         None,
         "a number above 0, or a list of [numbers, clip]",
-        "C, the length that each record's gradient is cut to, or that of each of its layers by itself, in the order of the "
-        "model's numbers; under batch-clip that of a client's whole update",
+        "C, the length that each record's gradient is clipped to; a list clips each layer by itself, in the order of the "
+        "model's numbers; under batch-clip, C is for a client's whole update",
     )
     norm_bound: float | None = key(
-        None, POSITIVE, "R, the length that each record (x, 1) is scaled down to; local needs it", gt=0
+        None, POSITIVE, "R, the length that a longer record (x, 1) is scaled down to; local needs it", gt=0
     )
     records: Annotated[int, Field(ge=1)] | Counts | None = key(
         None,
         "a whole number of at least 1, or a list of one per client",
-        "how many records each client declares; typed in, never counted",
+        "the number of records that each client declares; typed in, never counted from data",
     )
 
     @model_validator(mode="after")

@@ -81,8 +81,8 @@ class PowerDelay(Delay):
 
     scale: Annotated[float, NOT_NEGATIVE, "tau(t) = scale (t + shift)^power + offset"]
     power: Annotated[float, NOT_NEGATIVE, "how fast the allowed delay grows"] = 0.5
-    offset: Annotated[float, NOT_NEGATIVE, "added to every delay"] = 0.0
-    shift: Annotated[float, NOT_NEGATIVE, "added to every label"] = 0.0
+    offset: Annotated[float, NOT_NEGATIVE, "added to every tau(t)"] = 0.0
+    shift: Annotated[float, NOT_NEGATIVE, "added to t"] = 0.0
 
     def _tau(self, t: FloatArray) -> FloatArray:
         with np.errstate(over="ignore"):
@@ -113,8 +113,8 @@ class RecipeDelay(Delay):
 
     g: Annotated[float, Range(above=1), "tau(t) = m1 + ((t + m0) / gamma(t + m0))^(1/g)"]
     gamma: Annotated[Gamma, GAMMA, "the recipe's slowly growing function"]
-    m0: Annotated[float, NOT_NEGATIVE, "added to every label"]
-    m1: Annotated[float, NOT_NEGATIVE, "added to every delay"]
+    m0: Annotated[float, NOT_NEGATIVE, "added to t"]
+    m1: Annotated[float, NOT_NEGATIVE, "added to every tau(t)"]
 
     def check(self) -> None:
         if self.m0 < (least := self.gamma.holds_from(self.g)):

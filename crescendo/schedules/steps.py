@@ -26,7 +26,7 @@ from crescendo.schedules.parameters import (
 )
 
 Per = Literal["slot", "round"]
-PerKey = Annotated[Per, NUMBER, "whether the step falls at every gradient or once a round"]
+PerKey = Annotated[Per, NUMBER, "whether the step size falls at every gradient or once a round"]
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class ConstantSteps(Steps):
     0.0025
     """
 
-    eta: Annotated[float, POSITIVE, "eta"]
+    eta: Annotated[float, POSITIVE, "the step size at all times"]
     falls = True
 
     def _eta(self, t: FloatArray) -> FloatArray:
@@ -127,9 +127,9 @@ class DiminishingSteps(Steps):
     (0.05, 0.05)
     """
 
-    eta0: Annotated[float, POSITIVE, "eta0 / (1 + beta t), t counting gradients over all clients"]
-    beta: Annotated[float, NOT_NEGATIVE, "how fast it falls"]
-    root: Annotated[bool, NUMBER, "with the square root of t in place of t"] = False
+    eta0: Annotated[float, POSITIVE, "the step size is eta0 / (1 + beta t); t counts gradients over all clients"]
+    beta: Annotated[float, NOT_NEGATIVE, "how fast the step size falls"]
+    root: Annotated[bool, NUMBER, "whether to use the square root of t in place of t"] = False
     per: PerKey = "round"
     falls = True
 
@@ -147,7 +147,7 @@ class CurvatureSteps(Steps):
     (0.1, 0.01)
     """
 
-    eta0: Annotated[float, POSITIVE, "eta0 (t + 1)^(-1 / (2 - h))"]
+    eta0: Annotated[float, POSITIVE, "the step size is eta0 (t + 1)^(-1 / (2 - h))"]
     h: Annotated[float, UNIT, "curvature of the objective: 0 convex, 1 strongly convex"]
     per: PerKey = "round"
     falls = True
@@ -168,9 +168,9 @@ class TheoremSteps(Steps):
     0.053887
     """
 
-    mu: Annotated[float, POSITIVE, "strong convexity; left out, the objective's l2"]
-    m: Annotated[int, WHOLE, "left out, the m of theorem sizes"]
-    m1: Annotated[float, NOT_NEGATIVE, "left out, the theorem's M1 for this objective and data"]
+    mu: Annotated[float, POSITIVE, "strong convexity of the objective; left out, its l2"]
+    m: Annotated[int, WHOLE, "m of the theorem; left out, that of the sizes"]
+    m1: Annotated[float, NOT_NEGATIVE, "M1 of the theorem; left out, that for this objective and data"]
     per: Per = "round"
     falls = True
 

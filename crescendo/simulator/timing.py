@@ -35,7 +35,7 @@ def _at_least_zero(what: str, *values: float) -> None:
 
 @dataclass(frozen=True)
 class Constant(Declared):
-    value: Annotated[float, TIME, "always this"]
+    value: Annotated[float, TIME, "the value, always"]
 
     def draw(self, rng: np.random.Generator) -> float:
         return self.value
@@ -43,8 +43,8 @@ class Constant(Declared):
 
 @dataclass(frozen=True)
 class Uniform(Declared):
-    low: Annotated[float, TIME, "the least"]
-    high: Annotated[float, TIME, "the most"]
+    low: Annotated[float, TIME, "the lowest value"]
+    high: Annotated[float, TIME, "the highest value"]
 
     def check(self) -> None:
         if self.low > self.high:
@@ -56,7 +56,7 @@ class Uniform(Declared):
 
 @dataclass(frozen=True)
 class Exponential(Declared):
-    mean: Annotated[float, TIME, "the mean"]
+    mean: Annotated[float, TIME, "the mean value"]
 
     def draw(self, rng: np.random.Generator) -> float:
         return float(rng.exponential(self.mean))
@@ -66,8 +66,8 @@ class Exponential(Declared):
 class LogNormal(Declared):
     """exp(N(ln median, sigma^2)): most are near the median, a few are very late."""
 
-    median: Annotated[float, Range(above=0, most=LONGEST), "the median"]
-    sigma: Annotated[float, Range(least=0, most=WIDEST), "the spread of the logarithm"]
+    median: Annotated[float, Range(above=0, most=LONGEST), "the median value"]
+    sigma: Annotated[float, Range(least=0, most=WIDEST), "standard deviation of the logarithm"]
 
     def draw(self, rng: np.random.Generator) -> float:
         return float(rng.lognormal(math.log(self.median), self.sigma))
