@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import multiprocessing
 import os
 import random
 import signal
@@ -30,9 +29,10 @@ import numpy as np
 from crescendo.config.loading import read
 from crescendo.config.schema import Config
 from crescendo.objectives.objective_kinds import OBJECTIVES
+from tests import children
 
-CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["tests.network.preload"])
+CONTEXT = children.CONTEXT
+children.preload("tests.network.preload")
 FINE = (None, 0, -signal.SIGTERM, -signal.SIGKILL)  # how a process may have ended
 DEADLINE = 300.0  # seconds after which a run that should have ended counts as stuck
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import stat
@@ -22,10 +21,12 @@ from crescendo.storage.ledger.open_ledger import open_ledger
 from crescendo.storage.upkeep import journal_copy
 from crescendo.storage.upkeep.examination import Examination
 from crescendo.storage.upkeep.journal_copy import copy_journal
+from tests import children
 from tests.storage.durable_play import ROUNDS, opened, run_some, state_of
 from tests.storage.ledger_play import begun, store
 from tests.storage.test_durable_kills import Killer
 
+children.preload(__name__)
 BEFORE = Path(__file__).resolve().parents[1] / "before"
 
 
@@ -108,6 +109,11 @@ class BackupKiller(Killer):
     STEPS = ("write", "fsync", "open", "close", "replace", "rename", "unlink", "mkdir", "rmdir", "sendfile", "chmod")
 
 
+def _backup_killed_at(at: int, state: Path, to: Path) -> None:
+    BackupKiller(at, half=False)
+    backup(state, to)
+
+
 @pytest.mark.slow
 def test_killed_at_every_step_a_backup_is_there_whole_or_not_at_all_and_the_next_one_succeeds(
     state: Path, tmp_path: Path
@@ -115,16 +121,8 @@ def test_killed_at_every_step_a_backup_is_there_whole_or_not_at_all_and_the_next
     before, made = contents(state), 0
     for at in range(400):
         to = tmp_path / f"copy{at}"
-        child = os.fork()
-        if child == 0:  # whatever happens, this copy of the test's process never returns
-            try:
-                BackupKiller(at, half=False)
-                backup(state, to)
-                os._exit(0)
-            except BaseException:
-                os._exit(1)
-        _, status = os.waitpid(child, 0)
-        assert status in (0, signal.SIGKILL), "the backup failed by itself"
+        status = children.run(_backup_killed_at, at, state, to)
+        assert status in (0, -signal.SIGKILL), "the backup failed by itself"
         assert contents(state) == before
         if to.exists():
             assert verify(to).sound

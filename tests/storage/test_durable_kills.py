@@ -1,6 +1,6 @@
 """SIGKILL at every step of the disk work: before, in the middle of and after every write, sync, rename and removal.
 
-A server runs in a forked process and tells of every commit through a pipe, as a network would. It is killed; what it told of is
+A server runs in a child process and tells of every commit through a pipe, as a network would. It is killed; what it told of is
 then held against what is on disk. Then it goes on, is killed again, and so to the end of the run.
 """
 
@@ -14,6 +14,7 @@ import random
 import shutil
 import signal
 from collections.abc import Callable
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,10 @@ from crescendo.storage.journal.journal_entries import Received
 from crescendo.storage.journal.replay import replay
 from crescendo.storage.journal.segments import Segments
 from crescendo.storage.journal.snapshots import Snapshot
+from tests import children
 from tests.storage.durable_play import CLIENTS, ROUNDS, SIZE, START, TERMS, make, same
 
+children.preload(__name__)
 WHOLE = np.arange(SIZE, dtype=float)  # a start of whole numbers, so that every order of the sums gives the same bits
 
 
@@ -103,28 +106,26 @@ def in_a_process_that_dies(
     folder: Path, at: int, half: bool, seed: int, prune: bool = False
 ) -> tuple[list[dict[str, Any]], bool]:
     """What a server in a process of its own told of before it was killed, and whether it came to the end."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:  # whatever happens, this copy of the test's process never returns
-        try:
-            os.close(reader)
-            write, pipe = os.write, os.dup(writer)
-            Killer(at, half)
-
-            def tell(told: dict[str, Any]) -> None:
-                write(pipe, json.dumps(told).encode() + b"\n")
-
-            with opened(folder, prune) as server:
-                train(server, tell, random.Random(seed))
-            os._exit(0)
-        except BaseException:
-            os._exit(1)
-    os.close(writer)
-    with os.fdopen(reader, "rb") as pipe_end:
-        told = [json.loads(line) for line in pipe_end.read().splitlines()]
-    _, status = os.waitpid(child, 0)
-    assert status in (0, signal.SIGKILL), "the server failed by itself"
+    reader, writer = children.CONTEXT.Pipe(duplex=False)
+    with reader, children.started(_serve, folder, at, half, seed, prune, writer) as child:
+        writer.close()
+        told = []
+        while line := children.next_message(reader):
+            told.append(json.loads(line))
+        status = children.exit_code(child)
+    assert status in (0, -signal.SIGKILL), "the server failed by itself"
     return told, status == 0
+
+
+def _serve(folder: Path, at: int, half: bool, seed: int, prune: bool, writer: Connection) -> None:
+    """The server's process. What it tells is no disk work: the pipe has an ``os.write`` of its own, from before the killer's."""
+    Killer(at, half)
+
+    def tell(told: dict[str, Any]) -> None:
+        writer.send_bytes(json.dumps(told).encode())
+
+    with opened(folder, prune) as server:
+        train(server, tell, random.Random(seed))
 
 
 def check_after(folder: Path, told: list[dict[str, Any]]) -> None:

@@ -22,8 +22,11 @@ from crescendo.storage.journal.replay import replay
 from crescendo.storage.ledger import ledger_schema
 from crescendo.storage.ledger.ledger_schema import STEPS
 from crescendo.storage.ledger.open_ledger import open_ledger
+from tests import children
 from tests.before.test_before import HERE, TERMS
 from tests.storage.ledger_play import BUDGET, begun, store
+
+children.preload(__name__)
 
 STEP = "create table notes (seq integer primary key, words text not null); create index by_words on notes (words);"
 PAGE = (Path(__file__).parents[2] / "docs" / "compatibility.md").read_text(encoding="utf-8")
@@ -176,10 +179,7 @@ def test_a_kill_at_any_statement_of_a_migration_leaves_the_old_ledger_or_the_new
         with begun(path) as ledger:
             store(ledger, 0, b"zero")
             entries = list(ledger._file.entries)
-    child = os.fork()
-    if child == 0:
-        _killed_at(path, statement)
-    assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
+    assert children.run(_killed_at, path, statement) == -signal.SIGKILL
     with open_ledger(path) as ledger:
         assert list(ledger._file.entries) == entries
         store(ledger, 1, b"one")
@@ -187,7 +187,7 @@ def test_a_kill_at_any_statement_of_a_migration_leaves_the_old_ledger_or_the_new
 
 
 def _killed_at(path: Path, statement: int) -> None:
-    """Open the ledger in this process, which dies as it begins the n-th statement of the migration."""
+    """Open the ledger with the program one version on, and die as the n-th statement of the migration begins."""
     run, seen = ledger_schema._run, list[str]()
 
     def traced(text: str) -> None:
@@ -199,8 +199,7 @@ def _killed_at(path: Path, statement: int) -> None:
         db.set_trace_callback(traced)
         run(db, script)
 
-    try:
-        ledger_schema._run = watched
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ledger_schema, "STEPS", (*STEPS, STEP))
+        patch.setattr(ledger_schema, "_run", watched)
         open_ledger(path)
-    finally:
-        os._exit(0)

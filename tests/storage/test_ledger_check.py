@@ -16,7 +16,10 @@ from crescendo.storage.ledger.ledger_file import LedgerFile
 from crescendo.storage.ledger.open_ledger import open_ledger
 from crescendo.storage.upkeep.examination import Examination
 from crescendo.storage.upkeep.ledger_check import check_ledger
+from tests import children
 from tests.storage.ledger_play import begun, store
+
+children.preload(__name__)
 
 
 def examined(path: Path) -> Examination:
@@ -62,14 +65,15 @@ def test_a_sound_ledger_is_sound_at_rest_and_in_use(path: Path) -> None:
 
 
 def test_what_a_killed_client_left_in_the_log_is_counted_and_left_there(path: Path) -> None:
-    child = os.fork()
-    if child == 0:
-        ledger = open_ledger(path)
-        store(ledger, 4, b"more")
-        os.kill(os.getpid(), signal.SIGKILL)
-    os.waitpid(child, 0)
+    assert children.run(_killed_after_a_charge, path) == -signal.SIGKILL
     assert path.with_name(path.name + "-wal").stat().st_size > 0
     assert examined(path).facts["charged"] == 5
+
+
+def _killed_after_a_charge(path: Path) -> None:
+    ledger = open_ledger(path)
+    store(ledger, 4, b"more")
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_bytes_that_are_not_those_that_were_charged_are_noticed(path: Path) -> None:

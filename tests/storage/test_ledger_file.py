@@ -18,7 +18,10 @@ from crescendo.core.messages import Settled
 from crescendo.errors import CrescendoError, DataError, Refused, UsageError
 from crescendo.privacy.accounting.budget import Budget
 from crescendo.storage.ledger.open_ledger import open_ledger
+from tests import children
 from tests.storage.ledger_play import BUDGET, begun, store
+
+children.preload(__name__)
 
 
 @pytest.fixture
@@ -216,49 +219,42 @@ def test_a_full_disk_is_said_and_the_round_is_neither_charged_nor_sent(path: Pat
         assert again.last_round("f") == -1 and store(again, 0, b"zero") == b"zero"
 
 
-def in_a_child(task: Callable[[], None]) -> str:
-    """Run a task in a forked process; what it raised, as text."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        said = ""
+def as_nobody(task: Callable[[Path], None], path: Path, said: Path) -> None:
+    """In a child: call ``task`` as a user who may write nothing of root's; what it raised goes to the file ``said``."""
+    with said.open("w") as out:
+        if os.geteuid() == 0:
+            os.setuid(65534)  # permissions mean nothing to root
         try:
-            task()
+            task(path)
         except CrescendoError as error:
-            said = str(error)
+            out.write(str(error))
         except BaseException as error:
-            said = repr(error)
-        os.write(writing, said.encode())
-        os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading) as pipe:
-        said = pipe.read()
-    os.waitpid(child, 0)
-    return said
+            out.write(repr(error))
 
 
-def test_a_folder_that_cannot_be_written_is_said_and_its_ledger_can_still_be_read() -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "ledger.db"
+def _write(path: Path) -> None:
+    open_ledger(path).close()
+
+
+def _look(path: Path) -> None:
+    assert open_ledger(path, read_only=True).last_round("f") == -1
+
+
+@pytest.mark.parametrize(
+    ("task", "says"), [(_write, "cannot be written (Permission denied)"), (_look, "")], ids=["write", "look"]
+)
+def test_a_folder_that_cannot_be_written_is_said_and_its_ledger_can_still_be_read(
+    task: Callable[[Path], None], says: str, tmp_path: Path
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:  # which the user nobody can reach
+        path, said = Path(folder) / "ledger.db", tmp_path / "said"
         begun(path).close()
         for name in (path, path.with_name("ledger.db.lock")):
             name.chmod(0o444)
         Path(folder).chmod(0o555)
-
-        def as_nobody(task: Callable[[], None]) -> Callable[[], None]:
-            def run() -> None:
-                if os.geteuid() == 0:
-                    os.setuid(65534)  # permissions mean nothing to root
-                task()
-
-            return run
-
-        def look() -> None:
-            assert open_ledger(path, read_only=True).last_round("f") == -1
-
-        assert "cannot be written (Permission denied)" in in_a_child(as_nobody(lambda: open_ledger(path).close()))
-        assert in_a_child(as_nobody(look)) == ""
+        assert children.run(as_nobody, task, path, said) == 0
         Path(folder).chmod(0o755)
+        assert says in said.read_text() if says else said.read_text() == ""
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ import os
 import signal
 import tempfile
 from collections.abc import Callable
+from multiprocessing.connection import Connection
 from pathlib import Path
 from random import Random
 
@@ -13,8 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests import children
 from tests.storage import ledger_play as play
 from tests.storage.ledger_play import PLAN
+
+children.preload(__name__)
 
 
 @pytest.fixture
@@ -64,26 +68,25 @@ def test_a_process_killed_at_random_instants_charges_once_and_sends_one_byte_str
 
 def killed_after(path: Path, log: Path, points: int) -> bool:
     """Run the client in a process of its own and kill it while it is past its n-th point. Whether it came to its end."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reading)
-        try:
-            sent = os.open(log, os.O_WRONLY | os.O_APPEND)
-            play.sound(path, lambda i, data: _said(sent, f"{i} {data.hex()}\n"), lambda _: _said(writing, "."))
-            _said(writing, "!")
-        finally:
-            os._exit(0)
-    os.close(writing)
-    said = b""
-    while len(said) <= points and (more := os.read(reading, 1)):
-        said += more
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    rest = os.read(reading, 1000)
-    os.close(reading)
-    return (said + rest).endswith(b"!")
+    reader, writer = children.CONTEXT.Pipe(duplex=False)
+    with reader, children.started(_play, path, log, writer) as child:
+        writer.close()
+        said: list[bytes] = []
+        while len(said) <= points and (more := children.next_message(reader)):
+            said.append(more)
+        child.kill()
+        assert children.exit_code(child) in (0, -signal.SIGKILL), "the client failed by itself"
+        while more := children.next_message(reader):
+            said.append(more)
+    return said[-1:] == [b"!"]
 
 
-def _said(to: int, words: str) -> None:
-    os.write(to, words.encode())
+def _play(path: Path, log: Path, writer: Connection) -> None:
+    """The client's process: it writes down what it sends, and tells of each point."""
+    sent = os.open(log, os.O_WRONLY | os.O_APPEND)
+    play.sound(path, lambda i, data: _noted(sent, f"{i} {data.hex()}\n"), lambda _: writer.send_bytes(b"."))
+    writer.send_bytes(b"!")
+
+
+def _noted(file: int, words: str) -> None:
+    os.write(file, words.encode())

@@ -40,9 +40,11 @@ from crescendo.storage.ledger.outbox import Release
 from crescendo.storage.round_checkpoint import RoundCheckpoint, checkpoint_path, remove_stale
 from crescendo.storage.state_file import State
 from crescendo.worker import Worker
+from tests import children
 from tests.federation.agreements import agreement
 from tests.storage.ledger_play import cheap
 
+children.preload("tests.network.preload", __name__)
 ROUNDS, SLOTS, COUNT, FEATURES = 3, 12, 40, 4
 RNG = np.random.default_rng(1)
 RECORDS = as_records(RNG.normal(size=(COUNT, FEATURES)), RNG.choice([0.0, 1.0], COUNT))
@@ -60,11 +62,15 @@ AGREED = agreement(TERMS, GOAL, MADE)
 DIGEST = AGREED.digest
 
 
+def write_at_every_piece(patch: pytest.MonkeyPatch) -> None:
+    """However long one takes to write, the next is written after the next piece. A kill needs no sync; a power cut would."""
+    patch.setattr(when, "SHARE", 0)
+    patch.setattr(os, "fsync", lambda handle: None)
+
+
 @pytest.fixture(autouse=True)
 def at_every_piece(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However long one takes to write, the next is written after the next piece. A kill needs no sync; a power cut would."""
-    monkeypatch.setattr(when, "SHARE", 0)
-    monkeypatch.setattr(os, "fsync", lambda handle: None)
+    write_at_every_piece(monkeypatch)
 
 
 @dataclass
@@ -485,9 +491,9 @@ def test_nobody_else_can_read_it_from_its_first_byte_on(
 # -- kills
 
 
-def killed_at(scene: Scene, n: int) -> None:
-    """In a forked process: work, and die as the n-th deed on the disk begins."""
-    done = [0]
+def killed_at(folder: Path, n: int) -> None:
+    """In a child: work, and die as the n-th deed on the disk begins."""
+    scene, done = Scene(folder), [0]
 
     def dying(sound: Callable[..., Any]) -> Callable[..., Any]:
         def deed(*given: Any, **named: Any) -> Any:
@@ -499,6 +505,7 @@ def killed_at(scene: Scene, n: int) -> None:
         return deed
 
     with pytest.MonkeyPatch.context() as patch:
+        write_at_every_piece(patch)
         for name in ("open", "fchmod"):
             patch.setattr(os, name, dying(getattr(os, name)))
         for name in ("replace", "unlink"):
@@ -526,13 +533,8 @@ def test_a_kill_at_any_deed_on_the_disk_charges_and_releases_each_round_once(
     for n in itertools.count(1):  # each life ends a little later than the one before, until one ends by itself
         folder = tmp_path / str(n)
         folder.mkdir()
-        child = os.fork()
-        if child == 0:
-            try:
-                killed_at(Scene(folder), n)
-            finally:
-                os._exit(0)
-        ended = os.waitpid(child, 0)[1]
+        status = children.run(killed_at, folder, n)
+        assert status in (0, -signal.SIGKILL), "the client failed by itself"
         scene = Scene(folder)
         with scene.opened() as ledger:
             before = {one.round: one.data for one in ledger.unacknowledged("f")}
@@ -544,7 +546,7 @@ def test_a_kill_at_any_deed_on_the_disk_charges_and_releases_each_round_once(
         assert not set(before) & set(after) and before | after == {one.round: one.data for one in whole}
         assert set(scene.events()) <= {"checkpoint_resumed"}
         resumed += len(scene.events())
-        if not os.WIFSIGNALED(ended):
+        if status == 0:
             break
     assert n > 20 and resumed > 5
 
