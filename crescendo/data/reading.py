@@ -12,6 +12,7 @@ from crescendo.core.random import Purpose, stream
 from crescendo.data.formats.files import data_folder
 from crescendo.data.formats.readers import RecordFile
 from crescendo.data.labels import NUMBERS, Classes, as_numbers
+from crescendo.data.left_out import about_classes, nothing_left
 from crescendo.data.records import Dataset, Label, Raw, Records, as_records
 from crescendo.data.registry import SOURCES, SYNTHETIC, catalogue, is_public, stated_classes
 from crescendo.data.sets.synthetic import Synthetic
@@ -146,6 +147,9 @@ def _with_numbers(name: str, raw: Raw, test: float, seed: int) -> Dataset:
 def judged(name: str, raw: Raw, test: float, seed: int, classes: tuple[Label, ...]) -> Dataset:
     """The same for a private run: whatever the records hold, the classes are as stated."""
     found, rest = Sound.of(raw, classes)
+    if not len(found.records):
+        raise nothing_left(name, raw, found, classes)
+    rest = replace(rest, notes=(*rest.notes, *about_classes(found, classes)))
     part = None if raw.test is None else Sound.of(raw.test, classes)[0].records
     return _parted(name, rest, found.records, part, classes, test, seed, found.left_out)
 

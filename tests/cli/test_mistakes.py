@@ -75,6 +75,7 @@ CALLS: list[tuple[str, Callable[[], object], str]] = [
     ("named the labels by keyword", lambda: simulate(frame(), label="ill"), 'come second: crescendo.simulate(frame, "column")'),
     ("mistyped the label column", lambda: simulate(frame(), "il", **SHORT), "did you mean 'ill'?"),
     ("measured below the limit", lambda: simulate(frame(), "dose", **SHORT), "such as 0.5, but for 1, such as '<0.3'"),
+    ("has a frame without rows", lambda: simulate(frame()[:0].astype(str), "ill", **SHORT), "has no records; it needs a row"),
     ("mistyped an argument", lambda: simulate(X, Y, clinets=2), "no keyword clinets; did you mean clients?"),
     ("passed a class", lambda: simulate("run.toml", objective=Forgetful), "pass objective=Forgetful(..)"),
     ("passed a list as config", lambda: simulate([1, 2]), "a list without labels is no data"),

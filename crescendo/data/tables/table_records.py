@@ -79,6 +79,8 @@ def looked_at(table: Table, keys: TableKeys, label: str | None, column: str | No
     absent = missing(table.columns[name])
     if column is not None:
         absent |= missing(table.columns[column])
+    if not table.rows:
+        raise DataError(f"{table.name} has no records; it needs a row for each record")
     if absent.all():
         raise DataError(f"{table.name} has no label: the column '{name}' is empty; name another with data.label")
     notes = []
