@@ -154,6 +154,8 @@ def read_toml(path: Path, what: str, hint: str) -> dict[str, Any]:
             raise ConfigError(f"{path} is a data file, not a {what}; a run file names it as data.source") from None
         reason = str(error)
         raise ConfigError(f"{path} is not valid TOML: {reason[:1].lower()}{reason[1:]}") from None
+    except (RecursionError, ValueError):  # tables in tables in tables, or a number of thousands of digits
+        raise ConfigError(f"{path} is nested too deeply, or has a number that is too long; {hint}") from None
 
 
 def show(value: Any) -> str:

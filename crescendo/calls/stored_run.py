@@ -30,6 +30,7 @@ _CONFIG, _METRICS, _PRIVACY, _SCHEMA = "config.toml", "metrics.jsonl", "privacy.
 _COUNTS = ("k", "gradients", "bytes_up", "bytes_down")
 _MEASURES = ("loss", "accuracy", "rmse", "r2")
 _MOST_FEATURES = 10_000_000
+_LONGEST_TEXT = 1 << 28  # bytes: more than the metrics of a million rounds take
 _NO_VALUES = (OSError, ValueError, KeyError, TypeError, RecursionError, OverflowError)
 
 
@@ -62,10 +63,8 @@ class StoredRun:
         """The folder's content; DataError or ConfigError, in a sentence, for what is none, or does not fit together."""
         if (folder / MODEL).is_file() and not (folder / _CONFIG).exists():
             _refuse_federation(folder)
+        _check_files(folder)
         require_run(folder, (_CONFIG, _METRICS, _PRIVACY, MODEL), "load")
-        for name in ("format.json", _CONFIG, _METRICS, _PRIVACY, MODEL, _SCHEMA):
-            if (folder / name).is_symlink():
-                raise DataError(f"{folder / name} is a link, and a run writes none; copy the file itself there")
         config, stored = _config(folder), StoredModel.of(folder)
         model, trained = stored.arrays["model"], stored.trained
         if trained not in (*OBJECTIVES, "torch", "own"):
@@ -105,6 +104,17 @@ class StoredRun:
                 )
 
 
+def _check_files(folder: Path) -> None:
+    """DataError for what no run writes, before anything of it is read: a link, a pipe, a device, a text of gigabytes."""
+    for path in (folder / name for name in ("format.json", _CONFIG, _METRICS, _PRIVACY, MODEL, _SCHEMA)):
+        if path.is_symlink():
+            raise DataError(f"{path} is a link, and a run writes none; copy the file itself there")
+        if path.exists() and not path.is_file():
+            raise DataError(f"{path} is no file; name a folder of `crescendo run`")
+        if path.exists() and path.name != MODEL and path.stat().st_size > _LONGEST_TEXT:
+            _damaged(path, f"it is longer than {_LONGEST_TEXT:,} bytes")
+
+
 def _damaged(path: Path, why: str) -> NoReturn:
     raise DataError(f"{path} is damaged or was changed after the run: {why}; run it again")
 
@@ -137,7 +147,7 @@ def _plain_json(text: str) -> Any:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < math.inf
 
 
 def _metrics(path: Path) -> list[Row]:
@@ -161,6 +171,8 @@ def _privacy(path: Path) -> Row | None:
         found = _plain_json(path.read_text(encoding="utf-8"))
         if found is not None and not all(_is_number(found[name]) for name in ("epsilon", "delta")):
             raise ValueError("no epsilon")
+        if found is not None and not (found["epsilon"] >= 0 and 0 <= found["delta"] < 1):
+            raise ValueError("these are no epsilon and delta")
     except _NO_VALUES:
         _damaged(path, "it does not say what the run spent")
     return None if found is None else dict(found)

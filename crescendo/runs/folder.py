@@ -79,6 +79,6 @@ def check_format(folder: Path) -> None:
     path = folder / _NUMBER
     try:
         found = int(json.loads(path.read_text(encoding="utf-8"))["format"]) if path.exists() else 1
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         raise DataError(f"{path} does not say which format the folder has; it was changed after the run") from None
     RUN.check(folder, found)

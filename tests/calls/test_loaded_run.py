@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shutil
 import zipfile
 from collections.abc import Callable
@@ -224,3 +225,36 @@ def test_what_is_no_complete_run_gets_a_sentence(folder: Path) -> None:
             untyped(wrong)
     with pytest.raises(CrescendoError, match="made by an earlier version"):
         crescendo.load(Path(__file__).parents[1] / "before" / "run").predict([[0.0] * 5])
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("config.toml", "a = " + "[" * 5000),
+        ("config.toml", "a = " + "1" * 5001),
+        ("format.json", '{"format": 1e999}'),
+        ("format.json", "[" * 100_000),
+        ("privacy.json", '{"epsilon": -3, "delta": 1e-6}'),
+        ("privacy.json", '{"epsilon": 1, "delta": 5}'),
+    ],
+)
+def test_a_hostile_text_in_the_folder_is_a_sentence(name: str, text: str, tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(60, 2))
+    crescendo.simulate(x, x[:, 0] > 0, clients=2, gradients=100, out=tmp_path / "run")
+    (tmp_path / "run" / name).write_text(text)
+    with pytest.raises(CrescendoError, match=name):
+        crescendo.load(tmp_path / "run")
+
+
+def test_a_linked_format_or_a_pipe_is_never_opened(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(60, 2))
+    crescendo.simulate(x, x[:, 0] > 0, clients=2, gradients=100, out=tmp_path / "run")
+    number = tmp_path / "run" / "format.json"
+    number.unlink()
+    os.mkfifo(number)
+    with pytest.raises(CrescendoError, match=r"format\.json is no file"):
+        crescendo.load(tmp_path / "run")
+    number.unlink()
+    number.symlink_to("/dev/zero")
+    with pytest.raises(CrescendoError, match="is a link"):
+        crescendo.load(tmp_path / "run")

@@ -301,4 +301,4 @@ def test_no_epsilon_without_a_range_of_labels() -> None:
     for mechanism in ("minibatch", "local"):
         with pytest.raises(Refused, match="has no label_range"):
             crescendo.simulate(x, x[:, 0], objective=goal, mechanism=mechanism, norm_bound=3.0, **public)
-    assert crescendo.simulate(x, x[:, 0], objective=ranged, **public).privacy is not None
+    assert crescendo.simulate(x, x[:, 0], objective=ranged, norm_bound=3.0, **public).privacy is not None
