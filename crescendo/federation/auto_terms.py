@@ -43,7 +43,9 @@ DRAFT = {"kind": "constant", "eta": 1.0}  # steps that stand in while sizes, sha
 _MOST_ROWS = 5_000  # that curvature is measured on; drawn, since rows at even distances may have a pattern in common
 _FEWEST_ROWS, _MOST_NUMBERS = 500, 1_000_000  # fewer of wide records, which take longer
 _MULTIPLICATIONS = 20  # of a vector, until it points along the steepest direction
-_DESCENTS = 50
+_MORE = 10  # of one that pointed along it a little earlier
+_GRADIENTS = 300  # at most, on the way to the end of a run: short of it the loss is more curved, which is safe
+_NEAR = 0.98  # of the way there
 _LEAST_SPREAD = 0.1  # rarer classes than were measured count as if they were not
 _SAFE = 0.999  # of a mechanism's own limit
 
@@ -102,11 +104,12 @@ def stable_factor(
 def _rule(
     terms: Terms, objective: Objective, records: Records | None, classes: int, noise: PublicNoise | None
 ) -> AutoSteps:
-    smoothness = smoothness_of(objective)
+    smoothness, some = smoothness_of(objective), None
     if noise is not None:
         known = _public(objective, smoothness, noise)
     elif records is not None:
-        known = _measured(objective, smoothness, records, classes)
+        some = _drawn(records)
+        known = _measured(objective, smoothness, records, classes, some)
     else:
         raise ConfigError(
             'schedule.steps = "auto" needs to know how long records are, and a server sees none; state privacy.norm_bound '
@@ -114,7 +117,7 @@ def _rule(
         )
     sums = terms.labels(0, terms.rounds)
     kind = None if noise is None else MECHANISMS[noise.mechanism]
-    return AutoSteps(
+    rule = AutoSteps(
         known,
         sums,
         _late(terms, np.diff(sums).astype(np.float64), kind),
@@ -122,6 +125,7 @@ def _rule(
         tuple(_caps(terms, objective, noise, kind)),
         _noise_allowed(objective),
     )
+    return rule if some is None else _at_the_end(rule, objective, some)
 
 
 def smoothness_of(objective: Objective) -> Callable[[float], float]:
@@ -169,40 +173,63 @@ def _public(objective: Objective, smoothness: Callable[[float], float], noise: P
     return Curvatures(curvature, curvature, known_by, BOUND)
 
 
-def _measured(objective: Objective, smoothness: Callable[[float], float], records: Records, classes: int) -> Curvatures:
-    """Of the records themselves: of one at a model that says the share of each class, of their mean where training goes."""
+def _drawn(records: Records) -> Records:
+    """The records that the curvature of the mean loss is measured on."""
+    most_rows = max(_FEWEST_ROWS, min(_MOST_ROWS, _MOST_NUMBERS // records.features))
+    chosen = stream(0, Purpose.INIT, round=1).permutation(len(records))[:most_rows]
+    return records.take(np.sort(chosen))
+
+
+def _measured(
+    objective: Objective, smoothness: Callable[[float], float], records: Records, classes: int, some: Records
+) -> Curvatures:
+    """Of the records themselves: of one at a model that says the share of each class, of their mean the most it ever is."""
     squares, l2 = records.squared_lengths(objective.traits.intercept), objective.traits.l2
     typical = float(np.mean(squares * squares) / max(float(np.mean(squares)), 1e-300))
     spread = class_spread(records.y) if classes > 1 else 1.0
-    most_rows = max(_FEWEST_ROWS, min(_MOST_ROWS, _MOST_NUMBERS // records.features))
-    chosen = stream(0, Purpose.INIT, round=1).permutation(len(records))[:most_rows]
-    some = records.take(np.sort(chosen))
-    most = smoothness(steepest(some, objective.traits.intercept))
-    record, mean = (smoothness(typical) - l2) * spread + l2, _on_the_way(objective, some, most)
-    return Curvatures(record, mean, "measured", MEASURED if classes > 1 else UNBOUNDED)
+    record, most = (smoothness(typical) - l2) * spread + l2, smoothness(steepest(some, objective.traits.intercept))
+    return Curvatures(record, most if most < math.inf else 0.0, "measured", MEASURED if classes > 1 else UNBOUNDED)
 
 
-def _on_the_way(objective: Objective, records: Records, most: float) -> float:
-    """The curvature of the mean loss along its steepest direction, after some steps of gradient descent.
+def _at_the_end(rule: AutoSteps, objective: Objective, records: Records) -> AutoSteps:
+    """The rule with the curvature of the mean loss where gradient descent is once it has gone as far as the run will.
+
+    The less curved the loss is there, the larger the steps and the farther the run goes: descent follows until it catches up.
+    """
+    most = rule.curvatures.mean
+    if not (most > 0 and rule.late.any()):
+        return rule
+    w = objective.initial(stream(0, Purpose.INIT)).astype(np.float64)
+    curvature, along = _steepest_at(objective, w, records, np.ones(len(w)), _MULTIPLICATIONS, most)
+    gone, left = 0.0, _GRADIENTS
+    while True:
+        rule = replace(rule, curvatures=replace(rule.curvatures, mean=curvature))
+        left -= 2 * _MORE
+        if gone >= _NEAR * rule.length or left <= 0:
+            return rule
+        descents = min(math.ceil((rule.length - gone) * curvature), left)
+        for _ in range(descents):
+            w = w - mean_gradient(objective, w, records) / curvature
+        gone, left = gone + descents / curvature, left - descents
+        curvature, along = _steepest_at(objective, w, records, along, _MORE, most)
+
+
+def _steepest_at(
+    objective: Objective, w: Floats, records: Records, along: Floats, times: int, most: float
+) -> tuple[float, Floats]:
+    """The curvature of the mean loss along its steepest direction, and that direction, by multiplying ``along``.
 
     ``most`` is what it never passes. Differences of gradients stand for the Hessian.
     """
-    if not 0 < most < math.inf:
-        return 0.0
-    w = objective.initial(stream(0, Purpose.INIT)).astype(np.float64)
-    for _ in range(_DESCENTS):
-        w = w - mean_gradient(objective, w, records) / most
-    along, found = np.ones(len(w)), 0.0
-    reach = 1e-5 * max(1.0, float(np.linalg.norm(w)))
-    for _ in range(_MULTIPLICATIONS):
+    reach, found = 1e-5 * max(1.0, float(np.linalg.norm(w))), 0.0
+    for _ in range(times):
         along = along * (reach / float(np.linalg.norm(along)))
-        along = (mean_gradient(objective, w + along, records) - mean_gradient(objective, w - along, records)) / (
-            2 * reach
-        )
+        up, down = (mean_gradient(objective, w + side * along, records) for side in (1, -1))
+        along = (up - down) / (2 * reach)
         found = float(np.linalg.norm(along))
         if not 0 < found < math.inf:
-            return most
-    return min(found, most)
+            return most, np.ones(len(w))
+    return min(found, most), along
 
 
 def class_spread(labels: Floats) -> float:

@@ -37,6 +37,14 @@ def test_the_tightest_limit_is_met_and_named() -> None:
     assert capped.steps.eta0 == 0.01 and "a cap" in capped.why
 
 
+@given(ROUNDS, POSITIVE, st.floats(0, 1))
+def test_the_length_of_a_run_is_the_sum_of_the_steps_that_it_takes(sizes: list[int], mean: float, share: float) -> None:
+    sums = np.cumsum([0, *sizes])
+    rule = AutoSteps(Curvatures(1.0, mean, ""), sums, share * np.array(sizes, dtype=np.float64))
+    taken = float(np.sum(rule.chosen().steps.at(sums[:-1]) * np.array(sizes)))
+    assert taken == pytest.approx(rule.length, rel=0.02)  # the steps are rounded to three figures
+
+
 def test_more_noise_never_means_larger_steps() -> None:
     sums = np.array([0, 10, 30, 60])
     found = [AutoSteps(KNOWN, sums, np.zeros(3), np.full(3, sigma)).chosen().steps.eta0 for sigma in (1, 10, 100, 1000)]
