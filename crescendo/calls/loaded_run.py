@@ -201,7 +201,7 @@ def load(run: Path | str, *, objective: Any = None) -> LoadedRun:
     (True, np.True_)
     """
     if not isinstance(run, str | os.PathLike):
-        raise UsageError(f"crescendo.load takes the path of a run's folder, not a {type(run).__name__}")
+        raise UsageError(f"crescendo.load takes the path of a run's folder, not an object of type {type(run).__name__}")
     if "\0" in str(run):
         raise ConfigError("the path of a run's folder has a zero byte in it; check the path")
     return LoadedRun(StoredRun.of(Path(run)), objective)

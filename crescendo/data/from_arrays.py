@@ -18,6 +18,7 @@ from crescendo.data.registry import stated_classes
 from crescendo.data.sound import Sound
 from crescendo.data.tables.drafting import TableKeys
 from crescendo.data.tables.feature_schema import Schema
+from crescendo.data.tables.table_cautions import about_private_arrays
 from crescendo.data.tables.table_files import is_frame
 from crescendo.errors import DataError
 
@@ -86,7 +87,7 @@ def _judged(name: str, raw: Raw, test: float, seed: int, classes: tuple[Label, .
         raise DataError(
             f"none of the {len(raw):,} records of {name} has one of the classes {named} and finite numbers; check classes"
         )
-    return judged(name, raw, test, seed, classes)
+    return judged(name, replace(raw, notes=tuple(about_private_arrays(raw.x))), test, seed, classes)
 
 
 def records_of(x: Any, like: Records, schema: Schema | None = None, names: Sequence[str] = ()) -> Records:
@@ -132,7 +133,8 @@ def _shaped(records: Records, shape: tuple[int, ...]) -> Records:
 
 def _flat(x: Any, y: Array, of: str) -> tuple[Any, Array]:
     if not x.shape:
-        raise DataError(f"{of} is a single number; rows of numbers are needed, one record each")
+        what = {"U": "a text", "S": "bytes", "O": "no array"}.get(x.dtype.kind, "a single number")
+        raise DataError(f"{of} is {what}; rows of numbers are needed, one record each")
     if y.ndim != 1 or x.shape[0] != y.shape[0]:
         raise DataError(
             f"{of} has {x.shape[0]} records and its labels have shape {y.shape}; one label a record is needed"

@@ -14,9 +14,9 @@ from crescendo.data.labels import one_by_one
 from crescendo.data.reading import from_raw, judged
 from crescendo.data.records import Column, Dataset, Label, Raw
 from crescendo.data.registry import stated_classes
-from crescendo.data.tables.cells import Table, as_name, numbers
+from crescendo.data.tables.cells import Table, as_name, missing, numbers
 from crescendo.data.tables.drafting import TableKeys
-from crescendo.data.tables.feature_schema import Schema
+from crescendo.data.tables.feature_schema import NumberColumn, Schema
 from crescendo.data.tables.table_files import frame_table
 from crescendo.data.tables.table_records import by_looking, by_schema
 from crescendo.errors import DataError
@@ -126,7 +126,16 @@ def numbers_of(frame: Any, names: Sequence[str]) -> Floats:
 
 def features_of(frame: Any, schema: Schema) -> Any:
     """Features of the records of a data frame, all of which must have them."""
-    x, fits = schema.apply(frame_table(frame, "x"))
+    table = frame_table(frame, "x")
+    x, fits = schema.apply(table)
+    for column in schema.columns:
+        cells = table.columns[column.name]
+        there = ~missing(cells)
+        if isinstance(column, NumberColumn) and there.any() and np.isnan(numbers(cells)[there]).all():
+            raise DataError(
+                f"the column '{column.name}' of x has no number in it, and the model learned from numbers there; give numbers, "
+                "or leave the cells empty where they are missing"
+            )
     if not fits.all():
         raise DataError(
             f"record {int(np.flatnonzero(~fits)[0])} of x (from 0) lacks a number, and the schema does not say what a missing "

@@ -72,6 +72,17 @@ def one_by_one(labels: Any) -> Column:
     return np.fromiter(labels, object, len(labels)) if isinstance(labels, list | tuple) else np.asarray(labels)
 
 
+def _check_there(labels: Column, name: str) -> None:
+    """DataError unless there are records, and each has a label."""
+    if not len(labels):
+        raise DataError(f"{name} has no records; training needs some of at least two classes")
+    absent = int((~np.isfinite(labels)).sum()) if labels.dtype.kind == "f" else 0
+    if absent:
+        raise DataError(
+            f"{absent:,} of the {len(labels):,} labels of {name} are not finite numbers; fill them in or leave these records out"
+        )
+
+
 class Classes(tuple[Label, ...]):
     """The classes that records are told apart by, in rising order and texts last."""
 
@@ -105,6 +116,7 @@ class Classes(tuple[Label, ...]):
         >>> Classes.of(np.array([2.0, 1.0, 7.0]), "three", wanted=(7, 1))
         (1, 7)
         """
+        _check_there(labels, name)
         found = cls(_plain(value) for value in np.unique(labels))
         if wanted is not None:
             return found.among(name, wanted)

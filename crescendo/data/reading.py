@@ -1,7 +1,7 @@
 """Records of a source by name or path; `crescendo.data.registry` has those with a name."""
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from crescendo.data.tables.drafting import TableKeys
 from crescendo.data.tables.feature_schema import Schema
 from crescendo.errors import ConfigError, DataError
 
+_MANY_CLASSES, _FEW_EACH = 20, 20  # classes, and records of each: beyond these, whole numbers look like counts
 _TEST_PART = 1  # as the round of the stream: 0 is the split over clients, 2 the synthetic draw
 
 
@@ -124,7 +125,22 @@ def from_raw(name: str, raw: Raw, test: float, seed: int, wanted: Sequence[Label
     if raw.test is not None:
         part = as_records(raw.test.x, classes.encode(raw.test.y, f"the test part of {name}"))
     made = _parted(name, raw, train, part, classes, test, seed, found - len(raw) + raw.unreadable)
+    if wanted is None:
+        made = replace(made, notes=(*made.notes, *_about_many(classes, found)))
     return replace(made, counted=wanted is None and not is_public(name, classes))
+
+
+def _about_many(classes: Classes, records: int) -> Iterator[str]:
+    """Of labels that look like counts or measurements: many whole numbers, with few records each."""
+    if (
+        len(classes) > _MANY_CLASSES
+        and records < _FEW_EACH * len(classes)
+        and not any(isinstance(one, str) for one in classes)
+    ):
+        yield (
+            f"the labels are {len(classes)} different whole numbers, and each is taken for a class; to predict numbers, write "
+            'objective.kind = "least-squares"'
+        )
 
 
 def _with_numbers(name: str, raw: Raw, test: float, seed: int) -> Dataset:

@@ -139,7 +139,7 @@ class AutoSteps:
         >>> AutoSteps(known, np.array([0, 100, 300]), late=np.array([0.0, 0.0])).chosen().steps
         DiminishingSteps(eta0=1.5, beta=0.0667, root=False, per='round')
         >>> AutoSteps(known, np.array([0, 100, 300]), late=np.array([80.0, 160.0])).chosen().steps.eta0
-        0.0475
+        0.0487
         """
         eta0, why = min(self.limits(), key=lambda limit: limit.eta0, default=Limit(math.nan, ""))
         beta = rounded(self.fall / float(self.sums[-1]), up=True)

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import crescendo
+from crescendo.calls import loaded_run, stored_run
 from crescendo.errors import CrescendoError
 
 pandas = pytest.importorskip("pandas", reason="pandas is not installed: the demo extra")
@@ -54,6 +55,11 @@ def test_a_loaded_run_predicts_a_new_table_as_the_result_does(made: tuple[cresce
     assert np.mean(loaded.predict(new) == new.stay) > 0.9
     with pytest.raises(CrescendoError, match="no column 'ward'"):
         loaded.predict(new.drop(columns="ward"))
+    with pytest.raises(CrescendoError, match="the column 'age' of x has no number in it"):
+        loaded.predict(new.assign(age="old"))
+    some = new.assign(age=new.age.astype(object))
+    some.loc[3, "age"] = "unknown"  # a missing cell, as in training
+    assert len(loaded.predict(some)) == len(loaded.predict(new.assign(age=np.nan))) == 50
 
 
 def test_a_loaded_run_shows_what_the_result_showed(made: tuple[crescendo.Result, Path]) -> None:
@@ -258,3 +264,18 @@ def test_a_linked_format_or_a_pipe_is_never_opened(tmp_path: Path) -> None:
     number.symlink_to("/dev/zero")
     with pytest.raises(CrescendoError, match="is a link"):
         crescendo.load(tmp_path / "run")
+
+
+def test_a_text_of_gigabytes_is_not_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stored_run, "_LONGEST_TEXT", (folder / "metrics.jsonl").stat().st_size - 1)
+    with pytest.raises(CrescendoError, match="longer than"):
+        crescendo.load(folder)
+
+
+@pytest.mark.parametrize(
+    "options", [{"hidden": [10**6, 10**6]}, {"hidden": 10**9}, {"hidden": [-3]}, {"hidden": ["4"]}]
+)
+def test_a_network_that_the_folder_makes_larger_than_its_model_is_never_made(options: dict[str, Any]) -> None:
+    loaded_run._check_sizes({"hidden": [4], "classes": 2}, features=3, most=26)
+    with pytest.raises(CrescendoError, match="do not fit the model beside it"):
+        loaded_run._check_sizes({"classes": 2, **options}, features=3, most=26)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -43,6 +44,21 @@ def about_numbers(x: Floats, names: Sequence[str], may_look: bool) -> Iterator[s
         yield (
             f"the column '{names[worst]}' is not scaled: it goes up to {largest[worst]:.4g}{others}, and steps that suit other "
             f"columns diverge; {how}"
+        )
+
+
+def about_private_arrays(x: Any) -> Iterator[str]:
+    """Of arrays in a private run, which must not be scaled by a look at the records.
+
+    >>> list(about_private_arrays(np.array([[0.5, -4000.0]])))
+    ['x is not scaled: it goes up to 4000, and a private run cannot measure that; divide each column by a public bound']
+    """
+    numbers = np.abs(x.data if hasattr(x, "tocsr") else x).astype(np.float64)
+    largest = float(np.max(numbers, initial=0.0, where=np.isfinite(numbers)))
+    if largest > _LARGE:
+        yield (
+            f"x is not scaled: it goes up to {largest:.4g}, and a private run cannot measure that; divide each column by a "
+            "public bound"
         )
 
 
