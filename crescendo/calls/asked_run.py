@@ -91,6 +91,8 @@ class AskedRun:
     ) -> AskedRun:
         private, test = is_private(keys), keys.get("test", 0.2)
         made = x if isinstance(x, Dataset) else None
+        if made is None and model is None and "label_range" in keys:  # which only regression has
+            model = "least-squares"
         numbers = predicts_numbers(model) if made is None else made.classes == NUMBERS
         if made is None and model is None and not private and "classes" not in keys:  # where labels may be looked at
             numbers = are_numbers(x[y] if is_frame(x) and isinstance(y, str) and y in x else y)

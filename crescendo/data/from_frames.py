@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from crescendo.core.arrays import Floats
-from crescendo.data.labels import one_by_one
+from crescendo.data.labels import NUMBERS, one_by_one
 from crescendo.data.reading import from_raw, judged
 from crescendo.data.records import Column, Dataset, Label, Raw
 from crescendo.data.registry import stated_classes
@@ -68,7 +68,7 @@ def from_frame(
     if held_out is not None:
         raw = replace(raw, test=_test_part(held_out, raw, name, private))
     if private:
-        return judged(name, raw, test, seed, stated_classes(name, classes))
+        return judged(name, raw, test, seed, NUMBERS if classes == NUMBERS else stated_classes(name, classes))
     return from_raw(name, raw, test, seed, classes)
 
 

@@ -19,6 +19,7 @@ from crescendo.data.sets.synthetic import Synthetic
 from crescendo.data.sound import Sound
 from crescendo.data.tables.drafting import TableKeys
 from crescendo.data.tables.feature_schema import Schema
+from crescendo.data.tables.table_cautions import about_header, about_spelling
 from crescendo.errors import ConfigError, DataError
 
 _MANY_CLASSES, _FEW_EACH = 20, 20  # classes, and records of each: beyond these, whole numbers look like counts
@@ -126,7 +127,9 @@ def from_raw(name: str, raw: Raw, test: float, seed: int, wanted: Sequence[Label
         part = as_records(raw.test.x, classes.encode(raw.test.y, f"the test part of {name}"))
     made = _parted(name, raw, train, part, classes, test, seed, found - len(raw) + raw.unreadable)
     if wanted is None:
-        made = replace(made, notes=(*made.notes, *_about_many(classes, found)))
+        made = replace(made, notes=(*made.notes, *about_spelling(classes), *_about_many(classes, found)))
+    columns = raw.names if raw.schema is None else [column.name for column in raw.schema.columns]
+    made = replace(made, notes=(*made.notes, *about_header(columns)))
     return replace(made, counted=wanted is None and not is_public(name, classes))
 
 

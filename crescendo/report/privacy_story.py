@@ -54,7 +54,10 @@ def privacy_story(result: Any) -> PrivacyStory:
     rounds, courses = _courses(made, names, groups[:_MOST_COURSES])
     left_out = sum(map(len, groups[_MOST_COURSES:]))
     accused = [0.0, *np.logspace(-4, 0, 81).tolist()]
-    bounds = "The lines are upper bounds at every round, by Renyi divergence; a dot at an end is the tight accountant's figure."
+    bounds = (
+        "The lines are upper bounds at every round, by Renyi divergence, and never above the tight figure of the whole run, the "
+        "dot at the end."
+    )
     more = f" {left_out:,} clients that spend less are not drawn." if left_out else ""
     return PrivacyStory(
         rounds=rounds,

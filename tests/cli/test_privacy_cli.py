@@ -241,7 +241,7 @@ def test_account_shows_what_a_ledger_has_spent_and_left() -> None:
         found = json_of("account", "--ledger", "my.ledger")
     for words in ("Ledger of flights", "budget", "spent", "promised", "left", "spring", "AA", "open"):
         assert words in text
-    assert "less theirs and less 5e-06, set aside" in text and "each federation's at its own" in text
+    assert "less theirs and less 5e-06, reserved" in text and "each federation's at its own" in text
     assert found["left"]["delta"] == pytest.approx(1e-5 - 1e-6 - 5e-6), "as it says"
     assert 0 < found["spent"]["epsilon"] < found["promised"]["epsilon"] < found["epsilon"] == 3
     assert found["left"]["epsilon"] == pytest.approx(3 - found["promised"]["epsilon"])

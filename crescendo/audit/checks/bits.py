@@ -94,6 +94,6 @@ def _repeated_words(words: Words, rng: np.random.Generator) -> Tested:
 
 CHECKS = (
     Check("last bits", "values that betray a record", "noise", _last_bits),
-    Check("random bits", "bits that are no fair coins", "words", _fair_coins),
+    Check("random bits", "biased bits", "words", _fair_coins),
     Check("repeated words", "a random word that comes twice", "words", _repeated_words, exact=False),
 )

@@ -43,4 +43,4 @@ def _show(found: BlackBoxReport) -> None:
     console.say(f"attacked on {found.pair}, by {found.statistic}")
     for sentence in (*found.findings, *found.notes):
         console.say(sentence)
-    console.say("passed: nothing denies what is claimed" if found.passed else "failed: do not trust this epsilon")
+    console.say("passed: no attack contradicts the claim" if found.passed else "failed: do not trust this epsilon")

@@ -77,7 +77,7 @@ def _sentences(clients: list[ClientAccount]) -> list[str]:
 def _deltas(summary: dict[str, Any]) -> str:
     """Which delta belongs to which epsilon of a ledger."""
     orders = summary["orders"]
-    aside = f" and less {orders['delta']:g}, set aside to add federations up by" if orders is not None else ""
+    aside = f" and less {orders['delta']:g}, reserved for composing federations" if orders is not None else ""
     return (
         f"what was spent and promised in all holds at the budget's delta, and each federation's at its own, from its terms; "
         f"what is left of delta is the budget's less theirs{aside}"
@@ -252,5 +252,5 @@ class PrivacyPrinter(Printer):
         for finding in found.findings:
             self.say(f"{finding.kind}: {finding.says}")
         alarms = f"a sound mechanism fails fewer than one audit in {1 / found.false_alarms:,.0f}"
-        says = f"passed: nothing denies what is claimed; {alarms}"
+        says = f"passed: no attack contradicts the claim; {alarms}"
         self.say(says if found.passed else f"failed: do not trust this epsilon; {alarms}")

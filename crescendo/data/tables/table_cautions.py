@@ -47,6 +47,35 @@ def about_numbers(x: Floats, names: Sequence[str], may_look: bool) -> Iterator[s
         )
 
 
+def about_header(names: Sequence[str]) -> Iterator[str]:
+    """Of a table without a line of names, whose first record was taken for one.
+
+    >>> list(about_header(["2.5", "north"]))
+    ["the column names look like a record, such as '2.5'; a table begins with a line of names, so add one to the file"]
+    >>> list(about_header(["0", "1", "age"]))
+    []
+    """
+    fractions = [name for name in names if float(numbers(np.array([name], dtype=object))[0]) % 1 > 0]
+    if fractions:
+        yield (
+            f"the column names look like a record, such as '{fractions[0]:.40}'; a table begins with a line of names, so add "
+            "one to the file"
+        )
+
+
+def about_spelling(classes: Sequence[object]) -> Iterator[str]:
+    """Of one label in several spellings, each of which is a class.
+
+    >>> list(about_spelling(("NO", "no", "yes")))
+    ["the labels 'NO' and 'no' differ only in how they are written, and are two classes; write them alike"]
+    """
+    met = dict[str, str]()
+    for label in classes:
+        if isinstance(label, str) and label != (first := met.setdefault(" ".join(label.casefold().split()), label)):
+            yield f"the labels {first!r} and {label!r} differ only in how they are written, and are two classes; write them alike"
+            return
+
+
 def about_private_arrays(x: Any) -> Iterator[str]:
     """Of arrays in a private run, which must not be scaled by a look at the records.
 

@@ -30,7 +30,7 @@ from crescendo.storage.upkeep.disk_room import DiskRoom
 from crescendo.whole_files import make_folder, whole_file
 
 # Who has heard the end is not kept on disk: a client that was told and killed before it could note it must find a server again.
-NOT_CONFIRMED = "these clients have not said that they know it is over"
+NOT_CONFIRMED = "these clients have not confirmed the end"
 OVER_BEFORE = "it was over before this start, and these clients may have heard of it then; that is not kept"
 WHO_WAITS = "if one of them still waits for the server, start it again; one that has its last model needs nothing"
 

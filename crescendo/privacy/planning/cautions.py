@@ -28,7 +28,7 @@ def about_noise(certificate: Certificate) -> str | None:
     if drowned <= 1:
         return None
     return (
-        f"the noise of all rounds together is {drowned:.3g} times as long as all clipped gradients laid end to end: little "
+        f"the noise of all rounds together is {drowned:.3g} times as long as all clipped gradients together: little "
         f"can be learned; take a larger epsilon, more records or gradients, a smaller model, or fewer and larger rounds"
     )
 

@@ -138,7 +138,7 @@ def _staleness(story: Story) -> Figure:
         limit |= {"mode": "markers", "marker": {"color": "@second", "size": 12, "symbol": "line-ew-open"}}
     most, bound = (max(values, default=0.0) for values in (used, allowed))
     alt = f"Delays of gradients: at most {most:,.0f}, where each stays below its limit, {bound:,.0f} at most."
-    ends = [end(allowed[-1], f"below {allowed[-1]:,.0f}", "@second")] if len(rows) else []
+    ends = [end(allowed[-1], f"limit, at most {bound:,.0f}", "@second")] if len(rows) else []
     furthest = max(t, default=1.0) or 1.0
     axes = {"xaxis": {"range": [0, 1.015 * furthest]}, "yaxis": {"rangemode": "tozero"}}
     return figure([limit, dots], "gradient (label t)", alt=alt, ends=ends, **axes)
