@@ -10,6 +10,7 @@ from crescendo.errors import ConfigError
 
 commands = typer.Typer(rich_markup_mode=None)
 MARKS = {"ok": "ok  ", "note": "note", "bad": "BAD "}
+_NOTES = 12  # lines about a table
 
 
 @commands.command("new", epilog="Example: crescendo new mine")
@@ -39,8 +40,13 @@ def _new(
 
             made = new_project(name, torch=torch)
         if as_json:
-            print_json({"folder": str(made.folder), "files": list(made.names), "next": list(made.next_commands())})
+            files, then = list(made.names), list(made.next_commands())
+            print_json({"folder": str(made.folder), "files": files, "notes": list(made.notes), "next": then})
             return
+        for note in made.notes[:_NOTES]:
+            typer.echo(f"Mind: {note}.")
+        if len(made.notes) > _NOTES:
+            typer.echo(f"Mind: {len(made.notes) - _NOTES} more columns are left out; run.toml names them.")
         typer.echo(f"made {made.folder} with {', '.join(made.names)}; now type")
         for command in made.next_commands():
             typer.echo(f"  {command}")

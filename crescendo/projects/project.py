@@ -22,11 +22,12 @@ _MODEL = "| `model.py` | the model, yours to change |\n"
 
 @dataclass(frozen=True)
 class Project:
-    """A project that was made: its folder, and the names of its files."""
+    """A project that was made: its folder, the names of its files, and what to mind about the table that it is for."""
 
     folder: Path
     kind: Kind
     names: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
     def next_commands(self) -> tuple[str, ...]:
         """What to type next, from where the project was made."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import os
 import shlex
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,15 @@ def table_project(folder: Path, table: Path, label: str | None = None) -> Projec
     data = load(str(path), label=named, classes=classes, keys=TableKeys(drop=tuple(draft.left_out), scale=True))
     seen = os.path.relpath(path.resolve(), folder.resolve())
     join = f"--data {shlex.quote(seen)} --part iid --test 0.2"
-    return made_project(folder, "csv", join, _SCHEMA, **_values(path.name, seen, named, draft, data))
+    made = made_project(folder, "csv", join, _SCHEMA, **_values(path.name, seen, named, draft, data))
+    return replace(made, notes=tuple(_notes(draft, data)))
+
+
+def _notes(draft: Draft, data: Dataset) -> Iterator[str]:
+    """What a person should see before the first run: columns that are not used and why, and cautions about the table."""
+    for name, why in draft.left_out.items():
+        yield f"the column {name!r:.62} is left out: it is {why}"
+    yield from (note for note in data.notes if not note.startswith("columns of "))  # which the run prints
 
 
 def _values(source: str, seen: str, label: str, draft: Draft, data: Dataset) -> dict[str, str]:

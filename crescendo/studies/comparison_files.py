@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from crescendo.report.dates import made_now
 from crescendo.report.figures.study_figures import StudyLine
@@ -52,7 +52,7 @@ def story_of_comparison(found: Comparison) -> ComparisonStory:
     verdicts = found.verdicts()
     tuned = found.ours.tuned is not None
     return ComparisonStory(
-        title=f"{found.name}: {listed([one.name for one in found.contestants])}",
+        title=f"{PurePath(found.name).name}: {listed([one.name for one in found.contestants])}",
         subtitle=_subtitle(found),
         headline=_headline(found),
         says=summary(verdicts, found.ours.name, len(found.seeds), found.score),

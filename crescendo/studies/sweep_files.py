@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from crescendo.objectives.score import ACCURACY
@@ -41,7 +41,7 @@ def story_of(found: Sweep) -> SweepStory:
     notes = [] if found.score is None else [_ON_THE_TEST_PART.format(_capital(found.words), found.words)]
     notes += [_PRIVATE] if any(point.outcome.privacy for point in found.points) else []
     return SweepStory(
-        title=f"{found.name}: {', '.join(found.keys)}",
+        title=f"{PurePath(found.name).name}: {', '.join(found.keys)}",
         subtitle=f"{len(found.points):,} runs of one run file, over {' × '.join(map(_extent, found.axes))}",
         headline=_headline(found),
         measure=found.words,

@@ -253,6 +253,7 @@ def test_the_page_is_whole_and_shows_names_letter_by_letter(tmp_path: Path) -> N
     tags.feed(text)
     assert tags.open == [] and {"curves", "trials"} <= tags.ids
     assert "<img" not in text.partition("</main>")[0] and "never given the test part" in text
+    assert str(tmp_path) not in text.partition("</main>")[0]
     curves: Any = drawn(text)["curves"]
     assert set(curves) == {"seconds", "gradients", "bytes"}
     names = [line["name"].rpartition(" ")[0] for line in curves["seconds"]["data"] if "name" in line]

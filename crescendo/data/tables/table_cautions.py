@@ -58,7 +58,7 @@ def about_header(names: Sequence[str]) -> Iterator[str]:
     fractions = [name for name in names if float(numbers(np.array([name], dtype=object))[0]) % 1 > 0]
     if fractions:
         yield (
-            f"the column names look like a record, such as '{fractions[0]:.40}'; a table begins with a line of names, so add "
+            f"the column names look like a record, such as {fractions[0]!r:.40}; a table begins with a line of names, so add "
             "one to the file"
         )
 
