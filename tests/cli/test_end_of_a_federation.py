@@ -57,6 +57,6 @@ def test_a_server_that_sees_the_end_names_who_has_not_confirmed_it(tmp_path: Pat
             await to_the_end(made)
             await over
         assert lines["end_not_confirmed"]["clients"] == ["client 0", "client 1"]
-        assert "have not said that they know" in lines["end_not_confirmed"]["why"]
+        assert "have not confirmed the end" in lines["end_not_confirmed"]["why"]
 
     played(play)
