@@ -112,7 +112,9 @@ def test_minibatch_takes_plain_steps_and_batch_clip_any(options: dict[str, Any])
 def test_dropout_is_refused_by_minibatch_and_not_by_batch_clip() -> None:
     objective = OwnModel(crescendo.torch.model(nn.Sequential(nn.Dropout(0.5), nn.Linear(5, 3))), DATA.train)
     certified("batch-clip", objective)
-    with pytest.raises(Refused, match=r"random numbers .*; remove it for a private run, or choose the mechanism batch-clip"):
+    with pytest.raises(
+        Refused, match=r"random numbers .*; remove it for a private run, or choose the mechanism batch-clip"
+    ):
         certified("minibatch", objective)
     with pytest.raises(Refused, match="local mechanism needs a convex loss"):  # leaving it out would not do
         certified("local", objective)

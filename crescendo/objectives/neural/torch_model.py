@@ -116,7 +116,9 @@ class TorchModel(NeuralModel):
         if not self.draws:
             return None
         says = f"{self.draws[0]} draws random numbers that one record more would change for the others"
-        return f"{says}; remove it for a private run, or choose the mechanism batch-clip, with which networks learn less (docs/neural.md)"
+        return (
+            f"{says}; remove it for a private run, or choose the mechanism batch-clip, with which networks learn less"
+        )
 
     # -- what every model of a user's own has -------------------------------------------------------------------------
 
