@@ -117,7 +117,12 @@ class Classes(tuple[Label, ...]):
         (1, 7)
         """
         _check_there(labels, name)
-        found = cls(_plain(value) for value in np.unique(labels))
+        try:
+            found = cls(_plain(value) for value in np.unique(labels))
+        except TypeError:  # None beside numbers, say, or dates
+            raise DataError(
+                f"the labels of {name} are neither all numbers nor all texts; fill in missing ones and write all of them alike"
+            ) from None
         if wanted is not None:
             return found.among(name, wanted)
         if len(found) < 2:

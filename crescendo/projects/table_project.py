@@ -50,9 +50,9 @@ def table_project(folder: Path, table: Path, label: str | None = None) -> Projec
 
 def _notes(draft: Draft, data: Dataset) -> Iterator[str]:
     """What a person should see before the first run: columns that are not used and why, and cautions about the table."""
+    yield from (note for note in data.notes if not note.startswith("columns of "))  # which the run prints
     for name, why in draft.left_out.items():
         yield f"the column {name!r:.62} is left out: it is {why}"
-    yield from (note for note in data.notes if not note.startswith("columns of "))  # which the run prints
 
 
 def _values(source: str, seen: str, label: str, draft: Draft, data: Dataset) -> dict[str, str]:

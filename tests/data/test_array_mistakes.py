@@ -26,6 +26,9 @@ simulate: Any = crescendo.simulate
         (X[:0], Y[:0], "has no records"),
         (X, np.where(np.arange(120) < 5, np.nan, Y), "5 of the 120 labels of arrays are not finite numbers"),
         (X, np.where(np.arange(120) < 2, np.inf, Y), "2 of the 120 labels"),
+        (X, np.array([None, 1] * 60, dtype=object), "neither all numbers nor all texts"),
+        (X, np.array([np.nan, "a"] * 60, dtype=object), "neither all numbers nor all texts"),
+        (X, np.arange(120).astype("datetime64[s]"), "neither all numbers nor all texts"),
         (3, 4, "x is a single number"),
         (object(), Y, "x is no array"),
     ],
@@ -54,6 +57,8 @@ def test_many_whole_numbers_are_classes_with_a_caution() -> None:
 def test_a_private_run_cautions_of_arrays_that_are_not_scaled(as_given: Any) -> None:
     assert "x is not scaled: it goes up to" in simulate(as_given(X * 1e5), Y, **PRIVATE).summary()
     assert "not scaled" not in simulate(as_given(X), Y, **PRIVATE).summary()
+    least = np.full((120, 2), np.iinfo(np.int64).min)  # whose absolute value is no int64
+    assert "not scaled" in simulate(as_given(least), Y, **PRIVATE).summary()
 
 
 def test_one_label_in_two_spellings_is_cautioned_about() -> None:

@@ -82,7 +82,7 @@ def about_private_arrays(x: Any) -> Iterator[str]:
     >>> list(about_private_arrays(np.array([[0.5, -4000.0]])))
     ['x is not scaled: it goes up to 4000, and a private run cannot measure that; divide each column by a public bound']
     """
-    numbers = np.abs(x.data if hasattr(x, "tocsr") else x).astype(np.float64)
+    numbers = np.abs(np.asarray(x.data if hasattr(x, "tocsr") else x, dtype=np.float64))
     largest = float(np.max(numbers, initial=0.0, where=np.isfinite(numbers)))
     if largest > _LARGE:
         yield (
