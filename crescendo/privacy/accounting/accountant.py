@@ -91,7 +91,7 @@ def account(
     (0.0, inf)
     """
     check_delta(delta)
-    counted = tally((_enough(event), count) for event, count in tally(events) if event.rate > 0)
+    counted = tally((enough(event), count) for event, count in tally(events) if event.rate > 0)
     if not counted:
         return Spent(0.0, delta, "none", 0.0, 0.0, None, "nothing was released about any record")
     if any(event.sigma == 0 for event, _ in counted):
@@ -108,7 +108,7 @@ def account(
     others = [type(event).__name__ for event, _ in counted if not isinstance(event, PoissonGaussian)]
     if others:
         return by_rdp(f"as nothing tighter is known of {others[0]}")
-    if _apart(counted) <= delta:
+    if apart(counted) <= delta:
         why = "no test tells the two data sets apart with a probability above delta"
         return Spent(0.0, delta, "pld", bound, 0.0, None, why)
     rounds = sum(count for _, count in counted)
@@ -131,12 +131,12 @@ def check_delta(delta: float) -> None:
         raise UsageError(f"delta must lie strictly between 0 and 1, got {delta!r}")
 
 
-def _enough(event: Event) -> Event:
+def enough(event: Event) -> Event:
     """Counted with less noise where there is so much that numbers underflow: an upper bound, as more noise costs no more."""
     return event if event.sigma <= _MOST_SIGMA else replace(event, sigma=_MOST_SIGMA)
 
 
-def _apart(counted: Counted) -> float:
+def apart(counted: Counted) -> float:
     """A bound on the total variation distance of all releases with a record and without it."""
     far = sum(count * event.rate * math.erf(math.sqrt(0.125) / event.sigma) for event, count in counted)
     return far * (1 + 1e-9)
@@ -218,7 +218,7 @@ class _Composition:
         return epsilon, coarse, h
 
     def rounds(self, interval: float, coarser: bool = False) -> _Rounds:
-        found = [(_cache.losses(event, interval, self.cut), count) for event, count in self.counted]
+        found = [(cache.losses(event, interval, self.cut), count) for event, count in self.counted]
         return [(one.coarser(), count) for one, count in found] if coarser else found
 
     def moved(self) -> None:
@@ -246,4 +246,4 @@ class _Cache:
         return self._held[key]
 
 
-_cache = _Cache()
+cache = _Cache()

@@ -22,6 +22,7 @@ from typing import Any, Self
 
 from crescendo.privacy.accounting.accountant import account
 from crescendo.privacy.accounting.events import Counted
+from crescendo.privacy.accounting.other_notions import OtherNotions
 
 FALSE_POSITIVES = 0.01  # the rate at which an attack is told of
 _DELTAS = tuple(
@@ -34,6 +35,8 @@ _MOST_EPSILON = 700.0  # e^eps is a float up to here
 class Meaning:
     """``epsilon`` at ``delta`` in words, with every pair (eps, delta) that is known to hold of the same releases.
 
+    ``notions`` has what the same releases are in Gaussian DP and zCDP, where that is known.
+
     >>> from crescendo.privacy.accounting.events import PoissonGaussian
     >>> found = Meaning.of(((PoissonGaussian(0.01, 2.0), 100),), 0.3269, 1e-6)
     >>> round(found.odds, 2), round(found.even_guess, 3), 0.01 < found.found(0.01) < found.odds * 0.01
@@ -43,12 +46,14 @@ class Meaning:
     epsilon: float
     delta: float
     curve: tuple[tuple[float, float], ...]
+    notions: OtherNotions | None = None
 
     @classmethod
     def of(cls, events: Counted, epsilon: float, delta: float, failure: float = 0.0) -> Self:
         """Of releases that cost ``epsilon`` at ``delta``, which has the chance ``failure`` of rare events in it."""
         pairs = [(account(events, larger, state_error=False).epsilon, larger) for larger in _DELTAS if larger > delta]
-        return cls(epsilon, delta, ((epsilon, delta), *((eps, min(1.0, at + failure)) for eps, at in pairs)))
+        curve = ((epsilon, delta), *((eps, min(1.0, at + failure)) for eps, at in pairs))
+        return cls(epsilon, delta, curve, OtherNotions.of(events, delta, failure))
 
     @property
     def odds(self) -> float:
@@ -92,6 +97,7 @@ class Meaning:
             f"most {factor}, up to a slack of {self.delta:g} in every probability, and {self._guess()}",
             f"the best attack that wrongly accuses {FALSE_POSITIVES:.0%} of absent records finds at most "
             f"{percent(self.found(FALSE_POSITIVES))} of the present ones",
+            *([] if self.notions is None else [self.notions.sentence()]),
         ]
 
     def _guess(self) -> str:
@@ -106,6 +112,7 @@ class Meaning:
             "even_guess": self.even_guess,
             "false_positives": FALSE_POSITIVES,
             "true_positives": self.found(FALSE_POSITIVES),
+            **({} if self.notions is None else self.notions.to_json()),
             "sentences": self.sentences(),
         }
 

@@ -24,6 +24,7 @@ from crescendo.privacy.accounting import renyi
 from crescendo.privacy.accounting.accountant import Progress, Spent, account
 from crescendo.privacy.accounting.events import Counted, Event, tally, to_json
 from crescendo.privacy.accounting.meaning import Meaning
+from crescendo.privacy.accounting.other_notions import OtherNotions
 from crescendo.privacy.mechanisms.certificate import RARE, Certificate, rate_of
 from crescendo.privacy.mechanisms.mechanism import Mechanism
 from crescendo.privacy.mechanisms.mechanism_kinds import MECHANISMS, certify
@@ -141,6 +142,12 @@ class Guarantee:
         events = self.certificate.plan(self.costliest).counted
         return Meaning.of(events, self.epsilon, self.delta, self.certificate.failure)
 
+    def _notions(self, client: str) -> dict[str, Any]:
+        """Gaussian DP and zCDP of the client that spends most, under its name; nothing where they are not known."""
+        made = self.certificate
+        found = OtherNotions.of(made.plan(self.costliest).counted, self.delta, made.failure)
+        return {} if found is None else {name: {"client": client, **one} for name, one in found.to_json().items()}
+
     def cautions(self) -> list[str]:
         """What to be warned of, although the epsilon is true."""
         return list(cautions(self.certificate, self.delta))
@@ -189,6 +196,7 @@ class Guarantee:
             "clip": made.clip if made.layers is None else made.layers.to_json(),
             "norm_bound": made.norm_bound,
             "aggregated_noise": self.aggregated_noise,
+            **self._notions(names[self.costliest]),
             "adjacency": made.adjacency,
             "sampling": made.sampling,
             "rounding_slack": made.slack,
