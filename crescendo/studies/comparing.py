@@ -22,6 +22,7 @@ from crescendo.studies.grid import check_texts
 from crescendo.studies.point_store import PointStore, opened
 from crescendo.studies.points import NOTHING, InMemory, Outcome, StudyPoint
 from crescendo.studies.study_events import Listener, counted, run_all, unheard
+from crescendo.studies.study_total import StudyTotal
 from crescendo.studies.tuning import Tuned, trial_points, tune
 from crescendo.studies.verdicts import RivalVerdict, verdict
 from crescendo.studies.views import comparison_view
@@ -73,6 +74,12 @@ class Comparison:
         """The mean score over seeds as a plotly figure, a line for each algorithm, against gradients, seconds or bytes."""
         return comparison_view.plot(self, against)
 
+    @property
+    def total(self) -> StudyTotal | None:
+        """What all its private runs cost together, the trials of tuning among them; None where none was private."""
+        trials = [trial.outcome for one in self.contestants if one.tuned is not None for trial in one.tuned.trials]
+        return StudyTotal.of([*trials, *(outcome for one in self.contestants for outcome in one.outcomes)])
+
     def verdicts(self) -> list[RivalVerdict]:
         return [verdict(self.ours, rival, self.target, self.tested, self.score) for rival in self.rivals]
 
@@ -83,6 +90,7 @@ class Comparison:
             "measure": self.score.name,
             "target": self.target,
             "algorithms": {one.name: self._told(one) for one in self.contestants},
+            "privacy_total": None if (total := self.total) is None else total.to_json(),
             "verdicts": [one.to_json() for one in self.verdicts()],
             "out": None if self.out is None else str(self.out),
         }

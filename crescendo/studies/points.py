@@ -21,7 +21,7 @@ from crescendo.objectives.model_file import library_of
 from crescendo.objectives.score import ACCURACY, Score, score_of
 from crescendo.privacy.mechanisms.mechanism_kinds import NONE
 from crescendo.runs.result import Result
-from crescendo.runs.run_events import Sink
+from crescendo.runs.run_events import Event, RunBegan, Sink
 from crescendo.runs.simulate import simulate
 from crescendo.studies.grid import Axis
 
@@ -119,7 +119,7 @@ class Outcome:
             virtual_seconds=result.virtual_seconds,
             counts={name: int(getattr(result, name)) for name in _COUNTS},
             curve={name: [_finite(row[name]) for row in rows] for name in columns},
-            privacy=None if found is None else {name: found[name] for name in ("epsilon", "delta", "sigma")},
+            privacy=None if found is None else _costs(found),
             **{name: _finite(last.get(name)) for name in _NUMBERS},
         )
 
@@ -153,27 +153,42 @@ class Outcome:
         return next((at for score, at in pairs if score is not None and score >= target), None)
 
 
+def _costs(found: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: found[name] for name in ("epsilon", "delta", "sigma")}
+
+
 def _finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
 def run_point(point: StudyPoint, sinks: Sequence[Sink] = ()) -> Outcome:
     """Run it. A run that breaks off or cannot start is told in its sentence, and stops nobody else."""
+    begun: list[Mapping[str, Any]] = []  # what a private run will have spent, however it ends
+
+    def began(event: Event) -> None:
+        if isinstance(event, RunBegan) and (found := event.prepared.privacy) is not None:
+            begun.append(
+                _costs({"epsilon": found.epsilon, "delta": found.delta, "sigma": found.certificate.sigma.to_json()})
+            )
+
+    def broken(status: Status, says: str) -> Outcome:
+        return Outcome(status, says, privacy=begun[0] if begun else None)
+
     try:
         result = simulate(
             point.config,
             point.objective,
             point.data,
-            sinks=sinks,
+            sinks=[began, *sinks],
             algorithm=point.algorithm,
             options=dict(point.options),
         )
     except Diverged as error:
-        return Outcome("diverged", str(error))
+        return broken("diverged", str(error))
     except CrescendoError as error:
-        return Outcome("failed", str(error))
+        return broken("failed", str(error))
     except MemoryError:
-        return Outcome("failed", "out of memory; use fewer clients or records, or a larger evaluate.every")
+        return broken("failed", "out of memory; use fewer clients or records, or a larger evaluate.every")
     return Outcome.of(result)
 
 

@@ -19,7 +19,7 @@ _ON_THE_TEST_PART = (
     "{} is measured on the test part: a setting that is chosen by it was tuned on the test part, and its {} "
     "is too good to quote."
 )
-_PRIVATE = "Each epsilon covers one run: runs on the same records add up, and a sweep's sum is not counted here."
+_PRIVATE = "Each epsilon covers one run, and runs on the same records add up: {}."
 
 
 def write_sweep(found: Sweep, folder: Path, standalone: bool = False) -> None:
@@ -39,7 +39,7 @@ def story_of(found: Sweep) -> SweepStory:
         if point.outcome.status != "done"
     ]
     notes = [] if found.score is None else [_ON_THE_TEST_PART.format(_capital(found.words), found.words)]
-    notes += [_PRIVATE] if any(point.outcome.privacy for point in found.points) else []
+    notes += [_PRIVATE.format(total.sentence())] if (total := found.total) is not None else []
     return SweepStory(
         title=f"{PurePath(found.name).name}: {', '.join(found.keys)}",
         subtitle=f"{len(found.points):,} runs of one run file, over {' × '.join(map(_extent, found.axes))}",

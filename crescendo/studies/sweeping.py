@@ -17,6 +17,7 @@ from crescendo.studies.intervals import Interval, mean_of
 from crescendo.studies.point_store import opened
 from crescendo.studies.points import NOTHING, InMemory, Outcome, StudyPoint
 from crescendo.studies.study_events import Listener, run_all, unheard
+from crescendo.studies.study_total import StudyTotal
 from crescendo.studies.views import sweep_view
 
 SEED = "run.seed"
@@ -123,6 +124,11 @@ class Sweep:
         known = [(sign * mean.mean, group) for mean, group in means if mean is not None]
         return max(known, key=lambda pair: pair[0])[1] if known else None
 
+    @property
+    def total(self) -> StudyTotal | None:
+        """What all its private runs cost together; None where none was private."""
+        return StudyTotal.of(point.outcome for point in self.points)
+
     def count(self, status: str) -> int:
         return sum(point.outcome.status == status for point in self.points)
 
@@ -133,6 +139,7 @@ class Sweep:
                 {"values": dict(zip(self.keys, point.values, strict=True)), **_told(point.outcome)}
                 for point in self.points
             ],
+            "privacy_total": None if (total := self.total) is None else total.to_json(),
             **{status: self.count(status) for status in ("done", "diverged", "failed")},
             "out": None if self.out is None else str(self.out),
         }

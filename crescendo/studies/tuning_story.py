@@ -11,6 +11,7 @@ from crescendo.report.figures.study_figures import StudyLine
 from crescendo.report.numbers import number
 from crescendo.report.study_story import Listing
 from crescendo.studies.comparing import Comparison
+from crescendo.studies.study_total import StudyTotal
 from crescendo.studies.tuning import SHARE, STEP, Tuned
 
 
@@ -44,10 +45,9 @@ def _plain(value: Any) -> str:
 
 
 def _spent(tuned: Tuned) -> str:
-    """Basic composition: epsilons add up, and so do deltas."""
-    if not all(trial.outcome.privacy for trial in tuned.trials):
-        return "not counted"
-    return f"{sum(trial.outcome.privacy['epsilon'] for trial in tuned.trials if trial.outcome.privacy):.4g}"
+    """Of the trials that began: one that could not start released nothing."""
+    total = StudyTotal.of(trial.outcome for trial in tuned.trials)
+    return "nothing" if total is None else f"{total.epsilon:.4g}"
 
 
 def tuning_notes(found: Comparison) -> list[str]:
@@ -87,8 +87,11 @@ def privacy_notes(found: Comparison) -> list[str]:
     delta = found.config.privacy.delta
     said = [
         f"Each epsilon is that of one run, at delta {delta:g}, for the client that spends most. Seeds repeat a "
-        "run for statistics only."
+        "run for statistics, and where noise is real each repeat spends again."
     ]
+    if (total := found.total) is not None:
+        says = total.sentence()
+        said.append(f"{says[:1].upper()}{says[1:]}.")
     if found.trials and delta is not None:
         said.append(
             f"Tuning on private records is not free: the {found.trials} trials of an algorithm read the same "

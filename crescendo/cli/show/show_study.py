@@ -21,6 +21,7 @@ from crescendo.runs.run_events import RoundCompleted
 from crescendo.studies.comparing import Comparison
 from crescendo.studies.study_events import PointBegan, PointEnded, PointWent, StudyEvent
 from crescendo.studies.study_files import bounded, shown_sigma
+from crescendo.studies.study_total import StudyTotal
 from crescendo.studies.sweeping import Sweep
 from crescendo.studies.verdicts import summary
 
@@ -99,6 +100,7 @@ class StudyPrinter(Printer):
         if len(groups) > MOST_ROWS:
             self.say(f"and {len(groups) - MOST_ROWS:,} more settings, in the page")
         self._troubles(found)
+        self._total(found.total)
         if found.out is not None:
             self.print(Text(f"Page: {found.out}/sweep.html, and every run in sweep.csv"), soft_wrap=True)
 
@@ -143,11 +145,16 @@ class StudyPrinter(Printer):
             self.say(
                 "nothing was tuned, and one step size does not suit all: --tune N gives every algorithm the same number of trials"
             )
+        self._total(found.total)
         for one in found.contestants:
             if one.tuned is not None and one.tuned.at_edge:
                 self.say(one.tuned.doubt(one.name))
         if found.out is not None:
             self.print(Text(f"Page: {found.out}/comparison.html, and every run in comparison.csv"), soft_wrap=True)
+
+    def _total(self, total: StudyTotal | None) -> None:
+        if total is not None:
+            self.say(total.sentence())
 
     def _troubles(self, found: Sweep) -> None:
         """Each sentence once, with the first point that it is about."""

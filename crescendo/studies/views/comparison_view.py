@@ -34,11 +34,12 @@ def _row(one: Contestant) -> tuple[str, str, str, str]:
 
 
 def _statements(found: Comparison) -> list[str]:
-    return [
+    said = [
         f"{what} against {one.rival}: {told.says}"
         for one in found.verdicts()
         for what, told in ((found.score.words, one.score), ("time", one.seconds), ("bytes", one.bytes))
     ]
+    return said if (total := found.total) is None else [*said, total.sentence()]
 
 
 def as_html(found: Comparison) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from crescendo.studies.intervals import Interval
-from crescendo.views import html_table, text_table
+from crescendo.views import html_lines, html_table, text_table
 
 if TYPE_CHECKING:
     from crescendo.studies.sweeping import Sweep
@@ -51,11 +51,15 @@ def _sweep_rows(found: Sweep) -> list[tuple[str, str, str]]:
 
 
 def as_html(found: Sweep) -> str:
-    return html_table(_sweep_rows(found), ("setting", "mean over seeds", ""))
+    return html_table(_sweep_rows(found), ("setting", "mean over seeds", "")) + html_lines(_total(found))
 
 
 def summary(found: Sweep) -> str:
-    return text_table(_sweep_rows(found))
+    return "\n".join([text_table(_sweep_rows(found)), *_total(found)])
+
+
+def _total(found: Sweep) -> list[str]:
+    return [] if (total := found.total) is None else [total.sentence()]
 
 
 def plot(found: Sweep) -> Any:
