@@ -12,13 +12,13 @@ Clients of one name are taken to hold the same records. A client that is in one 
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 from crescendo.errors import ConfigError
 from crescendo.privacy.accounting.accountant import Progress, Spent, account
-from crescendo.privacy.accounting.directed_rounding import down
+from crescendo.privacy.accounting.directed_rounding import down, sum_up
 from crescendo.privacy.accounting.events import tally
 from crescendo.privacy.accounting.meaning import Meaning
 from crescendo.runs.statements import ClientAccount, Statement
@@ -104,3 +104,68 @@ def _added(name: str, parts: Sequence[tuple[Statement, ClientAccount]]) -> Added
         delta,
         account(events, down(delta, rare)),
     )
+
+
+# -- the runs of a study ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class StudyTotal:
+    """What all private runs of a study cost together: at most ``epsilon`` at ``delta``, over ``runs`` on the same records.
+
+    Epsilons add up and deltas add up, as a ledger adds what it promised. That bounds every client's total, as a run's epsilon is
+    that of the client that spends most. A ledger may also count by one Renyi order, which it fixed, with a part of delta of its
+    own, before the first release; a study sets nothing aside, and so has no right to the smaller of the two afterwards.
+
+    Every run that began counts, tuning trials and runs that broke off among them: what was released stays released. Equal seeds
+    count as often as they are run: a simulation repeats its noise, and a real federation would not.
+
+    >>> one = {"epsilon": 1.0, "delta": 1e-6}
+    >>> print(StudyTotal.of([one, one]).sentence())
+    all 2 private runs of this study together cost at most epsilon 2 at delta 2e-06, as they are on the same records
+    >>> StudyTotal.of([None]) is None
+    True
+    """
+
+    runs: int
+    epsilon: float
+    delta: float
+
+    @classmethod
+    def of(cls, runs: Iterable[Mapping[str, Any] | None]) -> Self | None:
+        """The sum over what each run that began spends, None for one that is not private; None if there is nothing to add."""
+        spent = [one for one in runs if one is not None]
+        if not spent:
+            return None
+        epsilons = [math.inf if one["epsilon"] is None else float(one["epsilon"]) for one in spent]
+        return cls(len(spent), sum_up(epsilons), sum_up([float(one["delta"]) for one in spent]))
+
+    def sentence(self) -> str:
+        """For people, without a full stop."""
+        if self.runs == 1:
+            return f"the one private run of this study costs at most epsilon {_up(self.epsilon)} at delta {_up(self.delta)}"
+        which = f"all {self.runs:,} private runs of this study together"
+        if self.epsilon == math.inf or self.delta >= 1:
+            return f"{which} promise nothing: they are on the same records, and their epsilons and deltas add up to too much"
+        cost = f"cost at most epsilon {_up(self.epsilon)} at delta {_up(self.delta)}"
+        return f"{which} {cost}, as they are on the same records"
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; an infinite epsilon is None."""
+        return {
+            "runs": self.runs,
+            "epsilon": None if self.epsilon == math.inf else self.epsilon,
+            "delta": self.delta,
+        }
+
+
+def _up(value: float) -> str:
+    """Four figures, rounded up.
+
+    >>> _up(1.23411), _up(2.0), _up(2e-6)
+    ('1.235', '2', '2e-06')
+    """
+    if not 0 < value < math.inf:
+        return f"{value:g}"
+    unit = 10.0 ** (math.floor(math.log10(value)) - 3)
+    return f"{math.ceil(value / unit * (1 - 1e-12)) * unit:.4g}"

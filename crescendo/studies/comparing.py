@@ -15,6 +15,7 @@ from crescendo.config.schema import Config
 from crescendo.data import Dataset, Records
 from crescendo.errors import ConfigError, UsageError
 from crescendo.objectives.score import ACCURACY, Score, score_of
+from crescendo.runs.added_runs import StudyTotal
 from crescendo.runs.prepare import load_data
 from crescendo.studies.contestants import Contestant
 from crescendo.studies.equal_privacy import Equal, equalised
@@ -22,7 +23,6 @@ from crescendo.studies.grid import check_texts
 from crescendo.studies.point_store import PointStore, opened
 from crescendo.studies.points import NOTHING, InMemory, Outcome, StudyPoint
 from crescendo.studies.study_events import Listener, counted, run_all, unheard
-from crescendo.studies.study_total import StudyTotal
 from crescendo.studies.tuning import Tuned, trial_points, tune
 from crescendo.studies.verdicts import RivalVerdict, verdict
 from crescendo.studies.views import comparison_view
@@ -77,8 +77,10 @@ class Comparison:
     @property
     def total(self) -> StudyTotal | None:
         """What all its private runs cost together, the trials of tuning among them; None where none was private."""
-        trials = [trial.outcome for one in self.contestants if one.tuned is not None for trial in one.tuned.trials]
-        return StudyTotal.of([*trials, *(outcome for one in self.contestants for outcome in one.outcomes)])
+        trials = [
+            trial.outcome.privacy for one in self.contestants if one.tuned is not None for trial in one.tuned.trials
+        ]
+        return StudyTotal.of([*trials, *(outcome.privacy for one in self.contestants for outcome in one.outcomes)])
 
     def verdicts(self) -> list[RivalVerdict]:
         return [verdict(self.ours, rival, self.target, self.tested, self.score) for rival in self.rivals]

@@ -12,12 +12,12 @@ from crescendo.config.schema import Config
 from crescendo.errors import ConfigError, CrescendoError
 from crescendo.objectives.score import ACCURACY, R2, Score
 from crescendo.runs import result_view
+from crescendo.runs.added_runs import StudyTotal
 from crescendo.studies.grid import Axis, axes_of, combinations, overrides_of
 from crescendo.studies.intervals import Interval, mean_of
 from crescendo.studies.point_store import opened
 from crescendo.studies.points import NOTHING, InMemory, Outcome, StudyPoint
 from crescendo.studies.study_events import Listener, run_all, unheard
-from crescendo.studies.study_total import StudyTotal
 from crescendo.studies.views import sweep_view
 
 SEED = "run.seed"
@@ -127,7 +127,7 @@ class Sweep:
     @property
     def total(self) -> StudyTotal | None:
         """What all its private runs cost together; None where none was private."""
-        return StudyTotal.of(point.outcome for point in self.points)
+        return StudyTotal.of(point.outcome.privacy for point in self.points)
 
     def count(self, status: str) -> int:
         return sum(point.outcome.status == status for point in self.points)

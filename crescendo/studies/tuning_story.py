@@ -10,8 +10,8 @@ from crescendo.privacy.planning.guarantee import REMINDER
 from crescendo.report.figures.study_figures import StudyLine
 from crescendo.report.numbers import number
 from crescendo.report.study_story import Listing
+from crescendo.runs.added_runs import StudyTotal
 from crescendo.studies.comparing import Comparison
-from crescendo.studies.study_total import StudyTotal
 from crescendo.studies.tuning import SHARE, STEP, Tuned
 
 
@@ -46,7 +46,7 @@ def _plain(value: Any) -> str:
 
 def _spent(tuned: Tuned) -> str:
     """Of the trials that began: one that could not start released nothing."""
-    total = StudyTotal.of(trial.outcome for trial in tuned.trials)
+    total = StudyTotal.of(trial.outcome.privacy for trial in tuned.trials)
     return "nothing" if total is None else f"{total.epsilon:.4g}"
 
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from crescendo.cli.main import app
 from crescendo.report.study_page import comparison_page, sweep_page
+from crescendo.runs.added_runs import StudyTotal
 from crescendo.studies import points
 from crescendo.studies.comparing import compare
 from crescendo.studies.comparison_files import story_of_comparison
-from crescendo.studies.points import Outcome
-from crescendo.studies.study_total import StudyTotal
 from crescendo.studies.sweep_files import story_of
 from crescendo.studies.sweeping import sweep
 from tests.config.small import SMALL, TOML
@@ -23,8 +23,8 @@ from tests.config.small import SMALL, TOML
 PRIVATE = "privacy={mechanism = 'minibatch', sigma = 3.0, delta = 1e-5, clip = 1.0, records = 80}"
 
 
-def spent(epsilon: float | None, delta: float = 1e-6) -> Outcome:
-    return Outcome("done", privacy={"epsilon": epsilon, "delta": delta, "sigma": 1.0})
+def spent(epsilon: float | None, delta: float = 1e-6) -> dict[str, Any]:
+    return {"epsilon": epsilon, "delta": delta}
 
 
 def test_a_sum_is_never_below_the_exact_one() -> None:

@@ -17,11 +17,11 @@ from crescendo import interrupts
 from crescendo.cli.forecast import Forecast, RunForecast, on_stderr
 from crescendo.cli.terminal import Printer, new_table, progress_bar
 from crescendo.report.numbers import number, size
+from crescendo.runs.added_runs import StudyTotal
 from crescendo.runs.run_events import RoundCompleted
 from crescendo.studies.comparing import Comparison
 from crescendo.studies.study_events import PointBegan, PointEnded, PointWent, StudyEvent
 from crescendo.studies.study_files import bounded, shown_sigma
-from crescendo.studies.study_total import StudyTotal
 from crescendo.studies.sweeping import Sweep
 from crescendo.studies.verdicts import summary
 
