@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from crescendo.core.arrays import Floats, Ints
-from crescendo.core.random import Purpose, aim, stream
+from crescendo.core.random import Purpose, each_round, stream
 from crescendo.errors import UsageError
 
 _TOGETHER = 1 << 18  # shares that are looked at together
@@ -188,20 +188,20 @@ class Terms:
     def _flips(self, first: int, stop: int) -> Ints:
         known = self._coins.get((first, stop))
         if known is None:
-            rng, chances = stream(self.seed, Purpose.SHARES), np.diff(self._cumulative)
-            sizes = np.diff(self.labels(first, stop)).tolist()
-            rows = (
-                aim(rng, self.seed, Purpose.SHARES, 0, first + j).multinomial(s, chances) for j, s in enumerate(sizes)
-            )
-            known = self._coins[first, stop] = np.stack(list(rows)).astype(np.int64)
+            chances, sizes = np.diff(self._cumulative), np.diff(self.labels(first, stop)).tolist()
+            known = np.empty((stop - first, self.clients), np.int64)
+            for row, size, rng in zip(
+                known, sizes, each_round(self.seed, Purpose.SHARES, range(first, stop)), strict=True
+            ):
+                row[:] = rng.multinomial(size, chances)
+            self._coins[first, stop] = known
         return known
 
     def _draws(self, first: int, stop: int) -> Floats:
         """The uniform number of each round's shares; kept, as a certificate goes over all rounds more than once."""
         known = self._uniforms.get((first, stop))
         if known is None:
-            rng = stream(self.seed, Purpose.SHARES)
-            drawn = (aim(rng, self.seed, Purpose.SHARES, 0, i).random() for i in range(first, stop))
+            drawn = (rng.random() for rng in each_round(self.seed, Purpose.SHARES, range(first, stop)))
             known = self._uniforms[first, stop] = np.fromiter(drawn, np.float64, stop - first)
         return known
 

@@ -54,7 +54,7 @@ def check_extent(schedule: RunSchedule, weights: tuple[float, ...], shares: str)
     if sizes.rounds * clients > pairs:
         raise Refused(
             f"the terms have {sizes.rounds} rounds for {clients} clients, and rounds times clients may be {pairs}; "
-            f"make fewer and larger rounds"
+            f"at most {pairs // clients} rounds would pass, each of them larger"
         )
     prefix = sizes.prefix(sizes.rounds)
     largest = most * int((prefix[1:] - prefix[:-1]).max())
