@@ -52,8 +52,9 @@ def _sweep(
 def _compare(
     file: RunFile,
     rivals: Annotated[
-        str, typer.Option("--with", metavar="NAME,NAME", help="The rivals, such as fedavg,fedbuff.")
-    ] = "",
+        list[str] | None,
+        typer.Option("--with", metavar="NAME,NAME", help="The rivals, such as fedavg,fedbuff; may be repeated."),
+    ] = None,
     seeds: Annotated[int, typer.Option(metavar="N", help="Runs of each algorithm, with seeds from run.seed on.")] = 5,
     tune: Annotated[
         int, typer.Option(metavar="N", help="Trials for each algorithm beforehand, on a part of the training records.")
@@ -79,7 +80,7 @@ def _compare(
     with one_sentence():
         from crescendo.studies.comparing import compare, parsed_options
 
-        names = [name.strip() for name in rivals.split(",") if name.strip()]
+        names = [name.strip() for one in rivals or () for name in one.split(",") if name.strip()]
         given, folder = parsed_options(options or ()), out or Path("runs") / f"{file.stem}-compare"
         with _watched(folder) as tell:
             found = compare(

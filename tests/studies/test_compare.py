@@ -309,6 +309,9 @@ def test_an_algorithm_without_a_certificate_is_refused_before_anything_is_writte
 WRONG = [
     (["--with", ""], "a comparison needs a rival; name one or more with --with, of fedavg"),
     (["--with", "fedagv"], 'there is no algorithm "fedagv"; did you mean "fedavg"?'),
+    (["--with", "fedavg", "--with", "fedagv"], 'there is no algorithm "fedagv"; did you mean "fedavg"?'),
+    (["--with", "fedagv", "--with", "fedavg"], 'there is no algorithm "fedagv"; did you mean "fedavg"?'),
+    (["--with", "fedavg", "--with", "fedprox,fedavg"], "--with has fedavg twice; name each rival once"),
     (["--with", "fedavg,fedavg"], "--with has fedavg twice; name each rival once"),
     (["--with", "crescendo"], "crescendo is always compared; name rivals only, of fedavg"),
     (["--with", "fedavg", "--seeds", "0"], "--seeds must be a whole number from 1 to 1000, not 0"),
