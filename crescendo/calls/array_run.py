@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from crescendo.config.fitted_sizes import fitted, lacks_scale
 from crescendo.data import Dataset
-from crescendo.errors import ConfigError
+from crescendo.errors import ConfigError, CrescendoError
+from crescendo.federation.schedule_terms import RunSchedule, Schedule
 from crescendo.objectives.objective_kinds import OBJECTIVES
 
 Raw = dict[str, Any]
@@ -18,12 +20,13 @@ EPOCHS = 5  # gradients for each training record
 ROUNDS = 20
 PRIVATE_ROUNDS = 100
 CLIP = 1.0
+LENGTH_KEYS = ("epochs", "gradients", "rounds", "sizes")  # any two of gradients, rounds and sizes determine the third
 
 
 def run_file(data: Dataset, keys: Mapping[str, Any], objective: Any) -> Raw:
     """A whole run file for ``data`` and a model of the program's own, or an objective's name, or None for the usual one.
 
-    What ``keys`` say is the caller's to put over it.
+    What ``keys`` say of length and sizes is in it already; the others are the caller's to put over it.
     """
     clients, private = keys.get("clients", CLIENTS), is_private(keys)
     kind = objective if isinstance(objective, str) else _usual(len(data.classes))
@@ -37,7 +40,8 @@ def run_file(data: Dataset, keys: Mapping[str, Any], objective: Any) -> Raw:
         "objective": {"kind": kind} if objective is None or isinstance(objective, str) else {},
     }
     records = declared(keys["records"], clients) if private else len(data.train)
-    raw["schedule"] = _schedule(records, keys, PRIVATE_ROUNDS if private else ROUNDS)
+    epochs = EPOCHS if private or smooth or not _is_positive(clients) else EPOCHS * _more_clients(clients)
+    raw["schedule"] = _schedule(records, keys, PRIVATE_ROUNDS if private else ROUNDS, epochs)
     whole_updates = (
         keys.get("mechanism") == "batch-clip" and "norm_bound" not in keys
     )  # whose clip says nothing of records
@@ -48,17 +52,36 @@ def run_file(data: Dataset, keys: Mapping[str, Any], objective: Any) -> Raw:
     return raw
 
 
-def _schedule(records: int, keys: Mapping[str, Any], rounds: int) -> Raw:
-    """Some passes over the records, in rounds that grow linearly."""
-    gradients, rounds = keys.get("gradients", EPOCHS * records), keys.get("rounds", rounds)
-    if not all(isinstance(count, int) and count > 0 for count in (gradients, rounds)):
-        gradients, rounds = 1, 1  # which the config refuses by name
-    scale = 2 * gradients / (rounds * (rounds + 1))
-    return {
-        **({} if "rounds" in keys else {"gradients": gradients}),
-        "sizes": {"kind": "power", "scale": float(f"{scale:.3g}")},
-        "steps": "auto",
-    }
+def _more_clients(clients: float) -> float:
+    """What the usual passes are multiplied by where steps do not adapt: the mean of many clients moves less for each gradient.
+
+    On scikit-learn's digits a perceptron ends at .944 with 5 clients and, without this, at .886 with 20 and .802 with 50.
+
+    >>> _more_clients(2), _more_clients(20)
+    (1.0, 2.0)
+    """
+    return max(1.0, math.sqrt(clients / CLIENTS))
+
+
+def _schedule(records: int, keys: Mapping[str, Any], rounds: int, epochs: float) -> Raw:
+    """Some passes over the records, in rounds that grow linearly; what ``keys`` state of length and sizes takes their place."""
+    asked = {name: keys[name] for name in LENGTH_KEYS if name in keys}
+    passes = asked.pop("epochs", epochs)
+    if "epochs" in keys and ("gradients" in asked or not _is_positive(passes)):
+        raise ConfigError(
+            f"epochs, the passes over the records, is a number above 0 in place of gradients, not {passes!r:.60}; "
+            f"5 passes over {records:,} records are gradients={5 * records}"
+        )
+    sized = isinstance(asked.get("sizes"), Mapping) and not lacks_scale(asked["sizes"])
+    if "gradients" not in asked and not (sized and "rounds" in asked and "epochs" not in keys):
+        asked["gradients"] = math.ceil(passes * records)
+    if "rounds" not in asked and not sized:
+        asked["rounds"] = min(rounds, asked["gradients"]) if _is_positive(asked["gradients"]) else rounds
+    return {**asked, "steps": "auto"}
+
+
+def _is_positive(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
 
 
 def _usual(classes: int) -> str:
@@ -79,11 +102,21 @@ def _says_smoothness(model: Any) -> bool:
 
 def _plain_steps(schedule: Raw, clients: Any, private: bool) -> Raw:
     """Steps for a model that does not say how smooth it is: a start, to be tuned. A private round is one step of them all."""
-    scale, gradients = schedule["sizes"]["scale"], schedule.get("gradients", 1)
-    rounds = max(1.0, math.sqrt(2 * gradients / scale))
-    of_round = max(1.0, gradients / rounds / clients) if private and isinstance(clients, int) and clients > 0 else 1.0
+    gradients, rounds = _totals(schedule, clients)
+    of_round = max(1.0, gradients / rounds / clients) if private and _is_positive(clients) else 1.0
     eta0 = (0.5 if private else 0.1) / of_round
-    return {"kind": "diminishing", "eta0": float(f"{eta0:.2g}"), "beta": float(f"{3 / max(gradients, 1):.2g}")}
+    return {"kind": "diminishing", "eta0": float(f"{eta0:.2g}"), "beta": float(f"{3 / gradients:.2g}")}
+
+
+def _totals(schedule: Raw, clients: Any) -> tuple[int, int]:
+    """The gradients and the rounds of a run with this schedule; (1, 1) where the config will refuse it."""
+    try:
+        plain = {**schedule, "steps": {"kind": "constant", "eta": 1.0}}
+        count = clients if isinstance(clients, int) else None
+        sizes = RunSchedule(Schedule.checked(fitted(plain, count), "schedule has"), count or 1).sizes
+        return sizes.gradients, sizes.rounds
+    except (CrescendoError, ValueError):
+        return 1, 1
 
 
 # -- privacy: what must be public is typed in ------------------------------------------------------------------------------

@@ -8,7 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
-from crescendo.calls.array_run import are_numbers, check_public, is_private, predicts_numbers, run_file, stated_classes
+from crescendo.calls.array_run import (
+    LENGTH_KEYS,
+    are_numbers,
+    check_public,
+    is_private,
+    predicts_numbers,
+    run_file,
+    stated_classes,
+)
 from crescendo.calls.keywords import known, put
 from crescendo.config.loading import read
 from crescendo.config.schema import Config
@@ -79,6 +87,11 @@ class AskedRun:
             run = {**run, "data": {"source": data.name if isinstance(data, Dataset) else "arrays"}}
         if isinstance(model, str):
             overrides, model = [f"objective.kind={model!r}", *overrides], None
+        if "epochs" in keys:
+            raise UsageError(
+                f"epochs are passes over the records, and a run file counts gradients; write gradients={keys['epochs']} * N, "
+                "with N the number of training records"
+            )
         config = read(run, overrides)
         if keys:
             private = config.privacy.mechanism != "none" or not is_private(keys)
@@ -115,7 +128,8 @@ class AskedRun:
             raise UsageError("a data set has its labels, classes and test part; y, classes and test are for arrays")
         if isinstance(test, list | tuple):
             keys.pop("test")
-        config = read(put(run_file(made, keys, model), keys), overrides)
+        settled = {name: value for name, value in keys.items() if name not in LENGTH_KEYS}
+        config = read(put(run_file(made, keys, model), settled), overrides)
         if config.privacy.mechanism != "none" and not private:  # its schedule was counted from the records
             raise ConfigError(
                 f"overrides ask for privacy after defaults were chosen by a look at the records; say it by keywords, such as "

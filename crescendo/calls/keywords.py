@@ -28,6 +28,7 @@ class RunKeys(TypedDict, total=False):
     combine: Literal["sum", "mean"]
     l2: float | str
     label_range: tuple[float, float]
+    epochs: float
     gradients: int
     rounds: int
     sizes: Mapping[str, Any]
@@ -60,6 +61,7 @@ PATHS = {
     "label_range": "objective.label_range",
     "gradients": "schedule.gradients",
     "rounds": "schedule.rounds",
+    "epochs": "schedule.gradients",  # in passes over the records in memory
     "sizes": "schedule.sizes",
     "steps": "schedule.steps",
     "wait": "schedule.wait",

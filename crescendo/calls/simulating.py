@@ -84,8 +84,8 @@ def simulate(
     the records that it names.
 
     The common keys of a run file are keywords of either call: clients, split, alpha, weights, combine; l2, label_range,
-    gradients, rounds, sizes, steps, wait, timing; epsilon, delta, sigma, clip, norm_bound, records, mechanism; classes, test,
-    schema, drop, categories, scale, seed. ``overrides`` has all others: ``["run.wire=float16"]``. ``epsilon`` makes a run
+    epochs, gradients, rounds, sizes, steps, wait, timing; epsilon, delta, sigma, clip, norm_bound, records, mechanism; classes,
+    test, schema, drop, categories, scale, seed. ``overrides`` has all others: ``["run.wire=float16"]``. ``epsilon`` makes a run
     private: then ``records``, how many each client declares, and ``classes`` are yours to state, as no record may decide what
     others see.
 

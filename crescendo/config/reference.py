@@ -12,8 +12,9 @@ HEAD = """# The run file
 
 One TOML file describes a whole run. This page lists every key, for readers who write or change such a file.
 
-- **Required keys**: `data.source`, `clients.count` (unless the split is by column), `schedule.sizes`, `schedule.steps`
-  and exactly one length: `schedule.gradients`, `schedule.gradients_per_client` or `schedule.rounds`.
+- **Required keys**: `data.source`, `clients.count` (unless the split is by column), `schedule.steps`, and two of three:
+  `schedule.gradients` (or `gradients_per_client`), `schedule.rounds` and `schedule.sizes`. Gradients and rounds alone make
+  rounds that grow linearly; beside sizes without a scale, such as `{kind = "power", power = 0.5}`, they fit the scale.
 - **Mistakes**: an unknown key is an error that names the nearest valid key.
 - **From the command line**: `--set a.b=c` overrides a value of the file. The value is TOML or a bare word. `--set a.b=`
   removes the key.

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from crescendo.config.fitted_sizes import fitted
 from crescendo.config.short_toml import short_toml
 from crescendo.data.tables.drafting import TableKeys
 from crescendo.data.tables.feature_schema import Schema
@@ -307,6 +308,15 @@ class Config(Section):
     privacy: Privacy = Privacy()
     evaluate: _Evaluate = _Evaluate()
     serve: _Serve = _Serve()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fit_sizes(cls, raw: Any) -> Any:
+        if not isinstance(raw, dict) or not isinstance(raw.get("schedule"), dict):
+            return raw
+        clients = raw.get("clients")
+        count = clients.get("count") if isinstance(clients, dict) else None
+        return {**raw, "schedule": fitted(raw["schedule"], count if isinstance(count, int) else None)}
 
     def plain(self) -> dict[str, Any]:
         """TOML-ready values, complete but for what has no value."""

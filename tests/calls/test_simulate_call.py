@@ -193,7 +193,10 @@ def test_a_private_call_counts_nothing_that_others_see() -> None:
         (lambda: untyped(X, Y, clients=0), "clients.count must be a whole number of at least 1, not 0"),
         (lambda: untyped(X, Y, clients="five"), "clients.count must be a whole number"),
         (lambda: untyped(X, Y, gradients=-3), "schedule.gradients must be"),
-        (lambda: untyped(X, Y, gradients=9, rounds=2), "exactly one of gradients"),
+        (lambda: untyped(X, Y, gradients=9, rounds=12), "write schedule.gradients = 12 or more"),
+        (lambda: untyped(X, Y, epochs=0), "5 passes over 240 records are gradients=1200"),
+        (lambda: untyped(X, Y, epochs=2, gradients=9), "in place of gradients"),
+        (lambda: untyped(small(), epochs=2), "write gradients=2 \\* N"),
         (lambda: untyped(X, Y, epsilon=-1.0, records=9, classes=["late", "on time"]), "privacy.epsilon must be"),
         (
             lambda: untyped(X, Y, epsilon=1.0, records=150, classes=[0, 1]),
@@ -217,6 +220,40 @@ def test_a_mistake_is_one_sentence(call: Any, says: str) -> None:
     with pytest.raises(CrescendoError, match=says) as found:
         call()
     assert "\n" not in str(found.value) and len(str(found.value)) < 400
+
+
+@pytest.mark.parametrize(
+    "length",
+    [
+        {"rounds": 8},
+        {"epochs": 5, "rounds": 8},
+        {"gradients": 1200, "rounds": 8},
+        {"gradients": 1200, "sizes": {"kind": "constant", "size": 150}},
+        {"rounds": 8, "sizes": {"kind": "constant"}},
+        {"rounds": 8, "sizes": {"kind": "constant", "size": 150}},
+        {"epochs": 5, "rounds": 8, "sizes": {"kind": "power", "power": 0.5}},
+    ],
+)
+def test_lengths_and_sizes_compose_for_a_model_that_does_not_say_how_smooth_it_is(length: dict[str, Any]) -> None:
+    class Plain:
+        """Logistic regression, and nothing said of its curvature."""
+
+        def initial(self, rng: Any) -> Any:
+            return np.zeros(X.shape[1])
+
+        def gradient(self, w: Any, data: Any, rows: Any) -> Any:
+            x, sign = data.x[rows], 2 * data.y[rows] - 1
+            return -(x * (sign / (1 + np.exp(sign * (x @ w))))[:, None]).sum(axis=0)
+
+        def evaluate(self, w: Any, data: Any) -> Any:
+            margin = (2 * data.y - 1) * (data.x @ w)
+            return {"loss": float(np.log1p(np.exp(-margin)).mean()), "accuracy": float((margin > 0).mean())}
+
+    found = crescendo.simulate(X, Y, objective=Plain(), **length)
+    usual = crescendo.simulate(X, Y, objective=Plain())
+    assert (found.gradients, found.rounds) == (1200, 8)
+    assert found.config.schedule.steps == usual.config.schedule.steps
+    assert found.accuracy is not None and usual.accuracy is not None and found.accuracy > usual.accuracy - 0.05
 
 
 def test_help_names_every_keyword() -> None:

@@ -81,8 +81,8 @@ WRONG_VALUES = [
     # schedules
     (
         "schedule.gradients=100",
-        "schedule must have exactly one of gradients, gradients_per_client and rounds, and has gradients and rounds; "
-        "it says how long the run is",
+        "schedule has gradients = 100, rounds = 3 and sizes, and any two of them decide the third; remove schedule.sizes.scale "
+        "(--set schedule.sizes.scale=) to have sizes fitted to both, or remove rounds or gradients",
     ),
     (
         "schedule.rounds=",
@@ -92,7 +92,11 @@ WRONG_VALUES = [
     ("schedule.sizes.kind=powr", f'schedule.sizes.kind must be {SIZES}, not "powr"; did you mean "power"?'),
     ("schedule.sizes={scale = 3}", f"schedule.sizes.kind is missing; add {SIZES}"),
     ("schedule.sizes=100", "schedule.sizes must be a table with a kind, not 100"),
-    ("schedule.sizes.scale=", "schedule.sizes.scale is missing; add a number above 0"),
+    (
+        "schedule.sizes.scale=",
+        "schedule.sizes has no scale; add gradients = 10000 under [schedule], and the sizes follow from gradients and rounds, "
+        'or write them out, such as sizes = {kind = "power", scale = 50}',
+    ),
     ("schedule.sizes.scale=inf", "schedule.sizes.scale must be a number above 0, not inf"),
     (
         "schedule.sizes={kind='list', values=[]}",
