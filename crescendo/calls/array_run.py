@@ -17,9 +17,11 @@ from crescendo.objectives.objective_kinds import OBJECTIVES
 Raw = dict[str, Any]
 CLIENTS = 5
 EPOCHS = 5  # gradients for each training record
+FEW_EPOCHS, FEW_GRADIENTS = 20, 10_000  # of a small table, which takes no time and more passes
 ROUNDS = 20
 PRIVATE_ROUNDS = 100
 CLIP = 1.0
+MOST_CLASSES = 100  # more different numbers than that are amounts
 LENGTH_KEYS = ("epochs", "gradients", "rounds", "sizes")  # any two of gradients, rounds and sizes determine the third
 
 
@@ -74,7 +76,8 @@ def _schedule(records: int, keys: Mapping[str, Any], rounds: int, epochs: float)
         )
     sized = isinstance(asked.get("sizes"), Mapping) and not lacks_scale(asked["sizes"])
     if "gradients" not in asked and not (sized and "rounds" in asked and "epochs" not in keys):
-        asked["gradients"] = math.ceil(passes * records)
+        least = 0 if "epochs" in keys or is_private(keys) else min(FEW_EPOCHS * records, FEW_GRADIENTS)
+        asked["gradients"] = max(math.ceil(passes * records), least)
     if "rounds" not in asked and not sized:
         asked["rounds"] = min(rounds, asked["gradients"]) if _is_positive(asked["gradients"]) else rounds
     return {**asked, "steps": "auto"}
@@ -140,16 +143,18 @@ def stated_classes(y: Any) -> list[Any] | None:
 
 
 def are_numbers(y: Any) -> bool:
-    """Whether labels are numbers to be predicted: floats with fractions, of which there are more than two.
+    """Whether labels are numbers to be predicted: more than two with fractions, or more different ones than classes there are.
 
     >>> are_numbers(np.array([0.5, 1.2, 3.0])), are_numbers(np.array([0.0, 1.0, 2.0])), are_numbers(["a", "b"])
     (True, False, False)
+    >>> are_numbers(np.arange(100)), are_numbers(np.arange(101))
+    (False, True)
     """
     values = np.asarray(y)
-    if values.dtype.kind != "f" or values.ndim != 1:
+    if values.dtype.kind not in "fiu" or values.ndim != 1:
         return False
     found = np.unique(values[np.isfinite(values)])
-    return len(found) > 2 and bool((found != np.rint(found)).any())
+    return len(found) > MOST_CLASSES or (len(found) > 2 and bool((found != np.rint(found)).any()))
 
 
 def check_public(call: str, keys: Mapping[str, Any], classes: Sequence[object] | None) -> None:

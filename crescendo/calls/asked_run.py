@@ -23,8 +23,11 @@ from crescendo.config.schema import Config
 from crescendo.data import Dataset
 from crescendo.data.from_arrays import dataset
 from crescendo.data.labels import NUMBERS
+from crescendo.data.scaling import scaled
 from crescendo.data.tables.table_files import is_frame
 from crescendo.errors import ConfigError, UsageError
+from crescendo.objectives.linear.linear_model import LinearModel
+from crescendo.objectives.objective_kinds import OBJECTIVES
 
 
 class Shaped(Protocol):
@@ -96,7 +99,11 @@ class AskedRun:
         if keys:
             private = config.privacy.mechanism != "none" or not is_private(keys)
             config = read(put(config.plain(), {**({} if private else {"mechanism": "minibatch"}), **keys}))
-        return cls(config, _dataset(call, data, config), model)
+        made = _dataset(call, data, config)
+        looks = config.privacy.mechanism == "none" and config.data.scale is not False
+        if made is not None and looks and _is_ours(config.objective.kind if model is None else model):
+            made = scaled(made)
+        return cls(config, made, model)
 
     @classmethod
     def _of_records(
@@ -109,6 +116,11 @@ class AskedRun:
         numbers = predicts_numbers(model) if made is None else made.classes == NUMBERS
         if made is None and model is None and not private and "classes" not in keys:  # where labels may be looked at
             numbers = are_numbers(x[y] if is_frame(x) and isinstance(y, str) and y in x else y)
+        if private and keys.get("scale"):
+            raise ConfigError(
+                "scale=True looks at the records, which a private run must not; divide features by public numbers, or state the "
+                "ranges of a data frame's columns in schema=.."
+            )
         if private and numbers:
             check_public(call, keys, NUMBERS)
             _check_numbers(x, y, keys)
@@ -123,11 +135,14 @@ class AskedRun:
             ):
                 raise UsageError(_needed(call, x))
             pair = tuple(test) if isinstance(test, list) else test
-            made = _made((x, y), _about_data(name, keys), pair, private, numbers)
-        elif y is not None or _OF_ARRAYS & set(keys) - ({"classes"} if private else set()):
+            about = keys if is_frame(x) else {key: value for key, value in keys.items() if key != "scale"}
+            made = _made((x, y), _about_data(name, about), pair, private, numbers)
+        elif y is not None or _OF_ARRAYS & set(keys) - {"scale"} - ({"classes"} if private else set()):
             raise UsageError("a data set has its labels, classes and test part; y, classes and test are for arrays")
         if isinstance(test, list | tuple):
             keys.pop("test")
+        if keys.get("scale", not private and _is_ours(model)):
+            made = scaled(made)
         settled = {name: value for name, value in keys.items() if name not in LENGTH_KEYS}
         config = read(put(run_file(made, keys, model), settled), overrides)
         if config.privacy.mechanism != "none" and not private:  # its schedule was counted from the records
@@ -136,6 +151,11 @@ class AskedRun:
                 f"crescendo.{call}(x, y, mechanism={config.privacy.mechanism!r}, epsilon=1.0, records=1000, ..)"
             )
         return cls(config, made, None if isinstance(model, str) else model)
+
+
+def _is_ours(model: Any) -> bool:
+    """Whether a model is a regression of ours, for which the size of features is a matter of speed and not of meaning."""
+    return model is None or isinstance(model, LinearModel) or (isinstance(model, str) and model in OBJECTIVES)
 
 
 def _needed(call: str, given: Any) -> str:

@@ -135,7 +135,7 @@ class LoadedRun:
                 "one that was trained"
             )
         like = Records(np.zeros((0, kept.features)), np.zeros(0), kept.shape)
-        return result_view.predicted(goal, stored.model, x, like, stored.classes, kept.schema, kept.names)
+        return result_view.predicted(goal, stored.model, x, like, stored.classes, kept.schema, kept.names, kept.scaling)
 
     def _objective(self, kept: LearnedRecords, classes: int) -> Objective:
         """What was trained, with no code but ours and what the caller gave."""

@@ -18,6 +18,7 @@ from crescendo.config.loading import read
 from crescendo.config.schema import Config
 from crescendo.core.arrays import Floats
 from crescendo.data.records import Label
+from crescendo.data.scaling import Scaling
 from crescendo.data.tables.feature_schema import Schema
 from crescendo.errors import ConfigError, DataError
 from crescendo.objectives.objective_kinds import OBJECTIVES
@@ -42,6 +43,7 @@ class LearnedRecords:
     shape: tuple[int, ...] = ()
     names: tuple[str, ...] = ()
     schema: Schema | None = None
+    scaling: Scaling | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -195,11 +197,12 @@ def _records(folder: Path, said: Any) -> LearnedRecords:
         sound = whole and all(isinstance(name, str) for name in names) and len(set(names)) == len(names)
         if not sound or (shape and math.prod(shape) != features) or len(names) not in (0, features):
             raise ValueError("these are no records")
-        digest = said["schema"]
+        digest, plain = said["schema"], said.get("scaling")
+        scaling = None if plain is None else Scaling.from_plain(plain, features)
     except _NO_VALUES:
         _damaged(path, "what it says of the records does not fit together")
     if digest is None:
-        return LearnedRecords(features, shape, names)
+        return LearnedRecords(features, shape, names, scaling=scaling)
     if not (folder / _SCHEMA).is_file():
         raise DataError(f"{folder} has no {_SCHEMA}, by which its columns became features; copy the whole folder")
     schema = Schema.of(read_toml(folder / _SCHEMA, "schema file", "copy the whole folder"))

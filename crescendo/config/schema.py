@@ -104,8 +104,8 @@ class _Data(Section):
     scale: bool | None = key(
         None,
         FLAG,
-        "whether to scale the numbers of a table to [-1, 1]; left out, a table with only numbers is used as written, and any "
-        "other is scaled",
+        "whether to scale the numbers of a table to [-1, 1]; left out, a regression of ours standardises a table with only "
+        "numbers where columns differ in size, and any other table is scaled; a private run scales by data.schema alone",
     )
 
     @model_validator(mode="after")

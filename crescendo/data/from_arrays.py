@@ -15,6 +15,7 @@ from crescendo.data.labels import NUMBERS, one_by_one
 from crescendo.data.reading import from_raw, judged
 from crescendo.data.records import Dataset, Label, Raw, Records, as_records, finite_rows
 from crescendo.data.registry import stated_classes
+from crescendo.data.scaling import Scaling
 from crescendo.data.sound import Sound
 from crescendo.data.tables.drafting import TableKeys
 from crescendo.data.tables.feature_schema import Schema
@@ -90,7 +91,9 @@ def _judged(name: str, raw: Raw, test: float, seed: int, classes: tuple[Label, .
     return judged(name, replace(raw, notes=tuple(about_private_arrays(raw.x))), test, seed, classes)
 
 
-def records_of(x: Any, like: Records, schema: Schema | None = None, names: Sequence[str] = ()) -> Records:
+def records_of(
+    x: Any, like: Records, schema: Schema | None = None, names: Sequence[str] = (), scaling: Scaling | None = None
+) -> Records:
     """Records without labels, of the shape that ``like`` has.
 
     Columns of a data frame become features by ``schema``, or are those of ``names``, if the model learned from a table: then the
@@ -114,7 +117,7 @@ def records_of(x: Any, like: Records, schema: Schema | None = None, names: Seque
         raise DataError(
             f"record {unsound[0]} of x (from 0) has a number that is not finite; fill it in, or remove that record"
         )
-    return _shaped(made, like.shape)
+    return _shaped(made if scaling is None else scaling.records(made), like.shape)
 
 
 def _share(test: Any) -> float:

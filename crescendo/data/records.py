@@ -17,6 +17,7 @@ from crescendo.errors import DataError
 if TYPE_CHECKING:  # scipy is loaded by whoever makes the first sparse matrix, not by this module
     from scipy.sparse import csr_array
 
+    from crescendo.data.scaling import Scaling
     from crescendo.data.tables.feature_schema import Schema
 
 Column: TypeAlias = Array
@@ -177,8 +178,8 @@ class Dataset:
     ``left_out`` records of the training part had none of the classes that were asked for or, in a private run, were no records.
     ``schema`` is what columns of a table became features by; with ``looked`` it was drafted from these records, so that it is no
     secret and no run can be private. ``names`` are a table's columns, in this order, where they are the features as they stand: a
-    new table is read by them. With ``counted`` nobody stated the classes: they are the labels that these records happen to
-    have. ``notes`` are sentences for the user.
+    new table is read by them. ``scaling`` was applied to the features. With ``counted`` the classes are the labels that these
+    records happen to have. ``notes`` are sentences for the user.
     """
 
     name: str
@@ -193,6 +194,7 @@ class Dataset:
     looked: bool = False
     counted: bool = False
     names: tuple[str, ...] = ()
+    scaling: Scaling | None = None
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 from crescendo.config.loading import read
 from crescendo.core.arrays import Floats
 from crescendo.data import Dataset
+from crescendo.data.scaling import Scaling
 from crescendo.data.tables.feature_schema import Schema
 from crescendo.errors import ConfigError, UsageError
 from crescendo.runs.folder import RUNNING
@@ -84,7 +85,14 @@ def save_model(
 def about_records(data: Dataset) -> dict[str, Any]:
     """How the records look that a model learned from: what must be known to ask it about others."""
     schema = None if data.schema is None else schema_digest(data.schema)
-    return {"features": data.features, "shape": data.train.shape, "names": data.names, "schema": schema}
+    scaling = None if data.scaling is None else data.scaling.plain()
+    return {
+        "features": data.features,
+        "shape": data.train.shape,
+        "names": data.names,
+        "schema": schema,
+        "scaling": scaling,
+    }
 
 
 def schema_digest(schema: Schema) -> str:
@@ -92,13 +100,20 @@ def schema_digest(schema: Schema) -> str:
     return hashlib.sha256(json.dumps(schema.plain()["columns"], sort_keys=True).encode()).hexdigest()
 
 
-def sklearn_regression(model: Floats, trained: str, classes: tuple[Any, ...], intercept: bool) -> Any:
-    """A fitted scikit-learn ``LogisticRegression`` or ``LinearRegression`` with the weights of a run of ours."""
+def sklearn_regression(
+    model: Floats, trained: str, classes: tuple[Any, ...], intercept: bool, scaling: Scaling | None = None
+) -> Any:
+    """A fitted scikit-learn ``LogisticRegression`` or ``LinearRegression`` that answers as a run of ours does.
+
+    Where features were scaled for the run, its weights are for features as they were.
+    """
     from sklearn.linear_model import LinearRegression, LogisticRegression
 
     table = model.reshape(-1, len(classes) if trained == "softmax" else 1).T  # a row for each class
     if trained == "softmax" and len(classes) == 2:
         table = table[1:] - table[:1]  # scikit-learn keeps one row for two classes
+    if scaling is not None:
+        table, intercept = scaling.unscaled(table, intercept), True
     weights, offsets = (table[:, :-1], table[:, -1]) if intercept else (table, np.zeros(len(table)))
     made = LinearRegression() if trained == "least-squares" else LogisticRegression()
     made.n_features_in_ = weights.shape[1]
@@ -147,6 +162,13 @@ class StoredModel:
         with contextlib.suppress(ConfigError):
             return read(self.run / "config.toml").objective.intercept
         return True
+
+    @property
+    def scaling(self) -> Scaling | None:
+        """What was applied to the features; ValueError, among others, for a file that was changed."""
+        said = (json.loads(str(self.arrays["records"])) if "records" in self.arrays else None) or {}
+        plain = said.get("scaling")
+        return None if plain is None else Scaling.from_plain(plain, int(said["features"]))
 
     @property
     def is_torch(self) -> bool:
@@ -216,8 +238,9 @@ def _to_sklearn(stored: StoredModel) -> bytes:
         raise stored.refusal("was made by an earlier version, which did not keep what labels mean")
     with damage_named(stored.run):
         classes = tuple(json.loads(str(stored.arrays["classes"])))
+        scaling = stored.scaling
     file = io.BytesIO()
-    joblib.dump(sklearn_regression(stored.arrays["model"], stored.trained, classes, stored.intercept), file)
+    joblib.dump(sklearn_regression(stored.arrays["model"], stored.trained, classes, stored.intercept, scaling), file)
     return file.getvalue()
 
 

@@ -17,6 +17,7 @@ from crescendo.core.terms import Terms
 from crescendo.data import Dataset, Records, client_names, load, split, weights
 from crescendo.data.labels import NUMBERS, Classes
 from crescendo.data.registry import stated_classes
+from crescendo.data.scaling import scaled
 from crescendo.data.tables.table_cautions import about_lengths
 from crescendo.errors import ConfigError
 from crescendo.federation.agreement import Agreement, build_terms
@@ -258,7 +259,7 @@ def load_data(config: Config) -> Dataset:
             f"data.{said[0]} looks at the records, which a private run must not; state what each column becomes in data.schema "
             f"(`crescendo data schema` drafts it from a public sample)"
         )
-    return load(
+    found = load(
         config.data.source,
         folder=config.data.folder,
         test=config.data.test,
@@ -271,6 +272,8 @@ def load_data(config: Config) -> Dataset:
         schema=config.data.table_schema(),
         keys=config.data.table_keys(),
     )
+    ours = config.objective.kind in OBJECTIVES
+    return scaled(found) if found.names and ours and not private and config.data.scale is not False else found
 
 
 def _make_objective(config: Config, dataset: Dataset, records: int, sample: Records) -> Objective:

@@ -96,7 +96,9 @@ class Result:
         missing cells and numbers of any size become features as they did in training.
         """
         data, goal = self.prepared.dataset, self.prepared.objective
-        return result_view.predicted(goal, self.model, x, data.train, data.classes, data.schema, data.names)
+        return result_view.predicted(
+            goal, self.model, x, data.train, data.classes, data.schema, data.names, data.scaling
+        )
 
     @cached_property
     def constant(self) -> _Savings:
@@ -134,10 +136,10 @@ class Result:
 
     def sklearn_model(self) -> Any:
         """A fitted scikit-learn ``LogisticRegression`` (of least squares ``LinearRegression``), predicting labels as written."""
-        goal = self.prepared.objective
+        goal, data = self.prepared.objective, self.prepared.dataset
         if not isinstance(goal, LinearModel):
             raise UsageError("this run trained no regression of ours; its model is the vector result.model")
-        return sklearn_regression(self.model, self.trained, self.prepared.dataset.classes, goal.intercept)
+        return sklearn_regression(self.model, self.trained, data.classes, goal.intercept, data.scaling)
 
     @cached_property
     def diverged(self) -> str | None:

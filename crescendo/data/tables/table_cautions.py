@@ -16,6 +16,7 @@ from crescendo.data.tables.cells import Table, missing, numbers, texts
 from crescendo.data.tables.drafting import is_index
 from crescendo.data.tables.feature_schema import NumberColumn, Schema
 
+UNSCALED = "is not scaled"
 _MANY = 0.1  # the part of a column's cells that is worth a word
 _LARGE = 30.0  # of a feature: beyond it, steps that suit the others diverge
 
@@ -42,7 +43,7 @@ def about_numbers(x: Floats, names: Sequence[str], may_look: bool) -> Iterator[s
         others = f" ({len(large)} columns are beyond {_LARGE:g})" if len(large) > 1 else ""
         how = "set data.scale = true" if may_look else "state ranges in data.schema"
         yield (
-            f"the column '{names[worst]}' is not scaled: it goes up to {largest[worst]:.4g}{others}, and steps that suit other "
+            f"the column '{names[worst]}' {UNSCALED}: it goes up to {largest[worst]:.4g}{others}, and steps that suit other "
             f"columns diverge; {how}"
         )
 
