@@ -6,6 +6,7 @@ HYPOTHESIS_PROFILE=searching they look for new ones, as `make search` does. No e
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,3 +38,17 @@ def own_cache() -> Iterator[None]:
         patch.delenv("CRESCENDO_DATA", raising=False)
         patch.setenv("SOURCE_DATE_EPOCH", "1793000000")  # the date on pages, which are compared byte by byte
         yield
+
+
+@pytest.fixture(scope="session")
+def registries(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Places for registries of ledgers, each made when it is used."""
+    return (tmp_path_factory.getbasetemp() / "registries" / str(number) for number in itertools.count())
+
+
+@pytest.fixture(autouse=True)
+def own_registry(registries: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Ledgers are registered for one test alone, its subprocesses included, never in the user's own registry."""
+    folder = next(registries)
+    monkeypatch.setenv("CRESCENDO_REGISTRY", os.fspath(folder))
+    return folder

@@ -48,6 +48,11 @@ class RecordSource:
             raise DataError(f"{self.name} is a folder; name a file, or a name of `crescendo data list`")
         self._check_columns()
 
+    def own_file(self) -> RecordFile | None:
+        """The file by which the records are known again; None for a source that has a name, which is nobody's secret."""
+        path = self._file()
+        return None if path is None else RecordFile(path)
+
     def _file(self) -> Path | None:
         """The file that has the records; None for a source that has a name."""
         return file_of(self.name, self.folder)

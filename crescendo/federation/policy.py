@@ -43,6 +43,9 @@ class Policy(Section):
     ledger: str | None = key(
         None, "a path", "where the ledger lies, seen from this file; left out, in the state folder"
     )
+    witness: str | None = key(
+        None, "a path", "a file on other storage that knows how far the ledger came, seen from this file"
+    )
     max_epsilon: float | None = key(None, POSITIVE, "the most that one federation may spend", gt=0)
     max_delta: float | None = key(None, "a number between 0 and 1", "the largest delta of one federation", gt=0, lt=1)
     min_sigma: float | None = key(None, POSITIVE, "the least noise of a round, whatever it costs", gt=0)
@@ -87,10 +90,11 @@ class Policy(Section):
             policy = cls.checked(raw, "a policy has")
         except ConfigError as error:
             raise ConfigError(f"the policy {path} is wrong: {error}") from None
-        if policy.ledger is None:
-            return policy
-        beside = path.resolve().parent / Path(policy.ledger).expanduser()  # from wherever it is used, the same budget
-        return policy.model_copy(update={"ledger": str(beside)})
+        here = path.resolve().parent  # from wherever it is used, the same budget
+        named = {"ledger": policy.ledger, "witness": policy.witness}
+        return policy.model_copy(
+            update={key: str(here / Path(place).expanduser()) for key, place in named.items() if place is not None}
+        )
 
     def budget(self) -> Budget:
         """The data set's budget. Without privacy nothing is protected, and the ledger says so."""

@@ -56,6 +56,7 @@ def fields_of(template: str) -> set[str]:
 _DECLARED = (
     # -- the life of a federation
     LogEvent("accounting", "info", ("computing {says}",)),
+    LogEvent("registered", "info", ("the ledger {ledger} {says}",)),
     LogEvent(
         "serving", "info", ("serving {federation} to {clients} clients on port {port}, at round {k} of {rounds}",)
     ),

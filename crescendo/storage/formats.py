@@ -63,5 +63,6 @@ RUN = StoredFormat("run's folder", 1, 1, "`format.json`; 1 where it is missing",
 CHECKPOINT = StoredFormat(
     "checkpoint of a round", 1, 1, "its first 8 bytes", "crescendo.storage.round_checkpoint", magic=b"CRSROUN"
 )
+REGISTRY = StoredFormat("registry of ledgers", 1, 1, "`registry.json`", "crescendo.storage.registry.ledger_registry")
 
-FORMATS = (JOURNAL, SNAPSHOT, LEDGER, RUN, CHECKPOINT)
+FORMATS = (JOURNAL, SNAPSHOT, LEDGER, RUN, CHECKPOINT, REGISTRY)

@@ -91,6 +91,7 @@ def run_client(client: Client) -> None:
     from crescendo.privacy.mechanisms.noise import SeededSource
 
     seed, log = client.seed, Path(client.log)
+    os.environ["CRESCENDO_REGISTRY"] = str(log.parent / "registry")  # a fork has the variables of the first test
     with log.open("a") as out, JsonLog(out) as said, noting_what_is_sent(log), taking_time(client.longest_piece):
         try:
             join(

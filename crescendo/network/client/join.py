@@ -22,6 +22,7 @@ from crescendo.federation.policy import Policy
 from crescendo.logs import Log, quiet
 from crescendo.network.client.checkpoints import EVERY, Checkpoints
 from crescendo.network.client.client_session import take_part
+from crescendo.network.client.ledger_for import ledger_for
 from crescendo.network.client.participant import Participant
 from crescendo.network.client.seen import Seen
 from crescendo.network.client.terms_request import ask, check_version
@@ -33,7 +34,6 @@ from crescendo.privacy.accounting.book import Account, Promise, tight
 from crescendo.privacy.mechanisms.noise import Source as Randomness
 from crescendo.privacy.mechanisms.noise import SystemSource
 from crescendo.storage.ledger.ledger_store import Ledger
-from crescendo.storage.ledger.open_ledger import open_ledger
 from crescendo.storage.round_checkpoint import remove_stale
 from crescendo.whole_files import make_folder
 from crescendo.worker import Worker
@@ -78,8 +78,7 @@ def join(
     check_interval(checkpoint_every)
     source.check()
     make_folder(state)
-    path = Path(policy.ledger) if policy.ledger is not None else state / "ledger.sqlite"
-    with ShutdownRequest.on_signals() as shutdown, open_ledger(path, policy.budget(), dataset=policy.dataset) as ledger:
+    with ShutdownRequest.on_signals() as shutdown, ledger_for(source.own_file(), policy, state, log) as ledger:
         for path, reason in remove_stale(state, _open_terms(ledger) if checkpoint_every else []):
             log("checkpoint_failed", path=str(path), reason=reason)
         waits = backoff or Backoff()

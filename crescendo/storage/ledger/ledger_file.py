@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 
 from crescendo.errors import DataError, UsageError
 from crescendo.storage.ledger import ledger_schema
+from crescendo.storage.ledger.head_note import note, read_note
 from crescendo.storage.ledger.ledger_faults import LedgerDamaged, explained
 from crescendo.whole_files import sync_folder, whole_file
 
@@ -217,7 +218,7 @@ class LedgerFile:
         """After the entry is on disk, so that the note never runs ahead of the file. It may lag; then it guards less."""
         if self._lock is not None:
             with suppress(OSError):
-                os.pwrite(self._lock, _note(self.head), 0)
+                os.pwrite(self._lock, note(self.head), 0)
 
     def _check_not_older(self) -> None:
         """Only the lock's holder looks: for others the note may be newer than what they read."""
@@ -254,8 +255,7 @@ class LedgerFile:
     @staticmethod
     def noted_head(path: Path) -> tuple[int, str] | None:
         """The head that stands in ``FILE.lock``; None if there is none yet, or a loss of power tore it."""
-        note = _note_of(path)
-        return (int(note[-3]), note[-2]) if len(note) >= 3 and note[-1] == _check_word(" ".join(note[:-1])) else None
+        return read_note(_beside(path, ".lock"))
 
     @property
     def is_backup(self) -> bool:
@@ -269,29 +269,12 @@ class LedgerFile:
         with explained(path), closing(sqlite3.connect(path)) as db:
             ledger_schema.mark_backup(db)
         with closing(cls(path, read_only=True)) as file, whole_file(_beside(path, ".lock"), ".draft") as out:
-            out.write(_note(file.head))
+            out.write(note(file.head))
 
 
 def _beside(path: Path, suffix: str) -> Path:
     return path.with_name(path.name + suffix)
 
 
-def _note_of(path: Path) -> list[str]:
-    """The words in ``FILE.lock``."""
-    with suppress(OSError):
-        return _beside(path, ".lock").read_bytes()[:200].decode(errors="replace").split()
-    return []
-
-
-def _note(head: tuple[int, str]) -> bytes:
-    """What ``FILE.lock`` says of a ledger with this head."""
-    line = "{} {}".format(*head)
-    return f"{line} {_check_word(line)}\n".rjust(120).encode()
-
-
 def _digest(before: bytes, seq: int, kind: str, body: str) -> bytes:
     return hashlib.sha256(before + f"{seq}\0{kind}\0{body}".encode()).digest()
-
-
-def _check_word(line: str) -> str:
-    return hashlib.sha256(line.encode()).hexdigest()[:16]

@@ -16,13 +16,14 @@ import hmac
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from crescendo.core.messages import Settled
 from crescendo.errors import DataError, Refused, UsageError
 from crescendo.privacy.accounting.book import Account, Book, Price, Promise, tight
 from crescendo.privacy.accounting.budget import Budget
 from crescendo.privacy.accounting.events import Counted, Event, tally
+from crescendo.storage.ledger.head_note import Head
 from crescendo.storage.ledger.ledger_entries import (
     budget_body,
     budget_of,
@@ -51,12 +52,23 @@ def _one_at_a_time(
     return guarded
 
 
+class Watch(Protocol):
+    """Stands beside a ledger: asked before a federation is signed off, told the head after each entry. What it raises counts."""
+
+    def signing(self) -> None: ...
+
+    def wrote(self, head: Head) -> None: ...
+
+    def close(self) -> None: ...
+
+
 class Ledger:
     """One data set's budget and outbox. May be used from several threads; use it in ``with`` or close it."""
 
     def __init__(self, file: LedgerFile) -> None:
         self._file, self._guard = file, threading.RLock()
         self._outbox, self._offers = Outbox(file), Offers()
+        self._watch: Watch | None = None
         self._instances: dict[str, str] = {}  # federation -> what its server knows this client by
         try:
             self._begin(file.entries[0])
@@ -75,6 +87,31 @@ class Ledger:
     def close(self) -> None:
         """Let go of the file."""
         self._file.close()
+        if self._watch is not None:
+            self._watch.close()
+
+    def watched_by(self, watch: Watch) -> None:
+        """Ask and tell ``watch`` from now on, and close it with the ledger."""
+        self._watch = watch
+
+    @property
+    def id(self) -> str:
+        """What this ledger is known by on its own machine, wherever its file goes; nobody is told it."""
+        return hashlib.sha256(f"id of a ledger\0{self._secret}".encode()).hexdigest()[:32]
+
+    @property
+    def witness_key(self) -> bytes:
+        """Signs what a witness knows: only who has the ledger can make it."""
+        return hashlib.sha256(f"witness of a ledger\0{self._secret}".encode()).digest()
+
+    @property
+    def has_signed(self) -> bool:
+        """Whether anything was ever promised."""
+        return bool(self._book.accounts)
+
+    def reaches(self, head: Head) -> bool:
+        """Whether this ledger holds what once was its head."""
+        return self._file.reaches(*head)
 
     @property
     def is_closed(self) -> bool:
@@ -100,7 +137,7 @@ class Ledger:
         return self._instances[federation]
 
     @property
-    def head(self) -> tuple[int, str]:
+    def head(self) -> Head:
         """How many entries there are and the hash of them all; a ledger whose head once was elsewhere is an older copy."""
         return self._file.head
 
@@ -124,6 +161,8 @@ class Ledger:
         """
         promise = self._book.quote(federation, terms, client, plan, delta, price, failure)
         if federation not in self._book.accounts:
+            if self._watch is not None:
+                self._watch.signing()
             self._write("sign", {**promise_body(promise), "instance": _instance_for(self._secret, federation, terms)})
         return promise
 
@@ -272,6 +311,8 @@ class Ledger:
     def _write(self, kind: str, body: dict[str, Any], data: bytes | None = None) -> None:
         try:
             self._apply(self._file.append(kind, body, data))
+            if self._watch is not None:
+                self._watch.wrote(self._file.head)
         except BaseException:  # the disk may be ahead of the book: reading it again is the only way on
             self._file.close()
             raise

@@ -1,0 +1,158 @@
+"""Registry: one small file for each user of a machine, with the ledgers that were used and a sketch of the records of each.
+
+It is read and written under a lock, as a whole file, when a ledger is opened and when it signs a federation off. What changes
+with each charge, the head of a ledger, is a note by itself in ``heads``, overwritten in place. The key of the sketches is made
+once and never leaves this folder, which only its owner may enter.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from crescendo.errors import DataError, UsageError
+from crescendo.storage.formats import REGISTRY
+from crescendo.storage.registry.record_sketch import KNOWN, RecordSketch
+from crescendo.whole_files import make_folder, whole_file
+
+VARIABLE = "CRESCENDO_REGISTRY"
+
+
+@dataclass
+class KnownLedger:
+    """One ledger, by the ``id`` that it keeps wherever its file goes; None for one that is not begun yet."""
+
+    path: str
+    id: str | None
+    dataset: str = ""
+    epsilon: float | None = None
+    delta: float | None = None
+    signed: bool = False  # whether anything was ever promised from it
+    records: RecordSketch | None = None
+    others: list[str] = field(
+        default_factory=list
+    )  # ids of ledgers of which its owner said that they are for other records
+
+    def to_json(self) -> dict[str, Any]:
+        return {**vars(self), "records": None if self.records is None else self.records.text}
+
+    @classmethod
+    def of_json(cls, body: dict[str, Any]) -> KnownLedger:
+        records = body["records"]
+        return cls(**{**body, "records": None if records is None else RecordSketch.of_text(records)})
+
+
+@dataclass
+class KnownLedgers:
+    """What the registry holds."""
+
+    key: bytes
+    ledgers: list[KnownLedger]
+
+    def by_id(self, id: str) -> KnownLedger | None:
+        return next((one for one in self.ledgers if one.id == id), None)
+
+    def at(self, path: Path) -> KnownLedger | None:
+        """The ledger that was last seen at a path; the one that was used last, if there were several."""
+        return next((one for one in reversed(self.ledgers) if one.path == str(path)), None)
+
+    def rival(self, records: RecordSketch, own: KnownLedger | None) -> tuple[KnownLedger, float] | None:
+        """Another ledger that has promised something of these records, and the share of them that it has; None if none has."""
+        found = [
+            (one, one.records.overlap(records))
+            for one in self.ledgers
+            if one is not own and one.signed and one.records is not None and not (own is not None and _apart(one, own))
+        ]
+        one, share = max(found, key=lambda pair: pair[1], default=(None, 0.0))
+        return None if one is None or share < KNOWN else (one, share)
+
+
+def _apart(one: KnownLedger, other: KnownLedger) -> bool:
+    return one.id in other.others or other.id in one.others
+
+
+class LedgerRegistry:
+    """The registry in a folder. Nothing is made before something is written."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self._file = folder, folder / "registry.json"
+
+    @classmethod
+    def here(cls) -> LedgerRegistry:
+        """In the folder that the environment variable names, else among the user's own state."""
+        chosen = os.environ.get(VARIABLE)
+        return cls(Path(chosen).absolute() if chosen else platformdirs.user_state_path("crescendo", appauthor=False))
+
+    def read(self) -> KnownLedgers:
+        """What is known, to look at."""
+        try:
+            text = self._file.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return KnownLedgers(secrets.token_bytes(32), [])
+        except (OSError, UnicodeDecodeError) as error:
+            raise self._damaged(error) from error
+        try:
+            body = json.loads(text)
+            number = body["format"]
+        except (ValueError, TypeError, KeyError) as error:
+            raise self._damaged(error) from error
+        REGISTRY.check(self._file, number)
+        try:
+            return KnownLedgers(bytes.fromhex(body["key"]), [KnownLedger.of_json(one) for one in body["ledgers"]])
+        except (ValueError, TypeError, KeyError) as error:
+            raise self._damaged(error) from error
+
+    @contextmanager
+    def changing(self) -> Iterator[KnownLedgers]:
+        """What is known, for one process at a time; written when the block ends well, if anything changed."""
+        try:
+            make_folder(self.folder / "heads")
+            lock = os.open(self.folder / "registry.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise self._unwritable(error) from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            known = self.read()
+            before = self._text(known) if self._file.exists() else ""
+            yield known
+            if (after := self._text(known)) != before:
+                self._write(after)
+        finally:
+            os.close(lock)
+
+    def _text(self, known: KnownLedgers) -> str:
+        ledgers = [one.to_json() for one in known.ledgers]
+        return json.dumps({"format": REGISTRY.writes, "key": known.key.hex(), "ledgers": ledgers}, indent=1)
+
+    def _write(self, text: str) -> None:
+        try:
+            with whole_file(self._file) as out:
+                out.write(text.encode())
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def head_of(self, id: str) -> Path:
+        """Where the newest head of a ledger is noted."""
+        return self.folder / "heads" / id
+
+    def _unwritable(self, error: OSError) -> UsageError:
+        return UsageError(
+            f"the registry of ledgers {self.folder} cannot be written ({(error.strerror or str(error)).lower()}), and without it "
+            f"records could be spent twice; set {VARIABLE} to a folder that can be written and is kept, the same for all clients "
+            f"of these records"
+        )
+
+    def _damaged(self, error: Exception) -> DataError:
+        return DataError(
+            f"the registry of ledgers {self._file} cannot be read ({type(error).__name__}); put a sound copy back, or, knowing "
+            f"that each data set has one ledger only, move it away: ledgers are registered again when they are used"
+        )
