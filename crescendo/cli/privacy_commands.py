@@ -109,6 +109,17 @@ def _account(
             help="Close this federation in the ledger for good: what it has not spent becomes free.",
         ),
     ] = None,
+    registry: Annotated[
+        bool, typer.Option("--registry", help="List the data sets and ledgers that were used here by this user.")
+    ] = False,
+    register: Annotated[
+        Path | None,
+        typer.Option(metavar="LEDGER", help="Say that this ledger is for other records than all that are registered."),
+    ] = None,
+    forget: Annotated[
+        Path | None,
+        typer.Option(metavar="LEDGER", help="Strike this ledger, and its records, out of the registry."),
+    ] = None,
     export: Annotated[
         Literal["dp-accounting", "opacus"] | None, typer.Option(help="Print the events for this library instead.")
     ] = None,
@@ -119,13 +130,21 @@ def _account(
     """Show what a run, other libraries' events or a data set's ledger cost, or export the events."""
     with one_sentence():
         what = named[0] if named else None
+        if registry or register is not None or forget is not None:
+            alone = (registry, register is not None, forget is not None).count(True) == 1
+            if not alone or named or overrides or (delta, ledger, close, export, client) != (None,) * 5:
+                raise ConfigError("--registry, --register LEDGER and --forget LEDGER each go alone, or with --json")
+            _registry(register, forget, as_json)
+            return
         if named is not None and len(named) > 1:
             if ledger is not None or close is not None or export is not None or client is not None or overrides:
                 raise ConfigError("several runs are added up as they are; leave all options but --delta and --json out")
             _add_up(named, delta, as_json)
             return
         if (what is None) == (ledger is None):
-            raise ConfigError("name one thing to account for: a run file, the folder of a run, or --ledger FILE")
+            raise ConfigError(
+                "name one thing to account for: a run file, the folder of a run, --ledger FILE or --registry"
+            )
         if client is not None and (export is None or what is None):
             raise ConfigError("--client says whose events of a run --export prints; leave --client out here")
         if overrides and what is not None and (what.is_dir() or _holds_events(what)):
@@ -288,6 +307,22 @@ def _ledger(path: Path, delta: float | None, as_json: bool) -> None:
         print_json({"ledger": str(path), **summary})
     else:
         show.PrivacyPrinter().ledger(summary)
+
+
+def _registry(register: Path | None, forget: Path | None, as_json: bool) -> None:
+    from crescendo.storage.registry.registry_upkeep import forget_ledger, register_apart, registered_ledgers
+
+    if register is None and forget is None:
+        known = registered_ledgers()
+        if as_json:
+            print_json(known)
+        else:
+            from crescendo.cli.show.show_registry import RegistryPrinter
+
+            RegistryPrinter().registry(known)
+        return
+    says = register_apart(register) if register is not None else forget_ledger(forget or Path())
+    print_json({"says": says}) if as_json else typer.echo(says)
 
 
 def _close(path: Path | None, federation: str, more: bool, as_json: bool) -> None:

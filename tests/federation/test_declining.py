@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -46,7 +47,8 @@ def offering(federation: str, **schedule: Any) -> dict[str, Any]:
 
 
 async def declined(folder: Path, raw: dict[str, Any], policy: dict[str, Any]) -> tuple[str, str]:
-    """What the client says to its user, and what the server hears."""
+    """What the client says to its user, and what the server hears. Each folder is another client's machine."""
+    os.environ["CRESCENDO_REGISTRY"] = str(folder / "registry")
     async with live_server(folder / f"server {len(list(folder.iterdir()))}", raw) as on:
         with pytest.raises(CrescendoError) as refused:
             await joined(on, folder, policy)

@@ -65,6 +65,10 @@ class KnownLedgers:
         """The ledger that was last seen at a path; the one that was used last, if there were several."""
         return next((one for one in reversed(self.ledgers) if one.path == str(path)), None)
 
+    def awaited(self, path: Path) -> KnownLedger | None:
+        """The entry of a ledger that its owner has spoken of and that is not begun yet."""
+        return next((one for one in self.ledgers if one.path == str(path) and one.id is None), None)
+
     def rival(self, records: RecordSketch, own: KnownLedger | None) -> tuple[KnownLedger, float] | None:
         """Another ledger that has promised something of these records, and the share of them that it has; None if none has."""
         found = [
@@ -105,6 +109,8 @@ class LedgerRegistry:
             number = body["format"]
         except (ValueError, TypeError, KeyError) as error:
             raise self._damaged(error) from error
+        if not isinstance(number, int):
+            raise self._damaged(ValueError())
         REGISTRY.check(self._file, number)
         try:
             return KnownLedgers(bytes.fromhex(body["key"]), [KnownLedger.of_json(one) for one in body["ledgers"]])
@@ -115,6 +121,7 @@ class LedgerRegistry:
     def changing(self) -> Iterator[KnownLedgers]:
         """What is known, for one process at a time; written when the block ends well, if anything changed."""
         try:
+            make_folder(self.folder)
             make_folder(self.folder / "heads")
             lock = os.open(self.folder / "registry.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:

@@ -45,6 +45,12 @@ class RecordSketch:
         return RecordSketch(np.union1d(self.hashes, other.hashes)[:KEEP])
 
     @property
+    def count(self) -> int:
+        """About how many different records there are; exactly, if all are here."""
+        few = len(self.hashes) < KEEP
+        return len(self.hashes) if few else round((KEEP - 1) / (float(self.hashes[-1]) / 2.0**64))
+
+    @property
     def text(self) -> str:
         return self.hashes.astype("<u8").tobytes().hex()
 

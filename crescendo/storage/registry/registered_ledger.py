@@ -32,7 +32,7 @@ Sketched = Callable[[bytes], RecordSketch]
 
 
 @dataclass(frozen=True)
-class Registered:
+class OpenedLedger:
     """An open ledger, and what its owner is to be told about where it is, if anything."""
 
     ledger: Ledger
@@ -41,7 +41,7 @@ class Registered:
 
 def open_registered(
     path: Path, budget: Budget, dataset: str, sketched: Sketched | None = None, witness: Path | None = None
-) -> Registered:
+) -> OpenedLedger:
     """Open the ledger at ``path`` for these records, or begin it; refused as said above.
 
     Without ``sketched`` the records are nobody's secret: then only copies are refused.
@@ -54,7 +54,7 @@ def open_registered(
         if known.key != key:
             raise _replaced(registry)
         if not path.exists():
-            _check_only(known, records, known.at(path), path)
+            _check_only(known, records, known.awaited(path), path)
         ledger = open_ledger(path, budget, dataset=dataset)
         try:
             own, news = _entry_of(known, ledger, registry)
@@ -67,7 +67,7 @@ def open_registered(
         except BaseException:
             ledger.close()
             raise
-    return Registered(ledger, news)
+    return OpenedLedger(ledger, news)
 
 
 class _Guard:
@@ -125,11 +125,11 @@ def _entry_of(known: KnownLedgers, ledger: Ledger, registry: LedgerRegistry) -> 
     """The registry's entry of an open ledger, made if there is none, and what to tell of that."""
     own = known.by_id(ledger.id)
     if own is None:
-        own = known.at(ledger.path)
-        if own is None or own.id is not None:  # else its owner has spoken of it before it was begun
+        own = known.awaited(ledger.path)
+        if own is None:
             known.ledgers.append(own := KnownLedger(str(ledger.path), None))
         own.id = ledger.id
-        return own, "was registered" if ledger.has_signed else "is the one of these records"
+        return own, "was registered: from now on it is the only one of these records" if ledger.has_signed else None
     head = read_note(registry.head_of(ledger.id))
     if head is not None and not ledger.reaches(head):
         raise DataError(
