@@ -14,6 +14,8 @@ RUN pip install --no-deps --no-build-isolation --no-index /src && rm -r /src
 # Its number is fixed, so that volumes can be given to it: chown 10001 state
 RUN useradd --uid 10001 --create-home crescendo && install -d -o crescendo -g crescendo -m 0700 /federation /federation/state
 USER crescendo
+# Which records have which ledger; in the home folder it would be lost with the container.
+ENV CRESCENDO_REGISTRY=/federation/state/registry
 WORKDIR /federation
 VOLUME /federation/state
 

@@ -139,7 +139,7 @@ COMMANDS: list[tuple[str, str, int, str]] = [
     ("planned for one record", PLAN.replace("records 100", "records 1"), 1, "one record is too few: a round draws a part"),
     ("planned over a file", f"{PLAN} --write run.toml", 1, "run.toml exists already; name another file with --write"),
     ("planned into no folder", f"{PLAN} --write no/plan.toml", 1, "there is no folder no to write plan.toml to"),
-    ("accounted for nothing", "account", 1, "name one thing to account for: a run file, the folder of a run, or --ledger"),
+    ("accounted for nothing", "account", 1, "name one thing to account for: a run file, the folder of a run, --ledger"),
     ("mistyped the run", "account runs/x", 1, "there is no run file and no run's folder runs/x; check the path"),
     ("added one run twice", "account private.toml private.toml", 1, "private.toml is named twice, and it was run once"),
     ("added a run that is not private", "account private.toml run.toml", 1, "run.toml claims no privacy, so nothing bounds"),

@@ -36,9 +36,11 @@ class RecordSketch:
     def overlap(self, other: RecordSketch) -> float:
         """The share of the smaller set that both have, as far as the sketches tell."""
         full = [sketch.hashes[-1] for sketch in (self, other) if len(sketch.hashes) >= KEEP]
-        seen = [sketch.hashes[sketch.hashes <= min(full)] if full else sketch.hashes for sketch in (self, other)]
-        fewer = min(map(len, seen))
-        return len(np.intersect1d(*seen, assume_unique=True)) / fewer if fewer else 0.0
+        mine, theirs = (
+            sketch.hashes[sketch.hashes <= min(full)] if full else sketch.hashes for sketch in (self, other)
+        )
+        fewer = min(len(mine), len(theirs))
+        return len(np.intersect1d(mine, theirs, assume_unique=True)) / fewer if fewer else 0.0
 
     def merged(self, other: RecordSketch) -> RecordSketch:
         """The sketch of all records of either."""
