@@ -1,11 +1,11 @@
-"""Keyed hashes of a file's records, by which the same records are known again. They depend on the file alone, never on terms.
+"""Keyed hashes of a file's records, which recognise the same records in another file. They depend on the file, never on terms.
 
-A record is the set of its cells that hold something: which column, and what number or text. So neither the order of the columns
-nor of the records counts, and a zero is the same as a cell that is left out. Numbers are compared to seven digits, as other
-programs write fewer digits than we do. Columns of a table go by name, those of arrays, images and LIBSVM text by place: a csv
-that was saved as Parquet is the same, as an npz it is not. With a column more or fewer, all records are others.
+A record is the set of its cells that hold something, each a column with a number or a text. So the order of columns and of
+records does not count, and a zero equals a missing cell. Numbers are compared to seven digits, since other programs write fewer
+digits than we do. Columns of a table go by name, those of arrays, images and LIBSVM text by place: a csv matches the same table
+saved as Parquet, but not as npz. One column more or fewer changes every record.
 
-A hash is keyed BLAKE2b: without the key it tells nothing. Only the smallest are kept, the same few whatever file they are met in.
+The hash is BLAKE2b with a key, and reveals nothing without it. Keeping the smallest hashes keeps the same records in any file.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _WIDEST = int(np.iinfo(np.int32).max)  # of LIBSVM text: no terms say here how m
 
 
 def smallest_hashes(file: RecordFile, key: bytes, keep: int) -> Hashes:
-    """The ``keep`` smallest hashes of a file's records, each once, in order; all of them if there are fewer."""
+    """Return the ``keep`` smallest hashes of a file's records, each once, in order; all of them if there are fewer."""
     return reduce(lambda kept, more: np.union1d(kept, more)[:keep], _hashes(file, key), np.zeros(0, dtype=np.uint64))
 
 
@@ -43,7 +43,7 @@ def _hashes(file: RecordFile, key: bytes) -> Iterator[Hashes]:
         found = (
             blake2b(pairs[8 * a : 8 * b], digest_size=8, key=key).digest()
             for a, b in zip(starts.tolist(), ends.tolist(), strict=True)
-            if a < b  # a record without anything in it is known by nothing
+            if a < b  # an empty record identifies nothing
         )
         yield np.frombuffer(b"".join(found), dtype="<u8").astype(np.uint64)
 
@@ -74,13 +74,13 @@ def _of_arrays(raw: Raw) -> Iterator[_Cells]:
 
 
 def _filled(columns: _Words, words: _Words) -> _Cells:
-    """The cells of a dense block that hold something."""
+    """Return the cells of a dense block that hold something."""
     held = words != 0
     return np.broadcast_to(columns, words.shape)[held], words[held], np.cumsum(np.count_nonzero(held, axis=1))
 
 
 def _sparse(x: Any, labels: _Words) -> _Cells:
-    """The same of a sparse one, each record's label behind its features."""
+    """Return the same for a sparse block, with each record's label after its features."""
     ends = x.indptr[1:]
     columns, words = np.insert(x.indices.astype(np.uint32), ends, _LABEL), np.insert(_numbers(x.data), ends, labels)
     held = words != 0
@@ -88,14 +88,14 @@ def _sparse(x: Any, labels: _Words) -> _Cells:
 
 
 def _numbers(values: Array) -> _Words:
-    """Numbers in 32 bits; 0 is a zero of either sign, or a missing cell."""
+    """Return numbers as 32 bits; 0 is a zero of either sign, or a missing cell."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         narrow = values.astype(np.float32)
     return np.where(np.isnan(narrow) | (narrow == 0), np.float32(0), narrow).view(np.uint32)
 
 
 def _words(cells: Array) -> _Words:
-    """Each cell in 32 bits, by itself: one that is a number as one, whatever stands in the others."""
+    """Return each cell as 32 bits, independently of the others: a number as a number, a text by its checksum."""
     cells = cells if cells.dtype.kind in "biuf" else cells.astype(object)
     values = numbers(cells)
     found = _numbers(values)

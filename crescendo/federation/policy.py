@@ -1,4 +1,4 @@
-"""What a client allows, in a file of its own: the server's terms are held against it before any record is read.
+"""What a client allows, in a file of its own: the server's terms are held against it before any record is used.
 
 The server is honest but curious, so the client protects itself. A refusal names the policy and the terms only, never the data,
 so both sides may log it.

@@ -56,7 +56,9 @@ def test_what_the_owner_says_is_noted(spent: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["--registry", "--forget", "x"], ["--register", "x", "--delta", "1e-5"], ["x", "--registry"]], ids=" ".join
+    "words",
+    [["--registry", "--forget", "x"], ["--register", "x", "--delta", "1e-5"], ["x", "--registry"]],
+    ids=" ".join,
 )
 def test_each_goes_alone(words: list[str]) -> None:
     assert "each go alone" in said(*words, code=1)

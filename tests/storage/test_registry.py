@@ -324,7 +324,9 @@ def test_a_lost_ledger_is_answered_for_and_then_forgotten(mine: RecordFile, tmp_
     kept = spent(mine, tmp_path / "a")
     shutil.rmtree(tmp_path / "a")
     for state in "ab":  # not where it was, either
-        with pytest.raises(Refused, match=f"which is gone, so nobody knows .* `crescendo account --forget {kept}`"):
+        with pytest.raises(
+            Refused, match=f"which is gone, so its spending is not known; .* `crescendo account --forget {kept}`"
+        ):
             opened(mine, tmp_path / state)
     assert "what it has spent of them counts no longer" in registry_upkeep.forget_ledger(kept)
     spent(mine, tmp_path / "b")

@@ -1,4 +1,4 @@
-"""The ledger that is charged for some records: whoever spends anything on a file opens it here, and nowhere else."""
+"""Opens the ledger of some records: every command that spends a budget on a file does it here."""
 
 import math
 from pathlib import Path
@@ -15,11 +15,11 @@ from crescendo.storage.registry.registered_ledger import open_registered
 
 
 def ledger_for(records: RecordFile | None, policy: Policy, state: Path, log: Log = quiet) -> Ledger:
-    """Open the ledger of ``records`` under a policy, or begin it: where the policy says, else in the ``state`` folder.
+    """Open the ledger of ``records`` under a policy, or begin it: at the policy's path, or in the ``state`` folder.
 
-    Refused in one sentence if these records have another ledger, or if it is older than it once was: see
-    `crescendo.storage.registry.registered_ledger`. The file is read for that here, before any server is asked, so that no
-    message waits for it. ``records`` is None for a public set. A policy without a budget has nothing that is spent twice.
+    Refuse in one sentence if these records have another ledger, or if the ledger is an old copy: see
+    `crescendo.storage.registry.registered_ledger`. That takes reading the file, which happens here, before any server is asked,
+    so that no message waits for it. ``records`` is None for a public set. A policy without a budget registers nothing.
     """
     path = Path(policy.ledger) if policy.ledger is not None else state / "ledger.sqlite"
     budget = policy.budget()

@@ -1,7 +1,7 @@
-"""The head of a ledger, noted outside of it: how many entries there are, and the hash of them all.
+"""The head of a ledger, noted outside it: the number of its entries, and the hash of them all.
 
-A ledger that does not reach a head that was noted once is an older copy, or another one. A note is one short line with a check
-word: it is overwritten in place, and a torn one is told from a whole one. With a key nobody else can make one.
+A ledger that does not reach a noted head is an older copy, or another ledger. A note is one short line that is overwritten in
+place; its check word shows whether it is whole, and with a key also who wrote it.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ _LENGTH, _MOST = 120, 200  # bytes that are written, and that are read
 
 
 def note(head: Head, key: bytes = b"") -> bytes:
-    """What is written of a head.
+    """Return the line that notes a head.
 
     >>> noted(note((7, "ab" * 32), b"key"), b"key")[0], noted(note((7, "ab" * 32), b"key"), b"another")
     (7, None)
@@ -24,14 +24,14 @@ def note(head: Head, key: bytes = b"") -> bytes:
 
 
 def noted(data: bytes, key: bytes = b"") -> Head | None:
-    """The head in a note; None if it is torn, or there is none yet."""
+    """Return the head in a note; None for a torn one, or none at all."""
     words = data[:_MOST].decode(errors="replace").split()
     whole = len(words) >= 3 and words[-1] == _check_word(" ".join(words[:-1]), key)
     return (int(words[-3]), words[-2]) if whole else None
 
 
 def read_note(path: Path, key: bytes = b"") -> Head | None:
-    """The head in a file; None if there is no such file, too."""
+    """Return the head noted in a file; None if the file is missing or its note torn."""
     with suppress(OSError), path.open("rb") as file:
         return noted(file.read(_MOST), key)
     return None

@@ -53,7 +53,10 @@ def _one_at_a_time(
 
 
 class Watch(Protocol):
-    """Stands beside a ledger: asked before a federation is signed off, told the head after each entry. What it raises counts."""
+    """Watches a ledger: may refuse before a federation is signed off, and hears the head after each entry.
+
+    If `wrote` raises, the ledger closes and sends nothing more.
+    """
 
     def signing(self) -> None: ...
 
@@ -91,26 +94,26 @@ class Ledger:
             self._watch.close()
 
     def watched_by(self, watch: Watch) -> None:
-        """Ask and tell ``watch`` from now on, and close it with the ledger."""
+        """Let ``watch`` hear of every entry from now on, and close it with the ledger."""
         self._watch = watch
 
     @property
     def id(self) -> str:
-        """What this ledger is known by on its own machine, wherever its file goes; nobody is told it."""
+        """The ledger's name on its own machine, wherever its file goes; it is never sent."""
         return hashlib.sha256(f"id of a ledger\0{self._secret}".encode()).hexdigest()[:32]
 
     @property
     def witness_key(self) -> bytes:
-        """Signs what a witness knows: only who has the ledger can make it."""
+        """The key of the ledger's witness, which only the ledger itself can give."""
         return hashlib.sha256(f"witness of a ledger\0{self._secret}".encode()).digest()
 
     @property
     def has_signed(self) -> bool:
-        """Whether anything was ever promised."""
+        """Whether a federation was ever signed off."""
         return bool(self._book.accounts)
 
     def reaches(self, head: Head) -> bool:
-        """Whether this ledger holds what once was its head."""
+        """Whether a head that was noted earlier is part of this ledger."""
         return self._file.reaches(*head)
 
     @property

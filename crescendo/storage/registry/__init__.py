@@ -1,1 +1,1 @@
-"""Which records have which ledger, for each user: so that no data set is given a second budget, or an older copy of its own."""
+"""Which records have which ledger, for each user, so that no data set gets a second budget or an old copy of its ledger."""

@@ -1,8 +1,8 @@
-"""Registry: one small file for each user of a machine, with the ledgers that were used and a sketch of the records of each.
+"""Registry: one small file for each user of a machine, with the ledgers in use and a sketch of the records of each.
 
-It is read and written under a lock, as a whole file, when a ledger is opened and when it signs a federation off. What changes
-with each charge, the head of a ledger, is a note by itself in ``heads``, overwritten in place. The key of the sketches is made
-once and never leaves this folder, which only its owner may enter.
+It is read and written under a lock, as a whole file, when a ledger is opened and when it signs a federation off. The head of a
+ledger changes with each charge and has a small file to itself in ``heads``, overwritten in place. The key of the sketches is
+drawn once and never leaves this folder, which only its owner may enter.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ VARIABLE = "CRESCENDO_REGISTRY"
 
 @dataclass
 class KnownLedger:
-    """One ledger, by the ``id`` that it keeps wherever its file goes; None for one that is not begun yet."""
+    """One ledger, by the ``id`` that it keeps wherever its file goes; None for one that was not begun yet."""
 
     path: str
     id: str | None
@@ -38,9 +38,7 @@ class KnownLedger:
     delta: float | None = None
     signed: bool = False  # whether anything was ever promised from it
     records: RecordSketch | None = None
-    others: list[str] = field(
-        default_factory=list
-    )  # ids of ledgers of which its owner said that they are for other records
+    others: list[str] = field(default_factory=list)  # ids of ledgers that hold other records, by word of its owner
 
     def to_json(self) -> dict[str, Any]:
         return {**vars(self), "records": None if self.records is None else self.records.text}
@@ -53,7 +51,7 @@ class KnownLedger:
 
 @dataclass
 class KnownLedgers:
-    """What the registry holds."""
+    """The registry's content."""
 
     key: bytes
     ledgers: list[KnownLedger]
@@ -66,11 +64,11 @@ class KnownLedgers:
         return next((one for one in reversed(self.ledgers) if one.path == str(path)), None)
 
     def awaited(self, path: Path) -> KnownLedger | None:
-        """The entry of a ledger that its owner has spoken of and that is not begun yet."""
+        """The entry that its owner made for a ledger that was not begun yet."""
         return next((one for one in self.ledgers if one.path == str(path) and one.id is None), None)
 
     def rival(self, records: RecordSketch, own: KnownLedger | None) -> tuple[KnownLedger, float] | None:
-        """Another ledger that has promised something of these records, and the share of them that it has; None if none has."""
+        """Find another ledger that has promised part of these records' budget, with the share of them that it holds."""
         found = [
             (one, one.records.overlap(records))
             for one in self.ledgers
@@ -85,19 +83,19 @@ def _apart(one: KnownLedger, other: KnownLedger) -> bool:
 
 
 class LedgerRegistry:
-    """The registry in a folder. Nothing is made before something is written."""
+    """The registry in a folder. The folder is made when the registry is first written."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self._file = folder, folder / "registry.json"
 
     @classmethod
     def here(cls) -> LedgerRegistry:
-        """In the folder that the environment variable names, else among the user's own state."""
+        """Return the one in the folder that the environment variable names, or in the user's folder for state."""
         chosen = os.environ.get(VARIABLE)
         return cls(Path(chosen).absolute() if chosen else platformdirs.user_state_path("crescendo", appauthor=False))
 
     def read(self) -> KnownLedgers:
-        """What is known, to look at."""
+        """Read the registry without changing it."""
         try:
             text = self._file.read_text(encoding="utf-8")
         except FileNotFoundError:
@@ -119,7 +117,7 @@ class LedgerRegistry:
 
     @contextmanager
     def changing(self) -> Iterator[KnownLedgers]:
-        """What is known, for one process at a time; written when the block ends well, if anything changed."""
+        """Read the registry under its lock, and write it when the block ends well, if anything changed."""
         try:
             make_folder(self.folder)
             make_folder(self.folder / "heads")
@@ -148,7 +146,7 @@ class LedgerRegistry:
             raise self._unwritable(error) from error
 
     def head_of(self, id: str) -> Path:
-        """Where the newest head of a ledger is noted."""
+        """The file with the newest head of a ledger."""
         return self.folder / "heads" / id
 
     def _unwritable(self, error: OSError) -> UsageError:

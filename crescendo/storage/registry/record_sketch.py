@@ -34,7 +34,7 @@ class RecordSketch:
     hashes: npt.NDArray[np.uint64]
 
     def overlap(self, other: RecordSketch) -> float:
-        """The share of the smaller set that both have, as far as the sketches tell."""
+        """Estimate the share of the smaller set that both have."""
         full = [sketch.hashes[-1] for sketch in (self, other) if len(sketch.hashes) >= KEEP]
         mine, theirs = (
             sketch.hashes[sketch.hashes <= min(full)] if full else sketch.hashes for sketch in (self, other)
@@ -43,12 +43,12 @@ class RecordSketch:
         return len(np.intersect1d(mine, theirs, assume_unique=True)) / fewer if fewer else 0.0
 
     def merged(self, other: RecordSketch) -> RecordSketch:
-        """The sketch of all records of either."""
+        """Return the sketch of all records of either."""
         return RecordSketch(np.union1d(self.hashes, other.hashes)[:KEEP])
 
     @property
     def count(self) -> int:
-        """About how many different records there are; exactly, if all are here."""
+        """Estimate the number of different records; exact below `KEEP`."""
         few = len(self.hashes) < KEEP
         return len(self.hashes) if few else round((KEEP - 1) / (float(self.hashes[-1]) / 2.0**64))
 
@@ -58,5 +58,5 @@ class RecordSketch:
 
     @classmethod
     def of_text(cls, text: str) -> RecordSketch:
-        """What `text` wrote, or ValueError."""
+        """Read `text` back, or raise ValueError."""
         return cls(np.frombuffer(bytes.fromhex(text), dtype="<u8").astype(np.uint64))

@@ -1,12 +1,12 @@
 """Opens the one ledger of some records: registered, not older than it once was, and the only one that they have.
 
-Everything that charges records goes through `open_registered`. Three things are refused, each with what to do:
+Everything that charges records goes through `open_registered`. Three things are refused, each in a sentence with a way out:
 
-- *A second ledger* for records that have one. Only a ledger that has promised anything of them counts; another is in nobody's
-  way. The question is asked again, under the registry's lock, before anything is signed off: of two processes that begin two
-  ledgers at the same time, one signs.
+- *A second ledger* for records that have one. Only a ledger that has promised part of their budget counts. The check is
+  repeated, under the registry's lock, before a federation is signed off: of two processes that begin two ledgers at the same
+  time, one signs.
 - *An older copy*: the registry's note of the head is written after each entry. A kill in between leaves it one entry behind,
-  which a sound ledger reaches. It is not synced: after a loss of power it may lag by what the system had not written yet.
+  which a sound ledger reaches. It is not synced: after a loss of power it may lag by as much as the system had in memory.
 - *A copy elsewhere*, as long as the original is there. A ledger that was moved is followed.
 """
 
@@ -33,7 +33,7 @@ Sketched = Callable[[bytes], RecordSketch]
 
 @dataclass(frozen=True)
 class OpenedLedger:
-    """An open ledger, and what its owner is to be told about where it is, if anything."""
+    """An open ledger, and news for its owner about its place, if there are any."""
 
     ledger: Ledger
     news: str | None
@@ -42,9 +42,9 @@ class OpenedLedger:
 def open_registered(
     path: Path, budget: Budget, dataset: str, sketched: Sketched | None = None, witness: Path | None = None
 ) -> OpenedLedger:
-    """Open the ledger at ``path`` for these records, or begin it; refused as said above.
+    """Open the ledger at ``path`` for these records, or begin it; refuse as described above.
 
-    Without ``sketched`` the records are nobody's secret: then only copies are refused.
+    Leave ``sketched`` out for public records: then only copies are refused.
     """
     path, registry = path.resolve(), LedgerRegistry.here()
     with registry.changing() as known:
@@ -71,7 +71,7 @@ def open_registered(
 
 
 class _Guard:
-    """Stands beside an open ledger: asked before it signs, told what it wrote."""
+    """Watches an open ledger: checks before it signs, and notes its head after each entry."""
 
     def __init__(
         self, registry: LedgerRegistry, ledger: Ledger, records: RecordSketch | None, witness: Path | None
@@ -87,7 +87,7 @@ class _Guard:
             raise self._unwritable(error) from error
 
     def signing(self) -> None:
-        """Refused if meanwhile another ledger has promised something of these records."""
+        """Refuse if another ledger has meanwhile promised part of these records' budget."""
         with self._registry.changing() as known:
             own = known.by_id(self._id)
             if own is None:
@@ -96,7 +96,7 @@ class _Guard:
             own.signed = True
 
     def wrote(self, head: Head) -> None:
-        """An entry is on disk; nothing is sent before it is noted."""
+        """Note the head after an entry; the ledger sends nothing before this returns."""
         try:
             self._note(head)
         except OSError as error:
@@ -122,7 +122,7 @@ class _Guard:
 
 
 def _entry_of(known: KnownLedgers, ledger: Ledger, registry: LedgerRegistry) -> tuple[KnownLedger, str | None]:
-    """The registry's entry of an open ledger, made if there is none, and what to tell of that."""
+    """Find or make the registry's entry of an open ledger; return it with the news for its owner."""
     own = known.by_id(ledger.id)
     if own is None:
         own = known.awaited(ledger.path)
@@ -148,7 +148,7 @@ def _entry_of(known: KnownLedgers, ledger: Ledger, registry: LedgerRegistry) -> 
 
 
 def _check_only(known: KnownLedgers, records: RecordSketch | None, own: KnownLedger | None, path: Path) -> None:
-    """Refused if another ledger has promised something of these records."""
+    """Refuse if another ledger has promised part of these records' budget."""
     rival = None if records is None else known.rival(records, own)
     if rival is None:
         return
@@ -161,13 +161,13 @@ def _check_only(known: KnownLedgers, records: RecordSketch | None, own: KnownLed
             f'ledger = "{other.path}" into the policy, or, {apart}'
         )
     raise Refused(
-        f"{found}, which is gone, so nobody knows what was spent; put it back, or, if it is lost for good and you answer for "
+        f"{found}, which is gone, so its spending is not known; put it back, or, if it is lost for good and you answer for "
         f"what it spent, say `crescendo account --forget {quote(other.path)}`, or, {apart}"
     )
 
 
 def _is_at(path: Path, id: str) -> bool:
-    """Whether a ledger is where it was last seen; a file that cannot be read may be it."""
+    """Whether a ledger is where it was last seen; an unreadable file counts as that ledger."""
     try:
         with open_ledger(path, read_only=True) as ledger:
             return ledger.id == id

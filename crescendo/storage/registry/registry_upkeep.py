@@ -1,4 +1,4 @@
-"""`account --registry`, `--register` and `--forget`: what the registry knows, and what the owner of the records says about it."""
+"""`account --registry`, `--register` and `--forget`: the registry's list, and its owner's statements."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from crescendo.storage.registry.ledger_registry import KnownLedger, KnownLedgers
 
 
 def registered_ledgers() -> dict[str, Any]:
-    """The ledgers that the registry of this user knows, each with what it says of itself now, as plain data."""
+    """List the ledgers in this user's registry, each with its present spending, as plain data."""
     registry = LedgerRegistry.here()
     return {"registry": str(registry.folder), "ledgers": [_described(one) for one in registry.read().ledgers]}
 
@@ -42,7 +42,7 @@ def _as_it_is(one: KnownLedger) -> dict[str, Any]:
 
 
 def register_apart(path: Path) -> str:
-    """Note that their owner says: the records of the ledger at ``path`` are others than all known ones; return what was noted."""
+    """Note the owner's word that the ledger at ``path`` is for other records than all known ones; return a sentence."""
     path, registry = path.resolve(), LedgerRegistry.here()
     with registry.changing() as known:
         own = _meant(known, path)
@@ -55,7 +55,7 @@ def register_apart(path: Path) -> str:
 
 
 def forget_ledger(path: Path) -> str:
-    """Strike a ledger and its records out of the registry; return what was forgotten."""
+    """Strike a ledger and its records out of the registry; return a sentence."""
     path, registry = path.resolve(), LedgerRegistry.here()
     with registry.changing() as known:
         own = _meant(known, path)
@@ -71,7 +71,7 @@ def forget_ledger(path: Path) -> str:
 
 
 def _meant(known: KnownLedgers, path: Path) -> KnownLedger | None:
-    """The entry of the ledger that is at a path, else of the one that was."""
+    """Find the entry of the ledger at a path, or of the one that used to be there."""
     with suppress(CrescendoError), open_ledger(path, read_only=True) as ledger:
         return known.by_id(ledger.id)
     return known.awaited(path) or known.at(path)

@@ -1,7 +1,7 @@
-"""Witness: a small file on other storage that knows how far a ledger came, and is asked before the ledger goes on.
+"""Witness: a small file on other storage with the newest head of a ledger, checked whenever the ledger is opened.
 
-It holds the ledger's newest head, signed with the ledger's own secret, and is on disk before a release is sent. So a ledger that
-was put back together with all else on its disk is found out. A ledger that is ahead of its witness was killed in between.
+The head is signed with the ledger's secret and synced before a release is sent. So an old ledger is found out even if everything
+on its disk was put back with it. A ledger that is one entry ahead of its witness was killed between the two writes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from crescendo.storage.ledger.ledger_store import Ledger
 
 
 class WitnessFile:
-    """The witness of a ledger that is open, held against it: DataError if the ledger is behind."""
+    """The witness of an open ledger. Opening it raises DataError if the ledger is behind."""
 
     def __init__(self, path: Path, ledger: Ledger) -> None:
         self._path, self._key = path, ledger.witness_key
@@ -51,7 +51,7 @@ class WitnessFile:
             )
 
     def wrote(self, head: Head) -> None:
-        """Note a head, on disk when this returns."""
+        """Note a head. It is on disk when this returns."""
         try:
             os.pwrite(self._file, note(head, self._key), 0)
             os.fdatasync(self._file)
