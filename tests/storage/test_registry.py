@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -23,6 +24,7 @@ from crescendo.network.client.ledger_for import ledger_for
 from crescendo.storage.ledger.ledger_store import Ledger
 from crescendo.storage.ledger.open_ledger import open_ledger
 from crescendo.storage.registry import registered_ledger, registry_upkeep
+from crescendo.storage.registry.ledger_registry import LedgerRegistry
 from crescendo.storage.registry.record_sketch import KEEP, KNOWN, RecordSketch
 from tests import children
 from tests.storage.ledger_play import BUDGET, PLAN, begun, cheap, store
@@ -110,9 +112,9 @@ def test_a_parquet_file_is_the_csv_that_it_was_saved_from(mine: RecordFile, tmp_
 
 
 def test_arrays_are_the_libsvm_text_that_they_were_saved_as(tmp_path: Path) -> None:
-    x, y = np.array([[0.5, 0.0], [0.0, 2.0], [0.0, 0.0]]), np.array([1, -1, 1])
+    x, y = np.array([[0.5, 0.0], [0.0, 2.0], [0.0, 0.0]]), np.array([1, 0, 1])
     np.savez(tmp_path / "mine.npz", x=x, y=y)
-    (tmp_path / "mine.txt").write_text("+1 1:0.5\n-1 2:2.0\n+1\n")
+    (tmp_path / "mine.txt").write_text("+1 1:0.5\n0 2:2.0\n+1\n")
     kept = [smallest_hashes(RecordFile(tmp_path / name), KEY, KEEP).tolist() for name in ("mine.npz", "mine.txt")]
     assert kept[0] == kept[1] and len(kept[0]) == 3
 
@@ -180,6 +182,17 @@ def _signs(file: str, state: str, registry: str) -> None:
     os.environ["CRESCENDO_REGISTRY"] = registry
     with opened(RecordFile(Path(file)), Path(state)) as ledger:
         sign(ledger)
+
+
+def test_the_registry_is_changed_by_one_process_at_a_time(own_registry: Path) -> None:
+    with (
+        LedgerRegistry.here().changing(),
+        (own_registry / "registry.lock").open() as another,
+        pytest.raises(BlockingIOError),
+    ):
+        fcntl.flock(another, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with LedgerRegistry.here().changing() as known:
+        assert known.ledgers == []
 
 
 def test_a_pipe_cannot_be_known_again(tmp_path: Path) -> None:

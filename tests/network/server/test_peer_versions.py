@@ -191,6 +191,7 @@ def test_whatever_version_a_server_claims_a_private_client_signs_charges_and_sen
         async def play(folder: Path = tmp_path / str(number), claim: PeerVersion = claim) -> None:
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(Service, "version", claim)
+                patch.setenv("CRESCENDO_REGISTRY", str(folder / "registry"))  # each is another machine
                 async with live_server(folder / "served", ALONE) as live:
                     ended = await joining(folder / "client", live.port)
                     assert ended.last == live.agreed.terms.rounds - 1
