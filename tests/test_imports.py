@@ -45,9 +45,10 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "runs": (*BELOW, "config", "report"),
     "studies": (*BELOW, "config", "runs", "report"),
     "reproduce": (*BELOW, "config", "runs", "studies"),
-    "projects": ("errors", "whole_files", "tables", "data", "config"),
+    "drafter": (*SERVED, "config"),
+    "projects": ("errors", "whole_files", "tables", "data", "config", "drafter"),
     "calls": (*BELOW, "config", "runs", "studies"),
-    "cli": (*BELOW, "config", "runs", "report", "studies", "reproduce", "projects", "interrupts"),
+    "cli": (*BELOW, "config", "runs", "report", "studies", "reproduce", "drafter", "projects", "interrupts"),
     "api": (*BELOW, "config", "runs", "report", "studies", "reproduce", "projects", "calls", "cli", "interrupts"),
 }
 """What a room may import: rooms, or one module of a room. ``api`` is `crescendo` itself, with ``__main__``."""

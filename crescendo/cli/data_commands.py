@@ -58,11 +58,17 @@ def _get(
             typer.echo(f"{'downloaded' if file.downloaded else 'already here:'} {file.path}")
 
 
-@data.command("schema", epilog="Example: crescendo data schema sample.csv --label died --out schema.toml")
+@data.command(
+    "schema",
+    epilog="\b\nExample: crescendo data schema sample.csv --label died --out schema.toml\n"
+    "\b\nFrom private records: crescendo data schema mine.csv --label died --epsilon 0.5 --policy policy.toml --state mine",
+)
 def _schema(
     file: Annotated[
         Path,
-        typer.Argument(metavar="FILE", help="A table: .csv, .tsv or .parquet. A public sample, never the records."),
+        typer.Argument(
+            metavar="FILE", help="A table: .csv, .tsv or .parquet. A public sample; with --epsilon, private records."
+        ),
     ],
     label: Annotated[
         str | None, typer.Option(metavar="NAME", help="The column to predict; by default the last.")
@@ -70,10 +76,60 @@ def _schema(
     out: Annotated[
         Path | None, typer.Option(metavar="FILE.toml", help="The file to write it to; by default it is printed.")
     ] = None,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(help="Draft it from private records by noisy counts, and charge this to their ledger."),
+    ] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="The delta of that epsilon; by default a tenth of the policy's.")
+    ] = None,
+    policy: Annotated[
+        Path | None, typer.Option(metavar="FILE.toml", help="With --epsilon: the policy, as for `crescendo join`.")
+    ] = None,
+    state: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="With --epsilon: the folder of the ledger, as for `crescendo join`."),
+    ] = None,
+    bounds: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN=LOW:HIGH", help="State a column of numbers; it costs nothing.")
+    ] = None,
+    values: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN=A,B,..", help="State a column of categories; it costs nothing.")
+    ] = None,
+    numbers: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="A column, or a pattern such as 'lab_*', that has numbers."),
+    ] = None,
+    categories: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="A column, or a pattern, that has categories.")
+    ] = None,
+    drop: Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="Leave a column out.")] = None,
+    classes: Annotated[str | None, typer.Option(metavar="A,B,..", help="State the classes of the label.")] = None,
+    label_range: Annotated[
+        str | None, typer.Option(metavar="LOW:HIGH", help="State the range of a label that is a number.")
+    ] = None,
+    records: Annotated[
+        int | None, typer.Option(metavar="N", help="State how many records there are, if that is public.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Draft a schema, which says how columns become features, from a public sample, for a person to edit."""
+    """Draft a schema, which says how columns become features, for a person to edit: from a public sample, or privately.
+
+    With --epsilon the records are private: the draft rests on differentially private counts, is charged to the ledger of the
+    records before it is shown, and is public from then on. The same command shows the same draft again and charges nothing.
+    """
     with one_sentence():
+        from crescendo.cli.drafting_flags import DraftFlags
+
+        flags = DraftFlags(
+            label, delta, policy, state, bounds or [], values or [], numbers or [], categories or [], drop or [], classes,
+            label_range, records,
+        )  # fmt: skip
+        if epsilon is not None:
+            flags.bought(file, epsilon).show(out, as_json)
+            return
+        flags.check_public()
+
         from crescendo.config.schema_file import DraftedSchema, write_schema
 
         found = DraftedSchema.of(file, label)

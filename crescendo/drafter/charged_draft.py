@@ -1,0 +1,116 @@
+"""A draft that is paid for: signed off in the ledger of its records, charged and stored before it is shown, never bought twice.
+
+The order is that of a client's rounds. The certificate is signed off; the records are read and counted; the charge and the
+draft go to disk in one transaction; then the draft is shown. The same request finds the stored draft, whatever the records hold
+by then.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from crescendo.data.formats.readers import RecordFile
+from crescendo.data.tables.cells import Table
+from crescendo.drafter.draft_certificate import DraftCertificate
+from crescendo.drafter.draft_request import DraftRequest, Questions
+from crescendo.drafter.private_draft import PrivateDraft, private_draft
+from crescendo.errors import ConfigError, DataError
+from crescendo.federation.policy import Policy
+from crescendo.privacy.mechanisms.noise import Source, SystemSource
+from crescendo.storage.ledger.ledger_store import Ledger
+from crescendo.storage.ledger.open_ledger import open_ledger
+from crescendo.whole_files import make_folder
+
+_CLIENT = "data schema"  # who signs, in the ledger
+
+
+@dataclass(frozen=True)
+class ChargedDraft:
+    """A draft and where it was paid for; ``again`` if it was stored before and nothing was charged now."""
+
+    draft: PrivateDraft
+    ledger: Path
+    entry: str  # what the ledger calls it
+    again: bool
+
+
+def ledger_of(policy: Policy, state: Path | None) -> Path:
+    """Where the ledger of a policy lies: as the policy says, else in the state folder, as for `join`."""
+    if policy.ledger is not None:
+        return Path(policy.ledger)
+    if state is None:
+        raise ConfigError(
+            'the policy names no ledger; add ledger = "ledger.sqlite" to it, or give the folder that `crescendo join` uses '
+            "with --state DIR"
+        )
+    make_folder(state)
+    return state / "ledger.sqlite"
+
+
+def charged_draft(
+    path: Path, request: DraftRequest, policy: Policy, state: Path | None = None, *, source: Source | None = None
+) -> ChargedDraft:
+    """Draft a schema from private records, or find the one that this request bought before. ``source`` is for tests."""
+    if policy.epsilon is None:
+        raise ConfigError("the policy has no epsilon and delta, so nothing may be spent on these records; add both")
+    file = _file_of(path)
+    where = ledger_of(policy, state)
+    with open_ledger(where, policy.budget(), dataset=policy.dataset) as ledger:
+        return draft_from(file, request, ledger, source or SystemSource())
+
+
+def draft_from(file: RecordFile, request: DraftRequest, ledger: Ledger, source: Source) -> ChargedDraft:
+    """The same with a ledger that is open."""
+    table = file.table(alone=True)
+    header, name = list(table.columns), file.path.name
+    questions = request.questions(header, name, table.dates)
+    certificate = DraftCertificate.of(request, questions)
+    digest = request.digest(header, name)
+    entry = f"draft {digest[:12]} of {name}"
+    event, failure = certificate.event, certificate.failure
+    ledger.sign(entry, digest, _CLIENT, (event,), request.delta, failure=failure)
+    stored = ledger.released(entry, 0)
+    if stored is None:
+        counting = _Counting(table, request, questions, certificate, source)
+        released = ledger.release(entry, 0, event, counting.paid_from(ledger, entry))
+    else:
+        released = stored
+    if not _is_closed(ledger, entry):
+        ledger.close_federation(entry)  # nothing more will be sent of it, so that federations may be joined
+    draft = PrivateDraft.from_json(json.loads(released), certificate)
+    return ChargedDraft(draft, ledger.path, entry, stored is not None)
+
+
+@dataclass(frozen=True)
+class _Counting:
+    table: Table
+    request: DraftRequest
+    questions: Questions
+    certificate: DraftCertificate
+    source: Source
+
+    def paid_from(self, ledger: Ledger, entry: str) -> bytes:
+        """The draft as it is stored. Whether counting fails may depend on the records: a failure is charged, and final."""
+        try:
+            draft = private_draft(self.table, self.request, self.questions, self.certificate, self.source)
+            return json.dumps(draft.to_json(), allow_nan=False).encode()
+        except BaseException:
+            ledger.charge_void(entry, 0, self.certificate.event)
+            ledger.close_federation(entry)
+            raise
+
+
+def _is_closed(ledger: Ledger, entry: str) -> bool:
+    account = ledger.account(entry)
+    return account is not None and account.closed
+
+
+def _file_of(path: Path) -> RecordFile:
+    if not path.exists():
+        raise DataError(f"there is no file {path}; name a table with a header line: .csv, .tsv or .parquet")
+    file = RecordFile(path)
+    if not file.is_table:
+        raise DataError(f"{path} has no columns with names; a schema is drafted from a .csv, .tsv or .parquet")
+    return file

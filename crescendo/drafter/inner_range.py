@@ -1,0 +1,177 @@
+"""Where the numbers of a column lie, from noisy counts of places in order. No record is seen here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from crescendo.core.arrays import Floats
+from crescendo.drafter.cell_places import OCTAVES
+
+_MISTAKES = 0.01  # the chance that a draft takes noise for records, anywhere in its octaves
+_MOST = 0.985  # of the records, after which a run of places is not made longer
+_FURTHEST = 3  # octaves that are added to those that stand out
+_DEEP = 8  # octaves below the outermost one of a run that are added up: what is nearer to 0 is as good as 0 to it
+_ZERO = OCTAVES // 2
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Places ``first`` to ``last - 1``, and about how many records are in them."""
+
+    first: int
+    last: int
+    mass: float
+
+
+@dataclass(frozen=True)
+class _Window:
+    """Places that are added up: they lie between ``first`` and ``last``, and there are ``many``."""
+
+    first: int
+    last: int
+    mass: float
+    many: int
+
+    def stands_out(self, deviations: float) -> bool:
+        return self.mass > deviations * math.sqrt(self.many)
+
+
+def seen_at(tests: int) -> float:
+    """How many deviations above 0 no place of so many is by noise alone, up to a small chance.
+
+    >>> round(seen_at(1_000), 1)
+    4.3
+    """
+    from scipy.special import ndtri
+
+    return -float(ndtri(_MISTAKES / max(tests, 1)))
+
+
+def _joined(windows: Iterator[_Window], deviations: float) -> tuple[int, int] | None:
+    """From the first to the last place that stands out; a wide window counts where it has no narrower one within it that does."""
+    found = list[_Window]()
+    for one in windows:
+        if one.stands_out(deviations) and not any(
+            one.first <= other.first and other.last <= one.last for other in found
+        ):
+            found.append(one)
+    return (min(one.first for one in found), max(one.last for one in found)) if found else None
+
+
+def _neighbours(noisy: Floats, widest: int) -> Iterator[_Window]:
+    """1, 2, 4 and up to ``widest`` neighbours."""
+    sums, width = np.concatenate([[0.0], np.cumsum(noisy)]), 1
+    while width <= min(widest, len(noisy)):
+        for at, mass in enumerate((sums[width:] - sums[:-width]).tolist()):
+            yield _Window(at, at + width, mass, width)
+        width *= 2
+
+
+# -- bins ----------------------------------------------------------------------------------------------------------------
+
+
+def inner_bins(noisy: Floats, noise: float, total: float) -> Stretch | None:
+    """The run of bins that holds nearly all of ``total`` records, None if none stands out of the noise.
+
+    All that stands out is joined; then bins are added at the heavier end until next to nothing is missing.
+
+    >>> inner_bins(np.array([3.0, -2.0, 40.0, 55.0, 9.0, -4.0, 1.0, 2.0]), 4.0, 105.0)
+    Stretch(first=2, last=5, mass=104.0)
+    """
+    found = _joined(_neighbours(noisy, len(noisy)), noise * seen_at(2 * len(noisy)))
+    if found is None:
+        return None
+    first, last = found
+    enough = _MOST * total - noise * (last - first) ** 0.5
+    while noisy[first:last].sum() < enough:
+        before = float(noisy[first - 1]) if first > 0 else -np.inf
+        after = float(noisy[last]) if last < len(noisy) else -np.inf
+        if max(before, after) <= 0:
+            break
+        first, last = (first - 1, last) if before > after else (first, last + 1)
+    return Stretch(first, last, float(noisy[first:last].sum()))
+
+
+def middle(noisy: Floats, run: Stretch) -> int:
+    """The place within the run at which about half of its records are passed.
+
+    >>> middle(np.array([3.0, -2.0, 40.0, 55.0, 9.0]), Stretch(2, 5, 104.0))
+    3
+    """
+    passed = np.cumsum(noisy[run.first : run.last])
+    return run.first + int(np.argmax(passed >= passed[-1] / 2))
+
+
+# -- octaves -------------------------------------------------------------------------------------------------------------
+
+
+def inner_octaves(noisy: Floats, noise: float, total: float, columns: int) -> Stretch | None:
+    """The octaves that hold nearly all of ``total`` records, None if none stand out of the noise.
+
+    Where none does, the same octaves on either side of 0 are looked at together. What stands out is joined; then octaves are
+    added, at either end or those of the other sign, until next to nothing is missing.
+
+    >>> noisy = np.zeros(OCTAVES)
+    >>> noisy[_ZERO + 129 : _ZERO + 131] = 60.0, 30.0
+    >>> inner_octaves(noisy, 3.0, 100.0, columns=1)
+    Stretch(first=385, last=387, mass=90.0)
+    >>> noisy[_ZERO - 130] = 25.0
+    >>> inner_octaves(noisy, 3.0, 115.0, columns=1)
+    Stretch(first=126, last=387, mass=115.0)
+    """
+    surely = noise * seen_at(columns * 5 * OCTAVES)
+    found = _joined(_neighbours(noisy, 4), surely) or _joined(_either_sign(noisy), surely)
+    if found is None:
+        return None
+    run = _run(noisy, *found)
+    for _ in range(_FURTHEST):
+        if run.mass >= _MOST * total - noise * _depth(run) ** 0.5:
+            break
+        longer = max(_longer(noisy, run), key=lambda one: one.mass - noise * _depth(one) ** 0.5)
+        if longer.mass <= run.mass:
+            break
+        run = longer
+    return run
+
+
+def _either_sign(noisy: Floats) -> Iterator[_Window]:
+    """1, 2, 4 or 8 neighbours and those of the other sign: numbers about 0 spread over many octaves."""
+    folded = noisy[_ZERO + 1 :] + noisy[:_ZERO][::-1]
+    for one in _neighbours(folded, 8):
+        yield _Window(_ZERO - one.last, _ZERO + 1 + one.last, one.mass, 2 * one.many)
+
+
+def _run(noisy: Floats, first: int, last: int) -> Stretch:
+    """A run with the records of its outer octaves, and of 0."""
+    return Stretch(first, last, float(sum(noisy[part].sum() for part in _parts(first, last))))
+
+
+def _depth(run: Stretch) -> int:
+    """How many places make up its mass."""
+    return sum(part.stop - part.start for part in _parts(run.first, run.last))
+
+
+def _parts(first: int, last: int) -> list[slice]:
+    away = max(_ZERO - first, last - 1 - _ZERO)
+    near = max(away - _DEEP, 0)
+    parts = [slice(first, min(last, _ZERO - near)), slice(max(first, _ZERO + near + 1), last)]
+    if first <= _ZERO < last:
+        parts.append(slice(_ZERO, _ZERO + 1))
+    return [part for part in parts if part.start < part.stop]
+
+
+def _longer(noisy: Floats, run: Stretch) -> Iterator[Stretch]:
+    """The run with one octave more at either end, or with those of the other sign."""
+    if run.first > 0:
+        yield _run(noisy, run.first - 1, run.last)
+    if run.last < OCTAVES:
+        yield _run(noisy, run.first, run.last + 1)
+    if run.first > _ZERO:
+        yield _run(noisy, OCTAVES - run.last, run.last)
+    if run.last <= _ZERO:
+        yield _run(noisy, run.first, OCTAVES - run.first)
+    yield run
