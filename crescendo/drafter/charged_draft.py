@@ -15,6 +15,7 @@ from crescendo.data.formats.readers import RecordFile
 from crescendo.data.tables.cells import Table
 from crescendo.drafter.draft_certificate import DraftCertificate
 from crescendo.drafter.draft_request import DraftRequest, Questions
+from crescendo.drafter.noisy_counts import NoisyCounts
 from crescendo.drafter.private_draft import PrivateDraft, private_draft
 from crescendo.errors import ConfigError, DataError
 from crescendo.federation.policy import Policy
@@ -94,7 +95,8 @@ class _Counting:
     def paid_from(self, ledger: Ledger, entry: str) -> bytes:
         """The draft as it is stored. Whether counting fails may depend on the records: a failure is charged, and final."""
         try:
-            draft = private_draft(self.table, self.request, self.questions, self.certificate, self.source)
+            counts = NoisyCounts(self.certificate, self.source)
+            draft = private_draft(self.table, self.request, self.questions, counts)
             return json.dumps(draft.to_json(), allow_nan=False).encode()
         except BaseException:
             ledger.charge_void(entry, 0, self.certificate.event)

@@ -110,11 +110,10 @@ class DraftRequest:
         if column in self.bounds:
             low, high = _check_range(f"--bounds of '{column:.60}'", self.bounds[column])
             # An indicator costs nothing in the norm bound, since the middle of the range becomes 0.
-            raw = {"low": low, "high": high, "missing": low / 2 + high / 2, "indicator": True}
-            return NumberColumn.of(column, raw)
+            middle = low / 2 + high / 2
+            return NumberColumn.of(column, {"low": low, "high": high, "missing": middle, "indicator": True})
         if column in self.values:
-            raw = {"values": list(self.values[column]), "other": True, "indicator": True}
-            return CategoryColumn.of(column, raw)
+            return CategoryColumn.of(column, {"values": list(self.values[column]), "other": True, "indicator": True})
         return None
 
     def _left_out(self, column: str, dates: bool) -> str | None:

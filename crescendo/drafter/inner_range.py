@@ -13,6 +13,7 @@ from crescendo.drafter.cell_places import OCTAVES
 
 _MISTAKES = 0.01  # the chance that a draft takes noise for records, anywhere in its octaves
 _MOST = 0.985  # of the records, after which a run of places is not made longer
+_MARGIN = 0.06  # of a run of bins is added on either side, for the few that the noise hides
 _FURTHEST = 3  # octaves that are added to those that stand out
 _DEEP = 8  # octaves below the outermost one of a run that are added up: what is nearer to 0 is as good as 0 to it
 _ZERO = OCTAVES // 2
@@ -77,7 +78,7 @@ def _neighbours(noisy: Floats, widest: int) -> Iterator[_Window]:
 def inner_bins(noisy: Floats, noise: float, total: float) -> Stretch | None:
     """The run of bins that holds nearly all of ``total`` records, None if none stands out of the noise.
 
-    All that stands out is joined; then bins are added at the heavier end until next to nothing is missing.
+    All that stands out is joined; then bins are added at the heavier end until next to nothing is missing, and a margin.
 
     >>> inner_bins(np.array([3.0, -2.0, 40.0, 55.0, 9.0, -4.0, 1.0, 2.0]), 4.0, 105.0)
     Stretch(first=2, last=5, mass=104.0)
@@ -86,13 +87,12 @@ def inner_bins(noisy: Floats, noise: float, total: float) -> Stretch | None:
     if found is None:
         return None
     first, last = found
-    enough = _MOST * total - noise * (last - first) ** 0.5
-    while noisy[first:last].sum() < enough:
+    while noisy[first:last].sum() < _MOST * total and last - first < len(noisy):
         before = float(noisy[first - 1]) if first > 0 else -np.inf
         after = float(noisy[last]) if last < len(noisy) else -np.inf
-        if max(before, after) <= 0:
-            break
         first, last = (first - 1, last) if before > after else (first, last + 1)
+    more = round(_MARGIN * (last - first))
+    first, last = max(first - more, 0), min(last + more, len(noisy))
     return Stretch(first, last, float(noisy[first:last].sum()))
 
 
@@ -129,7 +129,7 @@ def inner_octaves(noisy: Floats, noise: float, total: float, columns: int) -> St
         return None
     run = _run(noisy, *found)
     for _ in range(_FURTHEST):
-        if run.mass >= _MOST * total - noise * _depth(run) ** 0.5:
+        if run.mass >= _MOST * total:
             break
         longer = max(_longer(noisy, run), key=lambda one: one.mass - noise * _depth(one) ** 0.5)
         if longer.mass <= run.mass:

@@ -31,6 +31,7 @@ class NoisyCounts:
 
     def __init__(self, certificate: DraftCertificate, source: Source) -> None:
         self.certificate, self._source, self._asked = certificate, source, 0
+        self._noise, self._threshold = certificate.noise, certificate.threshold
 
     def of_places(self, counts: Floats) -> Floats:
         """Counts of places that are known without the records, each with noise: the empty ones, too."""
@@ -49,6 +50,6 @@ class NoisyCounts:
 
         texts = sorted(said)
         true = np.concatenate([counts, np.array([said[text] for text in texts], dtype=np.float64)])
-        noisy = noised(true, self.certificate.noise, self._source.words(i, len(true)), more)
+        noisy = noised(true, self._noise, self._source.words(i, len(true)), more)
         passed = zip(texts, noisy[len(counts) :].tolist(), strict=True)
-        return noisy[: len(counts)], {text: many for text, many in passed if many > self.certificate.threshold}
+        return noisy[: len(counts)], {text: many for text, many in passed if many > self._threshold}

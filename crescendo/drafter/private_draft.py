@@ -26,7 +26,6 @@ from crescendo.drafter.draft_request import DraftRequest, Kind, Questions
 from crescendo.drafter.inner_range import Stretch, inner_bins, inner_octaves, middle
 from crescendo.drafter.noisy_counts import NoisyCounts
 from crescendo.errors import DataError
-from crescendo.privacy.mechanisms.noise import Source
 
 _MOST_BITS, _LEAST_BITS = (
     7,
@@ -82,11 +81,9 @@ class PrivateDraft:
         )
 
 
-def private_draft(
-    table: Table, request: DraftRequest, questions: Questions, certificate: DraftCertificate, source: Source
-) -> PrivateDraft:
+def private_draft(table: Table, request: DraftRequest, questions: Questions, counts: NoisyCounts) -> PrivateDraft:
     """Count, and make a draft of the counts: a release, to be charged before it is shown."""
-    return _Drafting(table, request, questions, NoisyCounts(certificate, source)).draft()
+    return _Drafting(table, request, questions, counts).draft()
 
 
 @dataclass
