@@ -126,7 +126,7 @@ def _schema(
             label_range, records,
         )  # fmt: skip
         if epsilon is not None:
-            flags.bought(file, epsilon).show(out, as_json)
+            flags.bought(file, epsilon, out).show(as_json)
             return
         flags.check_public()
 

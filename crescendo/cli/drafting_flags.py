@@ -44,8 +44,8 @@ class DraftFlags:
                 f"--{flag} is for a draft from private records; add --epsilon, or leave it out and edit the draft"
             )
 
-    def bought(self, file: Path, epsilon: float) -> ShownDraft:
-        """The draft, paid for."""
+    def bought(self, file: Path, epsilon: float, out: Path | None) -> ShownDraft:
+        """The draft, paid for; refused before that if its file could not be written."""
         from crescendo.drafter.bought_schema import BoughtSchema
         from crescendo.drafter.charged_draft import charged_draft
         from crescendo.federation.policy import Policy
@@ -55,9 +55,14 @@ class DraftFlags:
                 "a draft from private records is charged to their ledger; name the policy that says their budget with "
                 "--policy policy.toml (`crescendo join --help` shows one), and the folder of the ledger with --state DIR"
             )
+        if out is not None and out.exists():
+            raise ConfigError(f"{out} exists already; name another file with --out, or remove it")
         policy = Policy.read(self.policy)
+        if policy.epsilon is None:
+            raise ConfigError(f"the policy {self.policy} has no epsilon and delta, so nothing may be spent; add both")
         request = self._request(epsilon, policy.delta)
-        return ShownDraft(BoughtSchema(file, charged_draft(file, request, policy, self.state), request))
+        made = BoughtSchema(file, charged_draft(file, request, policy, self.state), request)
+        return ShownDraft(made, out)
 
     def _request(self, epsilon: float, whole: float | None) -> DraftRequest:
         from crescendo.drafter.draft_request import DraftRequest
@@ -83,9 +88,11 @@ class ShownDraft:
     """A paid draft, to be shown to a person or a program."""
 
     made: BoughtSchema
+    out: Path | None
 
-    def show(self, out: Path | None, as_json: bool) -> None:
+    def show(self, as_json: bool) -> None:
         """Write the file, and say what it is and what it cost."""
+        out = self.out
         from crescendo.cli.terminal import Printer
         from crescendo.config.schema_file import write_schema
 

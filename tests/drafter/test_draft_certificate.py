@@ -55,7 +55,7 @@ def test_too_little_for_so_many_records_is_refused_with_an_epsilon_that_passes()
 
 
 def test_a_draft_of_nothing_is_refused() -> None:
-    stated = {name: (0.0, 1.0) for name in ("age", "income", "city")}
+    stated = dict.fromkeys(("age", "income", "city"), (0.0, 1.0))
     with pytest.raises(Refused, match="nothing to count"):
         certified(bounds=stated, classes=("no", "yes"), records=10)
 

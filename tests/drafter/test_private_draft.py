@@ -84,7 +84,7 @@ class Scripted(NoisyCounts):
         noisy = self.rng.normal(0, self.certificate.noise, len(counts))
         noisy[self.rng.integers(0, len(counts), 3)] += 30 * self.certificate.noise
         texts = ["a", "b", "c"][: int(self.rng.integers(0, 4))]
-        return noisy, {text: 40 * self.certificate.noise for text in texts}
+        return noisy, dict.fromkeys(texts, 40 * self.certificate.noise)
 
 
 @settings(max_examples=25)
