@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,19 +28,6 @@ class Stretch:
     mass: float
 
 
-@dataclass(frozen=True)
-class _Window:
-    """Places that are added up: they lie between ``first`` and ``last``, and there are ``many``."""
-
-    first: int
-    last: int
-    mass: float
-    many: int
-
-    def stands_out(self, deviations: float) -> bool:
-        return self.mass > deviations * math.sqrt(self.many)
-
-
 def seen_at(tests: int) -> float:
     """How many deviations above 0 no place of so many is by noise alone, up to a small chance.
 
@@ -52,23 +39,21 @@ def seen_at(tests: int) -> float:
     return -float(ndtri(_MISTAKES / max(tests, 1)))
 
 
-def _joined(windows: Iterator[_Window], deviations: float) -> tuple[int, int] | None:
-    """From the first to the last place that stands out; a wide window counts where it has no narrower one within it that does."""
-    found = list[_Window]()
-    for one in windows:
-        if one.stands_out(deviations) and not any(
-            one.first <= other.first and other.last <= one.last for other in found
-        ):
-            found.append(one)
-    return (min(one.first for one in found), max(one.last for one in found)) if found else None
+def _joined(windows: Iterable[tuple[int, int]]) -> tuple[int, int] | None:
+    """From the first place to the last; a wide window counts where it has no narrower one within it."""
+    found = list[tuple[int, int]]()
+    for first, last in windows:
+        if not any(first <= low and high <= last for low, high in found):
+            found.append((first, last))
+    return (min(first for first, _ in found), max(last for _, last in found)) if found else None
 
 
-def _neighbours(noisy: Floats, widest: int) -> Iterator[_Window]:
-    """1, 2, 4 and up to ``widest`` neighbours."""
+def _seen(noisy: Floats, widest: int, surely: float) -> Iterator[tuple[int, int]]:
+    """1, 2, 4 and up to ``widest`` neighbours whose sum is more than ``surely``, which grows as noise does; narrow ones first."""
     sums, width = np.concatenate([[0.0], np.cumsum(noisy)]), 1
     while width <= min(widest, len(noisy)):
-        for at, mass in enumerate((sums[width:] - sums[:-width]).tolist()):
-            yield _Window(at, at + width, mass, width)
+        for at in np.flatnonzero(sums[width:] - sums[:-width] > surely * math.sqrt(width)).tolist():
+            yield at, at + width
         width *= 2
 
 
@@ -83,7 +68,7 @@ def inner_bins(noisy: Floats, noise: float, total: float) -> Stretch | None:
     >>> inner_bins(np.array([3.0, -2.0, 40.0, 55.0, 9.0, -4.0, 1.0, 2.0]), 4.0, 105.0)
     Stretch(first=2, last=5, mass=104.0)
     """
-    found = _joined(_neighbours(noisy, len(noisy)), noise * seen_at(2 * len(noisy)))
+    found = _joined(_seen(noisy, len(noisy), noise * seen_at(2 * len(noisy))))
     if found is None:
         return None
     first, last = found
@@ -124,7 +109,7 @@ def inner_octaves(noisy: Floats, noise: float, total: float, columns: int) -> St
     Stretch(first=126, last=387, mass=115.0)
     """
     surely = noise * seen_at(columns * 5 * OCTAVES)
-    found = _joined(_neighbours(noisy, 4), surely) or _joined(_either_sign(noisy), surely)
+    found = _joined(_seen(noisy, 4, surely)) or _joined(_seen_on_either_side(noisy, surely))
     if found is None:
         return None
     run = _run(noisy, *found)
@@ -138,11 +123,11 @@ def inner_octaves(noisy: Floats, noise: float, total: float, columns: int) -> St
     return run
 
 
-def _either_sign(noisy: Floats) -> Iterator[_Window]:
+def _seen_on_either_side(noisy: Floats, surely: float) -> Iterator[tuple[int, int]]:
     """1, 2, 4 or 8 neighbours and those of the other sign: numbers about 0 spread over many octaves."""
     folded = noisy[_ZERO + 1 :] + noisy[:_ZERO][::-1]
-    for one in _neighbours(folded, 8):
-        yield _Window(_ZERO - one.last, _ZERO + 1 + one.last, one.mass, 2 * one.many)
+    for _, last in _seen(folded, 8, math.sqrt(2) * surely):
+        yield _ZERO - last, _ZERO + 1 + last
 
 
 def _run(noisy: Floats, first: int, last: int) -> Stretch:

@@ -56,7 +56,7 @@ def test_another_request_is_charged_on_its_own_until_the_budget_is_used_up() -> 
     charged_draft(Path("mine.csv"), DraftRequest(1.0, 1e-6, drop=("age",)), policy())
     before = spent()
     assert 1 < before <= 2
-    with pytest.raises(Refused, match="asks for epsilon 2.39"):
+    with pytest.raises(Refused, match=r"asks for epsilon 2\.39"):
         charged_draft(Path("mine.csv"), DraftRequest(2.4, 1e-6), policy())
     assert spent() == before
 

@@ -140,7 +140,7 @@ def test_no_more_histograms_are_released_than_are_certified() -> None:
         {"label": "age"},
         {"classes": ("yes", "no")},
     ):
-        request = DraftRequest(4.0, 1e-6, **stated)  # type: ignore[arg-type]
+        request = DraftRequest(4.0, 1e-6, **stated)
         questions = request.questions(list(table.columns), "a table")
         counts = NoisyCounts(DraftCertificate.of(request, questions), SeededSource(1, client=0))
         private_draft(table, request, questions, counts)
@@ -160,7 +160,7 @@ def test_ranges_cover_nearly_all_cells_and_categories_are_found(epsilon: float) 
     for column in (age, income):
         values = table.columns[column.name].astype(float)
         assert np.mean((values >= column.low) & (values <= column.high)) > 0.95
-        assert column.low <= np.quantile(values, 0.4) < column.missing < np.quantile(values, 0.6) <= column.high  # type: ignore[operator]
+        assert column.low <= np.quantile(values, 0.4) < column.missing < np.quantile(values, 0.6) <= column.high
     assert age.high - age.low < 128 and city == CategoryColumn("city", ("Bergen", "Oslo"), False, True)
     assert (
         draft.classes == ("no", "yes") and draft.left_out == {"visited": "dates"} and 9_000 <= draft.records <= 11_000
