@@ -146,9 +146,10 @@ class _Drafting:
                 self.left_out[name] = "always 0, as far as can be seen"
                 return None
             return self.number(name, cells, run, float(known[cells_at.MISSING]) + text_mass)
-        if texts and text_mass >= dates:
+        if texts and text_mass >= max(dates, (self.records - float(known[cells_at.MISSING])) / 2):
             return self.category(name, texts, float(known[cells_at.MISSING]))
-        self.left_out[name] = "dates" if dates > self.surely else "nothing in it stands out of the noise"
+        seldom = "text of which few values repeat" if texts else "nothing in it stands out of the noise"
+        self.left_out[name] = "dates" if dates > max(self.surely, text_mass) else seldom
         return None
 
     @property
