@@ -1,4 +1,4 @@
-"""What `data schema --epsilon` takes and shows: flags to a request, a paid draft to words."""
+"""The flags and the output of `data schema --epsilon`: flags become a request, and a paid draft becomes words."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class ShownDraft:
     out: Path | None
 
     def show(self, as_json: bool) -> None:
-        """Write the file, and say what it is and what it cost."""
+        """Write the file, and say its price."""
         out = self.out
         from crescendo.cli.terminal import Printer
         from crescendo.config.schema_file import write_schema

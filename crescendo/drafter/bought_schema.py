@@ -1,4 +1,4 @@
-"""A draft that was paid for, as text: the schema file with what it cost, and the lines of a run file that go with it."""
+"""A paid draft as text: the schema file with its price, and the lines of a run file that go with it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from crescendo.drafter.draft_request import DraftRequest
 
 @dataclass(frozen=True)
 class BoughtSchema:
-    """What a charged draft comes to for a person. Every number in it was released: it is public."""
+    """A charged draft, worded for a person. Every number in it was released: it is public."""
 
     source: Path
     found: ChargedDraft
@@ -69,7 +69,7 @@ class BoughtSchema:
         return rounded.low, rounded.high
 
     def sentences(self, out: Path | None) -> Iterator[str]:
-        """What was made, what it cost, and what to mind."""
+        """Say how much was made, the price, and which columns are left out."""
         draft, certificate = self.found.draft, self.found.draft.certificate
         if out is not None:
             columns = len(self.schema.columns)

@@ -1,25 +1,22 @@
 """Where a cell is counted: in an octave of numbers, as missing, as a date, or by what it says. One cell, one place.
 
 A cell is judged by itself. The octaves are the same for every table: powers of two of either sign, from the least to the largest,
-with all that is nearer to 0 in the middle and all that is further out at the ends.
+with all nearer to 0 in the middle and all further out at the ends.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 
 import numpy as np
 
 from crescendo.core.arrays import Array, Floats, Ints
 from crescendo.data.tables.cells import missing, numbers, texts
+from crescendo.data.tables.drafting import DATE as A_DATE
 from crescendo.data.tables.feature_schema import is_text
 
 MOST_POWER = 128  # octaves go from 2^-128 to 2^128: all float32 numbers, and what people measure
 OCTAVES = 4 * MOST_POWER + 1
-_DATE = re.compile(
-    r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})([T ]+\d{1,2}:\d{2}.*)?|\d{1,2}:\d{2}(:\d{2})?"
-)
 MISSING, DATE = OCTAVES, OCTAVES + 1
 PLACES = OCTAVES + 2  # that are known before any record is read
 
@@ -54,7 +51,7 @@ def edge(at: int) -> float:
 def places(cells: Array, *, by_number: bool, by_text: bool) -> tuple[Floats, Counter[str]]:
     """How many cells are in each of the known places, and how many say each text; a cell counts once or not at all.
 
-    Without ``by_number`` numbers are texts like others. Without ``by_text`` what is no number counts as missing.
+    Without ``by_number`` numbers are texts like others. Without ``by_text`` other cells count as missing.
 
     >>> known, said = places(np.array(["1.5", "", "5", "long", "2024-02-29"], dtype=object), by_number=True, by_text=True)
     >>> known[[256 + 129, 256 + 131, MISSING, DATE]].tolist(), dict(said)
@@ -70,7 +67,7 @@ def places(cells: Array, *, by_number: bool, by_text: bool) -> tuple[Floats, Cou
     absent = missing(cells) & rest
     known[MISSING] += np.count_nonzero(absent)
     said = Counter(texts(cells[rest & ~absent]))
-    known[DATE] += sum(said.pop(text) for text in [text for text in said if _DATE.fullmatch(text)])
+    known[DATE] += sum(said.pop(text) for text in [text for text in said if A_DATE.fullmatch(text)])
     return known, Counter({text: many for text, many in said.items() if is_text(text)})
 
 

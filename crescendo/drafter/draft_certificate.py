@@ -1,4 +1,4 @@
-"""The certificate of a draft: what counting a table costs, proved before a record is read.
+"""The certificate of a draft: the cost of counting a table, proved before a record is read.
 
 Theory of operation
 -------------------
@@ -65,7 +65,7 @@ class DraftCertificate:
 
     @classmethod
     def of(cls, request: DraftRequest, questions: Questions) -> DraftCertificate:
-        """The least noise that keeps the request's epsilon; Refused, with what would pass, if its counts could show nothing.
+        """The least noise that keeps the request's epsilon; Refused, with an epsilon that passes, if its counts could show nothing.
 
         >>> request = DraftRequest(1.0, 1e-6)
         >>> made = DraftCertificate.of(request, request.questions(["age", "city", "died"], "a table"))
@@ -121,7 +121,7 @@ class DraftCertificate:
 
     @property
     def threshold(self) -> float:
-        """What the noisy count of a text must exceed to be released; rounded up, infinite if no text is counted."""
+        """The number that the noisy count of a text must exceed to be released; rounded up, infinite if no text is counted."""
         from scipy.special import ndtri
 
         if not self.texts:
@@ -137,7 +137,7 @@ class DraftCertificate:
 
     @property
     def event(self) -> PoissonGaussian:
-        """What the ledger is charged."""
+        """The event that the ledger is charged."""
         return PoissonGaussian(1.0, self.sigma)
 
     @property

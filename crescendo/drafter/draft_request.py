@@ -1,6 +1,6 @@
-"""What a person states about a table before a record of it is read, and what is left to be counted.
+"""A request for a draft: statements about a table before any of its records is read, and the questions they leave open.
 
-Everything here is public: the header line, and what was typed. A column that is stated costs nothing.
+Everything here is public: the header line and the flags. A column that is stated costs nothing.
 """
 
 from __future__ import annotations
@@ -9,25 +9,24 @@ import fnmatch
 import hashlib
 import json
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Literal, TypeAlias
 
 from crescendo.data.labels import Classes
 from crescendo.data.records import Label
+from crescendo.data.tables.drafting import INDEX
 from crescendo.data.tables.feature_schema import MOST_COLUMNS, CategoryColumn, NumberColumn, Schema, is_text
 from crescendo.errors import ConfigError
 
 Kind: TypeAlias = Literal["number", "category", "unknown"]
 
 _VERSION = 1  # of how a request is answered: another one buys another draft
-_INDEX = re.compile(r"(column 1|unnamed.*|index|idx|row|rownum|row_?id|id|.*[_ -]id|nr|no|number)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class DraftRequest:
-    """The budget of a draft, and what is known without looking.
+    """The budget of a draft, and everything known without looking.
 
     ``bounds`` and ``values`` state whole columns. ``numbers`` and ``categories`` say of which kind a column is, and may be
     patterns such as ``lab_*``. ``records`` is the public number of records.
@@ -60,7 +59,7 @@ class DraftRequest:
             raise ConfigError(f"--records is a whole number from 1, not {self.records}")
 
     def questions(self, header: Sequence[str], name: str, dates: frozenset[str] = frozenset()) -> Questions:
-        """What is left to be counted in a table with these columns; ConfigError for a column that is not there."""
+        """Return the questions left open for a table with these columns; ConfigError for a column that is not there."""
         label = header[-1] if self.label is None else self.label
         self._check_columns(header, name, label)
         if len(header) > MOST_COLUMNS:
@@ -123,7 +122,7 @@ class DraftRequest:
             return "a name that cannot be printed"
         if dates:
             return "dates"
-        if _INDEX.fullmatch(column) is not None and self._kind(column) == "unknown":
+        if INDEX.fullmatch(column) is not None and self._kind(column) == "unknown":
             return "an index by its name; --numbers or --categories uses it"
         return None
 
@@ -135,7 +134,7 @@ class DraftRequest:
 
 @dataclass
 class Questions:
-    """What a draft counts: ``asked`` columns by their kind, the label and the number of records, where they are not stated."""
+    """The counts of a draft: ``asked`` columns by their kind, the label and the number of records, where they are not stated."""
 
     label: str
     asks_label: bool

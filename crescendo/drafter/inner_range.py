@@ -97,7 +97,7 @@ def middle(noisy: Floats, run: Stretch) -> int:
 def inner_octaves(noisy: Floats, noise: float, total: float, columns: int) -> Stretch | None:
     """The octaves that hold nearly all of ``total`` records, None if none stand out of the noise.
 
-    Where none does, the same octaves on either side of 0 are looked at together. What stands out is joined; then octaves are
+    Where none does, the same octaves on either side of 0 are looked at together. All that stands out is joined; then octaves are
     added, at either end or those of the other sign, until next to nothing is missing.
 
     >>> noisy = np.zeros(OCTAVES)

@@ -1,8 +1,8 @@
-"""A schema, and what else a private run states, from noisy counts of private records.
+"""A schema, and the other statements of a private run, from noisy counts of private records.
 
-Each column is counted once: numbers by their octaves, missing cells and dates in places of their own, and all others by what they
-say. Where numbers stand out of the noise they are counted a second time, in narrow bins between the octaves found. All else is
-arithmetic on what was released.
+Each column is counted once: numbers by their octaves, missing cells and dates in separate places, and all others by their
+text. Where numbers stand out of the noise they are counted a second time, in narrow bins between the octaves found. The rest is
+arithmetic on these releases.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MOSTLY = 0.8  # the part of the records whose labels must stand out for them to
 
 @dataclass(frozen=True)
 class PrivateDraft:
-    """What was released: public from now on, whatever the records hold."""
+    """The release: public from now on, whatever the records hold."""
 
     schema: Schema | None  # None if no column stood out of the noise
     left_out: dict[str, str]
@@ -60,7 +60,7 @@ class PrivateDraft:
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any], certificate: DraftCertificate) -> Self:
-        """What `to_json` made."""
+        """Rebuild a draft from `to_json`."""
         return cls(
             None if body["schema"] is None else Schema.of(body["schema"]),
             dict(body["left_out"]),
@@ -123,7 +123,7 @@ class _Drafting:
         return float(self.counts.of_places(np.array([float(self.table.rows)]))[0])
 
     def schema(self, found: Sequence[NumberColumn | CategoryColumn]) -> Schema | None:
-        """What stood out, in the order of names and as far as a schema goes; None for nothing."""
+        """The columns that stood out, in the order of names and as far as a schema goes; None for nothing."""
         room, kept = MOST_FEATURES, list[NumberColumn | CategoryColumn]()
         for column in sorted(found, key=lambda one: one.name):
             room -= len(column.features)

@@ -24,10 +24,10 @@ MOST_VALUES = 50  # categories of a column of text; the others count as one
 _DISTINCT = 0.95  # the part of an index's numbers that are different, in a column that is called one
 _FEW = 5  # records; texts that differ in more of them than that, and never repeat, are no categories
 _MOSTLY = 0.9  # the part of a column's cells that say what it is
-_DATE = re.compile(
+DATE = re.compile(
     r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})([T ]+\d{1,2}:\d{2}.*)?|\d{1,2}:\d{2}(:\d{2})?"
 )
-_INDEX = re.compile(r"(column 1|unnamed.*|index|idx|row|rownum|row_?id|id|.*[_ -]id|nr|no|number)", re.IGNORECASE)
+INDEX = re.compile(r"(column 1|unnamed.*|index|idx|row|rownum|row_?id|id|.*[_ -]id|nr|no|number)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def _drafted(name: str, cells: Array, keys: TableKeys, dates: bool) -> NumberCol
 
 
 def _are_dates(cells: Array) -> bool:
-    return sum(_DATE.fullmatch(cell) is not None for cell in cells.tolist()) >= _MOSTLY * len(cells)
+    return sum(DATE.fullmatch(cell) is not None for cell in cells.tolist()) >= _MOSTLY * len(cells)
 
 
 def _number(name: str, values: Floats, finite: Floats, keys: TableKeys) -> NumberColumn | str:
@@ -165,7 +165,7 @@ def is_index(name: str, values: Floats) -> bool:
         return False
     if (np.diff(values) == 1).all():
         return True
-    return _INDEX.fullmatch(name) is not None and len(np.unique(values)) >= _DISTINCT * len(values)
+    return INDEX.fullmatch(name) is not None and len(np.unique(values)) >= _DISTINCT * len(values)
 
 
 def _category(name: str, cells: Array, indicator: bool | None, some_missing: bool, asked: bool) -> CategoryColumn | str:
