@@ -1,4 +1,4 @@
-"""Where a cell is counted: in an octave of numbers, as missing, as a date, or by what it says. One cell, one place.
+"""Where a cell is counted: in an octave of numbers, as missing, as a date, or by its text. One cell, one place.
 
 A cell is judged by itself. The octaves are the same for every table: powers of two of either sign, from the least to the largest,
 with all nearer to 0 in the middle and all further out at the ends.

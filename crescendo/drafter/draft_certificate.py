@@ -3,21 +3,21 @@
 Theory of operation
 -------------------
 A draft asks for c histograms, c known in advance. In each of them a record is counted in one place at most, by its own cell and
-by what was released before, so adding or removing a record moves all counts together by at most sqrt(c). Every count gets
+by earlier releases, so adding or removing a record moves all counts together by at most sqrt(c). Every count gets
 Gaussian noise of deviation sigma sqrt(c), exactly (`crescendo.privacy.mechanisms.gaussian`). Later histograms depend on earlier
 ones, as rounds of training do, and Gaussian mechanisms that follow each other compose as one of the joint sensitivity (Dong,
 Roth and Su 2022, corollary 3.3): all of it is one Gaussian round of rate 1.
 
 Where places are known beforehand (octaves of numbers, missing, dates), all counts are released, those of empty places too. A
 place that only the records know, the text of a cell, is released if its noisy count exceeds a threshold T. Let D' have one
-record more than D, with texts that are new to some columns, m at most. Let G do on D' what the draft does, but never release
+record more than D, with texts that are new to some columns, m at most. Let G do on D' the same as the draft, but never release
 these new texts: between D and G the draft is the Gaussian mechanism above. The draft on D' is G unless a new text, whose count
 is 1, passes T. The chance of that is at most
 
     b = m P(1 + sigma sqrt(c) Z > T - g),    g the step of the released numbers,
 
-so that P(D' in S) <= P(G in S) + b and P(D' in S) >= (1 - b) P(G in S) for any set S of outcomes of the draft and of whatever
-else is released. The first adds b to delta in one direction. In the other let S be where the loss of D against G exceeds
+so that P(D' in S) <= P(G in S) + b and P(D' in S) >= (1 - b) P(G in S) for any set S of outcomes of the draft and of all other
+releases. The first adds b to delta in one direction. In the other let S be where the loss of D against G exceeds
 epsilon + ln(1 - b), the set that costs most. There P(D in S) - exp(epsilon) P(D' in S) is at most P(D in S) - exp(epsilon) P(G
 in S), which the Gaussian mechanism bounds, plus b exp(epsilon) P(G in S), and this is at most b / (1 - b) P(D in S). So
 ``failure`` = b / (1 - b), as a part of delta, covers both.
@@ -65,7 +65,7 @@ class DraftCertificate:
 
     @classmethod
     def of(cls, request: DraftRequest, questions: Questions) -> DraftCertificate:
-        """The least noise that keeps the request's epsilon; Refused, with an epsilon that passes, if its counts could show nothing.
+        """The least noise that keeps the request's epsilon; Refused, with one that passes, if its counts could show nothing.
 
         >>> request = DraftRequest(1.0, 1e-6)
         >>> made = DraftCertificate.of(request, request.questions(["age", "city", "died"], "a table"))

@@ -150,7 +150,7 @@ class Questions:
 
     @property
     def texts(self) -> int:
-        """How many of them count cells by what they say, so that one record may bring a new place to each."""
+        """How many of them count cells by their text, so that one record may bring a new place to each."""
         return sum(kind != "number" for kind in self.asked.values()) + self.asks_label
 
     def _of_a_column(self) -> Iterator[int]:
