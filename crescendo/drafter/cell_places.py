@@ -64,7 +64,7 @@ def places(cells: Array, *, by_number: bool, by_text: bool) -> tuple[Floats, Cou
     if not by_text:
         known[MISSING] += np.count_nonzero(rest)
         return known, Counter()
-    absent = missing(cells) & rest
+    absent = missing(cells)  # none of these reads as a number
     known[MISSING] += np.count_nonzero(absent)
     said = Counter(texts(cells[rest & ~absent]))
     known[DATE] += sum(said.pop(text) for text in [text for text in said if A_DATE.fullmatch(text)])
