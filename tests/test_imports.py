@@ -45,7 +45,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "runs": (*BELOW, "config", "report"),
     "studies": (*BELOW, "config", "runs", "report"),
     "reproduce": (*BELOW, "config", "runs", "studies"),
-    "drafter": (*SERVED, "config"),
+    "drafter": (*SERVED, "config", "network.client.ledger_for"),
     "projects": ("errors", "whole_files", "tables", "data", "config", "drafter"),
     "calls": (*BELOW, "config", "runs", "studies"),
     "cli": (*BELOW, "config", "runs", "report", "studies", "reproduce", "drafter", "projects", "interrupts"),

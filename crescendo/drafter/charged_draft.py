@@ -19,9 +19,9 @@ from crescendo.drafter.noisy_counts import NoisyCounts
 from crescendo.drafter.private_draft import PrivateDraft, private_draft
 from crescendo.errors import ConfigError, DataError
 from crescendo.federation.policy import Policy
+from crescendo.network.client.ledger_for import ledger_for
 from crescendo.privacy.mechanisms.noise import Source, SystemSource
 from crescendo.storage.ledger.ledger_store import Ledger
-from crescendo.storage.ledger.open_ledger import open_ledger
 from crescendo.whole_files import make_folder
 
 _CLIENT = "data schema"  # who signs, in the ledger
@@ -37,28 +37,25 @@ class ChargedDraft:
     again: bool
 
 
-def ledger_of(policy: Policy, state: Path | None) -> Path:
-    """Where the ledger of a policy lies: as the policy says, else in the state folder, as for `join`."""
-    if policy.ledger is not None:
-        return Path(policy.ledger)
-    if state is None:
+def charged_draft(
+    path: Path, request: DraftRequest, policy: Policy, state: Path | None = None, *, source: Source | None = None
+) -> ChargedDraft:
+    """Draft a schema from private records, or find the one that this request bought before.
+
+    The ledger is the one that `join` opens for these records: at the policy's path, else in the ``state`` folder. ``source`` is
+    for tests.
+    """
+    if policy.epsilon is None:
+        raise ConfigError("the policy has no epsilon and delta, so nothing may be spent on these records; add both")
+    if policy.ledger is None and state is None:
         raise ConfigError(
             'the policy names no ledger; add ledger = "ledger.sqlite" to it, or give the folder that `crescendo join` uses '
             "with --state DIR"
         )
-    make_folder(state)
-    return state / "ledger.sqlite"
-
-
-def charged_draft(
-    path: Path, request: DraftRequest, policy: Policy, state: Path | None = None, *, source: Source | None = None
-) -> ChargedDraft:
-    """Draft a schema from private records, or find the one that this request bought before. ``source`` is for tests."""
-    if policy.epsilon is None:
-        raise ConfigError("the policy has no epsilon and delta, so nothing may be spent on these records; add both")
     file = _file_of(path)
-    where = ledger_of(policy, state)
-    with open_ledger(where, policy.budget(), dataset=policy.dataset) as ledger:
+    if state is not None:
+        make_folder(state)
+    with ledger_for(file, policy, state or Path()) as ledger:
         return draft_from(file, request, ledger, source or SystemSource())
 
 
@@ -98,7 +95,7 @@ class _Counting:
             counts = NoisyCounts(self.certificate, self.source)
             draft = private_draft(self.table, self.request, self.questions, counts)
             return json.dumps(draft.to_json(), allow_nan=False).encode()
-        except BaseException:
+        except Exception:
             ledger.charge_void(entry, 0, self.certificate.event)
             ledger.close_federation(entry)
             raise

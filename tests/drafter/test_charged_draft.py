@@ -11,12 +11,14 @@ import pytest
 from typer.testing import CliRunner
 
 from crescendo.cli.main import app
+from crescendo.data.formats.readers import RecordFile
 from crescendo.data.tables.feature_schema import Schema
 from crescendo.drafter import charged_draft as module
 from crescendo.drafter.charged_draft import charged_draft
 from crescendo.drafter.draft_request import DraftRequest
 from crescendo.errors import Refused, UsageError
 from crescendo.federation.policy import Policy
+from crescendo.network.client.ledger_for import ledger_for
 from crescendo.privacy.accounting.events import PoissonGaussian
 from crescendo.storage.ledger.open_ledger import open_ledger
 from tests.drafter.tables import HEADER, patients
@@ -93,6 +95,17 @@ def test_nothing_is_shown_that_is_not_on_disk(monkeypatch: pytest.MonkeyPatch) -
         patched.setattr(Ledger, "release", full)
         charged_draft(Path("mine.csv"), REQUEST, policy())
     assert not charged_draft(Path("mine.csv"), REQUEST, policy()).again
+
+
+def test_a_draft_is_charged_to_the_one_ledger_of_its_records() -> None:
+    """Another state folder is no second budget: neither for a draft, nor for a federation after it."""
+    bare = Policy.model_validate({"epsilon": 1.5, "delta": 1e-5})
+    charged_draft(Path("mine.csv"), REQUEST, bare, Path("one"))
+    Path("copy.csv").write_bytes(Path("mine.csv").read_bytes())
+    with pytest.raises(Refused, match="of these records have a ledger already"):
+        charged_draft(Path("copy.csv"), REQUEST, bare, Path("another"))
+    with pytest.raises(Refused, match="of these records have a ledger already"):
+        ledger_for(RecordFile(Path("copy.csv")), bare, Path("another"))
 
 
 # -- the command ----------------------------------------------------------------------------------------------------------
