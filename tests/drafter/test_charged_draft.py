@@ -53,6 +53,7 @@ def test_a_draft_is_charged_and_the_same_request_finds_it_again_whatever_the_rec
     assert again.draft == first.draft and again.again and spent() == paid
 
 
+@pytest.mark.slow
 def test_another_request_is_charged_on_its_own_until_the_budget_is_used_up() -> None:
     charged_draft(Path("mine.csv"), REQUEST, policy())
     charged_draft(Path("mine.csv"), DraftRequest(1.0, 1e-6, drop=("age",)), policy())
@@ -84,6 +85,7 @@ def test_a_count_that_fails_is_charged_and_never_made_again(monkeypatch: pytest.
         charged_draft(Path("mine.csv"), REQUEST, policy())
 
 
+@pytest.mark.slow
 def test_nothing_is_shown_that_is_not_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """A disk that is full at the charge: no draft comes out, and the next try counts anew."""
     from crescendo.storage.ledger.ledger_store import Ledger
@@ -121,6 +123,7 @@ def as_json(*flags: str) -> dict[str, Any]:
     return dict(json.loads(command("--epsilon", "1", "--policy", "policy.toml", *flags, "--json")))
 
 
+@pytest.mark.slow
 def test_the_file_is_a_schema_that_says_what_it_cost() -> None:
     said = command(
         "--epsilon", "1", "--policy", "policy.toml", "--out", "s.toml", "--bounds", "age=0:110", "--drop", "visited"

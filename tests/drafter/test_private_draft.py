@@ -46,6 +46,7 @@ CELLS = st.one_of(st.sampled_from(ODD), st.text(max_size=6), st.floats().map(rep
 # -- one cell, one place -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(st.lists(CELLS, max_size=8), CELLS, st.booleans(), st.booleans())
 def test_a_cell_more_is_one_more_in_one_place_at_most(
     cells: list[str], one: str, by_number: bool, by_text: bool
@@ -91,6 +92,7 @@ class Scripted(NoisyCounts):
         return noisy, dict.fromkeys(texts, 40 * self.certificate.noise)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10_000), st.integers(0, 40), st.sampled_from([1, 40, 3000]))
 def test_nothing_in_a_draft_depends_on_a_count_that_was_not_released(seed: int, some: int, others: int) -> None:
@@ -104,6 +106,7 @@ def test_nothing_in_a_draft_depends_on_a_count_that_was_not_released(seed: int, 
     assert made[0] == made[1]
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(CELLS, CELLS, CELLS), max_size=12), st.integers(0, 2**32), st.integers(1, 30))
 def test_no_cell_upsets_a_draft_and_it_can_be_stored(rows: list[tuple[str, ...]], seed: int, times: int) -> None:
@@ -125,6 +128,7 @@ def test_no_record_one_record_and_lines_that_are_none_give_a_draft(lines: list[s
         draft.usable("a table")
 
 
+@pytest.mark.slow
 def test_texts_that_never_repeat_are_not_released() -> None:
     table = table_of("name,x,y", (f"person {i},{i % 7},{i % 2}" for i in range(20_000)))
     draft = drafted_from(table, DraftRequest(1.0, 1e-6))
