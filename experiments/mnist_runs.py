@@ -17,6 +17,7 @@ from crescendo.core.server import Server
 from crescendo.data import Dataset
 from crescendo.errors import CrescendoError
 from crescendo.objectives import ModelFile, OwnModel
+from crescendo.privacy.planning.guarantee import Guarantee
 from crescendo.runs.prepare import prepare
 from crescendo.simulator.simulation import Moment, Simulation
 from crescendo.simulator.timing import Timing
@@ -55,7 +56,7 @@ def run(config: Values, goal: OwnModel, data: Dataset, shown: Callable[[int, int
     ]
     timing = Timing.preset(prepared.config.timing.preset, terms)
     found: Values = {"rounds": terms.rounds, "curve": curve}
-    if privacy is not None:
+    if isinstance(privacy, Guarantee):
         found |= {"epsilon": privacy.epsilon, "delta": privacy.delta, "sigma": privacy.certificate.sigma.to_json()}
     try:
         Simulation(terms, workers, Server(terms, model), timing, seed, wire=agreed.wire, observe=observe).run()

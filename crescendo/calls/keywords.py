@@ -11,6 +11,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypedDict, TypeVar
 
+from crescendo.config.draft_marks import declare
 from crescendo.errors import UsageError
 
 Raw = dict[str, Any]
@@ -121,6 +122,7 @@ def put(raw: Mapping[str, Any], keys: Mapping[str, Any]) -> Raw:
     for name, value in keys.items():
         if name in _SHORT and isinstance(value, _SHORT[name][1]):
             value = {_SHORT[name][0]: value}
+        declare(found, PATHS[name])
         section, _, key = PATHS[name].partition(".")
         if not key:
             found[section] = value

@@ -11,6 +11,7 @@ from crescendo.calls.keywords import RunKeys, spelled_out
 from crescendo.config.schema import Config
 from crescendo.federation.agreement import Agreement
 from crescendo.privacy.planning.guarantee import Guarantee
+from crescendo.privacy.planning.protection import HIDDEN, Withheld
 from crescendo.runs.prepare import prepare
 from crescendo.schedules import ScheduleCertificate
 from crescendo.views import html_lines, html_table, text_table
@@ -24,7 +25,7 @@ class CertifiedRun:
 
     config: Config
     agreement: Agreement
-    privacy: Guarantee | None
+    privacy: Guarantee | Withheld | None
 
     @property
     def certificate(self) -> ScheduleCertificate:
@@ -48,7 +49,10 @@ class CertifiedRun:
 
     def __repr__(self) -> str:
         terms, sizes = self.agreement.terms, self.sizes
-        epsilon = "" if self.privacy is None else f", epsilon={self.privacy.epsilon:.4g}"
+        made = self.privacy
+        epsilon = (
+            "" if made is None else f", epsilon={made.epsilon:.4g}" if isinstance(made, Guarantee) else f", {HIDDEN}"
+        )
         return (
             f"CertifiedRun(rounds={terms.rounds}, sizes={sizes[0]} to {max(sizes)}, gradients={sum(sizes)}, "
             f"clients={terms.clients}{epsilon})"

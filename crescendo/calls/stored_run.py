@@ -171,6 +171,8 @@ def _metrics(path: Path) -> list[Row]:
 def _privacy(path: Path) -> Row | None:
     try:
         found = _plain_json(path.read_text(encoding="utf-8"))
+        if isinstance(found, dict) and isinstance(found.get("withheld"), str) and found["epsilon"] is None:
+            return found if _is_number(found["delta"]) else _damaged(path, "it has no delta")
         if found is not None and not all(_is_number(found[name]) for name in ("epsilon", "delta")):
             raise ValueError("no epsilon")
         if found is not None and not (found["epsilon"] >= 0 and 0 <= found["delta"] < 1):

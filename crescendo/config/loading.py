@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from crescendo.config.draft_marks import declare, refuse_override, settle
 from crescendo.config.schema import Config
 from crescendo.errors import ConfigError
 from crescendo.objectives.model_file import library_of
@@ -44,6 +45,7 @@ def _read_raw(source: Path | str | Mapping[str, Any], overrides: Sequence[str] =
     if folder is not None:
         _anchor(raw, folder)
     _read_schema(raw, folder)
+    settle(raw)
     return raw
 
 
@@ -118,6 +120,8 @@ def _apply(raw: Raw, override: str) -> None:
     names = [name.strip() for name in path.split(".")]
     if not equals or not all(names):
         raise ConfigError(f"--set {override} is not of the form a.b=value; write for example --set clients.count=10")
+    refuse_override(names)
+    declare(raw, ".".join(names))
     table = raw
     for depth, name in enumerate(names[:-1], 1):
         table = table.setdefault(name, {})

@@ -11,8 +11,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from crescendo.config.draft_marks import DraftMarks, check_names, entries
 from crescendo.config.fitted_sizes import fitted
 from crescendo.config.short_toml import short_toml
+from crescendo.data.provenance import LookedAt
 from crescendo.data.tables.drafting import TableKeys
 from crescendo.data.tables.feature_schema import Schema
 from crescendo.errors import ConfigError
@@ -296,6 +298,10 @@ class _Serve(Section):
         return self
 
 
+def _keys_of(section: object) -> tuple[str, ...]:
+    return tuple(type(section).model_fields) if isinstance(section, Section) else ()
+
+
 class Config(Section):
     """A whole run file."""
 
@@ -308,6 +314,7 @@ class Config(Section):
     privacy: Privacy = Privacy()
     evaluate: _Evaluate = _Evaluate()
     serve: _Serve = _Serve()
+    draft: DraftMarks | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -347,6 +354,12 @@ class Config(Section):
         return counts
 
     @property
+    def looked_at(self) -> tuple[LookedAt, ...]:
+        """What of this file, its schema included, was read off records and is stated by nobody yet."""
+        schema = self.data.table_schema()
+        return (*entries(self.draft, self.plain()), *(() if schema is None else schema.looked_at))
+
+    @property
     def numbers(self) -> bool:
         """Whether labels are numbers to be predicted, and no classes."""
         kind = OBJECTIVES.get(self.objective.kind)
@@ -368,6 +381,8 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _sections_agree(self) -> Self:
+        if self.draft is not None:
+            check_names(self.draft, {name: _keys_of(getattr(self, name)) for name in Config.model_fields})
         count, speed = self.clients.count, self.timing.speed
         drawn = {"speed": speed, "latency": self.timing.latency}
         lists: dict[str, tuple[object, ...] | None] = {

@@ -15,6 +15,7 @@ from crescendo.core.terms import Terms
 from crescendo.data import weights
 from crescendo.data.labels import MOST as MOST_CLASSES
 from crescendo.data.labels import Classes
+from crescendo.data.provenance import LookedAt, withheld_sentence
 from crescendo.data.records import Label
 from crescendo.data.registry import stated_classes
 from crescendo.errors import ConfigError
@@ -29,6 +30,7 @@ from crescendo.objectives.objective_kinds import OBJECTIVES
 from crescendo.privacy.accounting.accountant import Progress
 from crescendo.privacy.mechanisms.mechanism_kinds import NONE
 from crescendo.privacy.planning.guarantee import Guarantee, planned_sigma
+from crescendo.privacy.planning.protection import Withheld
 from crescendo.schedules import StronglyConvexDelay, TheoremSteps
 
 Raw = dict[str, Any]
@@ -114,8 +116,14 @@ def _terms_text(config: Config) -> str:
     return canonical(raw)
 
 
-def guarantee_of(config: Config, terms: Terms, objective: Objective, progress: Progress | None = None) -> Guarantee:
-    """What the [privacy] of a run file guarantees under these terms, or ConfigError."""
+def guarantee_of(
+    config: Config,
+    terms: Terms,
+    objective: Objective,
+    progress: Progress | None = None,
+    looked_at: tuple[LookedAt, ...] = (),
+) -> Guarantee | Withheld:
+    """What the [privacy] of a run file guarantees under these terms, or ConfigError; ``looked_at`` is what its data were."""
     asked = config.privacy
     records = config.declared(terms.clients)
     assert asked.delta is not None and asked.clip is not None and records is not None
@@ -129,6 +137,7 @@ def guarantee_of(config: Config, terms: Terms, objective: Objective, progress: P
         clip=asked.clip,
         records=records,
         norm_bound=asked.norm_bound,
+        looked_at=tuple(dict.fromkeys((*config.looked_at, *looked_at))),
         progress=progress,
     )
 
@@ -169,10 +178,18 @@ def _with_privacy(text: str, config: Config, clients: int) -> tuple[str, Guarant
         "records": config.declared(clients),
         "epsilon": asked.epsilon,
     }
+    refuse_looked_at(config)
     made = build_terms(canonical(raw))
     found = guarantee_of(config, made.terms, made.objective)
+    assert isinstance(found, Guarantee)
     raw["privacy"]["sigma"] = found.certificate.sigma.to_json()
     return canonical(raw), found
+
+
+def refuse_looked_at(config: Config) -> None:
+    """ConfigError for private terms that were read off records: clients would sign an epsilon that is not true."""
+    if config.privacy.mechanism != NONE and config.looked_at:
+        raise ConfigError(f"these terms cannot be served: {withheld_sentence(config.looked_at)}")
 
 
 def _stated_m1(raw: Raw, config: Config, clients: int) -> Raw:

@@ -240,6 +240,11 @@ def _build(text: str, asked: TermsTable) -> Agreement:
     made = replace(made, text=text, federation=asked.federation, learns=goal.names, schema=schema)
     if private is None:
         return made
+    if schema is not None and schema.looked_at:
+        raise Refused(
+            "the terms are private, and their schema was read off records (it is marked looked_at), so that no epsilon of "
+            "theirs is true; the server's operator must state what is public"
+        )
     if objective.traits.numbers and objective.traits.label_range is None:
         raise Refused(
             "the terms are private and state no label_range; the server's run file must have objective.label_range"

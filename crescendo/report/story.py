@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, Self
@@ -10,6 +11,8 @@ from typing import Any, Self
 import numpy as np
 
 from crescendo.core.arrays import Array
+from crescendo.privacy.planning.guarantee import Guarantee
+from crescendo.privacy.planning.protection import Withheld
 from crescendo.report.inequalities import schedule_row
 from crescendo.report.lanes import Lanes
 from crescendo.report.measures import Measure, chosen_rows, measures_of
@@ -45,6 +48,7 @@ class Story:
     notes: list[str]
     config: str
     privacy: PrivacyStory | None = None
+    withheld: Sequence[str] = ()  # why no epsilon is stated
 
     @classmethod
     def of(cls, result: Any) -> Self:
@@ -82,7 +86,8 @@ class Story:
             delay=delay_in_words(result),
             notes=[*certificate.notes, *prepared.agreement.stability.notes()],
             config=without_folders(config.to_toml()),
-            privacy=privacy_story(result) if prepared.privacy is not None else None,
+            privacy=privacy_story(result) if isinstance(prepared.privacy, Guarantee) else None,
+            withheld=prepared.privacy.sentences() if isinstance(prepared.privacy, Withheld) else [],
         )
 
 
@@ -120,8 +125,10 @@ def _headline(result: Any, lanes: Lanes, grows: bool) -> list[tuple[str, str, st
         ("Waiting", share(lanes.waiting), f"of the clients' time{away}"),
         ("Virtual time", f"{result.virtual_seconds:,.0f} s", "on the simulated clock"),
     ]
-    if result.prepared.privacy is not None:
-        made = result.prepared.privacy
+    made = result.prepared.privacy
+    if isinstance(made, Withheld):
+        rows.insert(1, ("Epsilon", "withheld", "terms were read off the records; see below"))
+    elif made is not None:
         stated = f"of {made.stated:g} stated, " if made.stated is not None else ""
         rows.insert(1, ("Epsilon", digits(made.epsilon), f"{stated}delta {made.delta:g}; simulated"))
     return rows

@@ -12,6 +12,7 @@ from crescendo.core.server import Server
 from crescendo.data import Dataset
 from crescendo.errors import Diverged, PeerError
 from crescendo.objectives import ModelFile, OwnModel
+from crescendo.privacy.planning.guarantee import Guarantee
 from crescendo.reproduce.trials import Config, dataset, rounded
 from crescendo.runs.prepare import Prepared, prepare
 from crescendo.simulator.simulation import Moment, Simulation
@@ -53,7 +54,7 @@ def trained_net(source: str, config: Config, seeds: int, points: int = 0, record
         found["curve"] = {name: [rounded(value) for value in values] for name, values in columns.items()}
     elif points:
         found["curve"] = {name: [] for name in ("gradients", "mean", "low", "high")}
-    if prepared.privacy is not None:
+    if isinstance(prepared.privacy, Guarantee):
         found["epsilon"] = rounded(prepared.privacy.epsilon)
     return found
 

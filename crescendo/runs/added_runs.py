@@ -60,6 +60,8 @@ class AddedRuns:
     def of(cls, runs: Sequence[Statement], progress: Progress | None = None) -> Self:
         """The sum of the statements, each of which claims some privacy."""
         for one in runs:
+            if one.withheld:
+                raise ConfigError(f"{one.what} cannot be added up: {one.says}")
             if not one.clients:
                 raise ConfigError(
                     f"{one.what} claims no privacy, so nothing bounds what the runs cost together; add up private runs only"
@@ -135,7 +137,7 @@ class StudyTotal:
     def of(cls, runs: Iterable[Mapping[str, Any] | None]) -> Self | None:
         """The sum over what each run that began spends, None for one that is not private; None if there is nothing to add."""
         spent = [one for one in runs if one is not None]
-        if not spent:
+        if not spent or any("withheld" in one for one in spent):  # terms that were looked at have no sum either
             return None
         epsilons = [math.inf if one["epsilon"] is None else float(one["epsilon"]) for one in spent]
         return cls(len(spent), sum_up(epsilons), sum_up([float(one["delta"]) for one in spent]))

@@ -9,6 +9,7 @@ from crescendo.audit.worst_cases.table_reading import table_leaks
 from crescendo.config.schema import Config
 from crescendo.data.labels import Classes
 from crescendo.errors import ConfigError
+from crescendo.privacy.planning.protection import Withheld
 from crescendo.runs.prepare import prepare
 
 TRIES = 200  # searches for a record that changes more than is certified
@@ -29,6 +30,8 @@ def attack(
     prepared = prepare(config)
     found = prepared.privacy
     assert found is not None
+    if isinstance(found, Withheld):
+        raise ConfigError(f"{name} does not pass the audit, whatever its mechanism does: {found.says}")
     me = max(range(len(found.spent)), key=lambda c: found.spent[c].epsilon)
     times = THOROUGH if thorough else 1
     report = audit(

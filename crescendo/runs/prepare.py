@@ -34,6 +34,7 @@ from crescendo.privacy.accounting.accountant import Progress
 from crescendo.privacy.mechanisms.admission import admitted, enough_declared, most_records
 from crescendo.privacy.mechanisms.mechanism_kinds import MECHANISMS
 from crescendo.privacy.planning.guarantee import Guarantee
+from crescendo.privacy.planning.protection import Withheld
 from crescendo.schedules import CutSizes, ScheduleCertificate
 
 
@@ -50,7 +51,7 @@ class Prepared:
     agreement: Agreement
     sizes: CutSizes
     convexity: float | None
-    privacy: Guarantee | None
+    privacy: Guarantee | Withheld | None
     algorithm: Algorithm
     options: AlgorithmOptions
     working: Terms
@@ -181,7 +182,8 @@ def prepare(
     schedule, agreement = agreed(config.schedule)
     agreement = agreement.noting(why)
     working = algorithm.terms(agreement.terms, options)
-    found = guarantee_of(config, working, goal, progress) if private else None
+    read_off = () if dataset.schema is None else dataset.schema.looked_at
+    found = guarantee_of(config, working, goal, progress, read_off) if private else None
     if found is not None:
         agreement = replace(agreement, certificate=found.certificate, delta=found.delta)
     promised = schedule.convex if working is agreement.terms else None  # the theory is about the run file's own rounds
@@ -300,7 +302,7 @@ def _make_objective(config: Config, dataset: Dataset, records: int, sample: Reco
     return kind.make(dataset.features, classes, l2, asked.intercept, asked.dtype, asked.label_range)
 
 
-def certified(config: Config) -> tuple[Agreement, Guarantee | None]:
+def certified(config: Config) -> tuple[Agreement, Guarantee | Withheld | None]:
     """What `run` or `serve` would start from, or the sentence with which they would refuse it."""
     if config.data.source == ELSEWHERE:
         config, why = with_numbers(config)

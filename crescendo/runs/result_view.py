@@ -17,6 +17,7 @@ from crescendo.errors import UsageError
 from crescendo.federation.divergence import LEARNED_NOTHING
 from crescendo.objectives import Objective
 from crescendo.objectives.objective_kinds import OBJECTIVES
+from crescendo.privacy.planning.protection import HIDDEN
 from crescendo.report.numbers import number, size
 from crescendo.views import html_lines, html_table, text_table
 
@@ -67,7 +68,10 @@ def worth(last: Mapping[str, Any], privacy: Mapping[str, Any] | None) -> list[tu
     rows = tested(last)
     if privacy is not None:
         says = f"at delta {privacy['delta']:g}, in a real federation; this run was simulated"
-        rows.insert(1, ("epsilon", f"{privacy['epsilon']:.4g}", says))
+        known = privacy["epsilon"] is not None
+        rows.insert(
+            1, ("epsilon", f"{privacy['epsilon']:.4g}", says) if known else ("epsilon", "withheld", privacy["withheld"])
+        )
     return rows
 
 
@@ -101,7 +105,8 @@ def numbers_in_a_line(
 ) -> str:
     """What a run came to, from the metrics of its last model."""
     accuracy = "".join(f"{name}={value}, " for name, value, _ in tested(last))
-    epsilon = "" if privacy is None else f", epsilon={privacy['epsilon']:.4g} (simulated)"
+    spent = None if privacy is None else privacy["epsilon"]
+    epsilon = "" if privacy is None else f", {HIDDEN}" if spent is None else f", epsilon={spent:.4g} (simulated)"
     ended = "" if diverged is None else ", did not learn" if diverged.startswith(LEARNED_NOTHING) else ", diverged"
     return f"{accuracy}loss={number(last['loss'])}, rounds={rounds}, clients={clients}{epsilon}{ended}"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from crescendo.config.schema import Config
-from crescendo.config.to_terms import terms_and_cost
+from crescendo.config.to_terms import refuse_looked_at, terms_and_cost
 from crescendo.federation.agreement import build_terms
 from crescendo.federation.own_model import servers_copy, with_copy
 from crescendo.logs import Log, quiet
@@ -25,6 +25,7 @@ def serve_file(
     log: Log = quiet,
 ) -> Served:
     """Serve the federation of a run file, from its start or from where its folder stands."""
+    refuse_looked_at(config)  # terms that a folder remembers, too
     listening.check_start(state, linger)  # before the accounting, which may take a minute
     with listening.starting():
         asked, text, costs = _remembered_terms(config, state, log)

@@ -21,6 +21,7 @@ from crescendo.privacy.paper.envelope import by_theorems
 from crescendo.privacy.paper.theorems import Verdict
 from crescendo.privacy.planning.cautions import PERSONS, about_delta, cautions
 from crescendo.privacy.planning.guarantee import REMINDER
+from crescendo.privacy.planning.protection import Withheld
 from crescendo.runs.folder import RUNNING, check_format
 
 MOST_TIGHT = 8  # plans that all get the tight accountant and the theorems; of more, the costliest
@@ -91,7 +92,7 @@ class ClientAccount:
 
 @dataclass(frozen=True)
 class Statement:
-    """What is said of a run file or a run. ``clients`` is empty and ``delta`` None where no privacy is claimed."""
+    """What is said of a run file or a run. ``clients`` is empty and ``delta`` None where no epsilon is stated."""
 
     what: str
     mechanism: str
@@ -103,6 +104,7 @@ class Statement:
     simulated: bool | None = None  # whether the run was; None of a run file, which is a plan
     failure: float = 0.0  # the chance of rare events, which is a part of delta
     cautions: tuple[str, ...] = ()
+    withheld: bool = False  # terms were looked at, so that nothing is counted
 
     @classmethod
     def of_file(cls, config: Config, what: str, delta: float | None, progress: Progress | None = None) -> Self:
@@ -115,6 +117,8 @@ class Statement:
         found = prepared.privacy
         assert found is not None
         made = found.certificate
+        if isinstance(found, Withheld):
+            return cls(what, made.mechanism, found.says, withheld=True)
         clients = [(name, made.records[c], tally(made.events(c))) for c, name in enumerate(prepared.names)]
         at = found.delta if delta is None else delta
         check_delta(at)
@@ -142,6 +146,8 @@ class Statement:
             raise DataError(f"{path} is not JSON; it was changed after the run was written") from None
         if found is None:
             return cls(str(folder), "none", NOTHING)
+        if isinstance(found, dict) and isinstance(found.get("withheld"), str):
+            return cls(str(folder), str(found.get("mechanism")), found["withheld"], withheld=True)
         try:
             clients = [(str(c["name"]), int(c["records"]), from_json(c["events"])) for c in found["clients"]]
             mechanism, sigma, stated = str(found["mechanism"]), Sigmas.of(found["sigma"]), found["stated_epsilon"]
@@ -163,6 +169,8 @@ class Statement:
 
     def events_of(self, name: str | None) -> Counted:
         """What the client ``name`` releases; without a name, what every client releases if they all do the same."""
+        if self.withheld:
+            raise ConfigError(f"{self.what} has no events to export: {self.says}")
         if not self.clients:
             raise ConfigError(f"{self.what} claims no privacy, so there are no events to export")
         plans = {client.name: client.events for client in self.clients}
@@ -190,6 +198,7 @@ class Statement:
             "what": self.what,
             "mechanism": self.mechanism,
             "says": self.says,
+            "withheld": self.withheld,
             "simulated": self.simulated,
             "epsilon": self.epsilon,
             "delta": self.delta,

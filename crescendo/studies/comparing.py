@@ -21,7 +21,7 @@ from crescendo.studies.contestants import Contestant
 from crescendo.studies.equal_privacy import Equal, equalised
 from crescendo.studies.grid import check_texts
 from crescendo.studies.point_store import PointStore, opened
-from crescendo.studies.points import NOTHING, InMemory, Outcome, StudyPoint
+from crescendo.studies.points import NOTHING, InMemory, Outcome, StudyPoint, withheld_of
 from crescendo.studies.study_events import Listener, counted, run_all, unheard
 from crescendo.studies.tuning import Tuned, trial_points, tune
 from crescendo.studies.verdicts import RivalVerdict, verdict
@@ -82,6 +82,11 @@ class Comparison:
         ]
         return StudyTotal.of([*trials, *(outcome.privacy for one in self.contestants for outcome in one.outcomes)])
 
+    @property
+    def withheld(self) -> str | None:
+        """Why no epsilon is stated, where terms were looked at."""
+        return withheld_of(outcome for one in self.contestants for outcome in one.outcomes)
+
     def verdicts(self) -> list[RivalVerdict]:
         return [verdict(self.ours, rival, self.target, self.tested, self.score) for rival in self.rivals]
 
@@ -95,6 +100,7 @@ class Comparison:
             "privacy_total": None if (total := self.total) is None else total.to_json(),
             "verdicts": [one.to_json() for one in self.verdicts()],
             "out": None if self.out is None else str(self.out),
+            **({} if self.withheld is None else {"withheld": self.withheld}),
         }
 
     def _told(self, one: Contestant) -> dict[str, Any]:

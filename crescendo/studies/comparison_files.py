@@ -147,9 +147,13 @@ def _results(found: Comparison) -> Listing:
         if found.target is not None:
             row += [_reached(one, found.target, "seconds"), _reached(one, found.target, "bytes")]
         if found.equal != "gradients":
-            row += [number(one.epsilon, ".4g"), shown_sigma(one.sigma)]
+            row += [_epsilon(one), shown_sigma(one.sigma)]
         rows.append(row)
     return Listing(head, rows, range(1, len(head)))
+
+
+def _epsilon(one: Contestant) -> str:
+    return number(one.epsilon, ".4g") if one.epsilon is not None else "withheld" if one.sigma is not None else "none"
 
 
 def _reached(one: Contestant, target: float, measure: str) -> str:
@@ -176,11 +180,15 @@ def _equal(found: Comparison) -> list[str]:
         "training record, the same for every algorithm.",
         "Clock, network and first model: the run file's, drawn from the seed, the same for every algorithm.",
     ]
-    if found.equal == "epsilon":
+    if found.withheld is not None:
+        said.append(
+            "Budget: one for all, for which each algorithm has the noise that it would need. No epsilon is stated."
+        )
+    elif found.equal == "epsilon":
         said.append(
             "Epsilon and delta: stated for all; each algorithm has the least noise that keeps them over its own rounds."
         )
-    if found.equal == "noise":
+    elif found.equal == "noise":
         said.append("Noise: one sigma for all; each algorithm's own epsilon is in the table, and they differ.")
     if found.target is not None:
         way = f"{NEAR:.0%} of the way from {found.score.guessing} to the best mean at the end"

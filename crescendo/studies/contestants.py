@@ -45,7 +45,7 @@ class Contestant:
     def epsilon(self) -> float | None:
         """What a run spends; it does not depend on the seed. The largest, should it."""
         found = [one.privacy["epsilon"] for one in self.outcomes if one.privacy]
-        return max(found, default=None)
+        return None if None in found else max(found, default=None)
 
     @property
     def sigma(self) -> Any:

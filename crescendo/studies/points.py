@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -28,6 +28,7 @@ from crescendo.studies.grid import Axis
 FORMAT = 1  # of what is kept of a point
 Status = Literal["done", "diverged", "failed"]
 _COUNTS = ("gradients", "rounds", "broadcasts", "bytes_up", "bytes_down", "waits")
+_PRIVACY = ("epsilon", "delta", "sigma", "withheld")
 _CURVE = ("k", "gradients", "seconds", "bytes", "loss")
 _NUMBERS = ("rmse", "r2")  # of a test part where numbers are predicted, and what is kept of a point has them only there
 
@@ -102,7 +103,7 @@ class Outcome:
     virtual_seconds: float | None = None
     counts: Mapping[str, int] = field(default_factory=dict)
     curve: Mapping[str, Sequence[float | None]] = field(default_factory=dict)
-    privacy: Mapping[str, Any] | None = None  # epsilon, delta, sigma
+    privacy: Mapping[str, Any] | None = None  # `_PRIVACY`
     rmse: float | None = None
     r2: float | None = None
 
@@ -154,7 +155,7 @@ class Outcome:
 
 
 def _costs(found: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: found[name] for name in ("epsilon", "delta", "sigma")}
+    return {name: found[name] for name in _PRIVACY if name in found}
 
 
 def _finite(value: float | None) -> float | None:
@@ -167,9 +168,7 @@ def run_point(point: StudyPoint, sinks: Sequence[Sink] = ()) -> Outcome:
 
     def began(event: Event) -> None:
         if isinstance(event, RunBegan) and (found := event.prepared.privacy) is not None:
-            begun.append(
-                _costs({"epsilon": found.epsilon, "delta": found.delta, "sigma": found.certificate.sigma.to_json()})
-            )
+            begun.append(_costs(found.to_json(event.prepared.names)))
 
     def broken(status: Status, says: str) -> Outcome:
         return Outcome(status, says, privacy=begun[0] if begun else None)
@@ -242,3 +241,8 @@ class InMemory:
 
 
 NOTHING = InMemory()
+
+
+def withheld_of(outcomes: Iterable[Outcome]) -> str | None:
+    """Why no epsilon is stated of runs on terms that were looked at; None where one is, or nothing is private."""
+    return next((one.privacy["withheld"] for one in outcomes if one.privacy and "withheld" in one.privacy), None)

@@ -12,6 +12,7 @@ from crescendo.report.figures.study_figures import MOST_LINES, StudyLine
 from crescendo.report.numbers import level, number, size
 from crescendo.report.study_page import script_for, sweep_page
 from crescendo.report.study_story import Listing, SweepStory
+from crescendo.studies.points import Outcome
 from crescendo.studies.study_files import MEASURES, at_most, bounded, csv_text, measures_of, write_text
 from crescendo.studies.sweeping import PAGES, SEED, Sweep, SweptGroup
 
@@ -40,6 +41,7 @@ def story_of(found: Sweep) -> SweepStory:
     ]
     notes = [] if found.score is None else [_ON_THE_TEST_PART.format(_capital(found.words), found.words)]
     notes += [_PRIVATE.format(total.sentence())] if (total := found.total) is not None else []
+    notes += [] if found.withheld is None else [f"{_capital(found.withheld)}."]
     return SweepStory(
         title=f"{PurePath(found.name).name}: {', '.join(found.keys)}",
         subtitle=f"{len(found.points):,} runs of one run file, over {' × '.join(map(_extent, found.axes))}",
@@ -113,12 +115,16 @@ def _points(found: Sweep) -> Listing:
     for point in found.points:
         one = point.outcome
         seconds = "none" if one.virtual_seconds is None else f"{one.virtual_seconds:,.0f}"
-        epsilon = [f"{one.privacy['epsilon']:.4g}"] if one.privacy else ["none"]
-        rows.append([*point.values, one.status, number(one.score), number(one.loss), seconds, *epsilon])
+        rows.append([*point.values, one.status, number(one.score), number(one.loss), seconds, _epsilon(one)])
     first = len(found.keys)
     return Listing(
         [*found.keys, "status", _scored(found), "loss", "virtual seconds", "epsilon"], rows, range(first + 1, first + 5)
     )
+
+
+def _epsilon(one: Outcome) -> str:
+    spent = None if one.privacy is None else one.privacy["epsilon"]
+    return f"{spent:.4g}" if spent is not None else "none" if one.privacy is None else "withheld"
 
 
 # -- the figure ------------------------------------------------------------------------------------------------------------

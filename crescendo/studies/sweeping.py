@@ -16,7 +16,7 @@ from crescendo.runs.added_runs import StudyTotal
 from crescendo.studies.grid import Axis, axes_of, combinations, overrides_of
 from crescendo.studies.intervals import Interval, mean_of
 from crescendo.studies.point_store import opened
-from crescendo.studies.points import NOTHING, InMemory, Outcome, StudyPoint
+from crescendo.studies.points import NOTHING, InMemory, Outcome, StudyPoint, withheld_of
 from crescendo.studies.study_events import Listener, run_all, unheard
 from crescendo.studies.views import sweep_view
 
@@ -82,6 +82,11 @@ class Sweep:
     def plot(self) -> Any:
         """The mean of each setting with its interval over seeds, as a plotly figure."""
         return sweep_view.plot(self)
+
+    @property
+    def withheld(self) -> str | None:
+        """Why no epsilon is stated, where terms were looked at."""
+        return withheld_of(point.outcome for point in self.points)
 
     @property
     def keys(self) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from crescendo.report.numbers import number
 from crescendo.report.study_story import Listing
 from crescendo.runs.added_runs import StudyTotal
 from crescendo.studies.comparing import Comparison
+from crescendo.studies.points import withheld_of
 from crescendo.studies.tuning import SHARE, STEP, Tuned
 
 
@@ -46,6 +47,8 @@ def _plain(value: Any) -> str:
 
 def _spent(tuned: Tuned) -> str:
     """Of the trials that began: one that could not start released nothing."""
+    if withheld_of(trial.outcome for trial in tuned.trials) is not None:
+        return "withheld"
     total = StudyTotal.of(trial.outcome.privacy for trial in tuned.trials)
     return "nothing" if total is None else f"{total.epsilon:.4g}"
 
@@ -84,6 +87,8 @@ def trials_of(found: Comparison) -> list[StudyLine]:
 
 def privacy_notes(found: Comparison) -> list[str]:
     """What an epsilon covers, and what tuning on private records would add."""
+    if found.withheld is not None:
+        return [f"{found.withheld[:1].upper()}{found.withheld[1:]}."]
     delta = found.config.privacy.delta
     said = [
         f"Each epsilon is that of one run, at delta {delta:g}, for the client that spends most. Seeds repeat a "

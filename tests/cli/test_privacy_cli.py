@@ -23,6 +23,7 @@ from crescendo.privacy.accounting.budget import Budget
 from crescendo.privacy.accounting.events import PoissonGaussian, from_json, tally
 from crescendo.privacy.paper.envelope import _envelope, by_theorems
 from crescendo.privacy.paper.theorems import theorem_one
+from crescendo.privacy.planning.guarantee import Guarantee
 from crescendo.runs.simulate import simulate
 from crescendo.runs.statements import ClientAccount
 from crescendo.storage.ledger.open_ledger import open_ledger
@@ -162,7 +163,7 @@ def test_any_plan_that_is_written_is_accepted_and_never_spends_more_than_stated(
     source = f"synthetic:rows={records * clients},features=3"
     result = simulate({**raw, "data": {"source": source}, "clients": {"count": clients}})
     privacy = result.prepared.privacy
-    assert privacy is not None and privacy.stated == stated and result.rounds == plan.rounds
+    assert isinstance(privacy, Guarantee) and privacy.stated == stated and result.rounds == plan.rounds
     for c in range(clients):
         events = tally(privacy.certificate.events(c))
         assert events == plan.events

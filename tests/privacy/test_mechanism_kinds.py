@@ -30,6 +30,7 @@ from crescendo.privacy.mechanisms.mechanism import Mechanism, Private
 from crescendo.privacy.mechanisms.mechanism_kinds import MECHANISMS, certify, register
 from crescendo.privacy.mechanisms.minibatch import FrozenStepper, Minibatch
 from crescendo.privacy.mechanisms.noise import Source
+from crescendo.privacy.planning.guarantee import Guarantee
 from crescendo.runs.simulate import simulate
 from crescendo.storage.ledger.open_ledger import open_ledger
 from tests.config.small import small
@@ -89,7 +90,7 @@ def private(*changes: str) -> Any:
 def test_a_registered_mechanism_runs_from_a_run_file_and_is_charged_by_its_own_event() -> None:
     result = simulate(private("privacy.sigma=8"))
     found = result.prepared.privacy
-    assert found is not None and found.certificate.mechanism == "laplace"
+    assert isinstance(found, Guarantee) and found.certificate.mechanism == "laplace"
     assert {type(event) for event in found.certificate.events(0)} == {SampledLaplace}
     spent = found.spent[0]
     assert spent.method == "rdp" and 0 < spent.epsilon < math.inf and "SampledLaplace" in spent.why
@@ -99,7 +100,7 @@ def test_a_registered_mechanism_runs_from_a_run_file_and_is_charged_by_its_own_e
 
 def test_the_least_noise_for_an_epsilon_is_found_by_its_own_event() -> None:
     found = simulate(private("privacy.epsilon=2")).prepared.privacy
-    assert found is not None and found.epsilon <= 2
+    assert isinstance(found, Guarantee) and found.epsilon <= 2
     less = [SampledLaplace(event.rate, 0.99 * event.sigma) for event in found.certificate.events(0)]
     assert account(less, 1e-5).epsilon > 2
 

@@ -16,6 +16,7 @@ from crescendo.data import SourceInfo
 from crescendo.federation.agreement import Agreement
 from crescendo.federation.divergence import warning
 from crescendo.privacy.planning.guarantee import Guarantee
+from crescendo.privacy.planning.protection import Withheld
 from crescendo.report.numbers import number, size, times
 from crescendo.runs.prepare import Prepared
 from crescendo.runs.result import Result, Row
@@ -68,14 +69,8 @@ def _privacy(found: Result) -> list[tuple[str, str, str]]:
     """What the run guarantees every client, what the noise is, and what it cost."""
     made = found.prepared.privacy
     assert made is not None
-    most = max(range(len(made.spent)), key=lambda c: made.spent[c].epsilon)
-    stated = f"of {made.stated:g} stated; " if made.stated is not None else ""
     rows = [
-        (
-            "epsilon",
-            f"{made.epsilon:.3f}",
-            f"{stated}at delta {made.delta:g}, {found.prepared.names[most]} spends most",
-        ),
+        _epsilon(made, found.prepared.names),
         (
             "sigma",
             f"{made.certificate.sigma:.3g}",
@@ -88,6 +83,13 @@ def _privacy(found: Result) -> list[tuple[str, str, str]]:
             ("cost of noise", f"{cost:+.4f}", f"accuracy {number(found.noise_free['accuracy'])} without the noise")
         )
     return rows
+
+
+def _epsilon(made: Guarantee | Withheld, names: tuple[str, ...]) -> tuple[str, str, str]:
+    if isinstance(made, Withheld):
+        return "epsilon", "withheld", "terms were read off the records; see below"
+    stated = f"of {made.stated:g} stated; " if made.stated is not None else ""
+    return "epsilon", f"{made.epsilon:.3f}", f"{stated}at delta {made.delta:g}, {names[made.costliest]} spends most"
 
 
 def _sizes(prepared: Prepared) -> str:
@@ -109,7 +111,18 @@ def _first_rounds(terms: Terms, most: int = FIRST_ROUNDS) -> list[Row]:
     ]
 
 
-def schedule_as_json(agreement: Agreement, privacy: Guarantee | None) -> Row:
+def _costs_as_json(privacy: Guarantee | Withheld, names: tuple[str, ...]) -> Row:
+    made = privacy.certificate
+    facts = {"mechanism": made.mechanism, "sigma": made.sigma.to_json(), "delta": privacy.delta}
+    clients: list[Row] = [{"name": name, "records": many} for name, many in zip(names, made.records, strict=True)]
+    if isinstance(privacy, Withheld):
+        return {**facts, "epsilon": None, "stated_epsilon": None, "withheld": privacy.says, "clients": clients}
+    for client, spent in zip(clients, privacy.spent, strict=True):
+        client["epsilon"] = spent.epsilon
+    return {**facts, "epsilon": privacy.epsilon, "stated_epsilon": privacy.stated, "clients": clients}
+
+
+def schedule_as_json(agreement: Agreement, privacy: Guarantee | Withheld | None) -> Row:
     found, terms = agreement.schedule, agreement.terms
     return {
         "rounds": found.rounds,
@@ -127,21 +140,7 @@ def schedule_as_json(agreement: Agreement, privacy: Guarantee | None) -> Row:
         ],
         "notes": [*found.notes, *agreement.stability.notes()],
         "first_rounds": _first_rounds(terms),
-        "privacy": None
-        if privacy is None
-        else {
-            "mechanism": privacy.certificate.mechanism,
-            "sigma": privacy.certificate.sigma.to_json(),
-            "epsilon": privacy.epsilon,
-            "delta": privacy.delta,
-            "stated_epsilon": privacy.stated,
-            "clients": [
-                {"name": name, "records": records, "epsilon": spent.epsilon}
-                for name, records, spent in zip(
-                    agreement.names, privacy.certificate.records, privacy.spent, strict=True
-                )
-            ],
-        },
+        "privacy": None if privacy is None else _costs_as_json(privacy, agreement.names),
     }
 
 
@@ -194,13 +193,19 @@ class RunPrinter(Printer):
         if found.diverged is None:
             self._savings(found)
         if prepared.privacy is not None:
-            for sentence in prepared.privacy.meaning().sentences():
-                self.say(sentence)
-            for sentence in prepared.privacy.cautions():
-                self.say(f"caution: {sentence}")
-            self.print(prepared.privacy.disclaimer, highlight=False, soft_wrap=True)
+            self._means(prepared.privacy)
         if found.run is not None:
             self.print(Text(f"Report: {found.run}/report.html"), soft_wrap=True)
+
+    def _means(self, privacy: Guarantee | Withheld) -> None:
+        if isinstance(privacy, Withheld):
+            self.say(privacy.says)
+            return
+        for sentence in privacy.meaning().sentences():
+            self.say(sentence)
+        for sentence in privacy.cautions():
+            self.say(f"caution: {sentence}")
+        self.print(privacy.disclaimer, highlight=False, soft_wrap=True)
 
     def _savings(self, found: Result) -> None:
         constant = found.constant
@@ -214,7 +219,7 @@ class RunPrinter(Printer):
         table.add_row("bytes", size(ours), size(theirs), times(theirs, ours))
         self.print(table)
 
-    def schedule(self, agreement: Agreement, privacy: Guarantee | None) -> None:
+    def schedule(self, agreement: Agreement, privacy: Guarantee | Withheld | None) -> None:
         """The certificate, with both sides of every condition, what privacy costs, and the first rounds."""
         found, terms = agreement.schedule, agreement.terms
         self.print(
@@ -244,10 +249,14 @@ class RunPrinter(Printer):
             )
         self.print(table)
 
-    def _costs(self, privacy: Guarantee, names: tuple[str, ...]) -> None:
+    def _costs(self, privacy: Guarantee | Withheld, names: tuple[str, ...]) -> None:
         """The noise of a round, and the epsilon of the whole run for the clients that spend most."""
-        made, stated = privacy.certificate, "" if privacy.stated is None else f", of {privacy.stated:g} stated"
+        made = privacy.certificate
         self.say(f"the noise of a round has sigma {made.sigma:.4g} ({made.mechanism})")
+        if isinstance(privacy, Withheld):
+            self.say(privacy.says)
+            return
+        stated = "" if privacy.stated is None else f", of {privacy.stated:g} stated"
         self.say(f"the whole run costs epsilon {privacy.epsilon:.4f} at delta {privacy.delta:g}{stated}")
         table = new_table("Who spends most", "records", "epsilon", left=0, names=["client"])
         most = sorted(range(len(names)), key=lambda c: -privacy.spent[c].epsilon)

@@ -101,6 +101,8 @@ class StudyPrinter(Printer):
             self.say(f"and {len(groups) - MOST_ROWS:,} more settings, in the page")
         self._troubles(found)
         self._total(found.total)
+        if found.withheld is not None:
+            self.say(found.withheld)
         if found.out is not None:
             self.print(Text(f"Page: {found.out}/sweep.html, and every run in sweep.csv"), soft_wrap=True)
 
@@ -126,7 +128,11 @@ class StudyPrinter(Printer):
                 bounded(one.mean("score")),
                 "none" if rounds is None else f"{rounds.mean:,.6g}",
                 "none" if traffic is None else size(traffic.mean),
-                *([number(one.epsilon, ".4g"), shown_sigma(one.sigma)] if private else [span]),
+                *(
+                    [number(one.epsilon, ".4g") if one.epsilon is not None else "hidden", shown_sigma(one.sigma)]
+                    if private
+                    else [span]
+                ),
                 _reached(known, len(reached)),
                 *([f"{wrong} of {len(one.outcomes)}"] if wrong else []),
             )
@@ -146,6 +152,8 @@ class StudyPrinter(Printer):
                 "nothing was tuned, and one step size does not suit all: --tune N gives every algorithm the same number of trials"
             )
         self._total(found.total)
+        if found.withheld is not None:
+            self.say(found.withheld)
         for one in found.contestants:
             if one.tuned is not None and one.tuned.at_edge:
                 self.say(one.tuned.doubt(one.name))

@@ -109,7 +109,7 @@ def drafted(table: Table, aside: Iterable[str], keys: TableKeys, label: str | No
         why = ", ".join(f"{name} is {reason}" for name, reason in list(left_out.items())[:6])
         raise DataError(f"{table.name} has no column left for a feature: {why or 'there is none beside the label'}")
     schema = Schema(tuple(sorted(columns, key=lambda one: one.name)), label)
-    return Draft(Schema.of(schema.plain()), left_out, no_numbers)
+    return Draft(Schema.of(schema.plain()).marked(True), left_out, no_numbers)
 
 
 def _drafted(name: str, cells: Array, keys: TableKeys, dates: bool) -> NumberColumn | CategoryColumn | str:

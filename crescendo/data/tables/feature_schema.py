@@ -12,16 +12,18 @@ import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self, TypeAlias
 
 import numpy as np
 
 from crescendo.core.arrays import Array, Bools, Floats, Ints
+from crescendo.data.provenance import LookedAt, digest_of
 from crescendo.data.tables.cells import Table, as_category, as_name, is_missing, numbers, texts
 from crescendo.errors import ConfigError, DataError
 
+MARK = "looked_at"
 MOST_COLUMNS = 5_000
 MOST_FEATURES = 20_000
 LONGEST = 200  # letters of a name or a category
@@ -38,7 +40,7 @@ class NumberColumn:
     """Numbers from ``low`` to ``high``, which become -1 to 1; what lies outside is put at the nearer end.
 
     A cell that is empty, or no number, counts as ``missing``. Without it, such a record is left out. With ``indicator`` one more
-    feature is 1 where the cell was missing.
+    feature is 1 where the cell was missing. ``looked_at`` says that the line was read off records.
     """
 
     name: str
@@ -46,10 +48,11 @@ class NumberColumn:
     high: float
     missing: float | None = None
     indicator: bool = False
+    looked_at: bool = field(default=False, compare=False)
 
     @classmethod
     def of(cls, name: str, raw: Plain) -> Self:
-        known = ("low", "high", "missing", "indicator")
+        known = ("low", "high", "missing", "indicator", MARK)
         _check_keys(name, raw, known)
         for key in ("low", "high"):
             if key not in raw:
@@ -65,11 +68,15 @@ class NumberColumn:
         indicator = _flag(name, "indicator", raw)
         if indicator and other is None:
             raise _wrong(name, "has an indicator and no missing; say which number an empty cell becomes")
-        return cls(name, low, high, other, indicator)
+        return cls(name, low, high, other, indicator, _flag(name, MARK, raw))
 
     def plain(self) -> Plain:
         filled = {} if self.missing is None else {"missing": self.missing}
-        return {"low": self.low, "high": self.high, **filled, **({"indicator": True} if self.indicator else {})}
+        return {"low": self.low, "high": self.high, **filled, **_flags(self, "indicator", MARK)}
+
+    @property
+    def asks(self) -> str:
+        return f"what is the public range of {self.name:.60}?"
 
     @property
     def features(self) -> list[str]:
@@ -109,10 +116,11 @@ class CategoryColumn:
     values: tuple[str, ...]
     other: bool = False
     indicator: bool = False
+    looked_at: bool = field(default=False, compare=False)
 
     @classmethod
     def of(cls, name: str, raw: Plain) -> Self:
-        _check_keys(name, raw, ("values", "other", "indicator"))
+        _check_keys(name, raw, ("values", "other", "indicator", MARK))
         listed = raw["values"]
         if not isinstance(listed, list | tuple) or not listed:
             raise _wrong(name, "has values that are no list; name the categories, for example values = ['yes', 'no']")
@@ -122,11 +130,14 @@ class CategoryColumn:
         often, times = Counter(values).most_common(1)[0]
         if times > 1:
             raise _wrong(name, f"lists the category {often!r:.60} twice; name each once")
-        return cls(name, values, _flag(name, "other", raw), _flag(name, "indicator", raw))
+        return cls(name, values, *(_flag(name, key, raw) for key in ("other", "indicator", MARK)))
 
     def plain(self) -> Plain:
-        flags = {key: True for key in ("other", "indicator") if getattr(self, key)}
-        return {"values": list(self.values), **flags}
+        return {"values": list(self.values), **_flags(self, "other", "indicator", MARK)}
+
+    @property
+    def asks(self) -> str:
+        return f"which values can {self.name:.60} have, by what is public?"
 
     @property
     def features(self) -> list[str]:
@@ -158,6 +169,11 @@ class CategoryColumn:
         return [(places, np.ones(len(found)))], np.ones(len(found), dtype=np.bool_)
 
 
+def _flags(column: NumberColumn | CategoryColumn, *keys: str) -> Plain:
+    """Those flags that are set."""
+    return {key: True for key in keys if getattr(column, key)}
+
+
 Columns: TypeAlias = tuple[NumberColumn | CategoryColumn, ...]
 
 
@@ -183,15 +199,19 @@ class Schema:
         """The schema that plain data say, as TOML or JSON have them; ConfigError, in one sentence, for what is none."""
         if not isinstance(raw, Mapping) or not isinstance(raw.get("columns"), Mapping):
             raise ConfigError("a schema has a table [columns] with a line for each column; see docs/own_data.md")
-        strange = [key for key in raw if key not in ("columns", "label")]
+        strange = [key for key in raw if key not in ("columns", "label", "draft")]
         if strange:
-            raise ConfigError(f"there is no key {strange[0]!r:.60} in a schema; it has label and columns")
+            raise ConfigError(f"there is no key {strange[0]!r:.60} in a schema; it has label, columns and draft")
         label = raw.get("label")
         label = None if label is None else _name(label)
         named = raw["columns"]
         if not 1 <= len(named) <= MOST_COLUMNS:
             raise ConfigError(f"a schema has 1 to {MOST_COLUMNS} columns, not {len(named)}")
-        columns = tuple(sorted((_column(name, table) for name, table in named.items()), key=lambda one: one.name))
+        drafted = raw.get("draft", {})
+        if not isinstance(drafted, Mapping):
+            raise ConfigError("a schema's [draft] has a digest for each drafted column; leave it as it was written")
+        made_of = (_marked(_column(name, table), table, drafted) for name, table in named.items())
+        columns = tuple(sorted(made_of, key=lambda one: one.name))
         made = cls(columns, label)
         made._check()
         return made
@@ -213,9 +233,20 @@ class Schema:
             )
 
     def plain(self) -> Plain:
-        """Plain data that `of` takes; the same schema gives the same."""
+        """Plain data that `of` takes; the same schema gives the same. ``draft`` has the digests of columns that were looked at."""
         label = {} if self.label is None else {"label": self.label}
-        return {**label, "columns": {one.name: one.plain() for one in self.columns}}
+        digests = {one.name: _digest(one) for one in self.columns if one.looked_at}
+        columns = {one.name: one.plain() for one in self.columns}
+        return {**label, "columns": columns, **({"draft": digests} if digests else {})}
+
+    @property
+    def looked_at(self) -> tuple[LookedAt, ...]:
+        """The columns that were read off records, and what a person is asked in their place."""
+        return tuple(LookedAt(f"data.schema.columns.{one.name}", one.asks) for one in self.columns if one.looked_at)
+
+    def marked(self, looked_at: bool) -> Schema:
+        """The same, every column of which was looked at, or none: for a draft, and for one from a table that is public."""
+        return replace(self, columns=tuple(replace(one, looked_at=looked_at) for one in self.columns))
 
     @cached_property
     def features(self) -> tuple[str, ...]:
@@ -288,6 +319,19 @@ def _column(name: object, raw: object) -> NumberColumn | CategoryColumn:
     if not isinstance(raw, Mapping):
         raise _wrong(name, "is no table; write for example {low = 0, high = 100} or {values = ['yes', 'no']}")
     return CategoryColumn.of(name, dict(raw)) if "values" in raw else NumberColumn.of(name, dict(raw))
+
+
+def _marked(
+    column: NumberColumn | CategoryColumn, table: object, drafted: Mapping[str, object]
+) -> NumberColumn | CategoryColumn:
+    """The column, looked at if it is what the draft said and nobody declared it: where a mark alone was taken out."""
+    said = isinstance(table, Mapping) and MARK in table
+    digest = drafted.get(column.name)
+    return column if said or digest is None or digest != _digest(column) else replace(column, looked_at=True)
+
+
+def _digest(column: NumberColumn | CategoryColumn) -> str:
+    return digest_of(replace(column, looked_at=False).plain())
 
 
 def _wrong(name: str, says: str) -> ConfigError:

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from crescendo.core.arrays import Ints
 from crescendo.core.terms import Terms
+from crescendo.data.provenance import LookedAt
 from crescendo.errors import ConfigError
 from crescendo.objectives.base import Objective
 from crescendo.privacy.accounting import renyi
@@ -25,14 +25,12 @@ from crescendo.privacy.accounting.accountant import Progress, Spent, account
 from crescendo.privacy.accounting.events import Counted, Event, tally, to_json
 from crescendo.privacy.accounting.meaning import Meaning
 from crescendo.privacy.accounting.other_notions import OtherNotions
-from crescendo.privacy.mechanisms.certificate import RARE, Certificate, rate_of
-from crescendo.privacy.mechanisms.mechanism import Mechanism
+from crescendo.privacy.mechanisms.certificate import RARE, rate_of
 from crescendo.privacy.mechanisms.mechanism_kinds import MECHANISMS, certify
-from crescendo.privacy.mechanisms.noise import SeededSource
 from crescendo.privacy.mechanisms.sigmas import Sigmas
 from crescendo.privacy.planning.calibration import least_sigma
-from crescendo.privacy.planning.cautions import cautions
 from crescendo.privacy.planning.comparison import compared
+from crescendo.privacy.planning.protection import Protection, Withheld
 from crescendo.privacy.planning.target import Target
 from crescendo.views import html_lines, html_table
 
@@ -46,11 +44,9 @@ REMINDER = (
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Guarantee:
+class Guarantee(Protection):
     """A certified mechanism with what it costs each client over the whole run."""
 
-    certificate: Certificate
-    delta: float
     stated: float | None
     spent: tuple[Spent, ...]
 
@@ -67,16 +63,19 @@ class Guarantee:
         clip: Any,
         records: tuple[int, ...],
         norm_bound: float | None,
+        looked_at: tuple[LookedAt, ...] = (),
         progress: Progress | None = None,
-    ) -> Guarantee:
+    ) -> Guarantee | Withheld:
         """Certify the mechanism, settle the noise and confirm ``epsilon``, or refuse.
 
-        The noise is the least that keeps ``epsilon`` where ``sigma`` is None.
+        The noise is the least that keeps ``epsilon`` where ``sigma`` is None. Of terms that were looked at nothing is accounted.
         """
         noise = Sigmas.of(sigma if sigma is not None else planned_sigma(terms, mechanism, records, epsilon, delta))
         certificate = certify(
             mechanism, terms, objective, clip=clip, sigma=noise, records=records, norm_bound=norm_bound
         )
+        if looked_at:
+            return Withheld(certificate, delta, looked_at)
         left = certificate.usual_delta(delta)
         spent = _spent([certificate.plan(c).counted for c in range(terms.clients)], left, epsilon, progress)
         found = cls(certificate, delta, epsilon, spent)
@@ -123,16 +122,6 @@ class Guarantee:
         return f"Epsilon: {REMINDER[1]}; {REMINDER[0]}."
 
     @property
-    def aggregated_noise(self) -> float:
-        """sqrt(T) sigma, or the root of the sum of the rounds' squares."""
-        return self.certificate.sigma.aggregated(self.certificate.terms.rounds)
-
-    def mechanism(self, c: int, rows: Ints, seed: int, noise: bool = True) -> Mechanism:
-        """Client c's own, on seeded noise. Without noise it draws and clips the same, and no epsilon is ever stated for it."""
-        made = self.certificate if noise else dataclasses.replace(self.certificate, sigma=Sigmas.constant(0.0))
-        return made.client(c, rows, SeededSource(seed, c))
-
-    @property
     def costliest(self) -> int:
         """The client that spends most."""
         return max(range(len(self.spent)), key=lambda c: self.spent[c].epsilon)
@@ -147,10 +136,6 @@ class Guarantee:
         made = self.certificate
         found = OtherNotions.of(made.plan(self.costliest).counted, self.delta, made.failure)
         return {} if found is None else {name: {"client": client, **one} for name, one in found.to_json().items()}
-
-    def cautions(self) -> list[str]:
-        """What to be warned of, although the epsilon is true."""
-        return list(cautions(self.certificate, self.delta))
 
     def compared_to(self) -> dict[str, Any]:
         """What the client that spends most would need for its epsilon in constant rounds of its first size, and by the paper."""
@@ -187,23 +172,8 @@ class Guarantee:
                 row["events"] = to_json(made.events(c))
             clients.append(row)
         return {
-            "mechanism": made.mechanism,
-            "simulated": True,
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "stated_epsilon": self.stated,
-            "sigma": made.sigma.to_json(),
-            "clip": made.clip if made.layers is None else made.layers.to_json(),
-            "norm_bound": made.norm_bound,
-            "aggregated_noise": self.aggregated_noise,
+            **self.certified_json(self.epsilon, self.stated),
             **self._notions(names[self.costliest]),
-            "adjacency": made.adjacency,
-            "sampling": made.sampling,
-            "rounding_slack": made.slack,
-            "failure": made.failure,
-            "conditions": [
-                {"name": one.name, "left": one.left, "right": one.right, "holds": one.holds} for one in made.conditions
-            ],
             "clients": clients,
             "notes": list(REMINDER),
         }

@@ -1,0 +1,130 @@
+"""The marks of a drafted run file: which of its entries were read off the records, until a person states them.
+
+They stand in ``[draft]``: ``looked_at`` lists the entries, and ``digests`` tells a mark that was taken out behind a new value
+from one that alone was taken out. An entry that a person sets, by ``--set`` or a keyword, is declared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any
+
+from crescendo.data.provenance import LookedAt, digest_of
+from crescendo.errors import ConfigError
+from crescendo.tables import AS_TUPLE, Section, key
+
+Raw = dict[str, Any]
+SECTION = "draft"
+ASKS = {
+    "data.classes": "which labels can there be?",
+    "objective.kind": "what is to be predicted, a class or a number?",
+    "objective.label_range": "between which two numbers do labels lie?",
+    "privacy.records": "how many records does each client declare?",
+    "privacy.delta": "which delta, well below 1 / records?",
+    "privacy.clip": "how long may a record's gradient be, by the range of the labels?",
+    "privacy.norm_bound": "how long may a record be, by the schema?",
+    "schedule.gradients": "how many gradients, by the records declared?",
+    "schedule.sizes": "how large are rounds, by the records declared?",
+}
+_ELSE = "what is public in its place?"
+_Keys = Annotated[tuple[str, ...], AS_TUPLE]
+
+
+class DraftMarks(Section):
+    """What a draft looked at; a file that was written by hand has none."""
+
+    looked_at: _Keys = key(
+        (),
+        "a list of keys",
+        "keys of this file that were read off the records, such as `privacy.records`: no epsilon is stated while there is one. "
+        "State what is public, then take the key out",
+    )
+    declared: _Keys = key(
+        (),
+        "a list of keys",
+        "keys that keep their drafted value because a person knows it to be public, without having looked",
+    )
+    digests: dict[str, str] = key(
+        {},
+        "a table of texts",
+        "written by a draft: a key whose value is still the drafted one counts as looked at, whether it is listed or not",
+    )
+
+
+def check_names(marks: DraftMarks, sections: Mapping[str, Iterable[str]]) -> None:
+    """ValueError for a mark on a key that no run file has: a misspelt mark would mark nothing."""
+    for name in (*marks.looked_at, *marks.declared, *marks.digests):
+        section, _, inner = name.partition(".")
+        if inner not in sections.get(section, ()):
+            raise ValueError(
+                f"draft names {name!r:.60}, which is no key of a run file; write for example privacy.records"
+            )
+
+
+def settle(raw: Raw) -> None:
+    """Put into ``[draft]`` what is looked at now, with its digests, and nothing of entries that a person stated.
+
+    >>> raw = {"privacy": {"records": 7, "delta": 0.1}, "draft": {"digests": {
+    ...     "privacy.records": digest_of(7), "privacy.delta": digest_of(0.2)}}}
+    >>> settle(raw)
+    >>> raw["draft"]["looked_at"], list(raw["draft"]["digests"])
+    (['privacy.records'], ['privacy.records'])
+    """
+    marks = raw.get(SECTION)
+    if not isinstance(marks, dict) or not _sound(marks):
+        return  # which the config says
+    digests, declared = marks.get("digests", {}), marks.get("declared", [])
+    untouched = [name for name, digest in digests.items() if name not in declared and digest == _digest(raw, name)]
+    listed = list(dict.fromkeys([*marks.get("looked_at", []), *untouched]))
+    fresh = {name: digest for name in listed if (digest := _digest(raw, name)) is not None}
+    raw[SECTION] = {"looked_at": listed, "digests": fresh}
+    if not listed:
+        del raw[SECTION]
+
+
+def _sound(marks: Raw) -> bool:
+    """Whether it has the shape of marks; a config refuses what has not."""
+    if not set(marks) <= set(DraftMarks.model_fields):
+        return False
+    lists = (marks.get("looked_at", []), marks.get("declared", []))
+    texts = all(isinstance(one, list | tuple) and all(isinstance(name, str) for name in one) for one in lists)
+    return texts and isinstance(marks.get("digests", {}), dict)
+
+
+def declare(raw: Raw, path: str) -> None:
+    """Take the marks of what a person sets: of ``path``, of what is in it, and of what it is in."""
+    marks = raw.get(SECTION)
+    if not isinstance(marks, dict) or not _sound(marks):
+        return
+
+    def kept(name: str) -> bool:
+        return not (f"{name}.".startswith(f"{path}.") or f"{path}.".startswith(f"{name}."))
+
+    marks["looked_at"] = [name for name in marks.get("looked_at", []) if kept(name)]
+    marks["digests"] = {name: digest for name, digest in marks.get("digests", {}).items() if kept(name)}
+
+
+def refuse_override(names: list[str]) -> None:
+    """ConfigError for an option that would take marks off: a mark goes where a value is stated, and that is in the file."""
+    if names[0] == SECTION:
+        raise ConfigError(
+            "--set does not take the marks of a draft; set the marked key itself, for example --set privacy.records=1000, "
+            "or edit the file"
+        )
+
+
+def entries(marks: DraftMarks | None, raw: Mapping[str, Any]) -> tuple[LookedAt, ...]:
+    """The marked entries that the file has."""
+    names = () if marks is None else marks.looked_at
+    return tuple(LookedAt(name, ASKS.get(name, _ELSE)) for name in names if _value(raw, name) is not None)
+
+
+def _digest(raw: Mapping[str, Any], name: str) -> str | None:
+    value = _value(raw, name)
+    return None if value is None else digest_of(value)
+
+
+def _value(raw: Mapping[str, Any], name: str) -> Any:
+    section, _, inner = name.partition(".")
+    table = raw.get(section)
+    return table.get(inner) if isinstance(table, Mapping) else None
