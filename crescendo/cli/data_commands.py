@@ -60,7 +60,7 @@ def _get(
 
 @data.command(
     "schema",
-    epilog="\b\nExample: crescendo data schema sample.csv --label died --out schema.toml\n"
+    epilog="\b\nExample: crescendo data schema sample.csv --label died --public --out schema.toml\n"
     "\b\nFrom private records: crescendo data schema mine.csv --label died --epsilon 0.5 --policy policy.toml --state mine",
 )
 def _schema(
@@ -111,6 +111,12 @@ def _schema(
     records: Annotated[
         int | None, typer.Option(metavar="N", help="State how many records there are, if that is public.")
     ] = None,
+    public: Annotated[
+        bool,
+        typer.Option(
+            "--public", help="FILE is public or made up, and nobody's to protect: its lines need no mark looked_at."
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Draft a schema, which says how columns become features, for a person to edit: from a public sample, or privately.
@@ -125,6 +131,8 @@ def _schema(
             label, delta, policy, state, bounds or [], values or [], numbers or [], categories or [], drop or [], classes,
             label_range, records,
         )  # fmt: skip
+        if epsilon is not None and public:
+            raise ConfigError("--public says that there is nothing to protect, and --epsilon protects it; leave one out")
         if epsilon is not None:
             flags.bought(file, epsilon, out).show(as_json)
             return
@@ -132,7 +140,7 @@ def _schema(
 
         from crescendo.config.schema_file import DraftedSchema, write_schema
 
-        found = DraftedSchema.of(file, label)
+        found = DraftedSchema.of(file, label, public)
         if out is not None:
             write_schema(out, found.text)
         if as_json:

@@ -1,12 +1,19 @@
 """The commands of a first hour: `new` and `doctor`."""
 
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from crescendo.cli.common import AsJson, one_sentence, print_json
 from crescendo.errors import ConfigError
+
+if TYPE_CHECKING:
+    from crescendo.projects.stated import Stated
 
 commands = typer.Typer(rich_markup_mode=None)
 MARKS = {"ok": "ok  ", "note": "note", "bad": "BAD "}
@@ -23,33 +30,90 @@ def _new(
     label: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="The table's label column; by default the last.")
     ] = None,
+    ranges: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--range",
+            metavar="COLUMN=LOW:HIGH",
+            help="Between which numbers a column lies, by what is public; may be repeated.",
+        ),
+    ] = None,
+    values: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--values",
+            metavar="COLUMN=a,b,c",
+            help="Which values a column can have, by what is public; may be repeated.",
+        ),
+    ] = None,
+    records: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="About how many records the table has, as you may say in public."),
+    ] = None,
+    schema: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.toml", help="What every column becomes, in place of --range and --values of each."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a project: a commented run file, a private one, a model, a policy and a README. All of it runs as it is."""
     with one_sentence():
         if torch and table is not None:
             raise ConfigError("--torch and --csv are two kinds of projects; choose one of them")
-        if label is not None and table is None:
-            raise ConfigError("--label names a column of the table that --csv names; give both")
+        if table is None and any(one is not None for one in (label, ranges, values, records, schema)):
+            raise ConfigError(
+                "--label, --range, --values, --records and --schema are about the table that --csv names; give --csv, too"
+            )
         if table is not None:
+            from crescendo.projects.stated import Stated
             from crescendo.projects.table_project import table_project
 
-            made = table_project(name, table, label)
+            def state(header: list[str], label: str) -> Stated:
+                if (ranges or values or records or schema) is None and not as_json and _asks():
+                    return _asked(header, label)
+                return Stated.of(header, ranges or (), values or (), records, schema)
+
+            made = table_project(name, table, label, state)
         else:
             from crescendo.projects.project import new_project
 
             made = new_project(name, torch=torch)
         if as_json:
             files, then = list(made.names), list(made.next_commands())
-            print_json({"folder": str(made.folder), "files": files, "notes": list(made.notes), "next": then})
+            facts = {"folder": str(made.folder), "files": files, "notes": list(made.notes), "next": then}
+            print_json({**facts, "looked_at": list(made.looked_at)})
             return
         for note in made.notes[:_NOTES]:
             typer.echo(f"Mind: {note}.")
         if len(made.notes) > _NOTES:
             typer.echo(f"Mind: {len(made.notes) - _NOTES} more columns are left out; run.toml names them.")
+        if made.looked_at:
+            typer.echo(f"Mind: {_drafted(made.looked_at)}.")
         typer.echo(f"made {made.folder} with {', '.join(made.names)}; now type")
         for command in made.next_commands():
             typer.echo(f"  {command}")
+
+
+def _asks() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _asked(header: list[str], label: str) -> Stated:
+    """Ask a person what is public about the table; without an answer its private run is drafted, and states no epsilon."""
+    from crescendo.projects.stated import Stated
+
+    typer.echo(f"A private run says what its columns hold, for all to see: {len(header) + 1} questions, and no look.")
+    if not typer.confirm("Answer them now?", default=True):
+        return Stated()
+    typer.echo("An empty answer leaves a column out of the private run. The label comes last.")
+    return Stated.asked(header, label, lambda question: str(typer.prompt(question, default="", show_default=False)))
+
+
+def _drafted(looked_at: Sequence[str]) -> str:
+    return (
+        f"{len(looked_at)} entries of the private run were read off the table, so that it states no epsilon: edit the lines of "
+        "private.toml and schema.toml that say so, or make the project with --range, --values and --records"
+    )
 
 
 @commands.command("doctor", epilog="Example: crescendo doctor")

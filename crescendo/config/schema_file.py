@@ -24,6 +24,13 @@ LEAKS = (
     "low, high, missing and the categories were read off the file: whoever is shown this schema is shown them; draft it from a "
     "public or made-up sample, or replace them by what you know without looking at records that are to be protected"
 )
+MARKS = (
+    "No epsilon is stated while a line is marked looked_at: answer the question behind it with what is public, or what you would "
+    "say without having looked, and take the mark out; a line that is right as it stands says looked_at = false."
+)
+_DRAFT = """\
+[draft]  # tells a mark that was only taken out from a line that was stated; may go when no line is marked any more
+"""
 _HEAD = """\
 # How the columns of a table become features: alike for every client, whatever its records hold.
 # In a private run and in a federation this is a part of the terms that every client signs.
@@ -40,9 +47,9 @@ _CATEGORIES = """\
 
 
 def schema_text(schema: Schema, draft: Draft | None = None, source: str = "") -> str:
-    """The text of a schema file; of a draft, with what was left out and what to mind."""
-    mind = f"Drafted from {_shown(source)}, for you to edit. Mind: {LEAKS}."
-    said = "" if draft is None else "".join(f"# {line}\n" for line in textwrap.wrap(mind, 110))
+    """The text of a schema file; of a draft, with what was left out and what to mind; of looked-at lines, with their marks."""
+    mind = f"Drafted from {_shown(source)}, for you to edit. Mind: {LEAKS}. {MARKS}" if schema.looked_at else ""
+    said = "".join(f"# {line}\n" for line in textwrap.wrap(mind, 110))
     label = "" if schema.label is None else f"\nlabel = {toml_text(schema.label)}  # the column to predict\n"
     numbers = [one for one in schema.columns if isinstance(one, NumberColumn)]
     categories = [one for one in schema.columns if isinstance(one, CategoryColumn)]
@@ -55,13 +62,17 @@ def schema_text(schema: Schema, draft: Draft | None = None, source: str = "") ->
     bound = schema.norm_bound()
     parts.append(
         f"# {schema.width} features. No record (x, 1) is longer than {bound:.6g}: "
-        f"privacy.norm_bound = {rounded_up(bound):g} shortens none.\n"
+        f"privacy.norm_bound = {rounded_up(bound):g} shortens none."
     )
-    return "\n\n".join(parts)
+    if schema.looked_at:
+        digests = schema.plain()["draft"].items()
+        parts.append(_DRAFT + "\n".join(toml_text({name: digest})[1:-1] for name, digest in digests))
+    return "\n\n".join(parts) + "\n"
 
 
 def _line(column: NumberColumn | CategoryColumn) -> str:
-    return f"{toml_text({column.name: column.plain()})[1:-1]}"
+    asks = f"  # {column.asks}" if column.looked_at else ""
+    return f"{toml_text({column.name: column.plain()})[1:-1]}{asks}"
 
 
 def _shown(name: str) -> str:
@@ -102,14 +113,17 @@ def _rounded(column: NumberColumn) -> NumberColumn:
 
 @dataclass(frozen=True)
 class DraftedSchema:
-    """A schema drafted from a file that may be looked at, and what a run file needs beside it."""
+    """A schema drafted from a file that may be looked at, and what a run file needs beside it.
+
+    Its lines are marked as looked at, unless the file is ``public``: a sample in which no record is anybody's to protect.
+    """
 
     source: Path
     draft: Draft
     classes: tuple[Label, ...] | None  # the labels that the file has, where they are few
 
     @classmethod
-    def of(cls, path: Path, label: str | None = None) -> Self:
+    def of(cls, path: Path, label: str | None = None, public: bool = False) -> Self:
         """The draft for the table in a file; DataError for a file that is none."""
         file = RecordFile(path)
         if not path.exists():
@@ -122,7 +136,8 @@ class DraftedSchema:
         raw, draft = looked_at(table, TableKeys(), label, None)
         few = 2 <= len(set(raw.y.tolist())) <= _FEW
         classes = tuple(Classes.of(raw.y, str(path), None)) if few else None
-        return cls(path, in_round_numbers(draft), classes)
+        draft = in_round_numbers(draft)
+        return cls(path, replace(draft, schema=draft.schema.marked(not public)), classes)
 
     @property
     def schema(self) -> Schema:
@@ -137,13 +152,20 @@ class DraftedSchema:
         columns = len(self.schema.columns)
         yield f"wrote {out}: {self.schema.width} features from {columns} column{'s' if columns > 1 else ''}"
         yield self.draft.says(self.source.name)
-        yield f"mind: {LEAKS}"
+        if self.schema.looked_at:
+            yield f"mind: {LEAKS}"
+            yield f"mind: {MARKS[:1].lower()}{MARKS[1:-1]}"
 
     def for_a_run_file(self, out: Path) -> str:
         """The lines that name it, to paste into a run file."""
         classes = "" if self.classes is None else f"classes = {toml_text(list(self.classes))}\n"
         bound = rounded_up(self.schema.norm_bound())
-        return f"\n[data]\nschema = {toml_text(str(out))}\n{classes}\n[privacy]  # of a private run\nnorm_bound = {bound:g}\n"
+        keys = [*(["data.classes"] if classes else []), "privacy.norm_bound"]
+        marks = f"\n[draft]  # read off the file; state what is public, then take the key out\nlooked_at = {toml_text(keys)}\n"
+        return (
+            f"\n[data]\nschema = {toml_text(str(out))}\n{classes}\n[privacy]  # of a private run\nnorm_bound = {bound:g}\n"
+            + (marks if self.schema.looked_at else "")
+        )
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -152,7 +174,8 @@ class DraftedSchema:
             "left_out": self.draft.left_out,
             "classes": None if self.classes is None else list(self.classes),
             "norm_bound": self.schema.norm_bound(),
-            "mind": LEAKS,
+            "mind": LEAKS if self.schema.looked_at else "",
+            "looked_at": [one.where for one in self.schema.looked_at],
         }
 
 

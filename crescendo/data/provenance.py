@@ -65,6 +65,6 @@ does each client declare?); put in what is public, or what you would say without
     named = ", ".join(f"{one.where} ({one.asks})" for one in entries[:_NAMED])
     more = f" and {len(entries) - _NAMED} more" if len(entries) > _NAMED else ""
     return (
-        f"no epsilon is stated, as terms that were read off the records give those away themselves: {named}{more}; put in what is "
-        "public, or what you would say without having looked, and take the mark looked_at out"
+        f"no epsilon is stated, as terms that were read off the records give those away themselves: {named}{more}; put in what "
+        "is public, or what you would say without having looked, and take the mark looked_at out"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -28,6 +29,9 @@ class Project:
     kind: Kind
     names: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    looked_at: tuple[
+        str, ...
+    ] = ()  # entries of the private run that were read off records, and that a person is to state
 
     def next_commands(self) -> tuple[str, ...]:
         """What to type next, from where the project was made."""
@@ -48,12 +52,15 @@ def new_project(folder: Path, torch: bool = False) -> Project:
         raise ConfigError("a torch project needs torch; install it with pip install 'crescendo-fl[torch]'")
     kind: Kind = "torch" if torch else "own"
     model = "torch:model.py:Net" if torch else "model.py:Model"
-    return made_project(folder, kind, f"--model {model} --data digits --part iid --test 0.2", _MODEL)
+    join = f"--model {model} --data digits --part iid --test 0.2"
+    says = "says what its\nepsilon means"
+    return made_project(folder, kind, {"alice": join, "bob": join}, _MODEL, dealing="", private_words=says)
 
 
-def made_project(folder: Path, kind: Kind, join: str, rows: str, **more: str) -> Project:
-    """``join`` says where a client's records are, ``rows`` what other files there are, as rows of the README's table."""
-    values = {"name": folder.name, "federation": toml_text(folder.name), "join": join, "files": rows, **more}
+def made_project(folder: Path, kind: Kind, joins: Mapping[str, str], rows: str, **more: str) -> Project:
+    """``joins`` says where each client's records are, ``rows`` what other files there are, as rows of the README's table."""
+    values = {"name": folder.name, "federation": toml_text(folder.name), "files": rows, **more}
+    values |= {f"join_{name}": join for name, join in joins.items()}
     texts = {name: text.substitute(values) for of in ("", kind) for name, text in _templates(of).items()}
     texts = {name: _aligned(text) if name.endswith(".toml") else text for name, text in texts.items()}
     write_folder(folder, texts)

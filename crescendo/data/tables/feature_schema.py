@@ -233,7 +233,7 @@ class Schema:
             )
 
     def plain(self) -> Plain:
-        """Plain data that `of` takes; the same schema gives the same. ``draft`` has the digests of columns that were looked at."""
+        """Plain data that `of` takes; the same schema gives the same. ``draft`` has digests of what was looked at."""
         label = {} if self.label is None else {"label": self.label}
         digests = {one.name: _digest(one) for one in self.columns if one.looked_at}
         columns = {one.name: one.plain() for one in self.columns}

@@ -1,0 +1,190 @@
+"""The private run of a table's project: what its terms say, and which of it a person stated.
+
+Every number is made from what was stated and the header line, or read off the table and marked as that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from crescendo.config.draft_marks import ASKS
+from crescendo.config.schema_file import in_round_numbers, schema_text
+from crescendo.config.short_toml import toml_text
+from crescendo.data import Dataset
+from crescendo.data.provenance import digest_of
+from crescendo.data.tables.drafting import Draft
+from crescendo.data.tables.feature_schema import Schema
+from crescendo.errors import ConfigError
+from crescendo.projects.stated import Range, Stated
+
+EPOCHS = 5
+_ROUNDS, _CLIENTS = 100, 2
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What a run file says about labels: classes to tell apart, or numbers to predict."""
+
+    classes: tuple[Any, ...] = ()
+    span: tuple[float, float] = (0.0, 0.0)  # of numbers
+
+    @classmethod
+    def seen(cls, data: Dataset) -> Self:
+        """The labels that a table has; of numbers, a range of round ones around them."""
+        if data.classes:
+            return cls(classes=tuple(data.classes))
+        return cls(span=outward(float(data.train.y.min()), float(data.train.y.max())))
+
+    @property
+    def objective(self) -> str:
+        return {0: "least-squares", 2: "logistic"}.get(len(self.classes), "softmax")
+
+    @property
+    def words(self) -> str:
+        low, high = self.span
+        return ", ".join(map(str, self.classes[:12])) or f"a number from {low:g} to {high:g}"
+
+    @property
+    def clip(self) -> float:
+        """A gradient is as long as the error times the features, and the first errors are the labels: so is the clip."""
+        low, high = self.span
+        return 1.0 if self.classes else float(f"{max((high - low) / 2, -low / 4, high / 4):.2g}")
+
+
+@dataclass(frozen=True)
+class PrivateDraft:
+    """The terms of the private run. ``drafted`` are the values that were read off the table, by their keys."""
+
+    label: str
+    labels: Labels
+    schema: Schema
+    each: int  # records that a client declares
+    drafted: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, stated: Stated, label: str, seen: Draft, data: Dataset) -> Self:
+        """From what was stated; from a look at the table, with a mark, where nothing was."""
+        schema, said = stated.schema_but(label), stated.labels(label)
+        rough = in_round_numbers(seen).schema if schema is None else schema
+        rough = replace(rough, label=label)
+        labels = (
+            Labels(span=said) if isinstance(said, Range) else Labels(said) if said is not None else Labels.seen(data)
+        )
+        total = len(data.train) + (0 if data.test is None else len(data.test))
+        each = _rounded(total / _CLIENTS) if stated.records is None else math.ceil(stated.records / _CLIENTS)
+        made = cls(label, labels, rough, each, {})
+        return replace(made, drafted=made._drafted(said is None, stated.records is None))
+
+    def _drafted(self, labels: bool, records: bool) -> dict[str, Any]:
+        """The entries that rest on a look at the labels, at how many records there are, and at the columns."""
+        numbers, keys = not self.labels.classes, list[str]()
+        if labels:
+            keys += ["objective.label_range", "privacy.clip"] if numbers else ["data.classes"]
+        if records:
+            keys += ["schedule.sizes", "privacy.delta", "privacy.records"]
+        if numbers and self.schema.looked_at:
+            keys += ["privacy.norm_bound"]
+        return {key: self._entries[key] for key in keys}
+
+    @property
+    def _entries(self) -> dict[str, Any]:
+        gradients = EPOCHS * _CLIENTS * self.each
+        return {
+            "data.classes": list(self.labels.classes),
+            "objective.label_range": list(self.labels.span),
+            "schedule.sizes": {"kind": "power", "scale": scale_of(gradients, _ROUNDS)},
+            "privacy.clip": self.labels.clip,
+            "privacy.norm_bound": math.ceil(self.schema.norm_bound() * 1000) / 1000,
+            "privacy.delta": float(f"1e-{math.ceil(math.log10(100 * self.each))}"),
+            "privacy.records": self.each,
+        }
+
+    @property
+    def looked_at(self) -> tuple[str, ...]:
+        """What a person is still to state: keys of the run file, and columns of the schema."""
+        return (*self.drafted, *(one.where for one in self.schema.looked_at))
+
+    def values(self, draft: Draft, source: str) -> dict[str, str]:
+        """What stands in the templates."""
+        numbers = not self.labels.classes
+        left_out = draft if self.schema.looked_at else None
+        lines = {
+            "classes_line": "" if numbers else self._line("data.classes", "all that there can be"),
+            "range_line": self._line("objective.label_range", "labels beyond count as the nearer end")
+            if numbers
+            else "",
+            "bound_line": self._line("privacy.norm_bound", "no record of schema.toml is longer") if numbers else "",
+            "sizes_line": self._line("schedule.sizes", "five passes over the records, in rounds that grow"),
+            "delta_line": self._line("privacy.delta", "well below 1 / records"),
+            "clip_line": self._line("privacy.clip", "the length that each record's gradient is cut to"),
+            "records_line": self._line("privacy.records", "how many each client declares"),
+        }
+        return {
+            **lines,
+            "private_objective": toml_text(self.labels.objective),
+            "schema": schema_text(self.schema, left_out, source),
+            "provenance": _UNSTATED if self.looked_at else _STATED,
+            "private_words": _WITHHELD if self.looked_at else "says what its\nepsilon means",
+            "marks": self._marks(),
+        }
+
+    def _line(self, key: str, says: str) -> str:
+        comment = f"{says}; LOOKED AT: {ASKS[key]}" if key in self.drafted else says
+        return f"{key.partition('.')[2]} = {toml_text(self._entries[key])}  # {comment}\n"
+
+    def _marks(self) -> str:
+        if not self.drafted:
+            return ""
+        keys = "".join(f"    {toml_text(key)},\n" for key in self.drafted)
+        digests = "".join(f"{toml_text(key)} = {toml_text(digest_of(value))}\n" for key, value in self.drafted.items())
+        return f"{_MARKS}[draft]\nlooked_at = [\n{keys}]\ndeclared = []\n\n[draft.digests]\n{digests}"
+
+
+_STATED = """\
+# What is stated here and in schema.toml is seen by everybody. All of it was stated by a person, or follows from what was: no
+# record had a part in it."""
+_UNSTATED = """\
+# What is stated here and in schema.toml is seen by everybody, and some of it was read off the table: the lines that say LOOKED AT
+# here, and looked_at in schema.toml. No epsilon is stated, and nothing is served, while there is one. Answer the question of each
+# with what is public, or what you would say without having looked, and take its mark out; or make the project again with
+# --range, --values and --records."""
+_MARKS = """\
+
+# The marks. State a value above, then take its key out of looked_at. A key whose drafted value is right as it stands goes from
+# looked_at to declared; the digests tell it from one that was merely taken out. When none is left, this may go.
+"""
+_WITHHELD = (
+    "states an epsilon\nonce you have stated what is public in `private.toml` and `schema.toml`: each line that was read off the "
+    "table asks for it"
+)
+
+
+def outward(low: float, high: float) -> tuple[float, float]:
+    """A range of round numbers around one that was seen.
+
+    >>> outward(0.127, 9.13), outward(-51234.5, 199.9), outward(0.0, 1.0)
+    ((0.1, 9.2), (-52000.0, 1000.0), (0.0, 1.0))
+    """
+    if not 1e-100 < high - low < 1e100:
+        raise ConfigError(f"labels from {low:g} to {high:g} make no scale to learn on; write them in another unit")
+    step = 10.0 ** (math.floor(math.log10(high - low)) - 1)
+    down, up = math.floor(low / step) * step, math.ceil(high / step) * step
+    return float(f"{down:.12g}"), float(f"{up:.12g}")
+
+
+def scale_of(gradients: int, rounds: int) -> float:
+    """Of sizes scale (i + 1) that reach so many gradients in about so many rounds."""
+    return float(f"{2 * gradients / (rounds * (rounds + 1)):.3g}")
+
+
+def _rounded(records: float) -> int:
+    """Up to two figures: a number that a person would say.
+
+    >>> _rounded(718.5), _rounded(12), _rounded(3)
+    (720, 12, 3)
+    """
+    step = int(10 ** max(0, math.floor(math.log10(max(records, 1))) - 1))
+    return step * math.ceil(records / step)
