@@ -29,7 +29,8 @@ MARKS = (
     "say without having looked, and take the mark out; a line that is right as it stands says looked_at = false."
 )
 _DRAFT = """\
-[draft]  # tells a mark that was only taken out from a line that was stated; may go when no line is marked any more
+# Tells a mark that was only taken out from a line that was stated; may go when no line is marked any more.
+[draft]
 """
 _HEAD = """\
 # How the columns of a table become features: alike for every client, whatever its records hold.
