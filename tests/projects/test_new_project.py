@@ -20,7 +20,8 @@ from crescendo.errors import ConfigError
 from crescendo.federation.agreement import build_terms
 from crescendo.federation.policy import Policy
 from crescendo.projects.project import new_project
-from crescendo.projects.table_project import table_project
+from crescendo.projects.stated import Stated
+from crescendo.projects.table_project import Stating, table_project
 from crescendo.projects.whole_folder import write_folder
 
 TABLE = """id;age;city;visited;ill
@@ -33,12 +34,22 @@ def made(tmp_path: Path, kind: str, name: str = "mine") -> Path:
     if kind == "torch":
         pytest.importorskip("torch", reason="torch is not installed: the torch extra")
     if kind == "csv":
-        table_project(tmp_path / name, messy_table(tmp_path))
+        table_project(
+            tmp_path / name, messy_table(tmp_path), state=stated("age=0:110", "city=Oslo,Rome,Bern", "ill=no,yes")
+        )
     elif kind == "numbers":
-        table_project(tmp_path / name, price_table(tmp_path))
+        table_project(
+            tmp_path / name, price_table(tmp_path), state=stated("rooms=0:12", "town=Oslo,Rome", "price=0:1000")
+        )
     else:
         new_project(tmp_path / name, torch=kind == "torch")
     return tmp_path / name
+
+
+def stated(*columns: str) -> Stating:
+    """What a person who did not look would say."""
+    ranges, values = ([one for one in columns if (":" in one) == numbers] for numbers in (True, False))
+    return lambda header, label: Stated.of(header, ranges, values, 600)
 
 
 def messy_table(folder: Path) -> Path:
@@ -215,7 +226,7 @@ def test_a_table_project_says_what_each_column_becomes(tmp_path: Path) -> None:
         "#   age: a number from" in text and "#   city: one of Bern, Oslo, Rome" in text and "visited is dates" in text
     )
     private = (folder / "private.toml").read_text(encoding="utf-8")
-    assert "EDIT THIS" in private and read(folder / "private.toml").data.classes == ("no", "yes")
+    assert "stated by a person" in private and read(folder / "private.toml").data.classes == ("no", "yes")
     assert len(read(folder / "private.toml").data.table_schema().columns) == 2  # type: ignore[union-attr]
 
 
@@ -228,14 +239,17 @@ def test_new_says_which_columns_it_left_out_and_what_is_odd_about_the_labels(tmp
     assert "'YES' and 'yes' differ only in how they are written" in found.stdout and "\x1b" not in found.stdout
 
 
-def test_a_project_for_numbers_predicts_them_and_its_range_is_to_be_edited(tmp_path: Path) -> None:
+def test_a_project_for_numbers_predicts_them_and_an_unstated_range_is_to_be_edited(tmp_path: Path) -> None:
     folder = made(tmp_path, "numbers")
     plain, private = read(folder / "run.toml"), read(folder / "private.toml")
     assert plain.objective.kind == private.objective.kind == "least-squares" and private.data.classes is None
-    low, high = private.objective.label_range or (0.0, 0.0)
+    assert private.objective.label_range == (0.0, 1000.0) and private.privacy.clip == 500.0
+    drafted = table_project(tmp_path / "drafted", price_table(tmp_path)).folder / "private.toml"
+    low, high = read(drafted).objective.label_range or (0.0, 0.0)
     assert low <= 150 and 500 <= high <= 700 and low % 10 == high % 10 == 0, "round numbers around what was seen"
-    text = (folder / "private.toml").read_text(encoding="utf-8")
-    assert re.search(r"^label_range = .*EDIT to what is public$", text, re.M)
+    assert re.search(
+        r"^label_range = .*LOOKED AT: between which two numbers do labels lie\?$", drafted.read_text(), re.M
+    )
     longest = private.data.table_schema().norm_bound()  # type: ignore[union-attr]
     assert private.schedule.is_auto and longest <= (private.privacy.norm_bound or 0.0) < longest + 0.002
     assert "a number from" in (folder / "run.toml").read_text(encoding="utf-8")
@@ -267,7 +281,7 @@ def test_names_in_a_table_cannot_write_into_a_run_file(tmp_path: Path) -> None:
         (["--csv", "digits"], "digits is no table"),
         (["--csv", "t.csv", "--label", "nothing"], "nothing"),
         (["--csv", "t.csv", "--torch"], "choose one of them"),
-        (["--label", "ill"], "give both"),
+        (["--label", "ill"], "give --csv, too"),
         (["--csv", "same.csv"], "same.csv has"),
         (["--csv", "empty.csv"], "empty.csv"),
         (["--csv", "far.csv"], "make no scale to learn on; write them in another unit"),

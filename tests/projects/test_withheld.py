@@ -56,7 +56,9 @@ def drafted(folder: Path, **stated: Any) -> Path:
 
 def has_epsilon(text: str) -> list[str]:
     """Numbers behind the word, and those just below the 2 that every run file here asks for; not that one itself."""
-    text = re.sub(r"<script.*?</script>", "", text, flags=re.S).replace("</tr>", ";")  # curves, and the heads of columns
+    text = re.sub(r"<script.*?</script>", "", text, flags=re.S).replace(
+        "</tr>", ";"
+    )  # curves, and the heads of columns
     found = re.findall(
         r"(?:\beps|epsilon)[\"']?(?:</?\w+[^>]*>|[\s:=|│,]|of|is|costs|at most)*(\d[\d.e-]*)", text, re.I
     )
