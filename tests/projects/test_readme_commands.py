@@ -13,6 +13,14 @@ import pytest
 from typer.testing import CliRunner
 
 from crescendo.cli.main import app
+from crescendo.config.loading import read_served
+from crescendo.config.to_terms import terms_and_cost
+from crescendo.federation.agreement import build_terms
+from crescendo.federation.own_model import clients_copy
+from crescendo.federation.own_records import RecordSource
+from crescendo.federation.policy import Policy
+from crescendo.logs import quiet
+from crescendo.objectives import ModelFile
 from crescendo.projects.dealing import dealing
 from tests.projects.test_new_project import made
 
@@ -53,8 +61,8 @@ def test_every_command_of_the_readme_runs(tmp_path: Path, kind: str, monkeypatch
             assert found.exit_code in (0, 4), f"{line}: {found.output}"  # so few rounds may not learn
         else:
             subprocess.run(line, shell=True, check=True)
-    if kind in ("numbers", "torch"):
-        return  # a federation of each kind of source is enough
+    if kind != "csv":
+        return  # one federation is enough: the terms of the others are held against the records below
     port, env = free_port(), {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     lines = [line.replace("7077", str(port)).split()[1:] for line in network]
     running = [
@@ -75,6 +83,29 @@ def test_every_command_of_the_readme_runs(tmp_path: Path, kind: str, monkeypatch
         for process in running:
             process.kill()
             process.wait()
+
+
+@pytest.mark.parametrize("kind", ["own", "csv", "numbers", pytest.param("torch", marks=pytest.mark.slow)])
+def test_the_records_and_the_policy_of_each_join_suit_the_served_terms(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A join that is declined uses an offer up: this is what decides it, without a network."""
+    monkeypatch.chdir(made(tmp_path, kind))
+    shown = commands(Path("README.md").read_text(encoding="utf-8"))
+    for line in (line for line in shown if not line.startswith("crescendo ")):
+        subprocess.run(line, shell=True, check=True)
+    text, _ = terms_and_cost(read_served(Path("private.toml")))
+    joins = [line.split() for line in shown if line.startswith("crescendo join")]
+    for me, words in enumerate(joins):
+        options = dict(zip(words[3::2], words[4::2], strict=True))
+        copy = ModelFile.read(options["--model"], asked="--model") if "--model" in options else None
+        agreed = clients_copy(build_terms(text), copy, quiet)
+        Policy.read(Path(options["--policy"])).check_terms(agreed)
+        assert agreed.names[me] == options["--as"] and options["--policy"] == "policy.toml"
+        source = RecordSource(options["--data"], part=options.get("--part"), test=float(options.get("--test", 0)))
+        source.check()
+        found = source.read(agreed, me)
+        assert len(found.records) > 250 and not found.left_out
 
 
 def test_a_table_of_any_kind_is_dealt_out(tmp_path: Path) -> None:
