@@ -131,6 +131,8 @@ def _schema(
             label, delta, policy, state, bounds or [], values or [], numbers or [], categories or [], drop or [], classes,
             label_range, records,
         )  # fmt: skip
+        from crescendo.errors import ConfigError
+
         if epsilon is not None and public:
             raise ConfigError("--public says that there is nothing to protect, and --epsilon protects it; leave one out")
         if epsilon is not None:

@@ -18,7 +18,7 @@ from crescendo.data.provenance import digest_of
 from crescendo.data.tables.drafting import Draft
 from crescendo.data.tables.feature_schema import Schema
 from crescendo.errors import ConfigError
-from crescendo.projects.stated import Range, Stated
+from crescendo.projects.stated import PublicRange, Stated
 
 EPOCHS = 5
 _ROUNDS, _CLIENTS = 100, 2
@@ -71,7 +71,11 @@ class PrivateDraft:
         rough = in_round_numbers(seen).schema if schema is None else schema
         rough = replace(rough, label=label)
         labels = (
-            Labels(span=said) if isinstance(said, Range) else Labels(said) if said is not None else Labels.seen(data)
+            Labels(span=said)
+            if isinstance(said, PublicRange)
+            else Labels(said)
+            if said is not None
+            else Labels.seen(data)
         )
         total = len(data.train) + (0 if data.test is None else len(data.test))
         each = _rounded(total / _CLIENTS) if stated.records is None else math.ceil(stated.records / _CLIENTS)

@@ -20,7 +20,7 @@ from crescendo.tables import read_toml
 MOST_RECORDS = 10**12
 
 
-class Range(NamedTuple):
+class PublicRange(NamedTuple):
     """Between which numbers a column lies."""
 
     low: float
@@ -34,7 +34,7 @@ class Stated:
     ``records`` is about how many the table has; ``schema`` says of all features at once what each becomes.
     """
 
-    columns: Mapping[str, Range | tuple[str, ...]] = field(default_factory=dict)
+    columns: Mapping[str, PublicRange | tuple[str, ...]] = field(default_factory=dict)
     records: int | None = None
     schema: Schema | None = None
 
@@ -48,7 +48,7 @@ class Stated:
         schema: Path | None = None,
     ) -> Self:
         """From options as they were typed; ConfigError for one that says nothing, or is about no column of the header."""
-        found: dict[str, Range | tuple[str, ...]] = {}
+        found: dict[str, PublicRange | tuple[str, ...]] = {}
         for option, texts in (("--range", ranges), ("--values", values)):
             for text in texts:
                 name, said = _named(option, text, header)
@@ -65,7 +65,7 @@ class Stated:
     @classmethod
     def asked(cls, header: Sequence[str], label: str, ask: Callable[[str], str]) -> Self:
         """From a person's answers, column by column; an empty answer leaves a column out of the private run."""
-        found: dict[str, Range | tuple[str, ...]] = {}
+        found: dict[str, PublicRange | tuple[str, ...]] = {}
         for name in [*(one for one in header if one != label), label]:
             said = ask(f"{name:.60}, as LOW:HIGH or as a list of values").strip()
             if said:
@@ -75,7 +75,7 @@ class Stated:
             raise ConfigError(f"{count!r:.40} is no number of records; answer with a whole number, such as 1000")
         return cls.of(header, records=int(count) if count else None)._with(found)
 
-    def _with(self, columns: Mapping[str, Range | tuple[str, ...]]) -> Self:
+    def _with(self, columns: Mapping[str, PublicRange | tuple[str, ...]]) -> Self:
         return type(self)(columns, self.records, self.schema)
 
     def schema_but(self, label: str) -> Schema | None:
@@ -92,16 +92,16 @@ class Stated:
         columns = tuple(_column(name, said) for name, said in sorted(features.items()))
         return Schema.of(Schema(columns).plain())
 
-    def labels(self, label: str) -> Range | tuple[Label, ...] | None:
+    def labels(self, label: str) -> PublicRange | tuple[Label, ...] | None:
         """The range of labels that are numbers, or the classes; None where neither is stated."""
         said = self.columns.get(label)
         if said is None:
             return None
-        return said if isinstance(said, Range) else tuple(Classes.stated(said))
+        return said if isinstance(said, PublicRange) else tuple(Classes.stated(said))
 
 
-def _column(name: str, said: Range | tuple[str, ...]) -> NumberColumn | CategoryColumn:
-    if not isinstance(said, Range):
+def _column(name: str, said: PublicRange | tuple[str, ...]) -> NumberColumn | CategoryColumn:
+    if not isinstance(said, PublicRange):
         return CategoryColumn(name, said, other=True, indicator=True)
     return NumberColumn(name, *said, missing=said.low + (said.high - said.low) / 2, indicator=True)
 
@@ -117,10 +117,10 @@ def _named(option: str, text: str, header: Sequence[str]) -> tuple[str, str]:
     )
 
 
-def _range(text: str, said: str) -> Range:
+def _range(text: str, said: str) -> PublicRange:
     low, _, high = said.partition(":")
     try:
-        ends = Range(float(low), float(high))
+        ends = PublicRange(float(low), float(high))
     except ValueError:
         raise ConfigError(f"{text!r:.60} has no range; write two numbers as LOW:HIGH, for example 0:120") from None
     if not ends[0] < ends[1] or not math.isfinite(ends[1] - ends[0]):
@@ -135,7 +135,7 @@ def _values(text: str, said: str) -> tuple[str, ...]:
     return found
 
 
-def _either(name: str, said: str) -> Range | tuple[str, ...]:
+def _either(name: str, said: str) -> PublicRange | tuple[str, ...]:
     """A range where the answer reads as one, else values."""
     try:
         return _range(f"{name}={said}", said)

@@ -27,7 +27,7 @@ from crescendo.errors import ConfigError
 from crescendo.projects.dealing import dealing, own_file
 from crescendo.projects.private_table import EPOCHS, Labels, PrivateDraft, scale_of
 from crescendo.projects.project import Project, check_name, made_project
-from crescendo.projects.stated import Range, Stated
+from crescendo.projects.stated import PublicRange, Stated
 
 _ROUNDS = 20
 _MOST_CLASSES = 100  # more numbers than that are amounts
@@ -50,7 +50,7 @@ def table_project(folder: Path, table: Path, label: str | None = None, state: St
     named = label_of(found, stated.schema, label, None)
     draft = drafted(found, [named], TableKeys(scale=True))
     said = stated.labels(named)
-    numbers = _to_be_predicted(found.columns[named]) if said is None else isinstance(said, Range)
+    numbers = _to_be_predicted(found.columns[named]) if said is None else isinstance(said, PublicRange)
     keys = TableKeys(drop=tuple(draft.left_out), scale=True)
     data = load(str(path), label=named, classes=NUMBERS if numbers else None, keys=keys)
     private = PrivateDraft.of(stated, named, draft, data)

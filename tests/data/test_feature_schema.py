@@ -226,7 +226,9 @@ def test_a_schema_file_is_drafted_from_a_sample_and_warns_that_it_leaks(tmp_path
     found = DraftedSchema.of(sample)
     assert "whoever is shown this schema is shown them" in " ".join(found.text.split("\n# "))
     assert "#   id: an index" in found.text and found.classes == (0, 1)
-    assert "age = {low = 20.0, high = 59.0, missing = 40.0}" in found.text
+    assert "age = {low = 20.0, high = 59.0, missing = 40.0, looked_at = true}  # what is the public range" in found.text
+    public = DraftedSchema.of(sample, public=True)
+    assert "age = {low = 20.0, high = 59.0, missing = 40.0}" in public.text and "looked_at" not in public.text
     write_schema(tmp_path / "s.toml", found.text)
     with pytest.raises(ConfigError, match="exists already"):
         write_schema(tmp_path / "s.toml", "")

@@ -48,12 +48,12 @@ def test_few_blocks_cannot_be_run() -> None:
     assert len(kept) <= NOT_RUN_AT_MOST, kept
 
 
-def test_the_walk_from_a_table_to_a_private_report_is_eleven_lines() -> None:
+def test_the_walk_from_a_table_to_a_private_report_is_six_lines() -> None:
     """What a reader with a table types on both pages, up to the report: commands, and whole lines of files."""
     second, third = (ROOT / "docs" / "tutorial" / page for page in ("own_data.md", "private.md"))
     own = [block for block in blocks(second) if block.language == "sh"][1:]  # the first makes a table up
     report = next(block.line for block in blocks(third) if block.title == "prints")
     private = [block for block in blocks(third) if block.line < report]
     typed = [line for block in own + private for line in block.text.splitlines()]
-    assert len(typed) == 11, typed
-    assert "you type eleven lines" in second.read_text() and "other nine of the eleven lines" in third.read_text()
+    assert len(typed) == 6, typed
+    assert "you type six lines" in second.read_text() and "other four of the six lines" in third.read_text()

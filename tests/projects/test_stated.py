@@ -16,7 +16,7 @@ from crescendo.config.to_terms import terms_and_cost
 from crescendo.data.tables.feature_schema import Schema
 from crescendo.errors import ConfigError
 from crescendo.privacy.planning.guarantee import Guarantee
-from crescendo.projects.stated import Range, Stated
+from crescendo.projects.stated import PublicRange, Stated
 from crescendo.projects.table_project import table_project
 
 OPTIONS = ["--range", "age=0:120", "--values", "city=Oslo,Rome,Bern", "--records", "300"]
@@ -113,7 +113,7 @@ def test_a_schema_file_states_all_columns_and_keeps_its_marks(tmp_path: Path) ->
 def test_answers_state_what_options_would() -> None:
     answers = iter(["0:120", "Oslo, Rome", "", "-5:5", "300"])
     found = Stated.asked(["age", "city", "id", "price"], "price", lambda question: next(answers))
-    assert found.records == 300 and found.labels("price") == Range(-5, 5)
+    assert found.records == 300 and found.labels("price") == PublicRange(-5, 5)
     schema = found.schema_but("price")
     assert schema is not None and [one.name for one in schema.columns] == ["age", "city"]
     assert Schema.of(schema.plain()).width == 2 + 4
