@@ -209,7 +209,11 @@ class Schema:
             raise ConfigError(f"a schema has 1 to {MOST_COLUMNS} columns, not {len(named)}")
         drafted = raw.get("draft", {})
         if not isinstance(drafted, Mapping):
-            raise ConfigError("a schema's [draft] has a digest for each drafted column; leave it as it was written")
+            raise ConfigError("a schema's [draft] is a table with a digest for each drafted column")
+        if wrong := [name for name, digest in drafted.items() if not isinstance(digest, str)]:
+            raise ConfigError(
+                f"a schema's [draft] has the key {wrong[0]!r:.60}, which is no digest; leave it as it was written"
+            )
         made_of = (_marked(_column(name, table), table, drafted) for name, table in named.items())
         columns = tuple(sorted(made_of, key=lambda one: one.name))
         made = cls(columns, label)
