@@ -25,6 +25,7 @@ ASKS = {
     "privacy.norm_bound": "how long may a record be, by the schema?",
     "schedule.gradients": "how many gradients, by the records declared?",
     "schedule.sizes": "how large are rounds, by the records declared?",
+    "schedule.steps": 'which steps, with nothing of the records in them? "auto" chooses them by what is public',
 }
 _ELSE = "what is public in its place?"
 _Keys = Annotated[tuple[str, ...], AS_TUPLE]
@@ -61,25 +62,19 @@ def check_names(marks: DraftMarks, sections: Mapping[str, Iterable[str]]) -> Non
             )
 
 
-def settle(raw: Raw) -> None:
-    """Put into ``[draft]`` what is looked at now, with its digests, and nothing of entries that a person stated.
+def settled(marks: DraftMarks | None, plain: Mapping[str, Any], *more: str) -> DraftMarks | None:
+    """What is looked at now, of a complete run file as plain data: nothing of entries that a person stated, and ``more``.
 
-    >>> raw = {"privacy": {"records": 7, "delta": 0.1}, "draft": {"digests": {
-    ...     "privacy.records": digest_of(7), "privacy.delta": digest_of(0.2)}}}
-    >>> settle(raw)
-    >>> raw["draft"]["looked_at"], list(raw["draft"]["digests"])
-    (['privacy.records'], ['privacy.records'])
+    >>> values = {"privacy": {"records": 7, "delta": 0.1}}
+    >>> drafted = {"privacy.records": digest_of(7), "privacy.delta": digest_of(0.2)}
+    >>> settled(DraftMarks(digests=drafted), values).looked_at
+    ('privacy.records',)
     """
-    marks = raw.get(SECTION)
-    if not isinstance(marks, dict) or not _sound(marks):
-        return  # which the config says
-    digests, declared = marks.get("digests", {}), marks.get("declared", [])
-    untouched = [name for name, digest in digests.items() if name not in declared and digest == _digest(raw, name)]
-    listed = list(dict.fromkeys([*marks.get("looked_at", []), *untouched]))
-    fresh = {name: digest for name in listed if (digest := _digest(raw, name)) is not None}
-    raw[SECTION] = {"looked_at": listed, "digests": fresh}
-    if not listed:
-        del raw[SECTION]
+    known = DraftMarks() if marks is None else marks
+    untouched = (name for name, digest in known.digests.items() if digest == _digest(plain, name))
+    names = dict.fromkeys((*known.looked_at, *(name for name in untouched if name not in known.declared), *more))
+    digests = {name: digest for name in names if (digest := _digest(plain, name)) is not None}
+    return DraftMarks(looked_at=tuple(digests), digests=digests) if digests else None
 
 
 def _sound(marks: Raw) -> bool:
@@ -113,10 +108,9 @@ def refuse_override(names: list[str]) -> None:
         )
 
 
-def entries(marks: DraftMarks | None, raw: Mapping[str, Any]) -> tuple[LookedAt, ...]:
-    """The marked entries that the file has."""
-    names = () if marks is None else marks.looked_at
-    return tuple(LookedAt(name, ASKS.get(name, _ELSE)) for name in names if _value(raw, name) is not None)
+def entries(marks: DraftMarks | None) -> tuple[LookedAt, ...]:
+    """The marked entries, and what a person is asked in their place."""
+    return tuple(LookedAt(name, ASKS.get(name, _ELSE)) for name in (() if marks is None else marks.looked_at))
 
 
 def _digest(raw: Mapping[str, Any], name: str) -> str | None:

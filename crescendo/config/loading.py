@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from crescendo.config.draft_marks import declare, refuse_override, settle
+from crescendo.config.draft_marks import declare, refuse_override
 from crescendo.config.schema import Config
 from crescendo.errors import ConfigError
 from crescendo.objectives.model_file import library_of
@@ -45,7 +45,6 @@ def _read_raw(source: Path | str | Mapping[str, Any], overrides: Sequence[str] =
     if folder is not None:
         _anchor(raw, folder)
     _read_schema(raw, folder)
-    settle(raw)
     return raw
 
 
@@ -71,7 +70,8 @@ def read_either(path: Path, overrides: Sequence[str] = ()) -> Config:
 
 
 def _check(raw: Raw) -> Config:
-    return Config.checked(raw, "a run file has the sections")
+    config = Config.checked(raw, "a run file has the sections")
+    return config if config.draft is None else config.marked()
 
 
 def _copy(value: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from crescendo.config.draft_marks import DraftMarks, check_names, entries
+from crescendo.config.draft_marks import DraftMarks, check_names, entries, settled
 from crescendo.config.fitted_sizes import fitted
 from crescendo.config.short_toml import short_toml
 from crescendo.data.provenance import LookedAt
@@ -353,11 +353,15 @@ class Config(Section):
             )
         return counts
 
+    def marked(self, *keys: str) -> Self:
+        """The same, with marks on what is looked at now: what was, unless a person stated it, and ``keys``."""
+        return self.model_copy(update={"draft": settled(self.draft, self.plain(), *keys)})
+
     @property
     def looked_at(self) -> tuple[LookedAt, ...]:
         """What of this file, its schema included, was read off records and is stated by nobody yet."""
         schema = self.data.table_schema()
-        return (*entries(self.draft, self.plain()), *(() if schema is None else schema.looked_at))
+        return (*entries(self.draft), *(() if schema is None else schema.looked_at))
 
     @property
     def numbers(self) -> bool:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from crescendo.config.draft_marks import ASKS
+from crescendo.config.loading import read
 from crescendo.config.schema_file import in_round_numbers, schema_text
 from crescendo.config.short_toml import toml_text
 from crescendo.data import Dataset
-from crescendo.data.provenance import digest_of
 from crescendo.data.tables.drafting import Draft
 from crescendo.data.tables.feature_schema import Schema
 from crescendo.errors import ConfigError
@@ -22,6 +22,7 @@ from crescendo.projects.stated import PublicRange, Stated
 
 EPOCHS = 5
 _ROUNDS, _CLIENTS = 100, 2
+_NOISE = {"mechanism": "minibatch", "epsilon": 2.0}
 
 
 @dataclass(frozen=True)
@@ -139,11 +140,23 @@ class PrivateDraft:
         comment = f"{says}; LOOKED AT: {ASKS[key]}" if key in self.drafted else says
         return f"{key.partition('.')[2]} = {toml_text(self._entries[key])}  # {comment}\n"
 
+    def _digests(self) -> dict[str, str]:
+        """Of the values as a complete run file has them, which says more than was typed."""
+        raw: dict[str, Any] = {"data": {"source": "table"}, "clients": {"count": _CLIENTS}, "privacy": {**_NOISE}}
+        raw |= {"objective": {"kind": self.labels.objective}, "schedule": {"rounds": _ROUNDS, "steps": "auto"}}
+        numbers = not self.labels.classes
+        for key, value in self._entries.items():
+            if key not in (("data.classes",) if numbers else ("objective.label_range", "privacy.norm_bound")):
+                section, _, name = key.partition(".")
+                raw[section][name] = value
+        found = read({**raw, "draft": {"looked_at": list(self.drafted)}}).draft
+        return {} if found is None else found.digests
+
     def _marks(self) -> str:
         if not self.drafted:
             return ""
         keys = "".join(f"    {toml_text(key)},\n" for key in self.drafted)
-        digests = "".join(f"{toml_text(key)} = {toml_text(digest_of(value))}\n" for key, value in self.drafted.items())
+        digests = "".join(f"{toml_text(key)} = {toml_text(digest)}\n" for key, digest in self._digests().items())
         return f"{_MARKS}[draft]\nlooked_at = [\n{keys}]\ndeclared = []\n\n[draft.digests]\n{digests}"
 
 

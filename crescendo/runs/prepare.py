@@ -178,6 +178,8 @@ def prepare(
         many = 0 if isinstance(goal, OwnModel) else len(dataset.classes)  # whose gradients may grow without a bound
         chosen = auto_steps(draft, goal, records=None if private else dataset.train, classes=many, noise=noise)
         config = config.model_copy(update={"schedule": settled_steps(config.schedule, chosen)})
+        if not private:  # steps that suit the records must not come to a private run by this one's config.toml
+            config = config.marked("schedule.steps")
         why = chosen.why
     schedule, agreement = agreed(config.schedule)
     agreement = agreement.noting(why)

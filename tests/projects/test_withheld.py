@@ -8,6 +8,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -220,7 +221,7 @@ def test_a_schema_that_was_looked_at_keeps_its_marks_in_python(small: Path) -> N
     frame = pandas.read_csv(small.parent.parent / "p.csv")
     looked = crescendo.dataset(frame, "ill").schema
     assert looked is not None
-    keys = {
+    keys: Any = {
         "epsilon": 2.0,
         "records": 80,
         "classes": ["no", "yes"],
@@ -245,3 +246,26 @@ def test_a_refusal_has_no_epsilon_either(small: Path) -> None:
     assert crescendo.schedule(small, overrides=["privacy.sigma=0.5"]).privacy is not None
     found = invoked(["schedule", str(small), "--set", "privacy.sigma=0.5"])
     assert found.exit_code == 0 and not has_epsilon(found.output)
+
+
+def test_numbers_that_a_plain_run_read_off_its_records_are_marked_in_its_config(tmp_path: Path) -> None:
+    """A plain run's config.toml with [privacy] put into it rests on counts, and on steps that suit the records."""
+    x = np.random.default_rng(0).normal(size=(200, 3))
+    result = crescendo.simulate(x, x[:, 0] > 0, clients=2, rounds=8, out=tmp_path / "plain")
+    asked: Any = {"mechanism": "minibatch", "sigma": 2.0, "delta": 1e-6, "clip": 1.0, "records": 100, "classes": [0, 1]}
+    for config in (result.config, read(tmp_path / "plain" / "config.toml"), read(tomllib.loads(str(result.config)))):
+        assert [one.where for one in config.looked_at] == ["schedule.sizes", "schedule.steps"]
+        found = crescendo.schedule(config, data=(x, x[:, 0] > 0), **asked).privacy
+        assert found is not None and not isinstance(found, Guarantee)
+    stated: Any = {**asked, "sizes": {"kind": "constant", "size": 8}, "steps": {"kind": "constant", "eta": 0.1}}
+    assert isinstance(crescendo.schedule(result.config, data=(x, x[:, 0] > 0), **stated).privacy, Guarantee)
+
+
+def test_a_run_without_privacy_is_served_whatever_was_looked_at(small: Path) -> None:
+    """No epsilon is claimed of it, and the marks of its schema go to the clients."""
+    config = read(
+        small, ["privacy={mechanism = 'none'}", "schedule.steps={kind = 'constant', eta = 0.1}", "serve.records=50"]
+    )
+    text, cost = terms_and_cost(config)
+    agreed = build_terms(text)
+    assert cost is None and agreed.schema is not None and agreed.schema.looked_at
