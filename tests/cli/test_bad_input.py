@@ -26,7 +26,7 @@ WRONG_VALUES = [
     (
         "nonsense=1",
         "there is no key nonsense; a run file has the sections run, data, clients, objective, schedule, timing, "
-        "privacy, evaluate, serve",
+        "privacy, evaluate, serve, draft",
     ),
     # values of the wrong type or size
     ("run.seed=-1", "run.seed must be a whole number from 0 to 2^63 - 1, not -1"),
