@@ -49,9 +49,12 @@ def run_file(data: Dataset, keys: Mapping[str, Any], objective: Any) -> Raw:
     )  # whose clip says nothing of records
     if not smooth or whole_updates or isinstance(keys.get("clip"), list):
         raw["schedule"]["steps"] = _plain_steps(raw["schedule"], clients, private)
-    counted = [] if private else [f"schedule.{name}" for name in ("gradients", "sizes") if name in raw["schedule"]]
-    if counted:  # of no matter here; but a run file is a start for others, and a private one must not rest on it
-        raw["draft"] = {"looked_at": counted}
+    if not private and "gradients" in raw["schedule"].keys() - keys.keys():
+        # of no matter here; but a run file is a start for others, and a private one must not rest on what was counted
+        sized = "sizes" in keys and not lacks_scale(keys["sizes"])
+        steps = raw["schedule"]["steps"] != "auto"  # which is marked where it becomes numbers
+        counted = ["gradients", *([] if sized else ["sizes"]), *(["steps"] if steps else [])]
+        raw["draft"] = {"looked_at": [f"schedule.{name}" for name in counted]}
     if private:
         raw["privacy"] = {"mechanism": "minibatch", "clip": CLIP, "delta": usual_delta(keys["records"])}
     return raw

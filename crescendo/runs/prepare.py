@@ -16,6 +16,7 @@ from crescendo.core.arrays import Floats, Ints
 from crescendo.core.terms import Terms
 from crescendo.data import Dataset, Records, client_names, load, split, weights
 from crescendo.data.labels import NUMBERS, Classes
+from crescendo.data.provenance import LookedAt
 from crescendo.data.registry import stated_classes
 from crescendo.data.scaling import scaled
 from crescendo.data.tables.table_cautions import about_lengths
@@ -185,6 +186,8 @@ def prepare(
     agreement = agreement.noting(why)
     working = algorithm.terms(agreement.terms, options)
     read_off = () if dataset.schema is None else dataset.schema.looked_at
+    if dataset.scaling is not None:
+        read_off += (LookedAt(f"the scaling of {dataset.name}", "which range has each column, by what is public?"),)
     found = guarantee_of(config, working, goal, progress, read_off) if private else None
     if found is not None:
         agreement = replace(agreement, certificate=found.certificate, delta=found.delta)

@@ -254,10 +254,15 @@ def test_numbers_that_a_plain_run_read_off_its_records_are_marked_in_its_config(
     result = crescendo.simulate(x, x[:, 0] > 0, clients=2, rounds=8, out=tmp_path / "plain")
     asked: Any = {"mechanism": "minibatch", "sigma": 2.0, "delta": 1e-6, "clip": 1.0, "records": 100, "classes": [0, 1]}
     for config in (result.config, read(tmp_path / "plain" / "config.toml"), read(tomllib.loads(str(result.config)))):
-        assert [one.where for one in config.looked_at] == ["schedule.sizes", "schedule.steps"]
+        assert [one.where for one in config.looked_at] == ["schedule.gradients", "schedule.sizes", "schedule.steps"]
         found = crescendo.schedule(config, data=(x, x[:, 0] > 0), **asked).privacy
         assert found is not None and not isinstance(found, Guarantee)
-    stated: Any = {**asked, "sizes": {"kind": "constant", "size": 8}, "steps": {"kind": "constant", "eta": 0.1}}
+    stated: Any = {
+        **asked,
+        "rounds": 5,
+        "sizes": {"kind": "constant", "size": 8},
+        "steps": {"kind": "constant", "eta": 0.1},
+    }
     assert isinstance(crescendo.schedule(result.config, data=(x, x[:, 0] > 0), **stated).privacy, Guarantee)
 
 
