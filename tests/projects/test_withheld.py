@@ -252,7 +252,14 @@ def test_numbers_that_a_plain_run_read_off_its_records_are_marked_in_its_config(
     """A plain run's config.toml with [privacy] put into it rests on counts, and on steps that suit the records."""
     x = np.random.default_rng(0).normal(size=(200, 3))
     result = crescendo.simulate(x, x[:, 0] > 0, clients=2, rounds=8, out=tmp_path / "plain")
-    asked: Any = {"mechanism": "minibatch", "sigma": 2.0, "delta": 1e-6, "clip": 1.0, "records": 100, "classes": [0, 1]}
+    asked: Any = {
+        "mechanism": "minibatch",
+        "sigma": 2.0,
+        "delta": 1e-6,
+        "clip": 1.0,
+        "records": 2000,
+        "classes": [0, 1],
+    }
     for config in (result.config, read(tmp_path / "plain" / "config.toml"), read(tomllib.loads(str(result.config)))):
         assert [one.where for one in config.looked_at] == ["schedule.gradients", "schedule.sizes", "schedule.steps"]
         found = crescendo.schedule(config, data=(x, x[:, 0] > 0), **asked).privacy
