@@ -56,7 +56,7 @@ class Labels:
 
 
 @dataclass(frozen=True)
-class PrivateDraft:
+class PrivateTable:
     """The terms of the private run. ``drafted`` are the values that were read off the table, by their keys."""
 
     label: str

@@ -25,7 +25,7 @@ from crescendo.data.tables.feature_schema import NumberColumn
 from crescendo.data.tables.table_records import label_of
 from crescendo.errors import ConfigError
 from crescendo.projects.dealing import dealing, own_file
-from crescendo.projects.private_table import EPOCHS, Labels, PrivateDraft, scale_of
+from crescendo.projects.private_table import EPOCHS, Labels, PrivateTable, scale_of
 from crescendo.projects.project import Project, check_name, made_project
 from crescendo.projects.stated import PublicRange, Stated
 
@@ -53,7 +53,7 @@ def table_project(folder: Path, table: Path, label: str | None = None, state: St
     numbers = _to_be_predicted(found.columns[named]) if said is None else isinstance(said, PublicRange)
     keys = TableKeys(drop=tuple(draft.left_out), scale=True)
     data = load(str(path), label=named, classes=NUMBERS if numbers else None, keys=keys)
-    private = PrivateDraft.of(stated, named, draft, data)
+    private = PrivateTable.of(stated, named, draft, data)
     private.schema.check_table(found.columns, path.name)
     seen = os.path.relpath(path.resolve(), folder.resolve())
     joins = {name: f"--data {own_file(name, seen)}" for name in ("alice", "bob")}
@@ -67,7 +67,7 @@ def table_project(folder: Path, table: Path, label: str | None = None, state: St
     return replace(made, notes=notes, looked_at=private.looked_at)
 
 
-def _unstated(private: PrivateDraft, header: list[str]) -> Iterator[str]:
+def _unstated(private: PrivateTable, header: list[str]) -> Iterator[str]:
     """Columns that the private run never reads because nobody stated what they hold."""
     if not private.schema.looked_at and (rest := [name for name in header if name not in private.schema.names()]):
         more = f" and {len(rest) - 6} more" if len(rest) > 6 else ""
