@@ -212,7 +212,18 @@ def _audit(
     seconds: Annotated[
         float, typer.Option(help="Without --runs, draw for about so many seconds of an idle processor.")
     ] = 20.0,
-    confidence: Annotated[float, typer.Option(help="How sure the audit must be to say that a claim is false.")] = 0.999,
+    confidence: Annotated[
+        float | None,
+        typer.Option(
+            help="How sure the audit must be to say that a claim is false; by default 0.999, with --canaries 0.95."
+        ),
+    ] = None,
+    canaries: Annotated[
+        int | None,
+        typer.Option(
+            metavar="M", help="Train once, with M canaries among a client's records, and guess which were in."
+        ),
+    ] = None,
     seed: Annotated[
         int, typer.Option(min=0, help="The seed of the attack and of the rng that a mechanism is given.")
     ] = 0,
@@ -229,13 +240,14 @@ def _audit(
         if ".py:" in what:
             if epsilon is None or delta is None:
                 raise ConfigError(f"say what {what} claims with --epsilon and --delta")
-            if overrides:
-                raise ConfigError("--set changes a run file, and this is a mechanism; leave --set out")
+            if overrides or canaries is not None:
+                option = "--set changes" if overrides else "--canaries are for"
+                raise ConfigError(f"{option} a run file, and this is a mechanism; leave {option.split()[0]} out")
 
             from crescendo.audit.black_box.black_box import Claim
             from crescendo.cli.show.show_black_box import audit_mechanism
 
-            claim = Claim(epsilon, delta, confidence, gaussian=gaussian, floats=floats)
+            claim = Claim(epsilon, delta, 0.999 if confidence is None else confidence, gaussian=gaussian, floats=floats)
             passed = audit_mechanism(
                 what,
                 claim,
@@ -253,7 +265,16 @@ def _audit(
                     "a run file says itself what it claims; leave out --epsilon, --delta, --records, --shape, --neighbours, "
                     "--gaussian and --floats, which are for FILE.py:NAME"
                 )
-            passed = _audit_run_file(Path(what), 400 if runs is None else runs, overrides or [], thorough, as_json)
+            if canaries is not None:
+                if runs is not None or thorough:
+                    raise ConfigError("--canaries trains once; leave --runs and --thorough out")
+
+                from crescendo.cli.show.show_canaries import audit_canaries
+
+                sure = 0.95 if confidence is None else confidence
+                passed = audit_canaries(Path(what), overrides or [], canaries, sure, seed, as_json)
+            else:
+                passed = _audit_run_file(Path(what), 400 if runs is None else runs, overrides or [], thorough, as_json)
         if not passed:
             raise typer.Exit(1)
 

@@ -1,0 +1,92 @@
+"""The score of a canary: how much likelier the releases are if it was among the records. And what is done with scores."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from crescendo.audit.canaries.families import ROUGH, LessNoise
+from crescendo.audit.canaries.guesses import Guesses
+from crescendo.audit.canaries.separate_trials import Trials
+from crescendo.core.arrays import Bools, Floats
+from crescendo.privacy.accounting.events import Counted
+
+_SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)  # of the canaries that are guessed on either side
+_TRIED, _MOST_NUMBERS = 4000, 20_000_000  # canaries that are made up to choose among these, and their numbers
+
+
+def log_likelihood(sent: Floats, moved: Floats, scale: float, rate: float) -> Floats:
+    """log(1 - q + q N(sent; moved, scale^2) / N(sent; 0, scale^2)): of one round, for each canary."""
+    exponents = (sent - moved / 2) * moved / scale**2
+    kept = math.log1p(-rate) if rate < 1 else -math.inf
+    return np.asarray(np.logaddexp(kept, math.log(rate) + exponents))
+
+
+@dataclass(frozen=True)
+class GuessPlan:
+    """What is done with scores, fixed before the run: no release has a say in it.
+
+    The ``high`` highest are guessed to be in and the ``low`` lowest to be out. Scores above ``cut`` are counted by coin as well.
+    """
+
+    high: int
+    low: int
+    cut: float
+
+    def guesses(self, scores: Floats, inside: Bools) -> Guesses:
+        """Make the guesses and count the right ones.
+
+        >>> GuessPlan(2, 1, 0.0).guesses(np.array([5.0, 1.0, -2.0, 3.0]), np.array([True, True, False, False]))
+        Guesses(canaries=4, made=3, right=2)
+        """
+        order = np.argsort(-scores, kind="stable")
+        right = int(inside[order[: self.high]].sum()) + int((~inside[order[len(order) - self.low :]]).sum())
+        return Guesses(len(scores), self.high + self.low, right)
+
+    def trials(self, scores: Floats, inside: Bools) -> Trials:
+        """Count the scores above the cut.
+
+        >>> GuessPlan(2, 1, 2.0).trials(np.array([5.0, 1.0, -2.0, 3.0]), np.array([True, True, False, False]))
+        Trials(inside=2, hits=1, outside=2, others=1)
+        """
+        above = scores > self.cut
+        return Trials(
+            int(inside.sum()), int((above & inside).sum()), int((~inside).sum()), int((above & ~inside).sum())
+        )
+
+    @classmethod
+    def chosen(cls, canaries: int, family: LessNoise, level: float) -> GuessPlan:
+        """The plan that promises the highest bounds if each canary is as visible as is certified.
+
+        Counts are taken one deviation worse than they should be, or rare scores, whose luck is largest, would win.
+        """
+        rounds = sum(count for _, count in family.events)
+        tried = max(200, min(_TRIED, _MOST_NUMBERS // max(2 * rounds, 1)))
+        rng = np.random.Generator(np.random.Philox(0))
+        scores = np.concatenate([_made_up(rng, family.events, inside, tried) for inside in (True, False)])
+        inside = np.arange(2 * tried) < tried
+        counts, cuts = [], []
+        for share in _SHARES:
+            count, of_tried = max(1, round(share * canaries)), max(1, round(share * 2 * tried))
+            cut = float(np.sort(scores)[-of_tried - 1])
+            for low in (0, 1):
+                counted = cls(of_tried, low * of_tried, cut).guesses(scores, inside)
+                made, rate = (1 + low) * count, counted.right / counted.made
+                expected = Guesses(canaries, made, int(made * rate - math.sqrt(made * rate * (1 - rate))))
+                counts.append((family.bound(expected, level, ROUGH), count, low * count))
+            trials = cls(0, 0, cut).trials(scores, inside).expected(canaries / (2 * tried))
+            cuts.append((family.bound(trials, level, ROUGH), cut))
+        _, high, low = max(counts)
+        return cls(high, low, max(cuts)[1])
+
+
+def _made_up(rng: np.random.Generator, events: Counted, inside: bool, tried: int) -> Floats:
+    """Scores of canaries that move every round they are drawn in by the sensitivity, and of canaries that stayed out."""
+    scores = np.zeros(tried)
+    for event, count in events:
+        for _ in range(count):
+            drawn = (rng.random(tried) < event.rate) & inside
+            scores += log_likelihood(rng.normal(drawn, event.sigma), np.ones(tried), event.sigma, event.rate)
+    return scores

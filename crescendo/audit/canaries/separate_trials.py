@@ -1,0 +1,36 @@
+"""Canaries as trials of their own: what their scores show if none has an effect on another's."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from crescendo.audit.canaries.trade_off import TradeOff
+from crescendo.audit.epsilon_bounds import clopper_pearson
+
+
+@dataclass(frozen=True)
+class Trials:
+    """``hits`` of the canaries ``inside`` had a score above a cut fixed before the run, and ``others`` of those ``outside``."""
+
+    inside: int
+    hits: int
+    outside: int
+    others: int
+
+    def denies(self, curve: TradeOff, level: float) -> bool:
+        """Whether these counts have a chance below ``level`` if canaries are independent and each as private as ``curve``.
+
+        >>> [Trials(500, 400, 500, others).denies(TradeOff([math.log(3)], [0.0]), 0.05) for others in (80, 150)]
+        [True, False]
+        """
+        if not self.inside or not self.outside:
+            return False
+        hit = clopper_pearson(self.hits, self.inside, level / 2)[0]
+        return curve.least(hit) > clopper_pearson(self.others, self.outside, level / 2)[1]
+
+    def expected(self, factor: float) -> Trials:
+        """Of ``factor`` times as many canaries, with counts that are one deviation worse."""
+        hits, others = factor * self.hits, factor * self.others
+        worse = max(0.0, hits - math.sqrt(hits)), others + math.sqrt(others)
+        return Trials(*(round(count) for count in (factor * self.inside, worse[0], factor * self.outside, worse[1])))

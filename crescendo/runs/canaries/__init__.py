@@ -1,0 +1,1 @@
+"""The audit of a run file by canaries: one run with them among the records."""
