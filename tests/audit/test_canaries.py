@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from crescendo.audit.canaries.families import LessNoise, any_mechanism
 from crescendo.audit.canaries.gradient_canaries import WithCanaries
-from crescendo.audit.canaries.guess_plan import GuessPlan, log_likelihood
+from crescendo.audit.canaries.guess_plan import GuessPlan, made_up
 from crescendo.audit.canaries.guesses import Guesses
 from crescendo.audit.canaries.trade_off import TradeOff
 from crescendo.cli.main import app
@@ -52,13 +52,8 @@ def family(events: Counted) -> LessNoise:
 
 def one_run(rng: np.random.Generator, events: Counted, canaries: int) -> tuple[Floats, Bools]:
     """Scores of a mechanism with exactly these events, and the auditor's coins."""
-    inside, scores = rng.random(canaries) < 0.5, np.zeros(canaries, dtype=np.float64)
-    for event, count in events:
-        for _ in range(count):
-            drawn = inside & (rng.random(canaries) < event.rate)
-            sent = rng.normal(drawn, event.sigma)
-            scores += log_likelihood(sent, np.ones(canaries), event.sigma, event.rate)
-    return scores, inside
+    inside = rng.random(canaries) < 0.5
+    return made_up(rng, events, inside), inside
 
 
 # -- the bounds -------------------------------------------------------------------------------------------------------

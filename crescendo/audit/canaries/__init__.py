@@ -1,11 +1,11 @@
-"""Canaries: lower bounds on epsilon from one training with records of the auditor's own making.
+"""Canaries: lower bounds on epsilon from one training with records that the auditor made.
 
 Theory of operation
 -------------------
 M canaries are added to one client's records. For each the auditor tosses a fair coin in secret, and a canary whose coin shows
 tails stays out. After the run, each canary has a score made of all the releases. The auditor guesses that the highest scores
 were in and the lowest were out, abstains on the rest, and counts right guesses. How many guesses to make is fixed before the
-run, by what the certificate promises.
+run, from the certificate.
 
 If the client's run is f-private, the count is bounded, however the canaries' scores depend on each other. Let p_i be the chance
 of i right guesses out of g. Toss the coin of one canary, picked at random, once more: a right guess becomes a wrong one, and no
@@ -16,7 +16,7 @@ other changes. Let F(x) = 1 - f(x), the most that the chance of an event can be 
 (Mahloujifar, Melis, Chaudhuri 2025, after Steinke, Nasr, Jagielski 2023). `guesses` finds the least total probability that
 satisfies all of these and has 1 - confidence at the observed count or above. If that is more than 1, the run is not f-private.
 
-`families` are sets of f, ordered from strong to weak privacy. The weakest that is denied gives the bound on epsilon. Canaries
-have coordinates of their own, so that in a sound run their scores are independent. `separate_trials` takes them so, which gives
+`families` are sets of f, ordered from strong to weak privacy. The weakest that is denied gives the bound on epsilon. Each canary
+has a coordinate that no other record has, so that in a sound run their scores are independent. `separate_trials` takes them so, which gives
 a higher bound. A mechanism that leaks all canaries together or none could break that one, but not the bounds by guesses.
 """

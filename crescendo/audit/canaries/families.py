@@ -16,7 +16,7 @@ _MOST_EPSILON = 50.0
 
 
 class Denying(Protocol):
-    """What was seen of canaries."""
+    """Observed counts of canaries."""
 
     def denies(self, curve: TradeOff, level: float) -> bool:
         """Whether it has a chance below ``level`` in every run that is as private as ``curve``."""
@@ -24,7 +24,7 @@ class Denying(Protocol):
 
 @dataclass(frozen=True)
 class LessNoise:
-    """The certified events with their noise multiplied: the curve of what is run, if noise is all that may be wrong with it."""
+    """The certified events with their noise multiplied: the curve of a run that is as certified but for its noise."""
 
     events: Counted
     delta: float
@@ -50,7 +50,7 @@ class LessNoise:
 
 
 def any_mechanism(guesses: Guesses, level: float, delta: float) -> float:
-    """A lower bound on epsilon at ``delta``, wrong with probability ``level`` at most, whatever the mechanism is.
+    """A lower bound on epsilon at ``delta``, wrong with probability ``level`` at most, for any mechanism at all.
 
     >>> round(any_mechanism(Guesses(1000, 100, 95), 0.05, 1e-5), 2)
     2.16

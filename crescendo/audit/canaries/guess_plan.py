@@ -1,4 +1,4 @@
-"""The score of a canary: how much likelier the releases are if it was among the records. And what is done with scores."""
+"""The score of a canary, which is how much likelier the releases are if it was in, and the plan for guessing by scores."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def log_likelihood(sent: Floats, moved: Floats, scale: float, rate: float) -> Fl
 
 @dataclass(frozen=True)
 class GuessPlan:
-    """What is done with scores, fixed before the run: no release has a say in it.
+    """The use of the scores, fixed before the run: no release has a say in it.
 
     The ``high`` highest are guessed to be in and the ``low`` lowest to be out. Scores above ``cut`` are counted by coin as well.
     """
@@ -65,8 +65,8 @@ class GuessPlan:
         rounds = sum(count for _, count in family.events)
         tried = max(200, min(_TRIED, _MOST_NUMBERS // max(2 * rounds, 1)))
         rng = np.random.Generator(np.random.Philox(0))
-        scores = np.concatenate([_made_up(rng, family.events, inside, tried) for inside in (True, False)])
         inside = np.arange(2 * tried) < tried
+        scores = made_up(rng, family.events, inside)
         counts, cuts = [], []
         for share in _SHARES:
             count, of_tried = max(1, round(share * canaries)), max(1, round(share * 2 * tried))
@@ -82,11 +82,11 @@ class GuessPlan:
         return cls(high, low, max(cuts)[1])
 
 
-def _made_up(rng: np.random.Generator, events: Counted, inside: bool, tried: int) -> Floats:
-    """Scores of canaries that move every round they are drawn in by the sensitivity, and of canaries that stayed out."""
-    scores = np.zeros(tried)
+def made_up(rng: np.random.Generator, events: Counted, inside: Bools) -> Floats:
+    """Scores of canaries that move every round they are drawn in by the sensitivity; those that are not ``inside`` stay out."""
+    scores = np.zeros(len(inside))
     for event, count in events:
         for _ in range(count):
-            drawn = (rng.random(tried) < event.rate) & inside
-            scores += log_likelihood(rng.normal(drawn, event.sigma), np.ones(tried), event.sigma, event.rate)
+            drawn = inside & (rng.random(len(inside)) < event.rate)
+            scores += log_likelihood(rng.normal(drawn, event.sigma), np.ones(len(inside)), event.sigma, event.rate)
     return scores

@@ -1,4 +1,4 @@
-"""What canaries showed: a lower bound on epsilon from one run, beside the certified one."""
+"""The outcome of a run with canaries: lower bounds on epsilon, to hold against the certified one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from crescendo.audit.canaries.separate_trials import Trials
 class CanaryReport:
     """Plain data. All three lower bounds together hold with probability ``confidence``.
 
-    ``lower`` is for a run that is what was certified but for its noise, ``lower_any`` for any; ``lower_apart`` is ``lower`` if no
+    ``lower`` is for a run that is as certified but for its noise, ``lower_any`` for any; ``lower_apart`` is ``lower`` if no
     canary has an effect on another's score. ``p`` bounds the chance of so many right guesses if the certificate is true.
     ``records`` of the client were real, and ``inside`` of the canaries were added.
     """
@@ -54,7 +54,7 @@ class CanaryReport:
 
     @staticmethod
     def level(confidence: float) -> float:
-        """What may go wrong with each of the three bounds."""
+        """The probability with which each of the three bounds may be wrong."""
         return (1 - confidence) / 3
 
     @property
@@ -70,7 +70,8 @@ class CanaryReport:
     @property
     def findings(self) -> tuple[str, ...]:
         """What denies the certificate."""
-        highest = max(self.lower, self.lower_any, self.lower_apart)
+        apart = self.lower_apart if self.kind == "gradients" else 0.0  # records share an intercept
+        highest = max(self.lower, self.lower_any, apart)
         if highest <= self.claimed:
             return ()
         return (f"the canaries show an epsilon of {highest:.4g} or more, and {self.claimed:.4g} is certified",)

@@ -1,4 +1,4 @@
-"""Canaries as trials of their own: what their scores show if none has an effect on another's."""
+"""Canaries as independent trials: a bound for runs in which no canary affects another's score."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from crescendo.cli.terminal import Printer
 from crescendo.config.loading import read
 from crescendo.runs.canaries.canary_run import canary_audit
 
-_KINDS = {"gradients": "gradients as long as the clip", "records": "records with a feature of their own"}
+_KINDS = {"gradients": "gradients as long as the clip", "records": "records that each have a feature alone"}
 
 
 def audit_canaries(

@@ -194,13 +194,13 @@ def _unmeasured(dataset: Dataset, train: Records) -> Dataset:
 
 
 class _Heard:
-    """The score of each canary, summed up round by round from what is released."""
+    """The score of each canary, summed up from the releases, round by round."""
 
     def __init__(self, planted: _Planted) -> None:
-        self._planted, self.total = planted, np.zeros(len(planted.inside))
+        self.planted, self.total = planted, np.zeros(len(planted.inside))
 
     def add(self, i: int, start: Floats, released: Floats) -> None:
-        planted, made, me = self._planted, self._planted.certificate, self._planted.me
+        planted, made, me = self.planted, self.planted.certificate, self.planted.me
         at = planted.coordinates
         pull = 1 - float(np.prod(1 - made.terms.etas(i, me) * planted.objective.traits.l2))
         sent = released[at] - start[at] * pull
@@ -210,13 +210,13 @@ class _Heard:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Listening(Guarantee):
-    """A guarantee that hears what one client releases."""
+    """A guarantee whose mechanism for one client hands its releases on."""
 
     heard: _Heard
     source: Callable[[int, int], Source]
 
     def mechanism(self, c: int, rows: Ints, seed: int, noise: bool = True) -> Mechanism:
-        if c != self.heard._planted.me:
+        if c != self.heard.planted.me:
             return super().mechanism(c, rows, seed, noise)
         return _Overheard(self.certificate.client(c, rows, self.source(seed, c)), self.heard)
 
