@@ -16,7 +16,8 @@ other changes. Let F(x) = 1 - f(x), the most that the chance of an event can be 
 (Mahloujifar, Melis, Chaudhuri 2025, after Steinke, Nasr, Jagielski 2023). `guesses` finds the least total probability that
 satisfies all of these and has 1 - confidence at the observed count or above. If that is more than 1, the run is not f-private.
 
-`families` are sets of f, ordered from strong to weak privacy. The weakest that is denied gives the bound on epsilon. Each canary
-has a coordinate that no other record has, so that in a sound run their scores are independent. `separate_trials` takes them so, which gives
-a higher bound. A mechanism that leaks all canaries together or none could break that one, but not the bounds by guesses.
+`families` are sets of f, ordered from strong to weak privacy. The weakest that is denied gives the bound on epsilon. Each
+canary has a coordinate that no other record has, so that in a sound run their scores are independent. `separate_trials` takes
+them so, which gives a higher bound. A mechanism that leaks all canaries together or none could break that one, but not the
+bounds by guesses.
 """
