@@ -147,7 +147,7 @@ COMMANDS: list[tuple[str, str, int, str]] = [
     ("audited what claims nothing", "audit run.toml", 1, "claims no privacy, so there is nothing to audit"),
     ("forgot the mechanism's name", "audit own.py --epsilon 1 --delta 1e-5", 1, "name the mechanism in it too: own.py:NAME"),
     ("forgot what it claims", "audit own.py:Mean", 1, "say what own.py:Mean claims with --epsilon and --delta"),
-    ("planted canaries in own code", "audit own.py:Mean --epsilon 1 --delta 1e-5 --canaries 50", 1, "--canaries are for a run file"),
+    ("planted canaries in code", "audit own.py:Mean --epsilon 1 --delta 1e-5 --canaries 50", 1, "--canaries are for a run file"),
     # networks
     ("served without a name", "serve run.toml --listen 127.0.0.1:0 --state s", 1, "serve.federation is missing; name the"),
     ("forgot the port", "serve run.toml --listen localhost --state s", 1, "localhost is not HOST:PORT; write for example"),
