@@ -199,6 +199,16 @@ class ResumableStepper(Stepper, Protocol):
         """Go on from an exported state of a round that is laid out as ``slots``. The round's start was loaded before."""
 
 
+def isolate(objective: Objective) -> None:
+    """Let no call of an objective show what an earlier one has seen, before a private mechanism shows it a record.
+
+    Objectives of ours keep nothing; `OwnModel` isolates the code of a user's own.
+    """
+    own = getattr(objective, "isolate", None)
+    if callable(own):
+        own()
+
+
 def exported(stepper: Stepper) -> StepperState | None:
     """The state of a stepper whose own class can say it: what a subclass adds, an inherited `export` would leave out.
 

@@ -16,7 +16,8 @@ from __future__ import annotations
 import inspect
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -26,8 +27,11 @@ import numpy.typing as npt
 
 from crescendo.core.arrays import Floats, Ints, Vector
 from crescendo.errors import ConfigError, CrescendoError, Refused
-from crescendo.objectives.base import Block, LoopStepper, Slots, Stepper, Traits, clipped
+from crescendo.objectives.base import Block, LoopStepper, Stepper, Traits, clipped
+from crescendo.objectives.history import remembers
+from crescendo.objectives.isolated_stepper import IsolatedStepper
 from crescendo.objectives.own_code import defined_at, own_code_failed
+from crescendo.objectives.pristine import Pristine
 from crescendo.objectives.weighting import levels, weighted_sum
 
 if TYPE_CHECKING:
@@ -57,6 +61,7 @@ class OwnModel:
             )
         self._signed: WeakKeyDictionary[Records, Records] | None = WeakKeyDictionary() if signed else None
         self._model, self.name = model, str(getattr(model, "name", type(model).__name__))
+        self._pristine: Pristine | None = None
         if inspect.isfunction(model):
             raise ConfigError(
                 f"{model.__name__} is a function, and a model is an object; if it makes a torch module, pass "
@@ -87,7 +92,7 @@ class OwnModel:
             clips=self._clips,
             layered=True,
             batch=self._model.batch if self._clips else 1,
-            threads=bool(getattr(self._model, "threads", False)),
+            threads=bool(getattr(self._model, "threads", False)) and (self._pristine is None or self._neural),
             plain_steps=bool(getattr(self._model, "plain_steps", True)),
             slow=getattr(self._model, "slow", None),
             unfit=getattr(self._model, "unfit", None),
@@ -102,48 +107,68 @@ class OwnModel:
         return float(found)
 
     @property
+    def _neural(self) -> bool:
+        ours = sys.modules.get(_NEURAL)  # where it is not loaded there is no such model
+        return ours is not None and isinstance(self._model, ours.NeuralModel)
+
+    @property
     def _clips(self) -> bool:
         """A neural model of ours clips by itself; any other code is shown one record at a time, whatever it says of itself."""
-        ours = sys.modules.get(_NEURAL)  # where it is not loaded there is no such model
-        return ours is not None and isinstance(self._model, ours.NeuralModel) and self._model.clips
+        return self._neural and bool(self._model.clips)
+
+    # -- isolation: under privacy, no call may show what an earlier one has seen ---------------------------------------
+
+    def isolate(self) -> None:
+        """From here on, begin and end each call of the user's code with all that it reaches as it is now.
+
+        Refused where that cannot be put back. The mechanisms ask for this before they show a record.
+        """
+        if self._pristine is not None:
+            return
+        if not self._neural:
+            self._pristine = Pristine(self._model, name=self.name)
+            return
+        self._model.refuse_callbacks()
+        self._pristine = Pristine(*self._model.own_code, name=self.name, apart=self._model.copied)
+        self._model.between = self._pristine.restore
+
+    @contextmanager
+    def exposed(self) -> Iterator[None]:
+        """Within the block the code keeps what it likes, so that memory shows; after it all is as before."""
+        pristine, self._pristine = self._pristine, None
+        if self._neural:
+            self._model.between = None
+        try:
+            yield
+        finally:
+            self._pristine = pristine
+            if pristine is not None:
+                pristine.restore()
+                if self._neural:
+                    self._model.between = pristine.restore
+
+    def library_names(self) -> dict[str, set[str]]:
+        """What is in the modules of others that the isolated code names."""
+        found = [] if self._pristine is None else self._pristine.libraries
+        return {module.__name__: set(vars(module)) for module in found}
 
     def check_forgetful(self, start: Floats, records: Records, kind: str, by_record: bool) -> None:
-        """What a certificate needs of any model's code: the gradient of a record depends on the model and that record alone.
+        """Isolate the code, and refuse it where it remembers: it would learn something else than its author meant.
 
-        Not ``by_record``, a round of its steps depends on the model and the records of that round alone. It is shown no others,
-        so only what it keeps between calls could break this. That cannot be proved of code from outside; what shows on made-up
-        records is refused.
+        A certificate needs that the gradient of a record depends on the model and that record alone; not ``by_record``, that a round
+        of its steps depends on the model and the records of that round alone. Isolation makes it so (see `pristine`).
         """
         if self.traits.running_layer is not None:
             raise Refused(
                 f"{self.traits.running_layer} of {kind} keeps running statistics of the records, and no privacy can be "
                 "certified for it; use GroupNorm in its place"
             )
-        says = self._gradient_of if by_record else self._moved_by
-        shown = [[0], [1], [2], [0]] if by_record else [[0, 1], [2], [0, 1]]
-        first, *_, last = [says(start.copy(), records.take(np.array(rows))) for rows in shown]
-        scale = float(np.abs(first).max(initial=0.0))
-        if not np.allclose(first, last, rtol=1e-9, atol=1e-12 * scale, equal_nan=True):
+        found = remembers(self, start, records, by_record)
+        if found is not None:
             raise Refused(
-                f"{kind} says something else of a record once it has seen others, so no privacy can be certified for it; "
-                f"its {'gradient' if by_record else 'steps'} must keep nothing between calls and draw no random numbers"
+                f"{kind} {found}, so no privacy can be certified for it; its {'gradient' if by_record else 'steps'} must keep "
+                "nothing between calls and draw no random numbers"
             )
-
-    def _gradient_of(self, start: Floats, record: Records) -> Floats:
-        return self.gradient(start, record, np.zeros(1, dtype=np.int64))
-
-    def _moved_by(self, start: Floats, records: Records) -> Floats:
-        """How far a round of one small step a record, on a stepper of its own, moves the model."""
-        stepper, count = self.stepper(records), len(records)
-        slots = Slots(np.arange(count), np.full(count, 0.01), np.arange(1, count + 1))
-        try:
-            stepper.load(start.copy())
-            stepper.advance(slots, 0, count)
-            return start - np.asarray(stepper.read(), dtype=np.float64)
-        except CrescendoError:
-            raise
-        except (Exception, SystemExit) as error:
-            raise own_code_failed(f"a step of {self.name} failed with", error) from error
 
     def _shown(self, data: Any) -> Any:
         """The records as the model sees them."""
@@ -156,7 +181,8 @@ class OwnModel:
     def _call(self, method: str, *arguments: Any) -> Any:
         try:
             shown = arguments if self._signed is None else map(self._shown, arguments)
-            return getattr(self._model, method)(*shown)
+            with self._pristine or nullcontext():
+                return getattr(self._model, method)(*shown)
         except CrescendoError:
             raise
         except (Exception, SystemExit) as error:
@@ -278,4 +304,4 @@ class OwnModel:
     def stepper(self, data: Records) -> Stepper:
         own = callable(getattr(self._model, "stepper", None))
         stepper: Stepper = self._call("stepper", data) if own else LoopStepper(self, data)
-        return stepper
+        return stepper if self._pristine is None or not own else IsolatedStepper(stepper, self._pristine)

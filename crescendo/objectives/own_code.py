@@ -13,6 +13,7 @@ from crescendo.errors import OwnCodeError
 _LONGEST = 300  # characters of what the code said
 _PACKAGE = f"{Path(__file__).parents[1]}/"
 _LIBRARIES = tuple({f"{sysconfig.get_path(name)}/" for name in ("stdlib", "purelib", "platlib")})
+_INSTALLED = ("/site-packages/", "/dist-packages/")  # of another environment that this one sees
 _TYPED_IN = ("<stdin>", "<ipython")
 
 
@@ -59,6 +60,8 @@ def _line(file: str, line: int, code: str) -> str:
 
 def is_ours(file: str) -> bool:
     """A file of this package, or of Python and its libraries, or no file at all."""
+    if any(part in file for part in _INSTALLED):
+        return True
     return file.startswith((_PACKAGE, *_LIBRARIES)) or (file.startswith("<") and not file.startswith(_TYPED_IN))
 
 

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from crescendo.core.arrays import Array, Floats, Ints, Vector
-from crescendo.errors import ConfigError, CrescendoError
+from crescendo.errors import ConfigError, CrescendoError, Refused
 from crescendo.objectives.neural.clipping import Parts
 from crescendo.objectives.neural.jax_programs import Programs
 from crescendo.objectives.neural.jax_stepper import JaxStepper
@@ -72,6 +72,7 @@ class JaxModel(NeuralModel):
         self._rows: weakref.WeakKeyDictionary[Records, _Rows] = weakref.WeakKeyDictionary()
         self._programs: dict[tuple[int, ...], Programs] = {}
         self._in_chunks: dict[tuple[int, ...], bool] = {}
+        self._pure = False  # whether callbacks are refused
 
     @property
     def part_sizes(self) -> tuple[int, ...]:
@@ -169,8 +170,24 @@ class JaxModel(NeuralModel):
         shape = self.shape_of(data)
         if shape not in self._programs:
             with self.alone():
-                self._programs[shape] = self._traced(shape)
+                programs = self._traced(shape)
+            if self._pure:
+                self._refuse(programs)
+            self._programs[shape] = programs
         return self._programs[shape]
+
+    def refuse_callbacks(self) -> None:
+        """The traced code keeps nothing, but what it calls on the host may: such code is refused, also of records of other shapes."""
+        self._pure = True
+        for programs in self._programs.values():
+            self._refuse(programs)
+
+    def _refuse(self, programs: Programs) -> None:
+        if programs.leaves_by is not None:
+            raise Refused(
+                f"{self.name} has a {programs.leaves_by} in it, which may keep what it has seen on the host, so no privacy can be "
+                "certified for it; remove that from the code, or compute it in JAX"
+            )
 
     def _traced(self, shape: tuple[int, ...]) -> Programs:
         try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -25,6 +25,7 @@ from crescendo.objectives.neural.pytrees import Leaves
 
 Tree = list[Any]  # the leaves of the parameters, or of what is laid out like them
 _DECAYS, _EPSILON = (0.9, 0.999), 1e-8  # Adam's own
+_WAYS_OUT = ("callback", "debug_print", "ffi_call", "custom_call", "infeed", "outfeed")
 _ONE_THREAD = {"xla_cpu_multi_thread_eigen": False}
 _RECORDS = 256  # that a program is given in one call, at most
 _NUMBERS = 1 << 22  # of these records together
@@ -59,6 +60,7 @@ class Programs:
         self._loss = _frozen(partial(_loss_of_one, loss), leaves, shape, labels=True)
         self._maps = self._can_be_mapped()
         self._predict = None if predict is None else _frozen(partial(_decision, predict), leaves, shape, labels=False)
+        self.leaves_by = self._way_out()
 
     @property
     def records(self) -> int:
@@ -111,6 +113,15 @@ class Programs:
         except Exception:  # a callback, say, or an operation without a rule for many records
             return False
         return True
+
+    def _way_out(self) -> str | None:
+        """The first operation of the loss, its gradient or the prediction that runs code on the host; None if there is none."""
+        record = (_like((1, *self._shape), self._leaves.dtype), _like((1,), np.int32))
+        tree = self._tree()
+        traced = [jax.make_jaxpr(self._loss)(*tree, *record), jax.make_jaxpr(self._slope)(tree, *record)]
+        if self._predict is not None:
+            traced.append(jax.make_jaxpr(self._predict)(*tree, record[0]))
+        return next((found for one in traced if (found := way_out(one.jaxpr)) is not None), None)
 
     # -- each record by itself ----------------------------------------------------------------------------------------
 
@@ -275,6 +286,34 @@ def _bytes(array: Any) -> bytes:
 def _used(jaxpr: Any, many: int) -> bool:
     params = {id(one) for one in jaxpr.invars[:many]}
     return any(id(one) in params for equation in jaxpr.eqns for one in equation.invars)
+
+
+def way_out(jaxpr: Any) -> str | None:
+    """The first operation of a trace that leaves its program: a callback, foreign code, or whatever has an effect.
+
+    >>> way_out(jax.make_jaxpr(lambda x: jax.debug.callback(print, x) or jnp.sin(x))(1.0).jaxpr)
+    'debug_callback'
+    >>> way_out(jax.make_jaxpr(jax.jit(jnp.sin))(1.0).jaxpr) is None
+    True
+    """
+    for equation in jaxpr.eqns:
+        name = equation.primitive.name
+        if equation.effects or any(part in name for part in _WAYS_OUT):
+            inner = next((found for one in _inside(equation) if (found := way_out(one)) is not None), None)
+            return inner or name
+        for one in _inside(equation):
+            if (found := way_out(one)) is not None:
+                return found
+    return None
+
+
+def _inside(equation: Any) -> Iterator[Any]:
+    """The traces within an operation: of a branch, a loop's body, a function that was compiled by itself."""
+    for given in equation.params.values():
+        for one in given if isinstance(given, tuple | list) else (given,):
+            inner = getattr(one, "jaxpr", one)
+            if hasattr(inner, "eqns"):
+                yield inner
 
 
 def _loss_of_one(loss: Callable[..., Any], params: Any, x: Any, y: Any) -> Any:

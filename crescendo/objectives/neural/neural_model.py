@@ -63,6 +63,7 @@ class NeuralModel(ABC):
         options.check()
         _, self.batch, self.l2, self.optimiser, self.momentum = options
         self.shape = tuple(options.shape)
+        self.between: Callable[[], None] | None = None  # called before each call of the user's code, to put back what it keeps
 
     @property
     def plain_steps(self) -> bool:
@@ -92,6 +93,19 @@ class NeuralModel(ABC):
     @abstractmethod
     def alone(self) -> AbstractContextManager[None]:
         """While it computes: one thread, and nothing that the caller has set."""
+
+    @property
+    def own_code(self) -> tuple[Any, ...]:
+        """What runs of the user's when records are computed, and may keep something of them."""
+        return ()
+
+    @property
+    def copied(self) -> list[Any]:
+        """What of that is copied for each call anyway."""
+        return []
+
+    def refuse_callbacks(self) -> None:
+        """Refuse code that leaves the program that was made of it, from here on."""
 
     @property
     @abstractmethod

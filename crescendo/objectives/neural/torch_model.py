@@ -102,6 +102,16 @@ class TorchModel(NeuralModel):
         return self.layout.sizes
 
     @property
+    def own_code(self) -> tuple[Any, ...]:
+        return (self.net, self._scored, self.loss)
+
+    @property
+    def copied(self) -> list[Any]:
+        """Parameters and buffers: the module that runs is a copy, and what is scored is called without moving them."""
+        made = [self.net, self._scored, *([self.loss] if isinstance(self.loss, nn.Module) else [])]
+        return [one for net in made for one in (*net.parameters(), *net.buffers())]
+
+    @property
     def clips(self) -> bool:
         return self._per_record is not None and self._per_record.vectorised
 
@@ -255,6 +265,8 @@ class TorchModel(NeuralModel):
 
     def _renew(self) -> None:
         """The module as it was given, and the generator too: nothing that the code keeps goes from record to record."""
+        if self.between is not None:
+            self.between()
         self._fresh = copy.deepcopy(self.net, dict(self._moving))
         self._fresh_loss = copy.deepcopy(self.loss) if isinstance(self.loss, nn.Module) else self.loss
         torch.default_generator.manual_seed(0)

@@ -17,7 +17,7 @@ import numpy as np
 from crescendo.core.arrays import Array, Floats
 from crescendo.core.terms import Terms
 from crescendo.errors import UsageError
-from crescendo.objectives.base import Objective, Slots, Stepper, StepperState, clipped, exported, resumed, stored
+from crescendo.objectives.base import Objective, Slots, Stepper, StepperState, clipped, exported, isolate, resumed, stored
 from crescendo.privacy.mechanisms.certificate import Certificate, Requirement
 from crescendo.privacy.mechanisms.extremes import Rounds
 from crescendo.privacy.mechanisms.proposal import Proposal
@@ -81,6 +81,7 @@ class _OneRound:
     """
 
     def __init__(self, objective: Objective, data: Records) -> None:
+        isolate(objective)
         self._objective, self._data = objective, data
         self._start: Floats = np.zeros(0)
         self._stepper: Stepper | None = None

@@ -18,6 +18,7 @@ from crescendo.objectives.base import (
     Stepper,
     StepperState,
     clipped,
+    isolate,
     stored,
 )
 from crescendo.privacy.mechanisms.certificate import Certificate, Requirement
@@ -102,6 +103,7 @@ class FrozenStepper:
     """
 
     def __init__(self, objective: Objective, data: Records) -> None:
+        isolate(objective)
         self._objective, self._data, self._l2 = objective, data, objective.traits.l2
         self._start: Floats = np.zeros(0)
         self._sum: Floats = np.zeros(0)

@@ -1,0 +1,129 @@
+"""Does a model remember? Its code is driven through long histories of made-up records, with nothing put back in between.
+
+What it says of a record at any time must be what it says of it at the very first. `pristine` makes memory harmless while a round is
+computed; here it is looked for, so that a model that remembers is refused with a sentence and does not learn something else than its
+author meant. A history has some two thousand records in changing order, at several models, and now and then all are scored. Each is in
+a new object, which soon has the place in memory that an earlier one had. A memory that shows later is not found, and is harmless.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from crescendo.core.arrays import Floats, Ints
+from crescendo.data.records import Records
+from crescendo.errors import CrescendoError
+from crescendo.objectives.base import Slots
+from crescendo.objectives.own_code import own_code_failed
+
+if TYPE_CHECKING:
+    from crescendo.objectives.own import OwnModel
+
+_Says: TypeAlias = "Callable[[OwnModel, Floats, Records], Floats]"
+
+RECORDS = 2048  # that a model is shown at least, unless that takes too long
+SECONDS = 1.0  # that the looking may take
+_DISTINCT = 64  # made-up records
+_MODELS = 4
+_TOGETHER = 16  # records of a round, and of a call of code that is shown many
+
+
+def remembers(
+    goal: OwnModel, start: Floats, sample: Records, by_record: bool = True, records: int = RECORDS, seconds: float = SECONDS
+) -> str | None:
+    """What a model does that one without memory would not; None where it says the same at the end as at the beginning.
+
+    The code is looked at without its isolation, and left as it was. ``by_record`` looks at gradients, else at rounds of its steps.
+    """
+    goal.isolate()
+    made_up, says = _made_up(sample), _gradient if by_record else _round
+    groups = _groups(1 if by_record and not goal.traits.clips else _TOGETHER)
+    models = _models(start)
+    due = [_tried(says, goal, models[k % _MODELS], made_up.take(rows)) for k, rows in enumerate(groups)]
+    before, seen = goal.library_names(), 0
+    end = time.monotonic() + seconds
+    with goal.exposed():
+        for turn, k in enumerate(_turns(len(groups))):
+            found = _tried(says, goal, models[k % _MODELS], made_up.take(groups[k]))
+            if not _same(found, due[k]):
+                return f"says something else of a record once it has seen {f'{seen:,} ' if seen else ''}others"
+            seen += len(groups[k])
+            if turn % len(groups) == len(groups) - 1 and seen < records:
+                _score(goal, start, made_up)
+            if seen >= records or time.monotonic() > end:
+                break
+    changed = [name for name, names in goal.library_names().items() if names != before[name]]
+    return f"keeps something in {changed[0]}, a library" if changed else None
+
+
+def _made_up(sample: Records) -> Records:
+    """More records like those of a sample; half of them are as large as unscaled ones may be."""
+    rng = np.random.Generator(np.random.Philox(1))
+    x = rng.random((_DISTINCT, sample.features))
+    x[1::2] *= 10 ** rng.uniform(-1, 1, (len(x[1::2]), 1))
+    return Records(x, np.resize(np.asarray(sample.y, dtype=np.float64), _DISTINCT), sample.shape)
+
+
+def _models(start: Floats) -> list[Floats]:
+    """The first model and some beside it: releases move it."""
+    rng = np.random.Generator(np.random.Philox(2))
+    return [start + (k > 0) * 0.1 * rng.standard_normal(len(start)) for k in range(_MODELS)]
+
+
+def _groups(together: int) -> list[Ints]:
+    """The records that are shown at a time."""
+    order = np.random.Generator(np.random.Philox(3)).permutation(_DISTINCT)
+    return [order[low : low + together] for low in range(0, _DISTINCT, together)]
+
+
+def _turns(groups: int) -> Iterator[int]:
+    """All groups in changing order, again and again."""
+    rng = np.random.Generator(np.random.Philox(4))
+    while True:
+        yield from rng.permutation(groups).tolist()
+
+
+def _tried(says: _Says, goal: OwnModel, start: Floats, records: Records) -> Floats | None:
+    """None where the code fails, which counts as a gradient of 0 and as a round that moves nothing."""
+    try:
+        with np.errstate():
+            return says(goal, start.copy(), records)
+    except CrescendoError:
+        return None
+
+
+def _gradient(goal: OwnModel, start: Floats, records: Records) -> Floats:
+    return goal.gradient(start, records, np.arange(len(records)))
+
+
+def _round(goal: OwnModel, start: Floats, records: Records) -> Floats:
+    """How far a round of one small step a record, on a stepper of its own, moves the model."""
+    count = len(records)
+    slots = Slots(np.arange(count), np.full(count, 0.01), np.arange(1, count + 1))
+    try:
+        stepper = goal.stepper(records)
+        stepper.load(start.copy())
+        stepper.advance(slots, 0, count)
+        return start - np.asarray(stepper.read(), dtype=np.float64)
+    except CrescendoError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise own_code_failed(f"a step of {goal.name} failed with", error) from error
+
+
+def _score(goal: OwnModel, start: Floats, records: Records) -> None:
+    try:
+        goal.evaluate(start, records)
+    except CrescendoError:
+        pass
+
+
+def _same(found: Floats | None, due: Floats | None) -> bool:
+    if found is None or due is None:
+        return found is due
+    scale = float(np.abs(due).max(initial=0.0))
+    return np.allclose(found, due, rtol=1e-9, atol=1e-12 * scale, equal_nan=True)
