@@ -44,20 +44,22 @@ def remembers(
     groups = _groups(1 if by_record and not goal.traits.clips else _TOGETHER)
     models = _models(start)
     due = [_tried(says, goal, models[k % _MODELS], made_up.take(rows)) for k, rows in enumerate(groups)]
-    before, seen = goal.library_names(), 0
+    before, seen = goal.in_libraries(), 0
     end = time.monotonic() + seconds
     with goal.exposed():
         for turn, k in enumerate(_turns(len(groups))):
             found = _tried(says, goal, models[k % _MODELS], made_up.take(groups[k]))
             if not _same(found, due[k]):
-                return f"says something else of a record once it has seen {f'{seen:,} ' if seen else ''}others"
+                return f"says something else of a record once it has seen others (here {seen:,})"
             seen += len(groups[k])
             if turn % len(groups) == len(groups) - 1 and seen < records:
                 _score(goal, start, made_up)
             if seen >= records or time.monotonic() > end:
                 break
-    changed = [name for name, names in goal.library_names().items() if names != before[name]]
-    return f"keeps something in {changed[0]}, a library" if changed else None
+    for library, held in goal.in_libraries().items():
+        if any(before[library].get(name) is not one for name, one in held.items()):
+            return f"keeps something in {library}, a library"
+    return None
 
 
 def _made_up(sample: Records) -> Records:

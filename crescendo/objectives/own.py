@@ -147,10 +147,10 @@ class OwnModel:
                 if self._neural:
                     self._model.between = pristine.restore
 
-    def library_names(self) -> dict[str, set[str]]:
-        """What is in the modules of others that the isolated code names."""
+    def in_libraries(self) -> dict[str, dict[str, Any]]:
+        """What the modules of others hold that the isolated code names."""
         found = [] if self._pristine is None else self._pristine.libraries
-        return {module.__name__: set(vars(module)) for module in found}
+        return {module.__name__: dict(vars(module)) for module in found}
 
     def check_forgetful(self, start: Floats, records: Records, kind: str, by_record: bool) -> None:
         """Isolate the code, and refuse it where it remembers: it would learn something else than its author meant.

@@ -20,7 +20,6 @@ from crescendo.objectives.base import LoopStepper, Slots, clipped
 from crescendo.objectives.model_file import ModelFile
 from crescendo.objectives.neural.probes import independent
 from crescendo.objectives.own import OwnModel
-from crescendo.privacy.mechanisms.minibatch import FrozenStepper
 
 jax = pytest.importorskip("jax", reason="jax is not installed: the jax extra")
 import jax.numpy as jnp  # noqa: E402
@@ -267,11 +266,7 @@ def test_a_record_that_breaks_the_code_counts_as_nothing(often: bool) -> None:
     assert objective.traits.clips is not often
 
     def private_sum(rows: list[int]) -> Floats:
-        stepper = FrozenStepper(objective, data)
-        stepper.load(start(objective))
-        one = Slots(np.array(rows), np.ones(1), ends=np.array([len(rows)]), clip=0.5, unit=2.0**-30)
-        stepper.advance(one, 0, 1)
-        return stepper.gradients()
+        return objective.gradient(start(objective), data, np.array(rows), 0.5, unit=2.0**-30)
 
     assert np.array_equal(private_sum([0, 3, 4, 5]), private_sum([0]) + private_sum([5]))
     with pytest.raises(ConfigError, match="the code of the model failed with ValueError: no such record"):
