@@ -99,7 +99,8 @@ def rounded(vector: Vector, wire: str, saturate: bool = False) -> Vector:
     [65504.0, 0.5]
     """
     if saturate:
-        vector = np.clip(vector, -largest(wire), largest(wire))
+        most = largest(wire)
+        vector = np.maximum(np.minimum(vector, most), -most)  # np.clip takes five times as long
     if wire == "bfloat16":
         return decode(encode(vector, wire), wire, len(vector))
     item_bytes(wire)

@@ -60,8 +60,8 @@ class Slots:
         if len(slots) != len(self.etas):
             raise UsageError(f"a round of {len(slots)} slots needs as many step sizes, got {len(self.etas)}")
         if self.ends is not None and len(self.ends):
-            steps = np.diff(self.ends, prepend=0)
-            if steps.min() < 0 or self.ends[-1] != len(self.rows):
+            falls = self.ends[0] < 0 or (self.ends[1:] < self.ends[:-1]).any()
+            if falls or self.ends[-1] != len(self.rows):
                 raise UsageError(f"ends must rise from 0 to the {len(self.rows)} records of the round, got {self.ends}")
         if self.clip is not None and not 0 < self.clip < math.inf:
             raise UsageError(f"clip must be positive and finite, got {self.clip}")
