@@ -20,10 +20,15 @@ RECORDS, TURNS = 512, 9
 
 
 def models(data: Records) -> dict[str, OwnModel]:
-    found = {"numpy, softmax of 10 classes": ModelFile.read(f"{Path(__file__).parents[1]}/examples/own_model.py:Softmax").made(data, {})}
+    found = {
+        "numpy, softmax of 10 classes": ModelFile.read(
+            f"{Path(__file__).parents[1]}/examples/own_model.py:Softmax"
+        ).made(data, {})
+    }
     try:
-        import crescendo
         from torch import nn
+
+        import crescendo
 
         net = nn.Sequential(nn.Linear(data.features, 64), nn.ReLU(), nn.Linear(64, 10))
         found["torch, a hidden layer of 64"] = OwnModel(crescendo.torch.model(net), data)
@@ -37,7 +42,9 @@ def models(data: Records) -> dict[str, OwnModel]:
         def loss(w, x, y):  # type: ignore[no-untyped-def]
             return -jax.numpy.take_along_axis(jax.nn.log_softmax(x @ w), y[:, None], 1).mean()
 
-        found["JAX, softmax of 10 classes"] = OwnModel(crescendo.jax.model(loss, np.zeros((data.features, 10), np.float32)), data)
+        found["JAX, softmax of 10 classes"] = OwnModel(
+            crescendo.jax.model(loss, np.zeros((data.features, 10), np.float32)), data
+        )
     except ImportError:
         pass
     return found

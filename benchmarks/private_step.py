@@ -81,7 +81,9 @@ def rounds(data: Records, model: Logistic) -> None:
     taken: dict[str, list[float]] = {name: [] for name in made}
     for _ in range(TURNS):
         for name, (terms, mechanism) in made.items():
-            worker = Worker(terms, 0, start, model, data, rows, 0, mechanism=mechanism)  # a new one: rounds on the way add up
+            worker = Worker(
+                terms, 0, start, model, data, rows, 0, mechanism=mechanism
+            )  # a new one: rounds on the way add up
             taken[name].append(fastest(functools.partial(whole, worker), 8))
     for name in ("local", "minibatch"):
         each = [private / plain for private, plain in zip(taken[name], taken["plain"], strict=True)]

@@ -33,7 +33,12 @@ _TOGETHER = 16  # records of a round, and of a call of code that is shown many
 
 
 def remembers(
-    goal: OwnModel, start: Floats, sample: Records, by_record: bool = True, records: int = RECORDS, seconds: float = SECONDS
+    goal: OwnModel,
+    start: Floats,
+    sample: Records,
+    by_record: bool = True,
+    records: int = RECORDS,
+    seconds: float = SECONDS,
 ) -> str | None:
     """What a model does that one without memory would not; None where it says the same at the end as at the beginning.
 

@@ -28,7 +28,7 @@ import random
 import sys
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import _lru_cache_wrapper, cached_property, partial, partialmethod
 from types import (
     BuiltinFunctionType,
@@ -45,19 +45,31 @@ from weakref import ReferenceType
 
 import numpy as np
 
+from crescendo.core.arrays import Array
 from crescendo.errors import Refused
+from crescendo.objectives import put_back
+from crescendo.objectives.put_back import Back, Memo
 from crescendo.objectives.reached_code import UNSEEN, all_names, global_names, is_library, is_library_class
 from crescendo.objectives.reached_code import is_library_module as is_library_of
 
 _LOCKED = 1 << 20  # bytes from which an array is locked in place of written back
 _MOST = 200_000  # things that can be followed
-_NOTHING = object()
-_ATOMS = (type(None), bool, int, float, complex, str, bytes, range, slice, np.generic, np.dtype, np.ufunc, ReferenceType)
+_ATOMS = (
+    type(None),
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    range,
+    slice,
+    np.generic,
+    np.dtype,
+    np.ufunc,
+    ReferenceType,
+)
 _HARMLESS = (logging.Logger, logging.Handler, type(threading.Lock()), type(threading.RLock()))  # they keep no record
-_SKIPPED = {"__dict__", "__weakref__", "__annotations__", "__doc__", "__module__", "_abc_impl"}
-
-_Memo = dict[int, Any]
-_Back = Callable[[_Memo], None]
 
 
 class Pristine:
@@ -83,8 +95,8 @@ class Pristine:
         self._apart = {id(one): one for one in apart}
         self._met: dict[int, Any] = {}  # kept alive, so that an id stays its own
         self._opaque: set[int] = set()
-        self._back: list[_Back] = []
-        self._locked: list[np.ndarray] = []
+        self._back: list[Back] = []
+        self._locked: list[Array] = []
         self._modules: list[ModuleType] = []
         self._names: set[str] = set()
         try:
@@ -117,7 +129,7 @@ class Pristine:
 
     def restore(self) -> None:
         """Put everything back."""
-        memo: _Memo = {}
+        memo: Memo = {}
         for back in self._back:
             back(memo)
 
@@ -128,7 +140,7 @@ class Pristine:
 
     def _follow(self, value: Any, where: str) -> bool:
         """Take note of a value and of all that it reaches. Whether it must be replaced by a copy, as it cannot be opened."""
-        if isinstance(value, _ATOMS + _HARMLESS) or id(value) in self._apart:
+        if value is put_back.NOTHING or isinstance(value, _ATOMS + _HARMLESS) or id(value) in self._apart:
             return False
         if id(value) in self._met:
             return id(value) in self._opaque
@@ -150,7 +162,7 @@ class Pristine:
             if isinstance(value, kind):
                 note(self, value, where)
                 return True
-        if isinstance(value, _Container):
+        if isinstance(value, _CONTAINERS):
             self._container(value, where)
             return True
         if hasattr(value, "py_func") or isinstance(getattr(value, "__wrapped__", None), FunctionType):
@@ -181,30 +193,12 @@ class Pristine:
         if isinstance(inside, dict):
             for name, one in inside.items():
                 self._follow(one, name)
-            self._mapping(inside)
-            self._back.append(lambda memo: _hold(value, inside))
+            self._back += [put_back.mapping(inside, self._opaque), put_back.dictionary_of(value)]
         for base in kind.__mro__:
-            for name, slot in vars(base).items():
-                if isinstance(slot, MemberDescriptorType) and "__slots__" in vars(base):
-                    self._slot(value, slot, name)
-
-    def _slot(self, value: Any, slot: MemberDescriptorType, name: str) -> None:
-        try:
-            saved = slot.__get__(value)
-        except AttributeError:
-            saved = _NOTHING
-        copied = self._follow(saved, name) if saved is not _NOTHING else False
-
-        def back(memo: _Memo) -> None:
-            if saved is not _NOTHING:
-                slot.__set__(value, copy.deepcopy(saved, memo) if copied else saved)
-                return
-            try:
-                slot.__delete__(value)
-            except AttributeError:
-                pass
-
-        self._back.append(back)
+            for name, slot in vars(base).items() if "__slots__" in vars(base) else ():
+                if isinstance(slot, MemberDescriptorType):
+                    self._follow(put_back.in_slot(value, slot), name)
+                    self._back.append(put_back.slot_of(value, slot, self._opaque))
 
     def _container(self, value: Any, where: str) -> None:
         for one in value:
@@ -212,56 +206,16 @@ class Pristine:
         if isinstance(value, dict):
             for name, one in dict.items(value):
                 self._follow(one, name if isinstance(name, str) else where)
-            self._mapping(value)
+            self._back.append(put_back.mapping(value, self._opaque))
         elif isinstance(value, set):
-            self._set(value)
+            self._back.append(put_back.elements(value, self._opaque))
         else:
-            self._sequence(value)
-        if type(value) not in (list, dict, set, deque, bytearray, OrderedDict):
+            self._back.append(put_back.sequence(value, self._opaque))
+        if type(value) not in (*_CONTAINERS, OrderedDict):
             self._attributes(value, where)
-            if hasattr(value, "default_factory"):
-                self._follow(value.default_factory, where)
+            self._follow(getattr(value, "default_factory", None), where)
 
-    def _mapping(self, inside: dict[Any, Any]) -> None:
-        kind: Any = OrderedDict if isinstance(inside, OrderedDict) else dict
-        saved = list(kind.items(inside))
-        keys, values = tuple(id(key) for key, _ in saved), tuple(id(one) for _, one in saved)
-        copied = [(key, one) for key, one in saved if id(one) in self._opaque]
-
-        def back(memo: _Memo) -> None:
-            if tuple(map(id, kind.values(inside))) != values or tuple(map(id, kind.keys(inside))) != keys:
-                kind.clear(inside)
-                for key, one in saved:
-                    kind.__setitem__(inside, key, one)
-            for key, one in copied:
-                kind.__setitem__(inside, key, copy.deepcopy(one, memo))
-
-        self._back.append(back)
-
-    def _sequence(self, inside: Any) -> None:
-        kind = next(base for base in (list, deque, bytearray) if isinstance(inside, base))
-        saved = kind(inside)
-        places = [k for k, one in enumerate(saved) if id(one) in self._opaque]
-
-        def back(memo: _Memo) -> None:
-            kind.clear(inside)
-            kind.extend(inside, saved)  # type: ignore[arg-type]
-            for k in places:
-                inside[k] = copy.deepcopy(saved[k], memo)
-
-        self._back.append(back)
-
-    def _set(self, inside: set[Any]) -> None:
-        saved = set(inside)
-        copied = {one for one in saved if id(one) in self._opaque}
-
-        def back(memo: _Memo) -> None:
-            set.clear(inside)
-            set.update(inside, saved - copied, [copy.deepcopy(one, memo) for one in copied])
-
-        self._back.append(back)
-
-    def _array(self, array: np.ndarray, where: str) -> None:
+    def _array(self, array: Array, where: str) -> None:
         if array.dtype.hasobject:
             for one in array.flat:
                 self._follow(one, where)
@@ -271,83 +225,35 @@ class Pristine:
             return
         if array.nbytes > _LOCKED:
             self._locked.append(array)
-            return
-        saved = np.array(array, copy=True, subok=False)
-
-        def back(memo: _Memo) -> None:
-            if not array.flags.writeable:
-                array.flags.writeable = True
-            if array.dtype != saved.dtype:
-                array.dtype = saved.dtype
-            if array.shape != saved.shape:
-                array.resize(saved.shape, refcheck=False)
-            array[...] = saved
-
-        self._back.append(back)
+        else:
+            self._back.append(put_back.numbers(array))
 
     def _function(self, function: FunctionType, where: str) -> None:
-        code = function.__code__
+        code, name = function.__code__, function.__name__
         for cell in function.__closure__ or ():
             self._follow(cell, where)
-        self._follow(function.__dict__, function.__name__)
+        self._follow(function.__dict__, name)
         if is_library(code.co_filename):
             return
         if unseen := UNSEEN & (global_names(code) - function.__globals__.keys()):
-            raise self._refused(f"uses {min(unseen)} in {function.__name__}, with which code may keep what no one can see")
-        defaults, by_name = function.__defaults__, function.__kwdefaults__
-        copied = self._follow(defaults, function.__name__)
-        if by_name is not None:
-            self._follow(by_name, function.__name__)
-
-        def back(memo: _Memo) -> None:
-            if function.__defaults__ is not defaults or copied:
-                function.__defaults__ = copy.deepcopy(defaults, memo) if copied else defaults
-            if function.__kwdefaults__ is not by_name:
-                function.__kwdefaults__ = by_name
-            if function.__code__ is not code:
-                function.__code__ = code
-
-        self._back.append(back)
+            raise self._refused(f"uses {min(unseen)} in {name}, with which code may keep what cannot be seen")
+        self._follow(function.__defaults__, name)
+        self._follow(function.__kwdefaults__, name)
+        self._back.append(put_back.function(function, self._opaque))
         self._names |= all_names(code)
         self._named(function.__globals__, global_names(code))
-        for name in all_names(code):
-            if isinstance(sys.modules.get(name), ModuleType) and name not in function.__globals__:
-                self._follow(sys.modules[name], name)  # which the function imports itself
+        for imported in all_names(code) - function.__globals__.keys():
+            self._follow(sys.modules.get(imported), imported)  # if the function imports it itself
 
     def _cell(self, cell: CellType, where: str) -> None:
-        try:
-            saved = cell.cell_contents
-        except ValueError:
-            saved = _NOTHING
-        copied = self._follow(saved, where) if saved is not _NOTHING else False
+        self._follow(put_back.in_cell(cell), where)
+        self._back.append(put_back.cell(cell, self._opaque))
 
-        def back(memo: _Memo) -> None:
-            if saved is _NOTHING:
-                del cell.cell_contents
-            else:
-                cell.cell_contents = copy.deepcopy(saved, memo) if copied else saved
-
-        self._back.append(back)
-
-    def _named(self, inside: dict[str, Any], names: Iterable[str]) -> None:
+    def _named(self, inside: dict[str, Any], names: Collection[str]) -> None:
         """These names of a module, some of which may not be there yet."""
-        saved = [(name, inside.get(name, _NOTHING)) for name in names]
-        for name, one in saved:
-            if one is not _NOTHING:
-                self._follow(one, name)
-        copied = {name for name, one in saved if id(one) in self._opaque}
-
-        def back(memo: _Memo) -> None:
-            for name, one in saved:
-                if name in copied:
-                    inside[name] = copy.deepcopy(one, memo)
-                elif inside.get(name, _NOTHING) is not one:
-                    if one is _NOTHING:
-                        del inside[name]
-                    else:
-                        inside[name] = one
-
-        self._back.append(back)
+        for name in names & inside.keys():
+            self._follow(inside[name], name)
+        self._back.append(put_back.names(inside, names, self._opaque))
 
     def _class(self, kind: type, where: str) -> None:
         for base in kind.__mro__[1:]:
@@ -355,20 +261,10 @@ class Pristine:
         if is_library_class(kind):
             return
         self._follow(type(kind), where)
-        saved = {name: one for name, one in vars(kind).items() if name not in _SKIPPED}
-        for name, one in saved.items():
-            self._follow(one, name)
-        copied = {name: one for name, one in saved.items() if id(one) in self._opaque}
-
-        def back(memo: _Memo) -> None:
-            now = vars(kind)
-            for name in [name for name in now if name not in saved and name not in _SKIPPED]:
-                type.__delattr__(kind, name)
-            for name, one in saved.items():
-                if name in copied or now.get(name, _NOTHING) is not one:
-                    type.__setattr__(kind, name, copy.deepcopy(one, memo) if name in copied else one)
-
-        self._back.append(back)
+        for name, one in vars(kind).items():
+            if name not in put_back.SKIPPED:
+                self._follow(one, name)
+        self._back.append(put_back.own_attributes(kind, self._opaque))
 
     def _module(self, module: ModuleType, where: str) -> None:
         if not is_library_of(module):
@@ -382,7 +278,7 @@ class Pristine:
                 for name in self._names & vars(module).keys():
                     self._follow(vars(module)[name], f"{module.__name__}.{name}")
         for module in self._modules:
-            self._named(vars(module), tuple(self._names))
+            self._named(vars(module), frozenset(self._names))
 
     def _cache(self, cache: Any, where: str) -> None:
         self._follow(cache.__wrapped__, where)
@@ -393,18 +289,14 @@ class Pristine:
         """What is made of functions: they cannot be set, and what they are made of is followed."""
         for name in ("__func__", "__self__", "fget", "fset", "fdel", "func", "args", "keywords", "__dict__"):
             if self._follow(getattr(value, name, None), where):
-                raise self._refused(f"keeps a method of {where or 'an object'} that cannot be put back before each record")
+                raise self._refused(
+                    f"keeps a method of {where or 'an object'} that cannot be put back before each record"
+                )
 
     # -- generators of random numbers ---------------------------------------------------------------------------------
 
     def _bits(self, generator: Any, where: str) -> None:
-        bits = getattr(generator, "bit_generator", None) or getattr(generator, "_bit_generator", generator)
-        saved = copy.deepcopy(bits.state)
-
-        def back(memo: _Memo) -> None:
-            bits.state = saved
-
-        self._back.append(back)
+        self._back.append(put_back.bits(generator))
 
     def _python_random(self, generator: random.Random, where: str) -> None:
         if not isinstance(generator, random.SystemRandom):
@@ -416,15 +308,15 @@ class Pristine:
     def _add_generators(self) -> None:
         """Those of the libraries that the code names, which belong to all."""
         if "random" in self._names or "seed" in self._names:
-            self._bits(np.random.mtrand._rand, "numpy.random")  # type: ignore[attr-defined]
-            self._python_random(random._inst, "random")  # type: ignore[attr-defined]
+            self._bits(np.random.mtrand._rand, "numpy.random")
+            self._python_random(getattr(random, "_inst"), "random")  # noqa: B009 (no stub has it)
         torch = sys.modules.get("torch")
         if torch is not None and torch in self.libraries:
             state = torch.get_rng_state()
             self._back.append(lambda memo: torch.set_rng_state(state))
 
 
-_Container = (list, dict, set, deque, bytearray)
+_CONTAINERS = (list, dict, set, deque, bytearray)
 _KINDS: tuple[tuple[Any, Callable[[Pristine, Any, str], None]], ...] = (
     (type, Pristine._class),
     (FunctionType, Pristine._function),
@@ -440,11 +332,6 @@ _KINDS: tuple[tuple[Any, Callable[[Pristine, Any, str], None]], ...] = (
     ),
     ((GetSetDescriptorType, MemberDescriptorType), lambda *_: None),
 )
-
-
-def _hold(value: Any, inside: dict[str, Any]) -> None:
-    if value.__dict__ is not inside:
-        value.__dict__ = inside
 
 
 def _is_plain(kind: type) -> bool:

@@ -187,7 +187,9 @@ ASKED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("mechanism", ["minibatch", "batch-clip"])
-def test_when_models_are_scored_changes_nothing_of_a_private_model(mechanism: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_when_models_are_scored_changes_nothing_of_a_private_model(
+    mechanism: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Scores come after two seconds, or at the end: by the clock. The check at set-up is left out, so that isolation is what is seen."""
     monkeypatch.setattr(OwnModel, "check_forgetful", lambda self, *_: None)
     asked = ASKED | {"privacy": ASKED["privacy"] | {"mechanism": mechanism}}

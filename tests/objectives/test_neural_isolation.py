@@ -215,7 +215,9 @@ def within_its_gradient(w: Any, x: Any, y: Any) -> Any:
 def test_jax_code_that_leaves_its_program_is_refused(loss: Any) -> None:
     model = crescendo.jax.model(loss, np.zeros(FEATURES, np.float32))
     model.programs(SAMPLE)  # as a gradient makes them
-    with pytest.raises(Refused, match=rf"{loss.__name__} has a \w*(callback|print) in it, which may keep what it has seen"):
+    with pytest.raises(
+        Refused, match=rf"{loss.__name__} has a \w*(callback|print) in it, which may keep what it has seen"
+    ):
         model.refuse_callbacks()
     model = crescendo.jax.model(loss, np.zeros(FEATURES, np.float32))
     model.refuse_callbacks()

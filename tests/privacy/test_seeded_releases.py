@@ -26,7 +26,9 @@ def digest(*arrays: Any) -> str:
 def test_draws_are_those_of_before() -> None:
     drawn = []
     source = SeededSource(11, 3)
-    for i, (records, rate, slots) in enumerate([(1000, 0.01, 7), (5000, 0.2, 1000), (50, 0.9, 3), (0, 0.5, 4), (9, 0.0, 2)]):
+    for i, (records, rate, slots) in enumerate(
+        [(1000, 0.01, 7), (5000, 0.2, 1000), (50, 0.9, 3), (0, 0.5, 4), (9, 0.0, 2)]
+    ):
         drawn += poisson_slots(source, i, records, rate, slots)
     drawn += poisson_slots(source, 1, 5000, 0.2, 1000)  # a round that is drawn again
     assert digest(*drawn) == "37317093f6d5ab3d"
@@ -62,7 +64,11 @@ def test_a_seeded_private_run_ends_in_the_bytes_of_before(kind: str, mechanism: 
         "run": {"seed": 5},
         "objective": objective,
         "clients": {"count": 2},
-        "schedule": {"rounds": 4, "sizes": {"kind": "constant", "size": 60}, "steps": {"kind": "constant", "eta": 0.01}},
+        "schedule": {
+            "rounds": 4,
+            "sizes": {"kind": "constant", "size": 60},
+            "steps": {"kind": "constant", "eta": 0.01},
+        },
         "privacy": {"mechanism": mechanism, "sigma": 1.0, "delta": 1e-5, "clip": 1.5, "records": [120, 120]}
         | ({"norm_bound": 5.0} if mechanism == "local" else {}),
     }

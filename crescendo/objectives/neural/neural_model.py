@@ -63,7 +63,9 @@ class NeuralModel(ABC):
         options.check()
         _, self.batch, self.l2, self.optimiser, self.momentum = options
         self.shape = tuple(options.shape)
-        self.between: Callable[[], None] | None = None  # called before each call of the user's code, to put back what it keeps
+        self.between: Callable[[], None] | None = (
+            None  # called before each call of the user's code, to put back what it keeps
+        )
 
     @property
     def plain_steps(self) -> bool:

@@ -17,7 +17,17 @@ import numpy as np
 from crescendo.core.arrays import Array, Floats
 from crescendo.core.terms import Terms
 from crescendo.errors import UsageError
-from crescendo.objectives.base import Objective, Slots, Stepper, StepperState, clipped, exported, isolate, resumed, stored
+from crescendo.objectives.base import (
+    Objective,
+    Slots,
+    Stepper,
+    StepperState,
+    clipped,
+    exported,
+    isolate,
+    resumed,
+    stored,
+)
 from crescendo.privacy.mechanisms.certificate import Certificate, Requirement
 from crescendo.privacy.mechanisms.extremes import Rounds
 from crescendo.privacy.mechanisms.proposal import Proposal

@@ -253,7 +253,9 @@ def test_a_batch_clip_round_that_failed_stays_failed(monkeypatch: pytest.MonkeyP
 
     class Breaks(Squares):
         def gradient(self, w: Any, data: Any, rows: Any) -> Any:
-            if len(data) < COUNT and "BREAKS" in os.environ:  # of the drawn records; what code keeps is put back before each call
+            if (
+                len(data) < COUNT and "BREAKS" in os.environ
+            ):  # of the drawn records; what code keeps is put back before each call
                 raise ValueError("record 3")
             return super().gradient(w, data, rows)
 

@@ -1,0 +1,196 @@
+"""How each kind of thing is put back in place to what it was: a note of its contents, taken once, and a function that restores it.
+
+What a container holds is restored by itself, so a note is shallow. Things in ``opaque``, by id, cannot be restored: each time a deep
+copy takes their place; one ``memo`` for all copies of a time keeps two names of one thing the same thing.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import OrderedDict, deque
+from collections.abc import Callable, Collection
+from types import CellType, FunctionType, MemberDescriptorType
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from crescendo.core.arrays import Array
+
+Memo: TypeAlias = dict[int, Any]
+Back: TypeAlias = Callable[[Memo], None]
+NOTHING = object()
+SKIPPED = frozenset({"__dict__", "__weakref__", "__annotations__", "__doc__", "__module__", "_abc_impl"})  # of a class
+
+
+def mapping(inside: dict[Any, Any], opaque: Collection[int]) -> Back:
+    """A dictionary, by the identity of its keys and values: equal numbers may differ in their type or sign."""
+    kind: Any = OrderedDict if isinstance(inside, OrderedDict) else dict
+    saved = list(kind.items(inside))
+    keys, values = tuple(id(key) for key, _ in saved), tuple(id(one) for _, one in saved)
+    copied = [(key, one) for key, one in saved if id(one) in opaque]
+
+    def back(memo: Memo) -> None:
+        if tuple(map(id, kind.values(inside))) != values or tuple(map(id, kind.keys(inside))) != keys:
+            kind.clear(inside)
+            for key, one in saved:
+                kind.__setitem__(inside, key, one)
+        for key, one in copied:
+            kind.__setitem__(inside, key, copy.deepcopy(one, memo))
+
+    return back
+
+
+def sequence(inside: Any, opaque: Collection[int]) -> Back:
+    """A list, a deque or a bytearray."""
+    kind: Any = next(base for base in (list, deque, bytearray) if isinstance(inside, base))
+    saved = kind(inside)
+    places = [k for k, one in enumerate(saved) if id(one) in opaque]
+
+    def back(memo: Memo) -> None:
+        kind.clear(inside)
+        kind.extend(inside, saved)
+        for k in places:
+            inside[k] = copy.deepcopy(saved[k], memo)
+
+    return back
+
+
+def elements(inside: set[Any], opaque: Collection[int]) -> Back:
+    """A set."""
+    saved = set(inside)
+    copied = {one for one in saved if id(one) in opaque}
+
+    def back(memo: Memo) -> None:
+        set.clear(inside)
+        set.update(inside, saved - copied, [copy.deepcopy(one, memo) for one in copied])
+
+    return back
+
+
+def numbers(array: Array) -> Back:
+    """An array: its numbers, and its type and shape."""
+    saved, whole = np.array(array, copy=True, subok=False), array
+
+    def back(memo: Memo) -> None:
+        now: Any = whole
+        if not now.flags.writeable:
+            now.flags.writeable = True
+        if now.dtype != saved.dtype:
+            now.dtype = saved.dtype
+        if now.shape != saved.shape:
+            now.resize(saved.shape, refcheck=False)
+        now[...] = saved
+
+    return back
+
+
+def names(inside: dict[str, Any], wanted: Collection[str], opaque: Collection[int]) -> Back:
+    """Some names of a module, of which not all may be there yet."""
+    saved = [(name, inside.get(name, NOTHING)) for name in wanted]
+    copied = {name for name, one in saved if id(one) in opaque}
+
+    def back(memo: Memo) -> None:
+        for name, one in saved:
+            if name in copied:
+                inside[name] = copy.deepcopy(one, memo)
+            elif inside.get(name, NOTHING) is not one:
+                if one is NOTHING:
+                    del inside[name]
+                else:
+                    inside[name] = one
+
+    return back
+
+
+def own_attributes(kind: type, opaque: Collection[int]) -> Back:
+    """The attributes of a class."""
+    saved = {name: one for name, one in vars(kind).items() if name not in SKIPPED}
+    copied = {name for name, one in saved.items() if id(one) in opaque}
+
+    def back(memo: Memo) -> None:
+        now = vars(kind)
+        for name in [name for name in now if name not in saved and name not in SKIPPED]:
+            type.__delattr__(kind, name)
+        for name, one in saved.items():
+            if name in copied or now.get(name, NOTHING) is not one:
+                type.__setattr__(kind, name, copy.deepcopy(one, memo) if name in copied else one)
+
+    return back
+
+
+def dictionary_of(value: Any) -> Back:
+    """Which dictionary has the attributes of an object; what is in it is restored by itself."""
+    inside = value.__dict__
+
+    def back(memo: Memo) -> None:
+        if value.__dict__ is not inside:
+            value.__dict__ = inside
+
+    return back
+
+
+def slot_of(value: Any, slot: MemberDescriptorType, opaque: Collection[int]) -> Back:
+    """One slot of an object."""
+    saved = in_slot(value, slot)
+
+    def back(memo: Memo) -> None:
+        if saved is not NOTHING:
+            slot.__set__(value, copy.deepcopy(saved, memo) if id(saved) in opaque else saved)
+        elif in_slot(value, slot) is not NOTHING:
+            slot.__delete__(value)
+
+    return back
+
+
+def in_slot(value: Any, slot: MemberDescriptorType) -> Any:
+    try:
+        return slot.__get__(value)
+    except AttributeError:
+        return NOTHING
+
+
+def cell(where: CellType, opaque: Collection[int]) -> Back:
+    """A variable of a closure."""
+    saved = in_cell(where)
+
+    def back(memo: Memo) -> None:
+        if saved is not NOTHING:
+            where.cell_contents = copy.deepcopy(saved, memo) if id(saved) in opaque else saved
+        elif in_cell(where) is not NOTHING:
+            del where.cell_contents
+
+    return back
+
+
+def in_cell(where: CellType) -> Any:
+    try:
+        return where.cell_contents
+    except ValueError:
+        return NOTHING
+
+
+def function(given: FunctionType, opaque: Collection[int]) -> Back:
+    """Defaults and code of a function."""
+    code, defaults, by_name = given.__code__, given.__defaults__, given.__kwdefaults__
+    copied = id(defaults) in opaque
+
+    def back(memo: Memo) -> None:
+        if copied or given.__defaults__ is not defaults:
+            given.__defaults__ = copy.deepcopy(defaults, memo) if copied else defaults
+        if given.__kwdefaults__ is not by_name:
+            given.__kwdefaults__ = by_name
+        if given.__code__ is not code:
+            given.__code__ = code
+
+    return back
+
+
+def bits(generator: Any) -> Back:
+    """A generator of numpy, new or old."""
+    source = getattr(generator, "bit_generator", None) or getattr(generator, "_bit_generator", generator)
+    saved = copy.deepcopy(source.state)
+
+    def back(memo: Memo) -> None:
+        source.state = saved
+
+    return back
