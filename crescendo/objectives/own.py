@@ -155,8 +155,8 @@ class OwnModel:
     def check_forgetful(self, start: Floats, records: Records, kind: str, by_record: bool) -> None:
         """Isolate the code, and refuse it where it remembers: it would learn something else than its author meant.
 
-        A certificate needs that the gradient of a record depends on the model and that record alone; not ``by_record``, that a round
-        of its steps depends on the model and the records of that round alone. Isolation makes it so (see `pristine`).
+        A certificate needs that the gradient of a record depends on the model and that record alone; not ``by_record``, that a
+        round of its steps depends on the model and the records of that round alone. Isolation makes it so (see `pristine`).
         """
         if self.traits.running_layer is not None:
             raise Refused(

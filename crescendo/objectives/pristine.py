@@ -8,16 +8,16 @@ call, everything that the code can reach is put back to what it was at set-up, w
 
 How. From the object (or function) all that its code can name is followed: attributes, slots, classes, the globals that its
 functions use, closures, defaults, modules that are no library. Each thing on the way that can change has a note of its contents,
-taken once; restoring writes them back in place. Nothing is copied deeply, as the parts of a container are restored by themselves,
-and identities stay: of two names of one list both see it restored. What Python cannot open (a tensor, an iterator) is replaced by
-a deep copy of the first one each time. Of what has no copy (a generator, an open file, a connection) the model is refused at set-up.
-An array of more than a megabyte is not written back but locked: code that writes into it fails, which is a gradient of 0 that
-depends on that record alone.
+taken once; restoring writes them back in place (`put_back`). Nothing is copied deeply, as the parts of a container are restored
+by themselves, and identities stay: of two names of one list both see it restored. What Python cannot open (a tensor, an iterator)
+is replaced by a deep copy each time. For what has no copy (a generator, an open file, a connection) the model is refused at
+set-up. An array of more than a megabyte is not written back but locked: code that writes into it fails, which is a gradient of 0
+that depends on that record alone.
 
-Why not a process. A fork for each record would forget even what libraries keep in C, but takes 1 ms where the process is small and
-4.5 ms beside a gigabyte of records, 50 to 200 times the gradient of a small model, and is unsafe beside the threads of gRPC, torch or
-XLA. What is left out by restoring: what libraries keep inside themselves, files, sockets, the environment, other processes and
-threads, and code that hides on purpose (frames, the garbage collector, ctypes). `history` looks for the first of these at set-up.
+Why not a process. A fork for each record would forget even what libraries keep in C, but takes 1 ms where the process is small
+and 4.5 ms beside a gigabyte of records, 10 to 200 times the gradient of a small model, and is unsafe beside the threads of gRPC,
+torch or XLA. What restoring leaves out: what libraries keep inside themselves, files, sockets, the environment, other processes
+and threads, and code that hides on purpose (frames, the garbage collector, ctypes). `history` looks for memory in any of these.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from crescendo.objectives.put_back import Back, Memo
 from crescendo.objectives.reached_code import UNSEEN, all_names, global_names, is_library, is_library_class
 from crescendo.objectives.reached_code import is_library_module as is_library_of
 
-_LOCKED = 1 << 20  # bytes from which an array is locked in place of written back
+_LOCKED = 1 << 20  # bytes from which an array is locked and not written back
 _MOST = 200_000  # things that can be followed
 _ATOMS = (
     type(None),
@@ -140,7 +140,7 @@ class Pristine:
 
     def _follow(self, value: Any, where: str) -> bool:
         """Take note of a value and of all that it reaches. Whether it must be replaced by a copy, as it cannot be opened."""
-        if value is put_back.NOTHING or isinstance(value, _ATOMS + _HARMLESS) or id(value) in self._apart:
+        if value is put_back.NOTHING or id(value) in self._apart or _is_atom(value):
             return False
         if id(value) in self._met:
             return id(value) in self._opaque
@@ -182,8 +182,8 @@ class Pristine:
         except Exception:
             kind = type(value).__name__
             raise self._refused(
-                f"keeps {'an' if kind[0] in 'aeiouAEIOU' else 'a'} {kind}{f' in {where}' if where else ''}, which cannot be put back to what "
-                "it was before each record; let it keep numbers, arrays, lists and dictionaries"
+                f"keeps a {kind}{f' in {where}' if where else ''}, which cannot be put back before each record (numbers, arrays, "
+                "lists and dictionaries can)"
             ) from None
 
     def _attributes(self, value: Any, where: str) -> None:
@@ -332,6 +332,16 @@ _KINDS: tuple[tuple[Any, Callable[[Pristine, Any, str], None]], ...] = (
     ),
     ((GetSetDescriptorType, MemberDescriptorType), lambda *_: None),
 )
+
+
+def _is_atom(value: Any) -> bool:
+    """Whether it cannot change, or keeps no record; what a user builds on one of these may."""
+    kind = type(value)
+    return (
+        kind in _ATOMS
+        or isinstance(value, np.generic | np.dtype)
+        or (isinstance(value, _HARMLESS) and is_library_class(kind))
+    )
 
 
 def _is_plain(kind: type) -> bool:

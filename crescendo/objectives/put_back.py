@@ -1,7 +1,7 @@
-"""How each kind of thing is put back in place to what it was: a note of its contents, taken once, and a function that restores it.
+"""How each kind of thing is put back in place to what it was: a note of its contents, and a function that restores them.
 
-What a container holds is restored by itself, so a note is shallow. Things in ``opaque``, by id, cannot be restored: each time a deep
-copy takes their place; one ``memo`` for all copies of a time keeps two names of one thing the same thing.
+What a container holds is restored by itself, so a note is shallow. Things in ``opaque``, by id, cannot be restored: each time a
+deep copy takes their place; one ``memo`` for all copies of a time keeps two names of one thing the same thing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whose code something is, and which names outside of it a function uses: for `pristine`, which follows a user's own code alone."""
+"""Whose code something is, and which names outside of it a function uses: `pristine` follows a user's own code alone."""
 
 from __future__ import annotations
 

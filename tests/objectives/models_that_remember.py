@@ -85,7 +85,7 @@ class IdCache(Squares):
         return np.asarray(x[rows].T @ (x[rows] @ w - data.y[rows]))
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def first_of_kind(y: float) -> list[Any]:
     return []
 

@@ -26,12 +26,11 @@ put_back = Pristine.restore  # which a test plants a bug in
 SAMPLE = DATA.take(np.arange(3))
 
 
-def by_name(models: dict[str, Callable[[], Squares]] = MODELS) -> Any:
-    return pytest.mark.parametrize("make", models.values(), ids=models.keys())
+by_name = pytest.mark.parametrize("make", MODELS.values(), ids=MODELS.keys())
 
 
 def two_rounds(goal: OwnModel, first: int) -> Any:
-    """The exact sums that `minibatch` hides of two rounds, of which the first begins at record ``first``; all are scored in between."""
+    """The exact sums that `minibatch` hides of two rounds, the first from record ``first`` on; all are scored in between."""
     stepper, found = FrozenStepper(goal, DATA), []
     for part in (np.arange(first, 120), np.arange(120, 240)):
         stepper.load(np.full(FEATURES, 0.3))
@@ -42,7 +41,7 @@ def two_rounds(goal: OwnModel, first: int) -> Any:
 
 
 def one_record_more(make: Callable[[], Squares]) -> tuple[float, float]:
-    """How far one record, the first, moves its round and the next, over the clip: 1 and 0 are certified. In a new world each time."""
+    """How far one record, the first, moves its round and the next, over the clip: 1 and 0 are certified."""
     goal = OwnModel(make(), SAMPLE)
     world, found = Pristine(goal._model), []
     for first in (0, 1):
@@ -53,7 +52,7 @@ def one_record_more(make: Callable[[], Squares]) -> tuple[float, float]:
     return float(here), float(later)
 
 
-@by_name()
+@by_name
 def test_one_record_moves_a_release_by_its_own_gradient_alone(
     make: Callable[[], Squares], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -63,7 +62,7 @@ def test_one_record_moves_a_release_by_its_own_gradient_alone(
     assert max(one_record_more(make)) > 1.0, "this memory shows nothing, so the test sees nothing"
 
 
-@by_name()
+@by_name
 def test_a_model_that_remembers_is_refused_at_set_up(make: Callable[[], Squares]) -> None:
     for by_record in (True, False):
         goal = OwnModel(make(), SAMPLE)
@@ -108,7 +107,7 @@ def _generator() -> Any:
     ("kept", "says"),
     [
         (_generator, "keeps a generator in kept, which cannot be put back"),
-        (lambda: open(__file__), "keeps a TextIOWrapper in kept"),  # noqa: SIM115
+        (lambda: Path(__file__).open(), "keeps a TextIOWrapper in kept"),  # noqa: SIM115
         (lambda: iter([1, 2]), None),
         (lambda: {"deep": [(_generator(),)]}, "keeps a generator in deep"),
     ],
@@ -190,7 +189,7 @@ ASKED: dict[str, Any] = {
 def test_when_models_are_scored_changes_nothing_of_a_private_model(
     mechanism: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Scores come after two seconds, or at the end: by the clock. The check at set-up is left out, so that isolation is what is seen."""
+    """Scores come after two seconds, or at the end: by the clock. The check at set-up is left out, to see isolation alone."""
     monkeypatch.setattr(OwnModel, "check_forgetful", lambda self, *_: None)
     asked = ASKED | {"privacy": ASKED["privacy"] | {"mechanism": mechanism}}
     data = crescendo.dataset(DATA.x, DATA.y.astype(int), classes=[0, 1])

@@ -24,7 +24,7 @@ def digest(*arrays: Any) -> str:
 
 
 def test_draws_are_those_of_before() -> None:
-    drawn = []
+    drawn: list[Any] = []
     source = SeededSource(11, 3)
     for i, (records, rate, slots) in enumerate(
         [(1000, 0.01, 7), (5000, 0.2, 1000), (50, 0.9, 3), (0, 0.5, 4), (9, 0.0, 2)]

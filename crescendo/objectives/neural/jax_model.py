@@ -177,7 +177,7 @@ class JaxModel(NeuralModel):
         return self._programs[shape]
 
     def refuse_callbacks(self) -> None:
-        """The traced code keeps nothing, but what it calls on the host may: such code is refused, also of records of other shapes."""
+        """The traced code keeps nothing, but what it calls on the host may. Refused from here on, for all shapes of records."""
         self._pure = True
         for programs in self._programs.values():
             self._refuse(programs)
@@ -185,8 +185,8 @@ class JaxModel(NeuralModel):
     def _refuse(self, programs: Programs) -> None:
         if programs.leaves_by is not None:
             raise Refused(
-                f"{self.name} has a {programs.leaves_by} in it, which may keep what it has seen on the host, so no privacy can be "
-                "certified for it; remove that from the code, or compute it in JAX"
+                f"{self.name} has a {programs.leaves_by} in it, which may keep what it has seen on the host, so no privacy can "
+                "be certified for it; remove that from the code, or compute it in JAX"
             )
 
     def _traced(self, shape: tuple[int, ...]) -> Programs:

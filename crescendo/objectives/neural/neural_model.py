@@ -107,7 +107,8 @@ class NeuralModel(ABC):
         return []
 
     def refuse_callbacks(self) -> None:
-        """Refuse code that leaves the program that was made of it, from here on."""
+        """Refuse code that leaves the program that was made of it, from here on. Code that is run as it is has no program."""
+        return
 
     @property
     @abstractmethod

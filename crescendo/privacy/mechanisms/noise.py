@@ -117,7 +117,7 @@ def poisson_slots(source: Source, i: int, records: int, rate: float, slots: int)
 
 
 def _in_order(tags: Floats) -> Ints:
-    """What sorts them; equal ones, which hardly ever are, stay in the order they have. Sorting stably takes four times as long."""
+    """What sorts them; equal ones, which are rare, stay in the order they have. Sorting stably takes several times as long."""
     order = np.argsort(tags)
     found = tags[order]
     if (found[1:] == found[:-1]).any():
