@@ -1,10 +1,9 @@
-"""Does a model remember? Its code is driven through long histories of made-up records, with nothing put back in between.
+"""Look for memory: drive a model's code through a long history of made-up records, with nothing put back in between.
 
-What it says of a record at any time must be what it says of it at the very first. `pristine` makes memory harmless while a round
-is computed. Here it is looked for, so that a model that remembers is refused with a sentence and does not learn something else
-than its author meant. A history has some two thousand records in changing order, at several models, and now and then all are
-scored. Each is in a new object, which soon has the place in memory of an earlier one. A memory that shows later is not found,
-and is harmless.
+The gradient of a record must be the same at any time. `pristine` makes memory harmless while a round is computed; looking for it
+refuses a model that, isolated, would learn a different thing than its author meant. A history has some two thousand records in
+changing order, at several models, and now and then scores all of them. Each record is in a new object, which soon lies where an
+earlier one lay. A memory that begins later is not found, and is harmless.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ def remembers(
     records: int = RECORDS,
     seconds: float = SECONDS,
 ) -> str | None:
-    """What a model does that one without memory would not; None where it says the same at the end as at the beginning.
+    """Return how memory shows in a model, as the rest of a sentence, or None.
 
     The code is looked at without its isolation, and left as it was. ``by_record`` looks at gradients, else at rounds of steps.
     """
@@ -112,7 +111,7 @@ def _gradient(goal: OwnModel, start: Floats, records: Records) -> Floats:
 
 
 def _round(goal: OwnModel, start: Floats, records: Records) -> Floats:
-    """How far a round of one small step a record, on a stepper of its own, moves the model."""
+    """How far a round of one small step a record, on a new stepper, moves the model."""
     count = len(records)
     slots = Slots(np.arange(count), np.full(count, 0.01), np.arange(1, count + 1))
     try:

@@ -1,6 +1,6 @@
-"""A stepper of a user's own whose steps begin and end with the code as it was at set-up: see `pristine`.
+"""Isolate a user's stepper: each call begins and ends with the code in its state at set-up (see `pristine`).
 
-What a stepper keeps in itself lasts a round, as it is made for that round. What it keeps elsewhere ends with each call.
+State in the stepper itself lasts a round, as the stepper is made for that round. State elsewhere ends with each call.
 """
 
 from __future__ import annotations

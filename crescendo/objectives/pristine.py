@@ -1,23 +1,23 @@
-"""A user's own code as it was before it saw any record, and the way back to that: what isolates one record from another.
+"""Isolate one record from another: put everything that a user's own code can reach back to its state before any record.
 
-A certificate needs that the gradient of a record depends on the model and that record alone. Code may keep what it has seen in
-its object, in the class, in a global, a closure, a default argument, a cache or a generator of random numbers; a copy of the
-object alone leaves most of these shared. That code never does so cannot be proved from outside, and what a check of some calls
-does not reach (a mean that begins to count after a million records) would be certified. So it is made harmless: before every
-call, everything that the code can reach is put back to what it was at set-up, when there had been terms and made-up records only.
+A certificate needs that the gradient of a record depends on the model and that record alone. Code may keep records in its object,
+in the class, in a global, a closure, a default argument, a cache or a generator of random numbers; a copy of the object alone
+leaves most of these shared. It cannot be proved from outside that code never does so, and a check of some calls would certify a
+memory that begins later, such as a mean over a million records. Isolation makes memory harmless: before every call, everything
+that the code can reach returns to its state at set-up, when the code had seen terms and made-up records only.
 
-How. From the object (or function) all that its code can name is followed: attributes, slots, classes, the globals that its
-functions use, closures, defaults, modules that are no library. Each thing on the way that can change has a note of its contents,
-taken once; restoring writes them back in place (`put_back`). Nothing is copied deeply, as the parts of a container are restored
-by themselves, and identities stay: of two names of one list both see it restored. What Python cannot open (a tensor, an iterator)
-is replaced by a deep copy each time. For what has no copy (a generator, an open file, a connection) the model is refused at
-set-up. An array of more than a megabyte is not written back but locked: code that writes into it fails, which is a gradient of 0
-that depends on that record alone.
+How. `Pristine` follows all that the code of an object or function can name: attributes, slots, classes, the globals that its
+functions use, closures, defaults, and modules other than libraries. It notes the contents of each thing that can change, once,
+and writes them back in place (`put_back`). Nothing is copied deeply, as the parts of a container are restored by themselves, and
+identities stay: two names of one list both see it restored. A thing that Python cannot open (a tensor, an iterator) is replaced
+by a deep copy each time. A model is refused at set-up if it keeps a thing without a copy (a generator, an open file, a connection).
+An array of more than a megabyte is locked: code that writes into it fails, and the record counts as a gradient of 0, which
+depends on that record alone.
 
-Why not a process. A fork for each record would forget even what libraries keep in C, but takes 1 ms where the process is small
-and 4.5 ms beside a gigabyte of records, 10 to 200 times the gradient of a small model, and is unsafe beside the threads of gRPC,
-torch or XLA. What restoring leaves out: what libraries keep inside themselves, files, sockets, the environment, other processes
-and threads, and code that hides on purpose (frames, the garbage collector, ctypes). `history` looks for memory in any of these.
+Why not a process. A fork for each record would also forget the state that libraries keep in C, but takes 1 ms in a small process
+and 4.5 ms beside a gigabyte of records, 10 to 200 times the gradient of a small model, and is unsafe with the threads of gRPC,
+torch or XLA. Restoring does not reach the state inside libraries, files, sockets, the environment, other processes and threads,
+nor code that hides on purpose (frames, the garbage collector, ctypes). `history` looks for memory in any of these.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ _HARMLESS = (logging.Logger, logging.Handler, type(threading.Lock()), type(threa
 
 
 class Pristine:
-    """All that the code of ``roots`` reaches, as it is now. A ``with`` block begins and ends with it as it was.
+    """The state of all that the code of ``roots`` reaches. A ``with`` block begins and ends with that state.
 
     ``apart`` are things that the caller copies by itself.
 
@@ -165,11 +165,11 @@ class Pristine:
         if isinstance(value, _CONTAINERS):
             self._container(value, where)
             return True
-        if hasattr(value, "py_func") or isinstance(getattr(value, "__wrapped__", None), FunctionType):
-            self._follow(getattr(value, "py_func", None) or value.__wrapped__, where)  # compiled, or the like
-            return True
         if _is_plain(type(value)):
             self._attributes(value, where)
+            return True
+        if hasattr(value, "py_func") or isinstance(getattr(value, "__wrapped__", None), FunctionType):
+            self._follow(getattr(value, "py_func", None) or value.__wrapped__, where)  # compiled, or the like
             return True
         return self._is_constant(value, where)
 
@@ -271,7 +271,7 @@ class Pristine:
             self._modules.append(module)
 
     def _follow_modules(self) -> None:
-        """The attributes of the user's own modules that any of the code names; what is found there may name more."""
+        """Follow the attributes of the user's modules that any of the code names, until these name no more."""
         done = -1
         while done != (done := len(self._names) + len(self._modules)):
             for module in tuple(self._modules):
@@ -286,7 +286,7 @@ class Pristine:
             self._back.append(lambda memo: cache.cache_clear())
 
     def _parts(self, value: Any, where: str) -> None:
-        """What is made of functions: they cannot be set, and what they are made of is followed."""
+        """Follow the functions and arguments that a method, a property or a partial is made of."""
         for name in ("__func__", "__self__", "fget", "fset", "fdel", "func", "args", "keywords", "__dict__"):
             if self._follow(getattr(value, name, None), where):
                 raise self._refused(
@@ -335,7 +335,7 @@ _KINDS: tuple[tuple[Any, Callable[[Pristine, Any, str], None]], ...] = (
 
 
 def _is_atom(value: Any) -> bool:
-    """Whether it cannot change, or keeps no record; what a user builds on one of these may."""
+    """Whether a value cannot change, or keeps no record. A user's subclass of such a type may."""
     kind = type(value)
     return (
         kind in _ATOMS

@@ -1,7 +1,7 @@
-"""How each kind of thing is put back in place to what it was: a note of its contents, and a function that restores them.
+"""Put each kind of thing back in place: note its contents, and return a function that restores them.
 
-What a container holds is restored by itself, so a note is shallow. Things in ``opaque``, by id, cannot be restored: each time a
-deep copy takes their place; one ``memo`` for all copies of a time keeps two names of one thing the same thing.
+The parts of a container are restored by themselves, so a note is shallow. Things in ``opaque``, by id, cannot be restored: a
+deep copy takes their place each time; one ``memo`` for all copies of a time keeps two names of one thing the same thing.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def own_attributes(kind: type, opaque: Collection[int]) -> Back:
 
 
 def dictionary_of(value: Any) -> Back:
-    """Which dictionary has the attributes of an object; what is in it is restored by itself."""
+    """The dictionary that has the attributes of an object; its contents are restored by themselves."""
     inside = value.__dict__
 
     def back(memo: Memo) -> None:

@@ -180,6 +180,28 @@ def scaled(x: Any) -> Any:
     return scaled.last  # type: ignore[attr-defined]
 
 
+class Decorator:
+    """Keeps what it was given in itself, and has the function that it stands for as functools would note it."""
+
+    def __init__(self, function: Any) -> None:
+        functools.update_wrapper(self, function)
+        self.total: Any = 0.0
+
+    def __call__(self, x: Any) -> Any:
+        self.total = self.total + x
+        return self.__wrapped__(self.total)  # type: ignore[attr-defined]
+
+
+@Decorator
+def halved(x: Any) -> Any:
+    return x / 2
+
+
+class Decorated(Squares):
+    def of_one(self, w: Any, x: Any, y: Any, data: Any) -> Floats:
+        return super().of_one(w, halved(x), y, data)
+
+
 MODELS: dict[str, Callable[[], Squares]] = {
     "a running mean": RunningMean,
     "hard mining": HardMining,
@@ -197,4 +219,5 @@ MODELS: dict[str, Callable[[], Squares]] = {
     "random": DrawsOfPython,
     "a generator of the module": DrawsOfItsOwn,
     "an attribute of a function": OnAFunction,
+    "a decorator that is an object": Decorated,
 }
