@@ -10,9 +10,9 @@ How. `Pristine` follows all that the code of an object or function can name: att
 functions use, closures, defaults, and modules other than libraries. It notes the contents of each thing that can change, once,
 and writes them back in place (`put_back`). Nothing is copied deeply, as the parts of a container are restored by themselves, and
 identities stay: two names of one list both see it restored. A thing that Python cannot open (a tensor, an iterator) is replaced
-by a deep copy each time. A model is refused at set-up if it keeps a thing without a copy (a generator, an open file, a connection).
-An array of more than a megabyte is locked: code that writes into it fails, and the record counts as a gradient of 0, which
-depends on that record alone.
+by a deep copy each time. A model is refused at set-up if it keeps a thing without a copy (a generator, an open file, a
+connection). An array of more than a megabyte is locked: code that writes into it fails, and the record counts as a gradient of
+0, which depends on that record alone.
 
 Why not a process. A fork for each record would also forget the state that libraries keep in C, but takes 1 ms in a small process
 and 4.5 ms beside a gigabyte of records, 10 to 200 times the gradient of a small model, and is unsafe with the threads of gRPC,

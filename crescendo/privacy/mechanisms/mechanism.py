@@ -10,6 +10,7 @@ Both are per client, and are all that a `Worker` knows about privacy.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -111,12 +112,12 @@ class Private:
         """
         bound = self._certificate.model_bound
         with np.errstate(over="ignore"):
-            length = float(np.linalg.norm(model))
+            length = _length(model)
         if length <= bound:
             return model
         if length == np.inf:  # only its square is too large
             model = model / np.abs(model).max()
-            length = float(np.linalg.norm(model))
+            length = _length(model)
         return model * (bound / length)
 
     def draw(self, i: int, size: int) -> Slots:
@@ -140,7 +141,7 @@ class Private:
 
     def release(self, i: int, start: Floats, stepper: Stepper) -> Floats:
         """What depends on records, with noise; what is public is added after it."""
-        length = float(np.linalg.norm(start))
+        length = _length(start)
         if not length <= SHORTENED * self._certificate.model_bound:
             raise UsageError(
                 f"round {i} began at a model of length {length:.3g}, beyond the {self._certificate.model_bound:.3g} for which "
@@ -157,3 +158,8 @@ class Private:
             return hidden
         words, scale = self._source.words(i, len(hidden)), self._certificate.noise_scale(i, self._me)
         return noised(hidden, scale, words, lambda number: self._source.more(i, number))
+
+
+def _length(model: Floats) -> float:
+    """The norm, bit for bit that of numpy, whose own function takes three times as long on a small model."""
+    return math.sqrt(float(np.dot(model, model)))

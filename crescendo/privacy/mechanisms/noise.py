@@ -117,9 +117,15 @@ def poisson_slots(source: Source, i: int, records: int, rate: float, slots: int)
 
 
 def _in_order(tags: Floats) -> Ints:
-    """What sorts them; equal ones, which are rare, stay in the order they have. Sorting stably takes several times as long."""
-    order = np.argsort(tags)
-    found = tags[order]
-    if (found[1:] == found[:-1]).any():
-        order = np.argsort(tags, kind="stable")
-    return order
+    """The order that sorts them, stably: by the 53 bits of each tag and then its place, as one word while both fit into it.
+
+    >>> _in_order(np.array([0.5, 0.25, 0.5, 0.0]))
+    array([3, 1, 0, 2])
+    """
+    places = len(tags).bit_length()
+    if places > 64 - 53:
+        return np.argsort(tags, kind="stable")
+    words = (tags * 2.0**53).astype(np.uint64) << np.uint64(places)
+    words |= np.arange(len(tags), dtype=np.uint64)
+    words.sort()  # half the time of sorting places by tags
+    return (words & np.uint64((1 << places) - 1)).astype(np.int64)
