@@ -134,7 +134,9 @@ def _schema(
         from crescendo.errors import ConfigError
 
         if epsilon is not None and public:
-            raise ConfigError("--public says that there is nothing to protect, and --epsilon protects it; leave one out")
+            raise ConfigError(
+                "--public says that there is nothing to protect, and --epsilon protects it; leave one out"
+            )
         if epsilon is not None:
             flags.bought(file, epsilon, out).show(as_json)
             return

@@ -90,6 +90,8 @@ def _run(
         print_json(result.as_json()) if as_json else show.RunPrinter().result(result)
         if result.diverged is not None:
             raise Diverged(result.diverged)
+        if result.doubt is not None and result.doubt.fails:
+            raise Diverged(result.doubt.says)
 
 
 @app.command("schedule", epilog="Example: crescendo schedule examples/a9a.toml")

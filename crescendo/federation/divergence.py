@@ -14,6 +14,7 @@ from crescendo.schedules.auto_steps import rounded
 BEYOND = 25.0  # times what is surely stable: from there on a run is warned of before it begins; "auto" goes to 6
 LITTLE = 0.1  # of the first loss: a convention; what rises by more has diverged, unless the noise is known to drown all
 LEARNED_NOTHING = "the run did not learn"
+DIVERGED = "the run diverged"
 _KEYS = ("eta", "eta0")  # of a table of steps, what all of them are multiples of
 
 
@@ -35,7 +36,7 @@ def divergence(
     True
     """
     if last is None or not math.isfinite(last):
-        return f"the run diverged: the loss grew beyond every number; {remedy(steps, factor)}"
+        return f"{DIVERGED}: the loss grew beyond every number; {remedy(steps, factor)}"
     if first is None or last <= first:
         return None
     far = factor is not None and factor * BEYOND < 1
@@ -43,7 +44,7 @@ def divergence(
         return f"{LEARNED_NOTHING}: the loss went from {first:.4g} to {last:.4g}; {drowned}"
     if not far and last - first <= LITTLE * abs(first):
         return f"{LEARNED_NOTHING}: the loss went from {first:.4g} to {last:.4g}; {_others(steps, factor)}"
-    return f"the run diverged: the loss rose from {first:.4g} to {last:.4g}; {remedy(steps, factor)}"
+    return f"{DIVERGED}: the loss rose from {first:.4g} to {last:.4g}; {remedy(steps, factor)}"
 
 
 def _others(steps: Any, factor: float | None) -> str:

@@ -22,13 +22,14 @@ from crescendo.core.arrays import Floats
 from crescendo.errors import ConfigError, UsageError
 from crescendo.objectives.base import Objective
 from crescendo.objectives.linear.margin_model import MarginModel
-from crescendo.objectives.weighting import shares
+from crescendo.objectives.weighting import mean_gradient, shares
 
 if TYPE_CHECKING:
     from crescendo.data.records import Records
 
 FORM = b"optimum 1"  # change it when w* would come out otherwise
 ENOUGH = 1e-10  # the gradient norm that must be reached, times the largest |(x, 1)| where that is above 1
+_DESCENT = {"maxiter": 200, "maxfun": 300}
 LARGEST_HESSIAN = 3000  # coordinates; above this the Newton equations are solved by conjugate gradients
 
 
@@ -100,6 +101,25 @@ def near_optimum(objective: Objective, data: Records, row_weights: npt.ArrayLike
             break
         w = _halved(objective, data, weights, w, direction, gradient)
     return w
+
+
+def descended(objective: Objective, data: Records, row_weights: npt.ArrayLike | None, gap: float = 1e-4) -> Floats:
+    """A model of low loss by L-BFGS, for objectives that Newton's method here does not know: at most 200 steps.
+
+    Where classes can be separated no minimum exists; the gradient falls below ``gap`` all the same.
+    """
+    from scipy.optimize import minimize
+
+    weights = shares(row_weights, len(data))
+
+    def loss_and_gradient(w: Floats) -> tuple[float, Floats]:
+        loss = objective.evaluate(w, data, weights, metrics=("loss",))["loss"]
+        return float(loss), mean_gradient(objective, w, data, weights)
+
+    found = minimize(
+        loss_and_gradient, np.zeros(objective.size), jac=True, method="L-BFGS-B", options=_DESCENT | {"gtol": gap}
+    )
+    return np.asarray(found.x, dtype=np.float64)
 
 
 def _at(objective: MarginModel, data: Records, weights: Floats | None, w: Floats) -> Optimum:

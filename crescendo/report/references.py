@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 
 from crescendo.errors import UsageError
+from crescendo.objectives.linear.linear_model import LinearModel
 from crescendo.objectives.linear.margin_model import MarginModel
-from crescendo.objectives.optimum import near_optimum
+from crescendo.objectives.optimum import descended, near_optimum
 
 _MOST_NUMBERS = 1000  # of a model that is fitted: Newton's method solves equations of this size
 _MOST_WORK = {"sparse": 1e8, "dense": 2e9}  # multiplications for each step of Newton's method: a fraction of a second
 _GAP = 1e-4
+GUESSES = {"accuracy": "commonest class", "r2": "mean label"}  # the constant answer that a measure is held against
 MEASURED = ("accuracy", "r2", "rmse")  # on the test part
 
 SEEN_IN_SIMULATIONS_ONLY = (
@@ -40,6 +42,10 @@ class References:
 
     found: list[Reference] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+    def plain(self) -> dict[str, dict[str, float]]:
+        """As JSON has them: the values by name."""
+        return {one.name: one.values for one in self.found}
 
     def of(self, measure: str) -> list[tuple[str, float]]:
         return [(one.name, one.values[measure]) for one in self.found if measure in one.values]
@@ -87,8 +93,8 @@ def _without_features(test: Any, row: dict[str, Any]) -> Reference | None:
 def _pooled(prepared: Any) -> Reference | str:
     """The objective of the run at its least, or why that was not computed. What decides is no clock: pages can be made again."""
     goal, data = prepared.objective, prepared.dataset
-    if not isinstance(prepared.objective, MarginModel):
-        return "There is no line for all records at one place: it is drawn for logistic regression and least squares alone."
+    if not isinstance(goal, LinearModel):
+        return "There is no line for all records at one place: it is drawn for regressions alone."
     x: Any = data.train.x
     each = float(x.shape[1]) if isinstance(x, np.ndarray) else x.nnz / max(1, len(data.train))
     work = len(data.train) * each**2
@@ -97,14 +103,15 @@ def _pooled(prepared: Any) -> Reference | str:
             "There is no line for all records at one place: fitting so many would take longer than the report is worth."
         )
     weights = prepared.row_weights()
+    fitted = near_optimum if isinstance(goal, MarginModel) else descended
     try:
-        model = near_optimum(goal, data.train, weights, _GAP)
+        model = fitted(goal, data.train, weights, _GAP)
         values = goal.evaluate(model, data.train, weights, metrics=("loss",))
         tested = goal.evaluate(model, data.test, None, metrics=goal.traits.scores) if data.test is not None else {}
     except (UsageError, np.linalg.LinAlgError):
         return "There is no line for all records at one place: the fit failed."
     means = (
-        "the same objective with all training records at one place, fitted by Newton's method until its loss is within "
-        f"{_GAP:g} of the least there is"
+        f"the same objective with all training records at one place, fitted until its loss is within {_GAP:g} of the least "
+        "there is"
     )
     return Reference("pooled", means, _known({**tested, **values}))

@@ -18,7 +18,6 @@ from crescendo.report.lanes import Lanes
 from crescendo.report.measures import Measure, chosen_rows, measures_of
 from crescendo.report.numbers import digits, level, share, size, times
 from crescendo.report.privacy_story import PrivacyStory, privacy_story
-from crescendo.report.references import references_of
 from crescendo.report.verdicts_in_words import alerts, delay_in_words, schedule_verdict
 
 
@@ -56,7 +55,7 @@ class Story:
         prepared, terms = result.prepared, result.prepared.terms
         config, certificate = prepared.config, prepared.certificate
         before = prepared.sizes.prefix(terms.rounds)
-        references, rows = references_of(result), chosen_rows(result.metrics)
+        references, rows = result.references, chosen_rows(result.metrics)
         lanes, wrong = Lanes.of(result.trace.tables, prepared.names), alerts(result)
         saved = [] if wrong else _savings(result)
         return cls(

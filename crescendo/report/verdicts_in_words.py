@@ -39,7 +39,7 @@ def delay_in_words(result: Any) -> str:
 
 def alerts(result: Any) -> list[str]:
     """What the reader has to know before anything else: a run that diverged, or ended worse than it began."""
-    told = getattr(result, "diverged", None)
+    told = getattr(result, "trouble", None)
     if isinstance(told, str) and told:
         return [f"{told[:1].upper()}{told[1:]}{'' if told.endswith('.') else '.'}"]
     known = [row["loss"] for row in result.metrics if row["loss"] is not None]

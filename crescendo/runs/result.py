@@ -12,7 +12,9 @@ from crescendo.errors import UsageError
 from crescendo.federation.divergence import divergence
 from crescendo.objectives.linear.linear_model import LinearModel
 from crescendo.privacy.planning.cautions import about_noise
+from crescendo.report.references import References, references_of
 from crescendo.runs import result_view
+from crescendo.runs.doubts import Doubt
 from crescendo.runs.export import Trained, sklearn_regression
 from crescendo.runs.prepare import Prepared
 from crescendo.simulator.trace import Trace
@@ -151,10 +153,30 @@ class Result:
         drowned = None if noisy is None else about_noise(noisy.certificate)
         return divergence(first, self.loss, room.config.schedule.steps, room.step_room, drowned)
 
+    @cached_property
+    def references(self) -> References:
+        """What the numbers are held against: the commonest class and, where it is cheap, a pooled fit without privacy."""
+        return references_of(self)
+
+    @cached_property
+    def doubt(self) -> Doubt | None:
+        """About a run that did not diverge, and whose score is below a constant answer's or far below a pooled fit's."""
+        return None if self.diverged is not None else Doubt.of(self)
+
+    @property
+    def trouble(self) -> str | None:
+        """The sentence about a run that is no success: it diverged, or there is a doubt about it."""
+        return self.diverged or (None if self.doubt is None else self.doubt.says)
+
     def as_json(self) -> Row:
         names = list(Result.__dataclass_fields__)
         found = {name: getattr(self, name) for name in names[: names.index("model")]}
         if self.privacy is not None:
             cost = {"noise_free_accuracy": self.noise_free["accuracy"]} if self.noise_free is not None else {}
             found["privacy"] = {**self.privacy, **cost}
-        return {**found, "diverged": self.diverged}
+        return {
+            **found,
+            "references": self.references.plain(),
+            "diverged": self.diverged,
+            "doubt": None if self.doubt is None else self.doubt.says,
+        }

@@ -14,16 +14,22 @@ from crescendo.data.records import Label
 from crescendo.data.scaling import Scaling
 from crescendo.data.tables.feature_schema import Schema
 from crescendo.errors import UsageError
-from crescendo.federation.divergence import LEARNED_NOTHING
+from crescendo.federation.divergence import DIVERGED, LEARNED_NOTHING
 from crescendo.objectives import Objective
 from crescendo.objectives.objective_kinds import OBJECTIVES
 from crescendo.privacy.planning.protection import HIDDEN
 from crescendo.report.numbers import number, size
+from crescendo.report.references import GUESSES, References
 from crescendo.views import html_lines, html_table, text_table
 
 if TYPE_CHECKING:
     from crescendo.runs.result import Result
 
+_ENDS = ((LEARNED_NOTHING, ", did not learn"), (DIVERGED, ", diverged"))
+_MEANT = {
+    "commonest class": "accuracy of always answering the class that most test records have",
+    "mean label": "r2 of always answering the mean",
+}
 _PLOTTED = ("gradients", "k", "seconds", "bytes")
 _AXES = {"gradients": "gradients over all clients", "k": "rounds completed", "seconds": "virtual seconds"}
 
@@ -35,7 +41,7 @@ def facts(result: Result) -> list[tuple[str, str, str]]:
     kind = result.trained if result.trained != "own" or kind in OBJECTIVES else kind
     rows = [
         ("data", data.name, f"{len(data.train):,} training records, {terms.clients:,} clients"),
-        *worth(result.metrics[-1], result.privacy),
+        *worth(result.metrics[-1], result.privacy, result.references),
         ("model", kind, learned(data.features, len(data.classes))),
         ("loss", number(result.loss), "on the training records"),
         ("rounds", f"{result.rounds:,}", f"{result.gradients:,} gradients over all clients"),
@@ -63,14 +69,31 @@ def stored_facts(
     ]
 
 
-def worth(last: Mapping[str, Any], privacy: Mapping[str, Any] | None) -> list[tuple[str, str, str]]:
-    """What the last model is worth, and what it cost in privacy."""
+def held_against(references: References) -> list[tuple[str, str, str]]:
+    """The levels that the score of a model is held against, a row each."""
+    measure = next((name for name in GUESSES if references.of(name)), None)
+    words = {"pooled": "pooled fit"}
+    means = {"pooled": f"{measure} with all training records at one place, without privacy", **_MEANT}
+    return (
+        []
+        if measure is None
+        else [
+            (words.get(name, name), number(value), means.get(name, measure)) for name, value in references.of(measure)
+        ]
+    )
+
+
+def worth(
+    last: Mapping[str, Any], privacy: Mapping[str, Any] | None, references: References | None = None
+) -> list[tuple[str, str, str]]:
+    """What the last model is worth, what that is held against, and what it cost in privacy."""
     rows = tested(last)
+    rows += [] if references is None else held_against(references)
     if privacy is not None:
         says = f"at delta {privacy['delta']:g}, in a real federation; this run was simulated"
         known = privacy["epsilon"] is not None
-        rows.insert(
-            1, ("epsilon", f"{privacy['epsilon']:.4g}", says) if known else ("epsilon", "withheld", privacy["withheld"])
+        rows.append(
+            ("epsilon", f"{privacy['epsilon']:.4g}", says) if known else ("epsilon", "withheld", privacy["withheld"])
         )
     return rows
 
@@ -96,18 +119,29 @@ def tested(last: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 def in_a_line(result: Result) -> str:
     """What ``repr`` gives."""
     clients = result.prepared.terms.clients
-    said = numbers_in_a_line(result.metrics[-1], result.rounds, clients, result.privacy, result.diverged)
+    fails = result.doubt is not None and result.doubt.fails
+    told = result.trouble if fails else result.diverged
+    said = numbers_in_a_line(result.metrics[-1], result.rounds, clients, result.privacy, told, result.references)
     return f"Result({said})"
 
 
 def numbers_in_a_line(
-    last: Mapping[str, Any], rounds: int, clients: int, privacy: Mapping[str, Any] | None, diverged: str | None
+    last: Mapping[str, Any],
+    rounds: int,
+    clients: int,
+    privacy: Mapping[str, Any] | None,
+    told: str | None,
+    references: References | None = None,
 ) -> str:
     """What a run came to, from the metrics of its last model."""
     accuracy = "".join(f"{name}={value}, " for name, value, _ in tested(last))
+    if references is not None and (guess := dict(references.of("accuracy")).get(GUESSES["accuracy"])) is not None:
+        accuracy += f"commonest class={number(guess)}, "
     spent = None if privacy is None else privacy["epsilon"]
     epsilon = "" if privacy is None else f", {HIDDEN}" if spent is None else f", epsilon={spent:.4g} (simulated)"
-    ended = "" if diverged is None else ", did not learn" if diverged.startswith(LEARNED_NOTHING) else ", diverged"
+    ended = (
+        "" if told is None else next((word for start, word in _ENDS if told.startswith(start)), ", worse than a guess")
+    )
     return f"{accuracy}loss={number(last['loss'])}, rounds={rounds}, clients={clients}{epsilon}{ended}"
 
 
@@ -123,7 +157,8 @@ def as_html(result: Result) -> str:
 
 
 def _mind(result: Result) -> list[str]:
-    return [] if result.diverged is None else [f"Mind: {result.diverged}."]
+    told = result.trouble
+    return [] if told is None else [f"Note: {told}."]
 
 
 def history(rows: Sequence[dict[str, Any]]) -> Any:

@@ -20,7 +20,7 @@ from crescendo.privacy.planning.protection import Withheld
 from crescendo.report.numbers import number, size, times
 from crescendo.runs.prepare import Prepared
 from crescendo.runs.result import Result, Row
-from crescendo.runs.result_view import tested
+from crescendo.runs.result_view import held_against, tested
 from crescendo.runs.run_events import Event, ModelsMeasured, RoundCompleted, RunBegan, Sink, WithoutNoise
 from crescendo.schedules.theory import ConstantRate, Theorem
 
@@ -164,8 +164,12 @@ class RunPrinter(Printer):
     def result(self, found: Result) -> None:
         """The headline, what was saved, and where the rest lies."""
         prepared = found.prepared
+        scores = tested(found.metrics[-1]) or [("accuracy", number(found.accuracy), "on the test part")]
+        scores += [
+            row for row in held_against(found.references) if row[0] != "without noise"
+        ]  # whose cost is shown below
         rows = [
-            *(tested(found.metrics[-1]) or [("accuracy", number(found.accuracy), "on the test part")]),
+            *scores,
             ("loss", number(found.loss), "on the training data, L2 included"),
             ("gradients", f"{found.gradients:,}", "over all clients"),
             ("rounds", f"{found.rounds:,}", _sizes(prepared)),
@@ -181,7 +185,7 @@ class RunPrinter(Printer):
         if found.max_delay_used is not None:
             rows.insert(-2, ("delay", f"{found.max_delay_used:.0%}", "of what tau allows, at most"))
         if prepared.privacy is not None:
-            rows[2:2] = _privacy(found)
+            rows[len(scores) + 1 : len(scores) + 1] = _privacy(found)
             if prepared.dataset.left_out:
                 why = f"used in training or testing; {prepared.dataset.left_out:,} are left out, being no record of these classes"
                 rows.append(("records", f"{_records(prepared):,}", why))

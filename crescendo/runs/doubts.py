@@ -1,0 +1,91 @@
+"""Doubts about a run: a score below a constant answer's, or far below a pooled fit's, with the likely cause and a remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from crescendo.objectives.linear.linear_model import LinearModel
+from crescendo.privacy.planning.cautions import about_noise
+from crescendo.report.numbers import number
+from crescendo.report.references import GUESSES, References
+
+if TYPE_CHECKING:
+    from crescendo.runs.result import Result
+
+_FAR = 0.5  # of the way from a constant answer to a pooled fit
+_FEW_PASSES = 3.0
+_UNLIKE = 30.0  # times that one column is larger than another
+_BOLD = 7.0  # times what is surely stable: automatic steps go to 6
+_MOSTLY = 0.9  # of the records in one class: accuracy hardly tells models apart
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """``says`` is the sentence. A run ``fails`` whose answers are worse than a constant one."""
+
+    says: str
+    fails: bool
+
+    @classmethod
+    def of(cls, result: Result) -> Self | None:
+        """The doubt about a run that did not diverge, if any. Only plain runs must come near a pooled fit."""
+        last, references = result.metrics[-1], result.references
+        for measure, guess in GUESSES.items():
+            levels, found = dict(references.of(measure)), last.get(measure)
+            level, pooled = levels.get(guess), levels.get("pooled")
+            if level is None or found is None:
+                continue
+            cause = next(_causes(result, references, measure, level))
+            if found < level:
+                return cls(
+                    f"{measure} {number(found)} is below the {number(level)} of the {guess}: {cause}", fails=True
+                )
+            if pooled is not None and result.privacy is None and found - level < _FAR * (pooled - level):
+                return cls(
+                    f"{measure} {number(found)} is far below the {number(pooled)} of a pooled fit: {cause}", fails=False
+                )
+        return None
+
+
+def _causes(result: Result, references: References, measure: str, level: float) -> Iterator[str]:
+    """What is likely wrong, the likeliest first."""
+    prepared, config = result.prepared, result.prepared.config
+    private = prepared.privacy if result.privacy is not None else None
+    if private is not None and (drowned := about_noise(private.certificate)) is not None:
+        yield drowned
+    if (unlike := _unlike_columns(prepared.dataset)) is not None:
+        yield unlike
+    room = prepared.step_room
+    if room is not None and room * _BOLD < 1:
+        yield f"the step sizes are {1 / room:.2g} times the largest that are surely stable; try smaller ones"
+    if measure == "accuracy" and level > _MOSTLY:
+        yield (
+            "nearly all records are of one class, so that accuracy says little; set evaluate.auc = true for logistic "
+            "regression, or train for longer"
+        )
+    passes = result.gradients / max(1, len(prepared.dataset.train))
+    if passes < _FEW_PASSES:
+        yield f"the run made {passes:.2g} passes over the records; try more gradients"
+    pooled = dict(references.of(measure)).get("pooled")
+    if pooled is not None and pooled < level:
+        yield f"a pooled fit scores {number(pooled)} as well, so the features may say little about the label"
+    smaller = "" if config.schedule.is_auto or isinstance(prepared.objective, LinearModel) else "other step sizes, "
+    yield f"try {smaller}more gradients, or more rounds of fewer gradients each"
+
+
+def _unlike_columns(data: Any) -> str | None:
+    """That columns differ in size by more than one step size can suit."""
+    if data.scaling is not None or data.schema is not None or data.train.shape or data.train.sparse:
+        return None
+    largest = np.abs(data.train.x).max(axis=0)
+    largest = largest[largest > 0]
+    if not len(largest) or largest.max() <= _UNLIKE * largest.min():
+        return None
+    return (
+        f"the features differ in size, from {largest.min():.3g} to {largest.max():.3g} at most, which no step size suits; "
+        "bring them to one size, by scale=True in a call or data.scale = true for a table"
+    )
