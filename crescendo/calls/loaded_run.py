@@ -22,6 +22,7 @@ from crescendo.objectives import ModelFile, Objective, OwnModel
 from crescendo.objectives.base import Traits
 from crescendo.objectives.nets.net_names import is_net, with_classes
 from crescendo.objectives.objective_kinds import OBJECTIVES
+from crescendo.report.references import References
 from crescendo.runs import result_view
 from crescendo.views import html_lines, html_table, text_table
 
@@ -38,7 +39,7 @@ class LoadedRun:
 
     def __repr__(self) -> str:
         last, clients = self.metrics[-1], self.config.clients.count or 0
-        said = result_view.numbers_in_a_line(last, self.rounds, clients, self.privacy, self.diverged)
+        said = result_view.numbers_in_a_line(last, self.rounds, clients, self.privacy, self.diverged, self.references)
         return f"LoadedRun({self.run!r}: {said})"
 
     def _repr_html_(self) -> str:
@@ -82,6 +83,11 @@ class LoadedRun:
     def privacy(self) -> Row | None:
         """What the run spent, None for one without privacy."""
         return self._stored.privacy
+
+    @property
+    def references(self) -> References:
+        """What the scores are held against: the commonest class and, where it was cheap, a pooled fit without privacy."""
+        return self._stored.references
 
     @property
     def loss(self) -> float | None:
@@ -167,7 +173,7 @@ class LoadedRun:
         learned = "" if kept is None else result_view.learned(kept.features, len(self.classes))
         clients = self.config.clients.count or 0
         return result_view.stored_facts(
-            self.metrics[-1], self.privacy, self.config.data.source, (name, learned), clients
+            self.metrics[-1], self.privacy, self.config.data.source, (name, learned), clients, self.references
         )
 
     def _mind(self) -> list[str]:

@@ -22,12 +22,14 @@ from crescendo.data.scaling import Scaling
 from crescendo.data.tables.feature_schema import Schema
 from crescendo.errors import ConfigError, DataError
 from crescendo.objectives.objective_kinds import OBJECTIVES
+from crescendo.report.references import References
 from crescendo.runs.export import MODEL, StoredModel, damage_named, schema_digest
 from crescendo.runs.folder import require_run
 from crescendo.tables import read_toml
 
 Row = dict[str, Any]
 _CONFIG, _METRICS, _PRIVACY, _SCHEMA = "config.toml", "metrics.jsonl", "privacy.json", "schema.toml"
+_REFERENCES = "references.json"  # which early versions did not write
 _COUNTS = ("k", "gradients", "bytes_up", "bytes_down")
 _MEASURES = ("loss", "accuracy", "rmse", "r2")
 _MOST_FEATURES = 10_000_000
@@ -59,6 +61,7 @@ class StoredRun:
     intercept: bool
     classes: tuple[Label, ...] | None
     records: LearnedRecords | None
+    references: References
 
     @classmethod
     def of(cls, folder: Path) -> StoredRun:
@@ -86,6 +89,7 @@ class StoredRun:
             stored.intercept,
             None if classes is None else _classes(folder / MODEL, classes),
             None if said is None else _records(folder, said),
+            _references(folder / _REFERENCES),
         )
         made._check()
         return made
@@ -108,7 +112,7 @@ class StoredRun:
 
 def _check_files(folder: Path) -> None:
     """DataError for what no run writes, before anything of it is read: a link, a pipe, a device, a text of gigabytes."""
-    for path in (folder / name for name in ("format.json", _CONFIG, _METRICS, _PRIVACY, MODEL, _SCHEMA)):
+    for path in (folder / name for name in ("format.json", _CONFIG, _METRICS, _PRIVACY, MODEL, _SCHEMA, _REFERENCES)):
         if path.is_symlink():
             raise DataError(f"{path} is a link, and a run writes none; copy the file itself there")
         if path.exists() and not path.is_file():
@@ -180,6 +184,15 @@ def _privacy(path: Path) -> Row | None:
     except _NO_VALUES:
         _damaged(path, "it does not say what the run spent")
     return None if found is None else dict(found)
+
+
+def _references(path: Path) -> References:
+    if not path.exists():
+        return References()
+    try:
+        return References.from_plain(_plain_json(path.read_text(encoding="utf-8")))
+    except _NO_VALUES:
+        _damaged(path, "it does not say what the scores are held against")
 
 
 def _classes(path: Path, found: object) -> tuple[Label, ...]:

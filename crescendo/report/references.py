@@ -47,6 +47,16 @@ class References:
         """As JSON has them: the values by name."""
         return {one.name: one.values for one in self.found}
 
+    @classmethod
+    def from_plain(cls, raw: Any) -> References:
+        """What `plain` gave, without what the names mean; ValueError for anything else."""
+        if not isinstance(raw, dict) or not all(isinstance(values, dict) for values in raw.values()):
+            raise ValueError("these are no references")
+        numbers = [value for values in raw.values() for value in values.values()]
+        if not all(isinstance(value, int | float) and not isinstance(value, bool) for value in numbers):
+            raise ValueError("a reference is no number")
+        return cls([Reference(str(name), "", values) for name, values in raw.items()])
+
     def of(self, measure: str) -> list[tuple[str, float]]:
         return [(one.name, one.values[measure]) for one in self.found if measure in one.values]
 

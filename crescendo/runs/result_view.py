@@ -55,12 +55,17 @@ def facts(result: Result) -> list[tuple[str, str, str]]:
 
 
 def stored_facts(
-    last: Mapping[str, Any], privacy: Mapping[str, Any] | None, data: str, model: tuple[str, str], clients: int
+    last: Mapping[str, Any],
+    privacy: Mapping[str, Any] | None,
+    data: str,
+    model: tuple[str, str],
+    clients: int,
+    references: References,
 ) -> list[tuple[str, str, str]]:
     """The same of a run that ended long ago, as far as its folder tells."""
     return [
         ("data", data, f"{clients:,} client{'s' if clients != 1 else ''}"),
-        *worth(last, privacy),
+        *worth(last, privacy, references),
         ("model", *model),
         ("loss", number(last["loss"]), "on the training records"),
         ("rounds", f"{last['k']:,}", f"{last['gradients']:,} gradients over all clients"),

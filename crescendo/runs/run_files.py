@@ -12,7 +12,7 @@ from crescendo.runs.folder import write_format
 from crescendo.runs.result import Result
 from crescendo.runs.run_events import Event, ModelsMeasured, RunBegan, RunEnded
 
-METRICS = "metrics.jsonl"
+METRICS, REFERENCES = "metrics.jsonl", "references.json"
 
 
 class RunFiles:
@@ -52,6 +52,7 @@ class RunFiles:
         if spent is not None and result.noise_free is not None:
             spent["noise_free_accuracy"] = result.noise_free["accuracy"]
         (folder / "privacy.json").write_text(json.dumps(spent) + "\n", encoding="utf-8")
+        (folder / REFERENCES).write_text(json.dumps(result.references.plain()) + "\n", encoding="utf-8")
         module = result.state_dict() if result.is_torch else None
         intercept, data = result.prepared.objective.traits.intercept, result.prepared.dataset
         save_model(folder, result.model, data.classes, result.trained, module, intercept, about_records(data))

@@ -51,7 +51,7 @@ def test_a_run_that_diverged_says_so_wherever_it_is_shown() -> None:
 def test_a_result_in_a_line_has_its_accuracy_loss_rounds_and_epsilon() -> None:
     result = crescendo.simulate(small())
     assert repr(result).startswith(
-        f"Result(accuracy={result.accuracy:.4f}, loss={result.loss:.4f}, rounds={result.rounds}"
+        f"Result(accuracy={result.accuracy:.4f}, commonest class=0.6000, loss={result.loss:.4f}, rounds={result.rounds}"
     )
     assert "epsilon" not in repr(result)
     private = crescendo.simulate(
@@ -103,7 +103,9 @@ def test_predictions_are_labels_as_they_were_written() -> None:
         schedule={"rounds": 5, "sizes": {"kind": "constant", "size": 60}, "steps": {"kind": "constant", "eta": 0.1}}
     )
     found = result.predict([[5.0, 5.0], [-5.0, -5.0]])
-    margins = np.array([[5.0, 5.0], [-5.0, -5.0]]) @ result.model[:2] + result.model[2]
+    scaling = result.prepared.dataset.scaling
+    assert scaling is not None, "the model is about features of one size"
+    margins = scaling.apply(np.array([[5.0, 5.0], [-5.0, -5.0]])) @ result.model[:2] + result.model[2]
     assert found.tolist() == np.where(margins >= 0, "on time", "late").tolist()
     assert found.tolist() == result.sklearn_model().predict([[5.0, 5.0], [-5.0, -5.0]]).tolist()
 

@@ -27,7 +27,17 @@ from crescendo.simulator.trace import Trace
 from tests.config.small import SMALL, small
 
 KEYS = ["gradients", "rounds", "broadcasts", "bytes_up", "bytes_down", "loss", "accuracy", "max_rounds_ahead"]
-KEYS += ["max_delay_used", "waits", "virtual_seconds", "wall_seconds", "privacy", "run", "diverged"]
+KEYS += [
+    "max_delay_used",
+    "waits",
+    "virtual_seconds",
+    "wall_seconds",
+    "privacy",
+    "run",
+    "references",
+    "diverged",
+    "doubt",
+]
 
 
 def test_the_json_object_has_the_documented_keys_and_is_json() -> None:
@@ -115,7 +125,16 @@ def test_a_step_size_that_makes_the_model_overflow_is_a_sentence() -> None:
 
 def test_a_run_folder_has_everything_and_can_be_run_again(tmp_path: Path) -> None:
     first = simulate(small("timing.preset=heterogeneous"), out=tmp_path / "a")
-    names = {"format.json", "config.toml", "metrics.jsonl", "trace.npz", "privacy.json", "model.npz", "report.html"}
+    names = {
+        "format.json",
+        "config.toml",
+        "metrics.jsonl",
+        "trace.npz",
+        "privacy.json",
+        "references.json",
+        "model.npz",
+        "report.html",
+    }
     assert {path.name for path in (tmp_path / "a").iterdir()} == names
     assert json.loads((tmp_path / "a" / "privacy.json").read_text()) is None
     rows = [json.loads(line) for line in (tmp_path / "a" / "metrics.jsonl").read_text().splitlines()]

@@ -28,6 +28,7 @@ from crescendo.privacy.mechanisms.mechanism import Mechanism
 from crescendo.privacy.mechanisms.mechanism_kinds import certify
 from crescendo.privacy.mechanisms.noise import SeededSource, Source
 from crescendo.privacy.planning.guarantee import Guarantee
+from crescendo.privacy.planning.protection import Withheld
 from crescendo.runs.prepare import Prepared, prepare
 from crescendo.runs.simulate import run_prepared
 
@@ -55,6 +56,8 @@ def canary_audit(
     if not 0.5 <= confidence < 1:
         raise ConfigError(f"--confidence must be at least 0.5 and below 1, not {confidence:g}")
     prepared = prepare(config)
+    if isinstance(prepared.privacy, Withheld):
+        raise ConfigError(f"{name} has no epsilon to hold canaries against: {prepared.privacy.says}")
     planted = _Planted.in_run(prepared, canaries, seed)
     guarantee = prepared.privacy
     assert guarantee is not None
@@ -95,7 +98,7 @@ class _Planted:
     @classmethod
     def in_run(cls, prepared: Prepared, canaries: int, seed: int) -> _Planted:
         guarantee = prepared.privacy
-        assert guarantee is not None
+        assert isinstance(guarantee, Guarantee)
         made, me = guarantee.certificate, guarantee.costliest
         _check(made, me, canaries)
         inside = np.random.Generator(np.random.PCG64(seed)).random(canaries) < 0.5
@@ -133,7 +136,7 @@ class _Planted:
     def scores(self, prepared: Prepared, source: Callable[[int, int], Source]) -> Floats:
         """Run it, and return the score of every canary."""
         guarantee, me = prepared.privacy, self.me
-        assert guarantee is not None
+        assert isinstance(guarantee, Guarantee)
         first = len(self.data) - len(self.inside)
         parts = list(prepared.parts)
         parts[me] = np.concatenate([self.real, first + np.flatnonzero(self.inside)])
