@@ -75,7 +75,12 @@ class Released:
         """How far ``noisy`` is from what was rounded to the grid, in steps of the grid: floats were added, or multiplied."""
         if not self.formula.public.any() and not self.combined:
             return 0.0
-        return 2.0**-48 * max(float(np.abs(part).max()) for part in (self.sent, self.start)) / self.grid
+        return (self.formula.rounding + self.added) / self.grid
+
+    @property
+    def added(self) -> float:
+        """What at most seven roundings add: of the sum, of a mean made and undone, and of the auditor's own differences."""
+        return 2.0**-50 * max(float(np.abs(part).max()) for part in (self.sent, self.formula.public))
 
     def departs(self) -> str | None:
         """How what was sent differs from the formula with the source's noise, rounded to the grid; None if it does not."""
@@ -88,20 +93,22 @@ class Released:
             return None
         worst = int(np.argmax(apart - allowed))
         return (
-            f"round {self.i}, a draw of {len(self.draw.members)}: coordinate {worst} is {apart[worst] / self.scale:.4g} of the "
-            f"noise's scale away from what the formula and the source make it"
+            f"round {self.i}, a draw of {len(self.draw.members)}: coordinate {worst} is {float(self.sent[worst])!r}, which is "
+            f"{apart[worst] / self.scale:.4g} of the noise's scale away from what the formula and the source make it, where "
+            f"rounding explains {allowed[worst] / self.scale:.4g}"
         )
 
     def differs(self) -> str | None:
         """How a release without noise differs from the formula; None if it does not."""
         apart = np.abs(self.noisy - self.formula.hidden)
-        allowed = self.near + 2.0**-50 * np.maximum(np.abs(self.sent), np.abs(self.formula.public))
+        allowed = self.near + self.formula.rounding + self.added
         if (apart <= allowed).all():
             return None
-        worst = int(np.argmax(apart - allowed))
+        worst = int(np.argmax(apart))
+        due = float(self.formula.public[worst] + self.formula.hidden[worst])
         return (
-            f"round {self.i}, a draw of {len(self.draw.members)}, noise off: coordinate {worst} is {self.sent[worst]:.9g} and "
-            f"the formula makes it {self.formula.public[worst] + self.formula.hidden[worst]:.9g}"
+            f"round {self.i}, a draw of {len(self.draw.members)}, noise off: coordinate {worst} is {float(self.sent[worst])!r} and "
+            f"the formula makes it {due!r}, which is {apart[worst]:.3g} away where rounding explains {allowed:.3g}"
         )
 
     def off_grid(self) -> str | None:
