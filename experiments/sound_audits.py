@@ -1,72 +1,110 @@
-"""A thousand audits of sound mechanisms: are the p-values uniform, and how many audits raise a false alarm?
+"""Audits of sound mechanisms at the default settings: are the p-values uniform, and how many audits raise a false alarm?
 
-    python -m experiments.sound_audits [--audits 1000] [--first-seed 0] [--runs 24] [--processes 2] [--out FILE.json]
+    python -m experiments.sound_audits --audits 2000 --first-seed 0 --processes 2 --out FILE.jsonl
 
-Each audit has a seed of its own and looks at little, so that it takes a second or two. For every check that says that its
-p-values are exact, those of all audits are held against the uniform distribution (Kolmogorov and Smirnov); of the others, which
-promise to be no smaller than uniform ones, only the excess of small values is. So many rows are looked at that one of them is
-small by chance: the last line holds the smallest against what Bonferroni allows.
+Each seed draws a configuration of its own (`sound_configurations`) and audits it as ``crescendo audit`` does with no options. Every
+audit is a line of the file: seed, configuration, findings, p-values, processor seconds. A seed that the file has is left out, so
+that a run can be stopped and gone on with, or made longer.
+
+For every check that says that its p-values are exact, those of all audits are held against the uniform distribution (Kolmogorov
+and Smirnov); of the others, which promise to be no smaller than uniform ones, only the excess of small values is. So many rows
+are looked at that one of them is small by chance: the last lines hold the smallest against what Bonferroni allows.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from scipy.stats import binomtest, kstest
 
-from crescendo.audit import audit
-from crescendo.audit.scores import NOTHING
-from crescendo.core.terms import Terms
-from crescendo.objectives.logistic.objective import Logistic
-from crescendo.privacy.mechanisms.certificate import Certificate
-from crescendo.privacy.mechanisms.mechanism_kinds import certify
-from crescendo.schedules.sizes import ConstantSizes
-from crescendo.schedules.steps import ConstantSteps
-
+RUNS = 400  # as the command does
+DELTA = 1e-6
 SMALL = 0.05  # the p-values below it are counted where they need not be uniform
 LEVEL = 0.01  # at which the whole table is judged
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")  # one each: processes share the processors
 
 
-@dataclass(frozen=True)
-class Audited:
-    """What one audit came to: the p-values by check, source and whether they are exact, and what it found."""
+def audited(seed: int) -> dict[str, Any]:
+    """The audit of this seed's configuration, as a line of the file."""
+    from crescendo.audit import audit
+    from crescendo.audit.scores import NOTHING
+    from crescendo.privacy.accounting.accountant import account
+    from crescendo.runs.auditing import THRESHOLD_RUNS, TRIES
+    from experiments.sound_configurations import configuration
 
-    seed: int
-    ps: list[tuple[str, bool, float]]
-    findings: list[str]
-
-
-def certificate(mechanism: str) -> Certificate:
-    """A small run: rate 0.2, 12 rounds."""
-    terms = Terms(ConstantSizes(4), ConstantSteps(0.8), (1.0,), 12, ahead=1, whole_rounds=True)
-    return certify(mechanism, terms, Logistic(6, l2=0.1), clip=0.5, sigma=1.0, records=(20,), norm_bound=3.0)
-
-
-def audited(seed_and_runs: tuple[int, int]) -> Audited:
-    seed, runs = seed_and_runs
-    made = certificate("minibatch" if seed % 2 else "local")
+    made = configuration(seed)
+    certificate = made.certificate
+    clients = range(certificate.terms.clients)
+    began = time.process_time()
+    delta = max(DELTA, 4e9 * certificate.failure)
+    spent = [account(certificate.events(c), certificate.usual_delta(delta)) for c in clients]
+    me = max(clients, key=lambda c: spent[c].epsilon)
+    accounted = time.process_time()
     report = audit(
-        made, made.objective, claimed=1.0, delta=1e-5, runs=runs, tries=8, seed=seed, cost=lambda events: 0.0
+        certificate,
+        made.objective,
+        claimed=spent[me].epsilon,
+        delta=delta,
+        me=me,
+        features=made.features,
+        labels=made.labels,
+        wire=made.wire,
+        runs=RUNS,
+        tries=TRIES,
+        threshold_runs=THRESHOLD_RUNS * RUNS,
+        seed=seed,
     )
     rows = [row for row in report.checks if row.p is not None and row.says != NOTHING]
-    ps = [(f"{row.name} ({row.source or 'both'})", row.exact, row.p) for row in rows if row.p is not None]
-    return Audited(seed, ps, [f"{finding.kind}: {finding.says}" for finding in report.findings])
+    return {
+        "seed": seed,
+        "findings": [f"{finding.kind}: {finding.says}" for finding in report.findings],
+        "seconds": round(time.process_time() - accounted, 2),
+        "accounting": round(accounted - began, 2),
+        "claimed": spent[me].epsilon,
+        "bound": report.lower,
+        "worst_ratio": report.worst_ratio,
+        "ps": [[f"{row.name} ({row.source or 'both'})", row.exact, row.p] for row in rows],
+        "configuration": made.says,
+    }
 
 
-def run(seeds: Iterable[int], runs: int, processes: int) -> Iterator[Audited]:
+def run(seeds: Iterable[int], processes: int) -> Iterator[dict[str, Any]]:
+    os.environ.update(dict.fromkeys(_THREADS, "1"))
     with get_context("spawn").Pool(processes) as pool:
-        yield from pool.imap_unordered(audited, ((seed, runs) for seed in seeds))
+        yield from pool.imap_unordered(audited, seeds)
+
+
+def stored(path: Path | None) -> dict[int, dict[str, Any]]:
+    """The audits that the file has, by seed. A last line that was cut off is none."""
+    found: dict[int, dict[str, Any]] = {}
+    for line in path.read_text().splitlines() if path is not None and path.exists() else ():
+        try:
+            one = json.loads(line)
+        except json.JSONDecodeError:
+            continue
+        found[one["seed"]] = one
+    return found
+
+
+def append(path: Path, line: dict[str, Any]) -> None:
+    """Add one line, on a line of its own whatever the file ends with."""
+    cut = path.exists() and path.stat().st_size > 0 and not path.read_bytes().endswith(b"\n")
+    with path.open("a") as file:
+        file.write("\n" * cut + json.dumps(line) + "\n")
 
 
 def table(found: dict[tuple[str, bool], list[float]]) -> Iterator[str]:
     """A row for every check and source, as markdown, and a verdict on all rows together."""
+    from scipy.stats import binomtest, kstest
+
     yield "| check | p-values | mean | below 0.05 | uniform? |"
     yield "|---|---|---|---|---|"
     fits: dict[bool, list[float]] = {True: [], False: []}
@@ -83,29 +121,39 @@ def table(found: dict[tuple[str, bool], list[float]]) -> Iterator[str]:
         yield f"{rows}: the smallest p is {least:.2g}, Bonferroni allows {allowed:.2g}: {verdict}"
 
 
+def summary(audits: Iterable[dict[str, Any]]) -> Iterator[str]:
+    """All audits in words: false alarms, the time that they took, and the table."""
+    audits = [*audits]
+    if not audits:
+        return
+    seconds, failed = [one["seconds"] for one in audits], [one for one in audits if one["findings"]]
+    ps: dict[tuple[str, bool], list[float]] = defaultdict(list)
+    for one in audits:
+        for name, exact, p in one["ps"]:
+            ps[name, exact].append(p)
+    yield from (f"seed {one['seed']}: {finding}" for one in failed for finding in one["findings"])
+    low, high = min(one["seed"] for one in audits), max(one["seed"] for one in audits)
+    yield f"{len(audits)} audits of sound mechanisms, seeds {low} to {high}: {len(failed)} false alarms"
+    yield f"processor seconds of an audit: median {np.median(seconds):.1f}, mean {np.mean(seconds):.1f}, most {max(seconds):.1f}"
+    yield from table(ps)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--audits", type=int, default=1000)
+    parser.add_argument("--audits", type=int, default=2000)
     parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--runs", type=int, default=24)
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--out", type=Path, help="where all p-values are written, as JSON")
+    parser.add_argument("--out", type=Path, help="a line of JSON for every audit; those that it has are not made again")
     said = parser.parse_args()
-    found: dict[tuple[str, bool], list[float]] = defaultdict(list)
-    failed = 0
+    known = stored(said.out)
     seeds = range(said.first_seed, said.first_seed + said.audits)
-    for done, one in enumerate(run(seeds, said.runs, said.processes), start=1):
-        failed += bool(one.findings)
-        for finding in one.findings:
-            print(f"seed {one.seed}: {finding}", flush=True)
-        for name, exact, p in one.ps:
-            found[name, exact].append(p)
-        if said.out is not None and (done % 50 == 0 or done == said.audits):
-            rows = [{"check": name, "exact": exact, "p": values} for (name, exact), values in sorted(found.items())]
-            given = {"audits": done, "first seed": said.first_seed, "runs": said.runs, "false alarms": failed}
-            said.out.write_text(json.dumps({**given, "rows": rows}))
-    print(f"{said.audits} audits of sound mechanisms, seeds from {said.first_seed}: {failed} false alarms")
-    print(*table(found), sep="\n")
+    for one in run([seed for seed in seeds if seed not in known], said.processes):
+        known[one["seed"]] = one
+        for finding in one["findings"]:
+            print(f"seed {one['seed']}: {finding}", flush=True)
+        if said.out is not None:
+            append(said.out, one)
+    print(*summary(known[seed] for seed in seeds if seed in known), sep="\n")
 
 
 if __name__ == "__main__":

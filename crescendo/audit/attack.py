@@ -25,10 +25,13 @@ from crescendo.audit.worst_cases.sent_again import Opener, outbox_test
 from crescendo.privacy.accounting.events import PoissonGaussian
 
 _FALSE_ALARMS = 1e-4  # of the whole audit; a little less is given out, for Šidák's rule against Bonferroni's
-NARROW, WIDE = 64, 128  # a model of fewer coordinates has its noise measured on one of so many features
+NARROW, WIDE = 64, 256  # a model of fewer coordinates has its noise measured on one of about so many
+_NUMBERS, _LEAST_RELEASES, _MOST_RELEASES = 768, 2, 6  # of every source, for each of the runs: noise numbers, and releases
+_OTHER_SOURCES = 4  # the formula of another source's narrow releases is looked at that many times less: it is the same code
 _MOST_ROUNDS = 100  # of which noise and draws are looked at, one by one
 _MOST_RECORDS = 30_000  # in a draw
 _PARTS, _FINE = 4, 40_000  # of a step: what is collected in it, and how finely its progress is told
+_KILLS = 4  # tries: that many less are kills in the middle of a round
 _WORST_RATIO = 1 + 1e-5  # what rounding can add to a ratio of 1
 _MOST_CARRIED = 1e-4  # of the sensitivity, between rounds whose releases were made equal
 _NEAR = 1e-12  # the certificate's own numbers, computed again from the terms, are as near as this
@@ -91,11 +94,16 @@ class Attack:
         self, subject: Subject, name: str, rng: np.random.Generator, runs: int, heard: Callable[[int], Heard]
     ) -> tuple[Noise, Draws, list[Row]]:
         """Evidence of one source, and a row for every statistical check."""
-        wide = subject.widened(WIDE) if subject.objective.size < NARROW else None
-        noise, faults = Noise.collected(wide or subject, rng, 6 * runs, _MOST_ROUNDS, heard(0))
+        size = subject.objective.size
+        wide = subject.widened(max(1, WIDE * subject.features // size)) if size < NARROW else None
+        measured = wide or subject
+        enough = _NUMBERS * runs // measured.objective.size
+        releases = min(max(enough, _LEAST_RELEASES * runs), _MOST_RELEASES * runs)
+        noise, faults = Noise.collected(measured, rng, releases, _MOST_ROUNDS, heard(0))
         self._take(faults)
         if wide is not None:
-            self._take(Noise.collected(subject, rng, runs, _MOST_ROUNDS, heard(1))[1])
+            narrow = runs if name == next(iter(self.sources)) else runs // _OTHER_SOURCES
+            self._take(Noise.collected(subject, rng, narrow, _MOST_ROUNDS, heard(1))[1])
         seeds = max(4, 6 * runs // min(_MOST_ROUNDS, len(subject.rounds())))
         draws = Draws.collected(subject, rng, seeds, _MOST_ROUNDS, _MOST_RECORDS, heard(2))
         words = Words.collected(wide or subject, rng, seeds, _MOST_ROUNDS, heard(3))
@@ -143,7 +151,8 @@ class Attack:
             found |= outbox_test(self.subject, rng, outbox)
         self._take(Faults(found))
         # numbers of its own, so that the attacks after it repeat
-        resumed_test(self.subject, np.random.Generator(np.random.Philox(self.seed + 1)), self.faults)
+        own = np.random.Generator(np.random.Philox(self.seed + 1))
+        resumed_test(self.subject, own, tries // _KILLS, self.faults)
         return fuzz
 
     # -- bounds on epsilon ---------------------------------------------------------------------------------------------

@@ -86,8 +86,8 @@ def _fair_coins(words: Words, rng: np.random.Generator) -> Tested:
 
 def _repeated_words(words: Words, rng: np.random.Generator) -> Tested:
     """Any two of n words are equal with a chance of at most n^2 / 2^65, so that one pair is enough to tell."""
-    values = np.concatenate([words.first.ravel(), words.more.ravel()])
-    n, twice = len(values), len(values) - len(np.unique(values))
+    values = np.sort(np.concatenate([words.first.ravel(), words.more.ravel()]))  # np.unique takes ten times as long
+    n, twice = len(values), int(np.count_nonzero(values[1:] == values[:-1]))
     says = f"{twice:,} of {n:,} random words come twice"
     return Tested(min(1.0, float(n) ** 2 * 2.0**-65) if twice else 1.0, says)
 

@@ -71,9 +71,9 @@ def _ends(draws: Draws, rng: np.random.Generator) -> Tested:
 def _which_records(draws: Draws, rng: np.random.Generator) -> Tested:
     """Contiguous parts of the records, every 16th record, and single records at both ends and anywhere."""
     n = draws.records
-    if any(len(np.unique(drawn)) < len(drawn) for seed in draws.members for drawn in seed):
-        return Tested(0.0, "a record is twice in one draw")
     groups, drawn = [], _joined(draws)
+    if any(len(np.unique(cells)) < len(cells) for cells in drawn):
+        return Tested(0.0, "a record is twice in one draw")
     for name, part in (("stretch", np.arange(n) * _PARTS // n), ("residue class", np.arange(n) % _PARTS)):
         group, drawn = _by_part(draws, drawn, part, name, rng)
         groups.append(group)

@@ -142,10 +142,10 @@ def led(
         sent, update = server.finish(i, aside)
         _check_message(update, i, me, subject.wire, faults)
         draw = _drawn(subject, tap, i, len(data), faults)
-        near = certificate.sensitivity(i, me) * (certificate.slack + _NEAR * (1 + len(draw.members)))
+        near = subject.sensitivity(i) * (certificate.slack + _NEAR * (1 + len(draw.members)))
         formula = Displacement.of(certificate, me, due, start, i, draw.members, draw.tags)
         asked, words = None if tap.chose(i) else tap.asked.get(i), tap.noise(i, len(sent))
-        scale, is_mean = certificate.noise_scale(i, me), certificate.terms.combine == "mean"
+        scale, is_mean = subject.scale(i), certificate.terms.combine == "mean"
         yield Released(i, sent, formula, start, draw, asked, words, scale, near, is_mean)
 
 
@@ -157,8 +157,8 @@ class _Server:
     ) -> None:
         self._subject, self._rng, self._wild = subject, rng, wild
         # not so large that floats could not carry the noise beside it: the public part of a release is added after the noise
-        some, certificate = rounds[:: max(1, len(rounds) // 20)], subject.certificate
-        least = min(subject.scale(i) or certificate.sensitivity(i, subject.me) for i in some)
+        some = rounds[:: max(1, len(rounds) // 20)]
+        least = min(subject.scale(i) or subject.sensitivity(i) for i in some)
         self._spread = min(_SPREAD, least * 2.0**18)
         model = self._model()
         self._driver = Driver(subject, data, np.arange(len(data)), tap, model)

@@ -52,9 +52,21 @@ class Subject:
     make: Maker
     sources: Sources = field(default=SeededSource)
     shared: tuple[int, ...] | None = None  # the rounds in which the client has a share; filled in when first asked for
+    _known: dict[tuple[str, int], float] = field(init=False, repr=False, default_factory=dict)
 
     def scale(self, i: int) -> float:
-        return self.certificate.noise_scale(i, self.me)
+        """The deviation of round i's noise."""
+        return self._remembered("scale", i, self.certificate.noise_scale)
+
+    def sensitivity(self, i: int) -> float:
+        """The most that one record may change round i's release."""
+        return self._remembered("sensitivity", i, self.certificate.sensitivity)
+
+    def _remembered(self, name: str, i: int, ask: Callable[[int, int], float]) -> float:
+        """The certificate's number for round i, asked for once: an audit looks at a round hundreds of times."""
+        if (name, i) not in self._known:
+            self._known[name, i] = ask(i, self.me)
+        return self._known[name, i]
 
     def source(self, rng: np.random.Generator) -> Source:
         """A new source for a run of this client."""

@@ -1,63 +1,112 @@
-"""A round that another process goes on with after a kill: of the same records, and with noise that no other process had."""
+"""A round that another process goes on with after a kill: of the same records, and with noise that no other process had.
+
+A client is killed at some slot of some round. The auditor chooses the draws: records stand in the slots on either side of the
+kill, where a slot that is run twice or left out shows, and a process that would draw again is given other records.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from crescendo.audit.driving.lead import Faults
-from crescendo.audit.driving.subject import Driver, Subject
+from crescendo.audit.driving.subject import Draw, Driver, Script, Subject
 from crescendo.core.arrays import Array, Floats
 from crescendo.core.client import Client, Work
 from crescendo.data.records import Records
 
 KIND = "rounds gone on with"
 _RECORDS = 40
+_MOST_DRAWN = 12
+_EVERY = 5  # tries: that many less have noise
+_SPREAD = 0.1  # of start models
 
 _Stored = tuple[Mapping[str, Any], Mapping[str, Array]]  # what the client and the worker export
 
 
-def resumed_test(subject: Subject, rng: np.random.Generator, faults: Faults) -> None:
-    """A client is killed in the middle of a round. Two others go on from what it stored, each with a source of its own.
+@dataclass(frozen=True, eq=False)
+class _Kill:
+    """Round i, which begins at ``start`` and draws ``draw``, is killed at slot ``at``. A new process would draw ``another``."""
 
-    Without noise they must release what it would have released: a process that draws once more would have records of two draws
-    in one release. With noise they must not: what is stored of a round has no noise in it, nor what it is made of.
+    i: int
+    slots: int
+    at: int
+    data: Records
+    start: Floats
+    draw: Draw
+    another: Draw
+
+    @classmethod
+    def random(cls, subject: Subject, rng: np.random.Generator) -> _Kill:
+        """A round at random, killed at a slot at random, with records before and after it."""
+        i = int(rng.choice(subject.rounds()))
+        slots = subject.certificate.terms.share(i, subject.me)
+        at = int(rng.integers(min(1, slots), slots + 1))
+        count = int(rng.integers(2, _MOST_DRAWN + 1))
+        tags = rng.random(count)
+        tags[:2] = (max(at - 1, 0) + 0.5) / slots, (min(at, slots - 1) + 0.5) / slots
+        first, second = rng.permutation(_RECORDS)[:count], rng.permutation(_RECORDS)[:count]
+        # not so long that the model's own floats would swallow what the records and the noise add
+        spread = min(_SPREAD, (subject.scale(i) or subject.sensitivity(i)) * 2.0**18)
+        start = rng.normal(size=subject.objective.size) * spread
+        draws = Draw(first, tags), Draw(second, rng.random(count))
+        return cls(i, slots, at, subject.plain_records(rng, _RECORDS), start, *draws)
+
+    def driver(self, subject: Subject, rng: np.random.Generator, draw: Draw) -> Driver:
+        """A process of its own at the round's beginning, which would draw ``draw``."""
+        source = Script({self.i: draw}, behind=subject.source(rng))
+        return Driver(subject, self.data, np.arange(_RECORDS), source, self.start)
+
+
+def resumed_test(subject: Subject, rng: np.random.Generator, tries: int, faults: Faults) -> None:
+    """Kills in rounds at random. Another process goes on from what was stored; a third does after a second kill.
+
+    Without noise they must release what the first would have released, to the last bit. With noise they must not: what is stored
+    of a round has no noise in it, nor the bits that it is made of.
     """
     subject = replace(subject, wire="float64")  # without noise the wire's rounding would show
-    data, start = subject.plain_records(rng, _RECORDS), rng.normal(size=subject.objective.size) * 0.1
+    quiet = subject.without_noise()
     with faults.noting("a kill in the middle of a round"):
-        whole, others = _released(subject.without_noise(), data, start, rng)
-        if not all(np.array_equal(whole, one) for one in others):
-            faults.note(KIND, "a round that was gone on with after a kill is not of the records that were drawn for it")
-        whole, others = _released(subject, data, start, rng)
-        both = [whole, *others]
-        if any(np.mean(a == b) > 0.5 for k, a in enumerate(both) for b in both[:k]):
-            faults.note(KIND, "two processes that went on with a round have the same noise: it was stored")
+        for k in range(max(1, tries)):
+            kill = _Kill.random(subject, rng)
+            whole, others = _released(quiet, kill, rng)
+            if not all(np.array_equal(whole, one) for one in others):
+                faults.note(KIND, _unlike(kill, whole, others))
+            if k % _EVERY:
+                continue
+            whole, others = _released(subject, kill, rng)
+            both = [whole, *others]
+            if any(np.mean(a == b) > 0.5 for n, a in enumerate(both) for b in both[:n]):
+                faults.note(KIND, "two processes that went on with a round have the same noise: it was stored")
 
 
-def _released(
-    subject: Subject, data: Records, start: Floats, rng: np.random.Generator
-) -> tuple[Floats, tuple[Floats, ...]]:
-    """What a client that was not killed sends of a round, and what two others send that went on in the middle of it."""
-    i = subject.pairs()[0][0]
+def _unlike(kill: _Kill, whole: Floats, others: list[Floats]) -> str:
+    apart = max(float(np.abs(whole - one).max()) for one in others)
+    return (
+        f"round {kill.i} of {kill.slots} slots, gone on with after a kill at slot {kill.at}, is {apart:.17g} away from what it "
+        f"would have been: it is not of the records that were drawn for it, each once"
+    )
 
-    def driver() -> Driver:
-        return Driver(subject, data, np.arange(len(data)), subject.source(rng), start)
 
-    first = driver()
-    first.begin(i, start)
-    work = first.worker.next()
-    assert isinstance(work, Work)
-    first.worker.run((work.slots + 1) // 2)
-    stored = _stored(first)
-    others: tuple[Floats, ...] = ()
-    if stored is not None:
-        others = tuple(_gone_on(driver(), stored, i) for _ in range(2))
-    first.worker.run(work.slots // 2)
-    return first.finish(i), others
+def _released(subject: Subject, kill: _Kill, rng: np.random.Generator) -> tuple[Floats, list[Floats]]:
+    """What a client that was not killed sends of a round, and what others send that went on with it, after one kill and two."""
+    first = kill.driver(subject, rng, kill.draw)
+    first.begin(kill.i, kill.start)
+    first.worker.begin()
+    first.worker.run(kill.at)
+    others = []
+    if (stored := _stored(first)) is not None:
+        second = _gone_on(kill.driver(subject, rng, kill.another), stored)
+        work = second.worker.next()
+        left = work.slots if isinstance(work, Work) and work.round == kill.i else 0
+        second.worker.run(left // 2)
+        if (again := _stored(second)) is not None:
+            others.append(_finished(_gone_on(kill.driver(subject, rng, kill.another), again), kill.i))
+        others.append(_finished(second, kill.i))
+    return _finished(first, kill.i), others
 
 
 def _stored(driver: Driver) -> _Stored | None:
@@ -68,9 +117,13 @@ def _stored(driver: Driver) -> _Stored | None:
     return client.export() | {"frame": None}, {name: array.copy() for name, array in made.items()}
 
 
-def _gone_on(driver: Driver, stored: _Stored, i: int) -> Floats:
-    client = Client.restore(driver.subject.certificate.terms, dict(stored[0]))
-    driver.worker.resume(client, stored[1])
+def _gone_on(driver: Driver, stored: _Stored) -> Driver:
+    driver.worker.resume(Client.restore(driver.subject.certificate.terms, dict(stored[0])), stored[1])
+    return driver
+
+
+def _finished(driver: Driver, i: int) -> Floats:
+    """The rest of round i, and what is sent of it."""
     work = driver.worker.next()
     if isinstance(work, Work) and work.round == i:
         driver.worker.run(work.slots)
