@@ -12,6 +12,7 @@ import numpy as np
 from crescendo.audit.check import Check
 from crescendo.audit.checks import CHECKS
 from crescendo.audit.driving.evidence import Draws, Heard, Noise, Words
+from crescendo.audit.driving.large_draws import LargeDraws
 from crescendo.audit.driving.lead import Faults
 from crescendo.audit.driving.subject import Sources, Subject
 from crescendo.audit.epsilon_bounds import clopper_pearson, scale_bounds
@@ -21,7 +22,9 @@ from crescendo.audit.scores import Tested, combined
 from crescendo.audit.worst_cases.edges import probe_edges
 from crescendo.audit.worst_cases.fuzz import Fuzz
 from crescendo.audit.worst_cases.gone_on import resumed_test
+from crescendo.audit.worst_cases.memory import probe_memory
 from crescendo.audit.worst_cases.sent_again import Opener, outbox_test
+from crescendo.audit.worst_cases.sources import probe_source
 from crescendo.privacy.accounting.events import PoissonGaussian
 
 _FALSE_ALARMS = 1e-4  # of the whole audit; a little less is given out, for Šidák's rule against Bonferroni's
@@ -107,7 +110,8 @@ class Attack:
         seeds = max(4, 6 * runs // min(_MOST_ROUNDS, len(subject.rounds())))
         draws = Draws.collected(subject, rng, seeds, _MOST_ROUNDS, _MOST_RECORDS, heard(2))
         words = Words.collected(wide or subject, rng, seeds, _MOST_ROUNDS, heard(3))
-        evidence: dict[str, Any] = {"noise": noise, "draws": draws, "words": words}
+        large = LargeDraws.collected(subject, rng)
+        evidence: dict[str, Any] = {"noise": noise, "draws": draws, "words": words, "large": large}
         # how many numbers the checks draw depends on what they see: of their own, so that the attacks after them repeat
         own = np.random.Generator(np.random.Philox(int(rng.integers(2**62))))
         rows = []
@@ -153,6 +157,9 @@ class Attack:
         # numbers of its own, so that the attacks after it repeat
         own = np.random.Generator(np.random.Philox(self.seed + 1))
         resumed_test(self.subject, own, tries // _KILLS, self.faults)
+        probe_memory(self.subject, own, self.faults)
+        for name, sources in self.sources.items():
+            probe_source(self.subject, name, sources, own, self.faults)
         return fuzz
 
     # -- bounds on epsilon ---------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ class Check:
 
     name: str
     looks_for: str
-    evidence: Literal["noise", "draws", "words"]
+    evidence: Literal["noise", "draws", "words", "large"]
     test: Callable[[Any, np.random.Generator], Tested]
     exact: bool = True
     share: float = 1.0
