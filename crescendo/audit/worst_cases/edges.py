@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import fields, replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -201,6 +201,8 @@ def _changed(
     try:
         objective: Any = wide.objective
         if l2 is not None:
+            if not is_dataclass(objective):
+                return None  # a user's model says its own
             objective = replace(objective, l2=l2)
         terms, records, me = replace(old.terms, rounds=min(old.terms.rounds, _FEW)), old.records, subject.me
         first = float(old.terms.steps.at(0))
