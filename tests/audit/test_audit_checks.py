@@ -12,6 +12,7 @@ import pytest
 from crescendo.audit.check import Check
 from crescendo.audit.checks import CHECKS
 from crescendo.audit.driving.evidence import TAGS, TRACKED, Draws, Noise, Words
+from crescendo.audit.driving.large_draws import LargeDraws, Sample
 from crescendo.audit.scores import Group, binned, combined, counted, ends_p, normal_p, squared, uniform_p
 
 RUNS, ROUNDS, SIZE = 8, 9, 11
@@ -53,10 +54,17 @@ def sound_words(rng: np.random.Generator) -> Words:
     return Words(first, more)
 
 
+def sound_large_draws(rng: np.random.Generator) -> LargeDraws:
+    sizes = np.full(16, 500)
+    kinds = ((0.1, 1), (1 / 8000, 12))
+    return LargeDraws(tuple(Sample(rate, n, sizes, rng.binomial(n * sizes, rate), None) for rate, n in kinds))
+
+
 SOUND: dict[str, Callable[[np.random.Generator], Any]] = {
     "noise": sound_noise,
     "draws": sound_draws,
     "words": sound_words,
+    "large": sound_large_draws,
 }
 
 
