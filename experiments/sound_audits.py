@@ -2,9 +2,9 @@
 
     python -m experiments.sound_audits --audits 2000 --first-seed 0 --processes 2 --out FILE.jsonl
 
-Each seed draws a configuration of its own (`sound_configurations`) and audits it as ``crescendo audit`` does with no options. Every
-audit is a line of the file: seed, configuration, findings, p-values, processor seconds. A seed that the file has is left out, so
-that a run can be stopped and gone on with, or made longer.
+Each seed draws a configuration (`sound_configurations`) and audits it as ``crescendo audit`` does with no options. Every audit is
+a line of the file: seed, configuration, findings, p-values, processor seconds. A seed that the file has is left out, so that a
+run can be stopped and gone on with, or made longer.
 
 For every check that says that its p-values are exact, those of all audits are held against the uniform distribution (Kolmogorov
 and Smirnov); of the others, which promise to be no smaller than uniform ones, only the excess of small values is. So many rows

@@ -1,4 +1,4 @@
-"""Random sound configurations for the audit: all mechanisms, objectives and wires, and numbers up to the ends of what is certified.
+"""Random sound configurations for the audit: every mechanism, objective and wire, numbers up to the ends of what is certified.
 
 Each seed draws its own configuration. A certificate that is refused is drawn again, since the audit is about certified runs.
 """
@@ -137,10 +137,8 @@ def _drawn(rng: _Rng) -> Configuration:
 
 
 def _objective(mechanism: str, features: int, l2: float, rng: _Rng) -> tuple[str, Callable[[int], Any]]:
-    if mechanism == "local":
-        kinds = ["logistic", "logistic", "least squares"]
-    else:
-        kinds = ["logistic", "softmax", "least squares", "own"]
+    others = ["logistic"] if mechanism == "local" else ["softmax", "own"]
+    kinds = ["logistic", "least squares", *others]
     name = str(rng.choice(kinds))
     if mechanism != "local" and rng.random() < _NETS:
         name = str(rng.choice(["torch", "jax"]))

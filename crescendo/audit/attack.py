@@ -29,8 +29,14 @@ from crescendo.privacy.accounting.events import PoissonGaussian
 
 _FALSE_ALARMS = 1e-4  # of the whole audit; a little less is given out, for Šidák's rule against Bonferroni's
 NARROW, WIDE = 64, 384  # a model of fewer coordinates has its noise measured on one of about so many
-_NUMBERS, _LEAST_RELEASES, _MOST_RELEASES = 768, 2, 6  # of every source, for each of the runs: noise numbers, and releases
-_OTHER_SOURCES = 4  # the formula of another source's narrow releases is looked at that many times less: it is the same code
+_NUMBERS, _LEAST_RELEASES, _MOST_RELEASES = (
+    768,
+    2,
+    6,
+)  # of every source, for each of the runs: noise numbers, and releases
+_OTHER_SOURCES = (
+    4  # the formula of another source's narrow releases is looked at that many times less: it is the same code
+)
 _MOST_ROUNDS = 100  # of which noise and draws are looked at, one by one
 _MOST_RECORDS = 30_000  # in a draw
 _PARTS, _FINE = 4, 40_000  # of a step: what is collected in it, and how finely its progress is told

@@ -1,7 +1,7 @@
 """Bugs that show late or far out: after a kill, beyond a million records, in where random bits come from, in what a model keeps.
 
-The docstring is the bug. `EDGES` has them with the runs that they are planted in; `python -m tests.audit.power` measures how often the
-audit catches each at the settings that users have.
+The docstring is the bug. `EDGES` has them with the runs that they are planted in; `python -m tests.audit.power` measures how
+often the audit catches each at the settings that users have.
 """
 
 from __future__ import annotations
@@ -68,7 +68,10 @@ class LosesTheOffset(SystemSource):
     """The second chunk of 2^20 records, and all later ones, draw records of the first."""
 
     def members(self, i: int, records: int, rate: float) -> Any:
-        parts = [super(LosesTheOffset, self).members(i, min(_CHUNK, records - low), rate) for low in range(0, records, _CHUNK)]
+        parts = [
+            super(LosesTheOffset, self).members(i, min(_CHUNK, records - low), rate)
+            for low in range(0, records, _CHUNK)
+        ]
         return np.concatenate(parts)
 
 
@@ -189,7 +192,7 @@ class CachesById(LogisticByHand):
 
     def one(self, w: Any, x: Any, y: float, data: Records) -> Any:
         centred = self.kept.setdefault(id(data), (x, y))
-        return super().one(w, *centred, data)
+        return super().one(w, centred[0], centred[1], data)
 
 
 # -- where they are planted --------------------------------------------------------------------------------------------

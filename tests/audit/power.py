@@ -2,8 +2,8 @@
 
     python -m tests.audit.power --bugs all --seeds 60 --processes 2 --out FILE.jsonl
 
-Every audit is a line of the file: bug, seed, what caught it, processor seconds. Those that the file has are not made again, so that
-a run can be stopped and gone on with. ``--bugs none`` audits the same runs without a bug.
+Every audit is a line of the file: bug, seed, what caught it, processor seconds. Those that the file has are not made again,
+so that a run can be stopped and gone on with. ``--bugs none`` audits the same runs without a bug.
 """
 
 from __future__ import annotations
@@ -75,7 +75,9 @@ def main() -> None:
     from tests.audit.planted_edges import EDGES
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bugs", default="all", help='names, with commas between them; "all", or "none" for sound runs')
+    parser.add_argument(
+        "--bugs", default="all", help='names, with commas between them; "all", or "none" for sound runs'
+    )
     parser.add_argument("--seeds", type=int, default=60)
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=2)

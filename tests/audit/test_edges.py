@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from crescendo.audit import audit, build
+from crescendo.audit import audit
 from crescendo.audit.driving.lead import Faults, Released
 from crescendo.audit.driving.literal import Displacement
-from crescendo.audit.driving.subject import Draw, Script, Sources, Subject
+from crescendo.audit.driving.subject import Draw, Script, Sources, Subject, build
 from crescendo.audit.driving.system_bits import tapped
 from crescendo.audit.worst_cases.edges import _changed, _probe
 from crescendo.audit.worst_cases.gone_on import resumed_test

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from crescendo.audit.check import Check
-from crescendo.audit.checks import bits, draw_counts, draw_links, draws_at_scale, noise_and_draws, noise_laws, noise_links
+from crescendo.audit.checks import (
+    bits,
+    draw_counts,
+    draw_links,
+    draws_at_scale,
+    noise_and_draws,
+    noise_laws,
+    noise_links,
+)
 
 CHECKS: tuple[Check, ...] = (
     *noise_laws.CHECKS,

@@ -23,7 +23,9 @@ def _at_scale(large: LargeDraws, rng: np.random.Generator) -> Tested:
 
         def one(place: int, hits: object = hits, n: int = n, rate: float = rate) -> str:
             part = np.asarray(hits)
-            return f"of {n:,} records at rate {rate:.6g}, part {place + 1} of {len(part)} was drawn {part[place]:,} times"
+            return (
+                f"of {n:,} records at rate {rate:.6g}, part {place + 1} of {len(part)} was drawn {part[place]:,} times"
+            )
 
         says = f"of {n:,} records at rate {rate:.6g}, {hits.sum():,} were drawn in {sample.draws} draws where {due:,.1f} were due"
         groups += [Group(normal_p(total), says), Group(normal_p(scores), one)]

@@ -20,6 +20,11 @@ TAGS = 6  # of a draw that are remembered
 _SIZES = (0, 0, 1, 1, 2, 3, 5, 8, 16)  # of draws that the auditor chooses
 _MOST_COORDINATES = 20_000  # of which noise is kept
 _MOST_NUMBERS = 2_000_000
+_MOST_CELLS, _LEAST_SEEDS = (
+    25_000_000,
+    4,
+)  # records of all draws together, drawn or not; and how many seeds there are even so
+_SAME_RECORDS = 4  # runs in a row have the same records, which take as long to make up as a run
 _FURTHER = 4  # coordinates of each round whose further words are looked at, and how many
 
 Heard: TypeAlias = Callable[[float], None]  # hears which part is done, from 0 to 1
@@ -61,12 +66,14 @@ class Noise:
         runs = max(2, min(-(-releases // len(rounds)), _MOST_NUMBERS // (len(rounds) * subject.objective.size)))
         noise = _empty(runs, rounds, some(subject.objective.size, rng, _MOST_COORDINATES))
         seed = int(rng.integers(2**60))
+        rate = float(np.median([subject.certificate.rate(int(i), subject.me) for i in rounds]))
+        records, data = int(np.clip(3 / rate, _SIZES[-1] + 8, 200)), subject.plain_records(rng, 1)
         for run in range(runs):
             heard(run / runs)
             one = _client_of(subject, run, rounds)
             noise.clients[run] = one.me
-            rate = float(np.median([one.certificate.rate(int(i), one.me) for i in rounds]))
-            data = one.plain_records(rng, int(np.clip(3 / rate, _SIZES[-1] + 8, 200)))
+            if run % _SAME_RECORDS == 0:
+                data = one.plain_records(rng, records)
             # seeds in a row, and the same seed for another client: streams that are joined show in each other's numbers
             tap = Tap(
                 one.sources(seed + (run if one.me == subject.me else run - 1), one.me),
@@ -137,6 +144,7 @@ class Draws:
         certificate, me = subject.certificate, subject.me
         rounds, count = _chosen_rounds(subject.rounds(), rng, most_rounds), min(records, certificate.records[me])
         rates = np.array([certificate.rate(int(i), me) for i in rounds])
+        seeds = max(_LEAST_SEEDS, min(seeds, _MOST_CELLS // (count * len(rounds))))
         first, members, tags = int(rng.integers(2**60)), [], []
         for seed in range(first, first + seeds):
             heard((seed - first) / seeds)

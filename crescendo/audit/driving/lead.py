@@ -107,8 +107,8 @@ class Released:
         worst = int(np.argmax(apart))
         due = float(self.formula.public[worst] + self.formula.hidden[worst])
         return (
-            f"round {self.i}, a draw of {len(self.draw.members)}, noise off: coordinate {worst} is {float(self.sent[worst])!r} and "
-            f"the formula makes it {due!r}, which is {apart[worst]:.3g} away where rounding explains {allowed:.3g}"
+            f"round {self.i}, a draw of {len(self.draw.members)}, noise off: coordinate {worst} is {float(self.sent[worst])!r} "
+            f"and the formula makes it {due!r}, which is {apart[worst]:.3g} away where rounding explains {allowed:.3g}"
         )
 
     def off_grid(self) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from decimal import Decimal, localcontext
+from decimal import Context, Decimal, localcontext
 from functools import lru_cache
 from weakref import WeakKeyDictionary
 
@@ -69,7 +69,7 @@ def _whole(certificate: Certificate, drawn: Records, slot: Ints, start: Floats, 
     """What the objective's own steps on these records move the model by, no longer than the clip; 0 if they fail."""
     terms, (low, high) = certificate.terms, certificate.terms.block(i, len(start))
     etas = terms.etas(i, me)
-    ends = np.array([int((slot <= h).sum()) for h in range(len(etas))], dtype=np.int64)
+    ends = np.cumsum(np.bincount(slot, minlength=len(etas)))  # how many records are in slot h or before
     slots = Slots(np.arange(len(slot)), etas, ends, terms.moving(i, len(start)), float(terms.blocks))
     try:
         stepper = certificate.objective.stepper(drawn)
@@ -80,8 +80,20 @@ def _whole(certificate: Certificate, drawn: Records, slot: Ints, start: Floats, 
         return np.zeros(high - low)
     if not np.isfinite(moved).all():
         return np.zeros(high - low)
-    length = math.hypot(*moved) if len(moved) < 1000 else float(np.linalg.norm(moved))
-    return moved * min(1.0, certificate.clip / length) if length > 0 else moved
+    return _cut(moved, certificate.clip)
+
+
+def _cut(vector: Floats, limit: float) -> Floats:
+    """A vector of at most this length. Numbers of any size: squares are taken where they neither overflow nor vanish.
+
+    >>> _cut(np.array([3e200, 4e200]), 5.0), _cut(np.array([1e308] * 4), 2.0), _cut(np.array([0.0, 1e-300]), 1.0)
+    (array([3., 4.]), array([1., 1., 1., 1.]), array([0.e+000, 1.e-300]))
+    """
+    exponent = int(np.frexp(np.abs(vector).max(initial=0.0))[1])
+    scaled = np.ldexp(vector, -exponent)
+    length = math.hypot(*scaled) if len(scaled) < 1000 else float(np.linalg.norm(scaled))
+    with np.errstate(over="ignore"):
+        return vector if np.ldexp(length, exponent) <= limit else scaled * (limit / length)
 
 
 def _limits(certificate: Certificate) -> list[tuple[int, float]]:
@@ -101,16 +113,13 @@ def _clipped(objective: Objective, w: Floats, data: Records, k: int, limits: lis
         return np.zeros_like(w)
     first = 0
     for numbers, limit in limits:
-        layer = gradient[first : first + numbers]
-        length = math.hypot(*layer) if len(layer) < 1000 else float(np.linalg.norm(layer))
-        if length > 0:
-            layer *= min(1.0, limit / length)
+        gradient[first : first + numbers] = _cut(gradient[first : first + numbers], limit)
         first += numbers
     return gradient
 
 
 def _alone(objective: Objective, data: Records, k: int) -> Records:
-    """Record k and no other. Code of the project's own is shown the same object again; a user's may write into what it is shown."""
+    """Record k and no other. The project's own code is shown one object again; a user's may write into what it is shown."""
     if not objective.traits.clips:
         return data.take(np.array([k]))
     known = _ALONE.setdefault(data, {})
@@ -135,10 +144,10 @@ def _shrunk(start: Floats, step: float, l2: float, slots: int) -> tuple[Floats, 
 def _kept(step: float, l2: float, slots: int) -> tuple[float, float]:
     """(1 - step l2)^slots and 1 less that, each computed to 60 digits and rounded once.
 
-    >>> _kept(0.5, 2.0**-40, 3)[1] == 3 * 2.0**-41 * (1 - 2.0**-41)
-    True
+    >>> _kept(0.5, 2.0**-40, 2)[1] == 2.0**-40 * (1 - 2.0**-42), _kept(1.0, 1e-20, 1)
+    (True, (1.0, 1e-20))
     """
-    with localcontext(prec=_DIGITS, traps=[]):
+    with localcontext(Context(prec=_DIGITS, traps=[])):
         kept = (1 - Decimal(step) * Decimal(l2)) ** slots
         return float(kept), float(1 - kept)
 

@@ -201,7 +201,7 @@ def _changed(
     try:
         objective: Any = wide.objective
         if l2 is not None:
-            if not is_dataclass(objective):
+            if not is_dataclass(objective) or isinstance(objective, type):
                 return None  # a user's model says its own
             objective = replace(objective, l2=l2)
         terms, records, me = replace(old.terms, rounds=min(old.terms.rounds, _FEW)), old.records, subject.me

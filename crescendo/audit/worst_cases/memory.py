@@ -53,9 +53,7 @@ def probe_memory(subject: Subject, rng: np.random.Generator, faults: Faults) -> 
                     return
 
 
-def _history(
-    subject: Subject, used: Objective, says: _Says, count: int, rng: np.random.Generator
-) -> Iterator[str]:
+def _history(subject: Subject, used: Objective, says: _Says, count: int, rng: np.random.Generator) -> Iterator[str]:
     """Show the model record after record, and evaluations in between; yield, in words, what it has seen."""
     many = _SLOW_HISTORY if subject.objective.traits.clips else _HISTORY
     labels, w = subject.labels, _start(subject, rng)

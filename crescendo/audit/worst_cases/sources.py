@@ -69,7 +69,10 @@ def _against_the_bits(subject: Subject, sources: Sources, rng: np.random.Generat
     then only this is asked, that a number that is not below the rate in any part of it draws next to nobody.
     """
     rates = {subject.certificate.rate(i, subject.me) for pair in subject.pairs() for i in pair}
-    wholes = {round(rate * _FINE) for rate in rates if rate < 1} | {*_TINY, _FINE // subject.certificate.records[subject.me]}
+    wholes = {round(rate * _FINE) for rate in rates if rate < 1} | {
+        *_TINY,
+        _FINE // subject.certificate.records[subject.me],
+    }
     for whole in sorted(whole for whole in wholes if 0 < whole < _FINE):
         at, below = (_drawn_by(number, whole, subject, sources, rng) for number in (whole, whole - 1))
         if len(at[0]):
@@ -78,9 +81,7 @@ def _against_the_bits(subject: Subject, sources: Sources, rng: np.random.Generat
             yield f"at rate {whole * 2.0**-53!r}, {len(below[0])} of {_SMALL} records were drawn by numbers that are all below it"
 
 
-def _drawn_by(
-    number: int, rate: int, subject: Subject, sources: Sources, rng: np.random.Generator
-) -> tuple[Ints, int]:
+def _drawn_by(number: int, rate: int, subject: Subject, sources: Sources, rng: np.random.Generator) -> tuple[Ints, int]:
     """Who is drawn at this rate if every uniform number is this one, both in 2^-53; and how many bytes were asked for."""
     low = int(rng.integers(2**11))  # the bits of a word that make no difference
     word = np.uint64(number << 11 | low).tobytes()
