@@ -11,13 +11,15 @@ audit drives real workers on synthetic records, with the seeded source and the o
 2. *Is what is random as random as it should be?* (`evidence`, `checks`) What was sent less what the definition says, over the
    certified scale, must be independent standard normal numbers, whatever was drawn; draws must be Poisson. The
    p-value of a check is exact, over statistics that `renewal` makes independent of each other, or conservative; together the
-   checks raise a false alarm in fewer than one audit in ten thousand.
+   checks raise a false alarm in fewer than one audit in ten thousand. Statistics cannot tell a small seed or a pool that is used
+   twice: the system's bits are counted as a source reads them, and replaced by bits whose draw is known (`sources`).
 3. *Can one record do more than is certified?* (`fuzz`, `scenes`) Noise off, the same draws with one record more, two rounds in a
    row, searched for the largest difference over the sensitivity. Among the scenes are broken and over-long records, more records
    than slots, broadcasts in mid-round and empty draws. Then the noise is chosen so that a round's releases are equal with and
    without the record: if the next round's differ, more is carried over than what was sent. Messages sent again must be
    equal, from memory, after a restart and out of the ledger on disk (`sent_again`). A round that another process goes on with
-   after a kill must be the round that was begun, with noise that was not drawn before (`gone_on`).
+   after a kill must be the round that was begun, with noise that was not drawn before (`gone_on`). A user's model is led through
+   a long history, after which it must say of a record what a fresh copy says (`memory`).
 4. *How large is epsilon at least?* (`lower_bounds`) The measured rate, noise and shift of the mean, put through the
    accountant, are a lower bound if releases are mixtures of Gaussians; a threshold test of whole clients assumes nothing.
 

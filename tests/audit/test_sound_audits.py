@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
-from experiments.sound_audits import table
+from experiments.sound_audits import append, stored, summary, table
+from tests.audit import power
 
 
 def test_uniform_p_values_are_not_denied_and_others_are() -> None:
@@ -24,3 +27,31 @@ def test_one_row_in_many_may_be_odd_by_chance() -> None:
     rng = np.random.default_rng(8)
     *_, exact, _ = table({(f"row {k}", True): rng.random(200).tolist() for k in range(60)})
     assert exact.startswith("60 rows") and exact.endswith("nothing denies it")
+
+
+def test_a_run_is_gone_on_with_after_it_was_cut_off(tmp_path: Path) -> None:
+    path, line = (
+        tmp_path / "audits.jsonl",
+        {"seed": 3, "seconds": 2.0, "findings": [], "ps": [["tags (seeded)", True, 0.4]]},
+    )
+    assert stored(None) == {} and stored(path) == {}
+    append(path, line)
+    with path.open("a") as file:
+        file.write('{"seed": 4, "sec')
+    append(path, line | {"seed": 5, "findings": ["edges: off by 1e-9"]})
+    found = stored(path)
+    assert list(found) == [3, 5]
+    said = list(summary(found.values()))
+    assert said[0] == "seed 5: edges: off by 1e-9" and said[1].endswith("seeds 3 to 5: 1 false alarms")
+
+
+def test_the_power_of_the_audit_is_a_row_for_each_bug(tmp_path: Path) -> None:
+    path, line = (
+        tmp_path / "power.jsonl",
+        {"bug": "id cache", "seed": 0, "seconds": 3.0, "caught": True, "says": ["so"]},
+    )
+    append(path, line)
+    append(path, line | {"seed": 1, "says": []})
+    found = power.stored(path)
+    assert list(found) == [("id cache", 0), ("id cache", 1)]
+    assert list(power.table(found.values()))[-1] == "| id cache | 2 of 2 | 1 | 3.0 |"
