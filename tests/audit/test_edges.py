@@ -53,6 +53,16 @@ def test_a_sound_mechanism_passes_at_a_sigma_near_the_largest_that_is_certified(
         assert released.differs() is None
 
 
+def test_a_sum_of_more_records_than_are_certified_is_cut_as_the_definition_says() -> None:
+    """The least sigma leaves room for two records, twice as many as are declared, and the auditor draws 24."""
+    terms = Terms(ConstantSizes(1), ConstantSteps(0.4), (1.0,), 6, ahead=1, whole_rounds=True)
+    made = certify("minibatch", terms, Logistic(FEATURES), clip=0.01, sigma=4e-9, records=(1,), norm_bound=1.01)
+    one, faults = Subject(made, made.objective, 0, FEATURES, (0.0, 1.0), "float64", build), Faults()
+    for seed in range(4):
+        _probe("a small sigma", one, np.random.default_rng(seed), faults, far=False)
+    assert not faults.found
+
+
 def test_a_departure_is_said_with_all_its_digits() -> None:
     large, faults = _changed(subject(), sigma=9e5), Faults()
     assert large is not None

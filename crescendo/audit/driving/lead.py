@@ -146,6 +146,8 @@ def led(
         formula = Displacement.of(certificate, me, due, start, i, draw.members, draw.tags)
         asked, words = None if tap.chose(i) else tap.asked.get(i), tap.noise(i, len(sent))
         scale, is_mean = subject.scale(i), certificate.terms.combine == "mean"
+        if scale:
+            formula = formula.cut(public_grid(scale))
         yield Released(i, sent, formula, start, draw, asked, words, scale, near, is_mean)
 
 

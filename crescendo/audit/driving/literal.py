@@ -7,7 +7,7 @@ gradient, of that record alone.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Context, Decimal, localcontext
 from functools import lru_cache
 from weakref import WeakKeyDictionary
@@ -35,6 +35,10 @@ class Displacement:
     hidden: Floats
     public: Floats
     rounding: float = 0.0
+
+    def cut(self, grid: float) -> Displacement:
+        """As noise is added to it: no number is beyond 2^50 multiples of the grid. A draw beyond the certified sizes can be."""
+        return replace(self, hidden=np.clip(self.hidden, -(2.0**50) * grid, 2.0**50 * grid))
 
     @classmethod
     def of(
