@@ -19,7 +19,7 @@ from crescendo.audit.epsilon_bounds import clopper_pearson, scale_bounds
 from crescendo.audit.findings import DETERMINISTIC, Finding, Report, Row
 from crescendo.audit.lower_bounds import Cost, Scores, Shift
 from crescendo.audit.scores import Tested, combined
-from crescendo.audit.worst_cases.edges import probe_edges
+from crescendo.audit.worst_cases.edges import LEAST_FOR_EDGES, probe_edges
 from crescendo.audit.worst_cases.fuzz import Fuzz
 from crescendo.audit.worst_cases.gone_on import resumed_test
 from crescendo.audit.worst_cases.memory import probe_memory
@@ -28,12 +28,14 @@ from crescendo.audit.worst_cases.sources import probe_source
 from crescendo.privacy.accounting.events import PoissonGaussian
 
 _FALSE_ALARMS = 1e-4  # of the whole audit; a little less is given out, for Šidák's rule against Bonferroni's
-NARROW, WIDE = 64, 384  # a model of fewer coordinates has its noise measured on one of about so many
-_NUMBERS, _LEAST_RELEASES, _MOST_RELEASES = (
-    768,
-    2,
-    6,
-)  # of every source, for each of the runs: noise numbers, and releases
+NARROW = 64  # a model of fewer coordinates has its noise measured on one of about this many, in long audits and in short ones:
+WIDE, LESS_WIDE, _SHORT = (
+    384,
+    128,
+    200,
+)  # runs: wide models have most numbers for their time, and need runs to be compared by
+_NUMBERS = 768  # noise numbers of every source, for each of the runs
+_LEAST_RELEASES, _MOST_RELEASES = 2, 6  # that they are had from, for each of the runs
 _OTHER_SOURCES = (
     4  # the formula of another source's narrow releases is looked at that many times less: it is the same code
 )
@@ -104,7 +106,8 @@ class Attack:
     ) -> tuple[Noise, Draws, list[Row]]:
         """Evidence of one source, and a row for every statistical check."""
         size = subject.objective.size
-        wide = subject.widened(max(1, WIDE * subject.features // size)) if size < NARROW else None
+        about = WIDE if runs >= _SHORT else LESS_WIDE
+        wide = subject.widened(max(1, about * subject.features // size)) if size < NARROW else None
         measured = wide or subject
         enough = _NUMBERS * runs // measured.objective.size
         releases = min(max(enough, _LEAST_RELEASES * runs), _MOST_RELEASES * runs)
@@ -164,7 +167,7 @@ class Attack:
         own = np.random.Generator(np.random.Philox(self.seed + 1))
         resumed_test(self.subject, own, tries // _KILLS, self.faults)
         probe_memory(self.subject, own, self.faults)
-        for name, sources in self.sources.items():
+        for name, sources in self.sources.items() if tries >= LEAST_FOR_EDGES else ():
             probe_source(self.subject, name, sources, own, self.faults)
         return fuzz
 

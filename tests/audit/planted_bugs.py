@@ -229,7 +229,7 @@ BUGS: list[Bug] = [
     Bug(sources.SeedPlusRound, "repeated noise", needs=40),
     Bug(sources.OneStreamForAll, "noise between runs", minibatch(clients=3), needs=40),
     Bug(sources.FewBits, "repeated words", needs=40),
-    Bug(sources.BitsOfTheTags, "noise and tags", needs=120),
+    Bug(sources.BitsOfTheTags, "noise and tags", needs=40),
     Bug(sources.NothingMore, "random bits", needs=40),
     Bug(sources.StuckBit, "random bits", needs=40),
     # where the next round begins

@@ -31,7 +31,7 @@ _Change = Callable[[float], "Subject | None"]
 _AS_THEY_ARE = "the terms as they are"
 _RECORDS = 24
 _FEW = 12  # rounds of a variant
-_LEAST_FOR_EDGES = 100  # tries: a search this short does not look for the edges of what is certified
+LEAST_FOR_EDGES = 100  # tries: a search this short does not look for the edges of what is certified
 _ROUNDS = 8  # in a row, on each wire
 STEP, MOST_STEPS, HALVINGS = 64.0, 80, 8  # the search for an edge: by factors of 64 out, then by halving in logarithms
 _OTHERS: dict[str, dict[str, Any]] = {
@@ -54,7 +54,7 @@ _FAR_CELLS = (0, 1, 3, 100)
 
 def probe_edges(subject: Subject, rng: np.random.Generator, tries: int, faults: Faults) -> None:
     """Every variant, each wire and the moves of the client; a short search looks at the terms as they are alone."""
-    found = _variants(subject) if tries >= _LEAST_FOR_EDGES else [(_AS_THEY_ARE, subject)]
+    found = _variants(subject) if tries >= LEAST_FOR_EDGES else [(_AS_THEY_ARE, subject)]
     for name, variant in found:
         _probe(name, variant, rng, faults, far=variant is subject)
         for _ in range(tries // 400):
