@@ -28,17 +28,12 @@ from crescendo.audit.worst_cases.sources import probe_source
 from crescendo.privacy.accounting.events import PoissonGaussian
 
 _FALSE_ALARMS = 1e-4  # of the whole audit; a little less is given out, for Šidák's rule against Bonferroni's
-NARROW = 64  # a model of fewer coordinates has its noise measured on one of about this many, in long audits and in short ones:
-WIDE, LESS_WIDE, _SHORT = (
-    384,
-    128,
-    200,
-)  # runs: wide models have most numbers for their time, and need runs to be compared by
+# Of a model of fewer than NARROW numbers, noise is measured on one of about WIDE. A short audit takes a narrower one: its checks
+# need several runs to compare.
+NARROW, WIDE, LESS_WIDE, _SHORT = 64, 384, 150, 200
 _NUMBERS = 768  # noise numbers of every source, for each of the runs
 _LEAST_RELEASES, _MOST_RELEASES = 2, 6  # that they are had from, for each of the runs
-_OTHER_SOURCES = (
-    4  # the formula of another source's narrow releases is looked at that many times less: it is the same code
-)
+_OTHER_SOURCES = 4  # so many times fewer releases of the model as it is: the code is the same for all sources
 _MOST_ROUNDS = 100  # of which noise and draws are looked at, one by one
 _MOST_RECORDS = 30_000  # in a draw
 _PARTS, _FINE = 4, 40_000  # of a step: what is collected in it, and how finely its progress is told

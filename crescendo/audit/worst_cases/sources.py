@@ -96,7 +96,8 @@ def _drawn_by(number: int, rate: int, subject: Subject, sources: Sources, rng: n
 def _stale(subject: Subject, sources: Sources, rng: np.random.Generator) -> str | None:
     """Every number that a source hands out must rest on bits that were read for it and for no other.
 
-    A source may read ahead. It is asked until it has read as much as it gave, or has given more than any pool holds.
+    A source that has read another number of bytes than it gave reads ahead, or not enough. It is asked until it has given more
+    than any pool holds: only then does it show whether it reads again or hands out what it gave before.
     """
     with tapped() as taken:
         source = sources(int(rng.integers(2**62)), subject.me)
@@ -104,7 +105,7 @@ def _stale(subject: Subject, sources: Sources, rng: np.random.Generator) -> str 
         made = 8 * sum(map(len, given))
         made += 8 * (len(source.tags(0, 64)) + len([next(source.more(0, j)) for j in range(8)]))
         i = len(given)
-        while taken.size < made < _POOL:
+        while taken.size != made < _POOL:
             made += 8 * len(source.words(i, _AT_ONCE))
             i += 1
         if taken.size < made:
