@@ -1,4 +1,4 @@
-"""What the statistical check of large draws looks at: how many records of each region were drawn. The draws are not kept."""
+"""The evidence of the check of large draws: how many records of each region were drawn. The draws are not kept."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ Reader = Callable[[int], bytes]
 
 @dataclass
 class Taken:
-    """What was read of the operating system, read by read."""
+    """The bytes that were read of the operating system, read by read."""
 
     parts: list[bytes] = field(default_factory=list)
 
@@ -34,7 +34,7 @@ class Taken:
 
 @contextmanager
 def tapped(chosen: Reader | None = None) -> Iterator[Taken]:
-    """Remember what is read through ``os.urandom``, ``os.getrandom`` and ``random``; with ``chosen``, hand out its bytes.
+    """Remember all reads through ``os.urandom``, ``os.getrandom`` and ``random``; with ``chosen``, hand out its bytes.
 
     ``secrets`` and numpy's seeds are made of ``random``'s. Other threads' reads are remembered as well, so that a count is never
     too small.

@@ -24,7 +24,7 @@ _MOST_DRAWN = 12
 _EVERY = 5  # tries: that many less have noise
 _SPREAD = 0.1  # of start models
 
-_Stored = tuple[Mapping[str, Any], Mapping[str, Array]]  # what the client and the worker export
+_Stored = tuple[Mapping[str, Any], Mapping[str, Array]]  # the client's export and the worker's
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class _Kill:
         tags = rng.random(count)
         tags[:2] = (max(at - 1, 0) + 0.5) / slots, (min(at, slots - 1) + 0.5) / slots
         first, second = rng.permutation(_RECORDS)[:count], rng.permutation(_RECORDS)[:count]
-        # not so long that the model's own floats would swallow what the records and the noise add
+        # not so long that the model's own floats would swallow the records' part and the noise
         spread = min(_SPREAD, (subject.scale(i) or subject.sensitivity(i)) * 2.0**18)
         start = rng.normal(size=subject.objective.size) * spread
         draws = Draw(first, tags), Draw(second, rng.random(count))
@@ -62,10 +62,10 @@ class _Kill:
 
 
 def resumed_test(subject: Subject, rng: np.random.Generator, tries: int, faults: Faults) -> None:
-    """Kills in rounds at random. Another process goes on from what was stored; a third does after a second kill.
+    """Kills in rounds at random. Another process goes on from the stored round; a third does after a second kill.
 
-    Without noise they must release what the first would have released, to the last bit. With noise they must not: what is stored
-    of a round has no noise in it, nor the bits that it is made of.
+    Without noise all must make the same release, to the last bit. With noise they must not: a stored round has no noise in it, nor
+    the bits that noise is made of.
     """
     subject = replace(subject, wire="float64")  # without noise the wire's rounding would show
     quiet = subject.without_noise()
@@ -86,13 +86,13 @@ def resumed_test(subject: Subject, rng: np.random.Generator, tries: int, faults:
 def _unlike(kill: _Kill, whole: Floats, others: list[Floats]) -> str:
     apart = max(float(np.abs(whole - one).max()) for one in others)
     return (
-        f"round {kill.i} of {kill.slots} slots, gone on with after a kill at slot {kill.at}, is {apart:.17g} away from what it "
-        f"would have been: it is not of the records that were drawn for it, each once"
+        f"round {kill.i} of {kill.slots} slots, gone on with after a kill at slot {kill.at}, is {apart:.17g} away from the "
+        f"same round without a kill: it is not of the records that were drawn for it, each once"
     )
 
 
 def _released(subject: Subject, kill: _Kill, rng: np.random.Generator) -> tuple[Floats, list[Floats]]:
-    """What a client that was not killed sends of a round, and what others send that went on with it, after one kill and two."""
+    """The release of a client that was not killed, and those of others that went on with its round, after one kill and two."""
     first = kill.driver(subject, rng, kill.draw)
     first.begin(kill.i, kill.start)
     first.worker.begin()
@@ -110,7 +110,7 @@ def _released(subject: Subject, kill: _Kill, rng: np.random.Generator) -> tuple[
 
 
 def _stored(driver: Driver) -> _Stored | None:
-    """What a client has written down; None if it writes nothing down."""
+    """Everything that a client has written down; None if it writes nothing down."""
     client, made = driver.worker.client, driver.worker.export()
     if made is None or not isinstance(client, Client):
         return None
@@ -123,7 +123,7 @@ def _gone_on(driver: Driver, stored: _Stored) -> Driver:
 
 
 def _finished(driver: Driver, i: int) -> Floats:
-    """The rest of round i, and what is sent of it."""
+    """Run the rest of round i and return its release."""
     work = driver.worker.next()
     if isinstance(work, Work) and work.round == i:
         driver.worker.run(work.slots)

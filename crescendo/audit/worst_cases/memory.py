@@ -1,8 +1,8 @@
-"""Models that remember: the gradient of a record must not depend on what the model was shown before.
+"""Models that remember: the gradient of a record must not depend on the records before it.
 
-A user's model is an object, and may keep what it sees: a running mean, a list of hard examples, a cache. What it keeps may show
-late, after hundreds of records, or only once it has evaluated others. So it is led through a long history, and what it then says
-of some records is compared with what copies say that were made before anything was shown.
+A user's model is an object, and may keep something of all that it sees: a running mean, a list of hard examples, a cache. That may
+show late, after hundreds of records, or only once it has evaluated others. So it is led through a long history, and its gradients
+of some records are compared with those of copies that were made before anything was shown.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ def probe_memory(subject: Subject, rng: np.random.Generator, faults: Faults) -> 
                 if not apart <= _NEAR * float(np.abs(before).max(initial=0.0)) and not np.array_equal(
                     after, before, equal_nan=True
                 ):
-                    faults.note(KIND, f"after {shown} the model says of a record what is {apart:.3g} away from before")
+                    faults.note(KIND, f"after {shown} the gradient of a record is {apart:.3g} away from the one before")
                     return
 
 
 def _history(subject: Subject, used: Objective, says: _Says, count: int, rng: np.random.Generator) -> Iterator[str]:
-    """Show the model record after record, and evaluations in between; yield, in words, what it has seen."""
+    """Show the model record after record, and evaluations in between; yield, in words, how much it has seen."""
     many = _SLOW_HISTORY if subject.objective.traits.clips else _HISTORY
     labels, w = subject.labels, _start(subject, rng)
     for n in range(1, many + 1):

@@ -66,7 +66,7 @@ def _against_the_bits(subject: Subject, sources: Sources, rng: np.random.Generat
     """With bits that stand for a uniform number, a record is drawn if and only if that number is below the rate.
 
     A source that reads another number of bits makes uniform numbers in another way, and which bits draw a record is not known:
-    then only this is asked, that a number that is not below the rate in any part of it draws next to nobody.
+    then only this is asked, that a number that is not below the rate in any part of it draws no record.
     """
     rates = {subject.certificate.rate(i, subject.me) for pair in subject.pairs() for i in pair}
     wholes = {round(rate * _FINE) for rate in rates if rate < 1} | {
@@ -97,7 +97,7 @@ def _stale(subject: Subject, sources: Sources, rng: np.random.Generator) -> str 
     """Every number that a source hands out must rest on bits that were read for it and for no other.
 
     A source that has read another number of bytes than it gave reads ahead, or not enough. It is asked until it has given more
-    than any pool holds: only then does it show whether it reads again or hands out what it gave before.
+    than any pool holds: only then does it show whether it reads again or hands out the same once more.
     """
     with tapped() as taken:
         source = sources(int(rng.integers(2**62)), subject.me)
