@@ -64,8 +64,8 @@ class _Kill:
 def resumed_test(subject: Subject, rng: np.random.Generator, tries: int, faults: Faults) -> None:
     """Kills in rounds at random. Another process goes on from the stored round; a third does after a second kill.
 
-    Without noise all must make the same release, to the last bit. With noise they must not: a stored round has no noise in it, nor
-    the bits that noise is made of.
+    Without noise all must make the same release, to the last bit. With noise they must not: a stored round has no noise in it,
+    nor the bits that noise is made of.
     """
     subject = replace(subject, wire="float64")  # without noise the wire's rounding would show
     quiet = subject.without_noise()

@@ -1,8 +1,8 @@
 """Models that remember: the gradient of a record must not depend on the records before it.
 
-A user's model is an object, and may keep something of all that it sees: a running mean, a list of hard examples, a cache. That may
-show late, after hundreds of records, or only once it has evaluated others. So it is led through a long history, and its gradients
-of some records are compared with those of copies that were made before anything was shown.
+A user's model is an object, and may keep something of all that it sees: a running mean, a list of hard examples, a cache. That
+may show late, after hundreds of records, or only once it has evaluated others. So it is led through a long history, and its
+gradients of some records are compared with those of copies that were made before anything was shown.
 """
 
 from __future__ import annotations
