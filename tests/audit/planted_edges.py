@@ -119,6 +119,13 @@ class SmallSeed(SystemSource):
 # -- models that remember ----------------------------------------------------------------------------------------------
 
 
+class NotIsolated(OwnModel):
+    """A user's model as it is: no mechanism puts it back to what it was."""
+
+    def isolate(self) -> None:
+        """Leave it."""
+
+
 class LogisticByHand:
     """Logistic regression, as a user writes it."""
 
@@ -216,7 +223,7 @@ class Edge:
         terms = Terms(ConstantSizes(slots), ConstantSteps(0.5), (1.0,), rounds, ahead=1, whole_rounds=True)
         objective: Objective = Logistic(FEATURES, l2=float(rng.choice([0.0, 0.05])))
         if self.model is not None:
-            objective = OwnModel(self.model(), made_up_records(FEATURES, 2))
+            objective = NotIsolated(self.model(), made_up_records(FEATURES, 2))
         certificate = certify(
             self.mechanisms[seed % len(self.mechanisms)],
             terms,

@@ -25,7 +25,7 @@ from crescendo.privacy.mechanisms.mechanism_kinds import certify
 from crescendo.privacy.mechanisms.noise import SeededSource, SystemSource
 from crescendo.schedules.sizes import ConstantSizes
 from crescendo.schedules.steps import ConstantSteps
-from tests.audit.planted_edges import EDGES, FEATURES, Edge, LogisticByHand
+from tests.audit.planted_edges import EDGES, FEATURES, Edge, LogisticByHand, TakesTheMeanAway
 
 
 def subject(mechanism: str = "minibatch", l2: float = 1e-4, objective: Any = None) -> Subject:
@@ -195,6 +195,13 @@ def test_a_model_that_keeps_nothing_passes(mechanism: str) -> None:
     faults = Faults()
     own = OwnModel(LogisticByHand(), made_up_records(FEATURES, 2))
     probe_memory(subject(mechanism, objective=own), np.random.default_rng(1), faults)
+    assert not faults.found
+
+
+@pytest.mark.slow
+def test_a_model_that_remembers_passes_once_it_is_isolated() -> None:
+    faults, own = Faults(), OwnModel(TakesTheMeanAway(), made_up_records(FEATURES, 2))
+    probe_memory(subject(objective=own), np.random.default_rng(1), faults)
     assert not faults.found
 
 

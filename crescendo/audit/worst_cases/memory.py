@@ -2,13 +2,15 @@
 
 A user's model is an object, and may keep something of all that it sees: a running mean, a list of hard examples, a cache. That
 may show late, after hundreds of records, or only once it has evaluated others. So it is led through a long history, and its
-gradients of some records are compared with those of copies that were made before anything was shown.
+gradients of some records are compared with those of copies that were made before anything was shown. The mechanisms isolate such
+code, so that nothing should show: this is the audit of the isolation.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import is_dataclass
 
 import numpy as np
@@ -17,7 +19,7 @@ from crescendo.audit.driving.lead import Faults
 from crescendo.audit.driving.subject import Subject
 from crescendo.core.arrays import Floats
 from crescendo.data.records import Records
-from crescendo.objectives.base import Objective, Slots
+from crescendo.objectives.base import Objective, Slots, isolate
 
 KIND = "models that remember"
 _PROBES = 24  # records that are asked about again and again
@@ -74,11 +76,11 @@ def _history(subject: Subject, used: Objective, says: _Says, count: int, rng: np
 
 
 def _pristine(objective: Objective) -> Objective:
-    """A copy that has seen nothing; of code that cannot be copied, the code itself."""
-    try:
-        return copy.deepcopy(objective)
-    except Exception:
-        return objective
+    """A copy that has seen nothing, isolated as the mechanisms isolate it; of code that cannot be copied, the code itself."""
+    with suppress(Exception):
+        objective = copy.deepcopy(objective)
+    isolate(objective)
+    return objective
 
 
 def _record(subject: Subject, rng: np.random.Generator, count: int) -> Records:
