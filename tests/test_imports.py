@@ -56,7 +56,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "reproduce": (*BELOW, "config", "runs", "studies"),
     "drafter": (*SERVED, "config", "network.client.ledger_for"),
     "projects": ("errors", "whole_files", "tables", "data", "config", "drafter"),
-    "calls": (*BELOW, "config", "runs", "studies"),
+    "calls": (*BELOW, "config", "runs", "report.references", "studies"),
     "cli": (*BELOW, "config", "runs", "report", "studies", "reproduce", "drafter", "projects", "interrupts"),
     "api": (*BELOW, "config", "runs", "report", "studies", "reproduce", "projects", "calls", "cli", "interrupts"),
 }

@@ -12,9 +12,9 @@ from crescendo.errors import UsageError
 from crescendo.federation.divergence import divergence
 from crescendo.objectives.linear.linear_model import LinearModel
 from crescendo.privacy.planning.cautions import about_noise
+from crescendo.report.doubts import Doubt
 from crescendo.report.references import References, references_of
 from crescendo.runs import result_view
-from crescendo.runs.doubts import Doubt
 from crescendo.runs.export import Trained, sklearn_regression
 from crescendo.runs.prepare import Prepared
 from crescendo.simulator.trace import Trace

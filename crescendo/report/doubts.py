@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -12,9 +12,6 @@ from crescendo.objectives.linear.linear_model import LinearModel
 from crescendo.privacy.planning.cautions import about_noise
 from crescendo.report.numbers import number
 from crescendo.report.references import GUESSES, References
-
-if TYPE_CHECKING:
-    from crescendo.runs.result import Result
 
 _FAR = 0.5  # of the way from a constant answer to a pooled fit
 _FEW_PASSES = 3.0
@@ -31,7 +28,7 @@ class Doubt:
     fails: bool
 
     @classmethod
-    def of(cls, result: Result) -> Self | None:
+    def of(cls, result: Any) -> Self | None:
         """The doubt about a run that did not diverge, if any. Only plain runs must come near a pooled fit."""
         last, references = result.metrics[-1], result.references
         for measure, guess in GUESSES.items():
@@ -51,7 +48,7 @@ class Doubt:
         return None
 
 
-def _causes(result: Result, references: References, measure: str, level: float) -> Iterator[str]:
+def _causes(result: Any, references: References, measure: str, level: float) -> Iterator[str]:
     """What is likely wrong, the likeliest first."""
     prepared, config = result.prepared, result.prepared.config
     private = prepared.privacy if result.privacy is not None else None
