@@ -90,11 +90,19 @@ def _schema(
         Path | None,
         typer.Option(metavar="DIR", help="With --epsilon: the folder of the ledger, as for `crescendo join`."),
     ] = None,
-    bounds: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN=LOW:HIGH", help="State a column of numbers; it costs nothing.")
+    ranges: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--range",
+            metavar="COLUMN=LOW:HIGH",
+            help="State a column of numbers, or the label; it costs nothing.",
+        ),
     ] = None,
     values: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN=A,B,..", help="State a column of categories; it costs nothing.")
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN=a,b,c", help="State a column of categories, or the label's classes; it costs nothing."
+        ),
     ] = None,
     numbers: Annotated[
         list[str] | None,
@@ -104,10 +112,6 @@ def _schema(
         list[str] | None, typer.Option(metavar="COLUMN", help="A column, or a pattern, that has categories.")
     ] = None,
     drop: Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="Leave a column out.")] = None,
-    classes: Annotated[str | None, typer.Option(metavar="A,B,..", help="State the classes of the label.")] = None,
-    label_range: Annotated[
-        str | None, typer.Option(metavar="LOW:HIGH", help="State the range of a label that is a number.")
-    ] = None,
     records: Annotated[
         int | None, typer.Option(metavar="N", help="State how many records there are, if that is public.")
     ] = None,
@@ -128,8 +132,7 @@ def _schema(
         from crescendo.cli.drafting_flags import DraftFlags
 
         flags = DraftFlags(
-            label, delta, policy, state, bounds or [], values or [], numbers or [], categories or [], drop or [], classes,
-            label_range, records,
+            label, delta, policy, state, ranges or [], values or [], numbers or [], categories or [], drop or [], records,
         )  # fmt: skip
         from crescendo.errors import ConfigError
 

@@ -13,6 +13,7 @@ from crescendo.cli.common import AsJson, one_sentence, print_json
 from crescendo.errors import ConfigError
 
 if TYPE_CHECKING:
+    from crescendo.drafter.payment import Payment
     from crescendo.projects.stated import Stated
 
 commands = typer.Typer(rich_markup_mode=None)
@@ -54,26 +55,45 @@ def _new(
         Path | None,
         typer.Option(metavar="FILE.toml", help="What every column becomes, in place of --range and --values of each."),
     ] = None,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(help="Buy what is not stated from the records by noisy counts, and charge this to their ledger."),
+    ] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="The delta of that epsilon; by default a tenth of the policy's.")
+    ] = None,
+    policy: Annotated[
+        Path | None, typer.Option(metavar="FILE.toml", help="With --epsilon: the policy, as for `crescendo join`.")
+    ] = None,
+    state: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="With --epsilon: the folder of the ledger, unless the policy names it."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a project: a commented run file, a private one, a model, a policy and a README. All of it runs as it is."""
     with one_sentence():
         if torch and table is not None:
             raise ConfigError("--torch and --csv are two kinds of projects; choose one of them")
-        if table is None and any(one is not None for one in (label, ranges, values, records, schema)):
+        if table is None and any(one is not None for one in (label, ranges, values, records, schema, epsilon)):
             raise ConfigError(
-                "--label, --range, --values, --records and --schema are about the table that --csv names; give --csv, too"
+                "--label, --range, --values, --records, --schema and --epsilon are about the table that --csv names; "
+                "give --csv, too"
             )
+        if epsilon is None and any(one is not None for one in (delta, policy, state)):
+            raise ConfigError("--delta, --policy and --state are for a draft that --epsilon buys; give --epsilon, too")
         if table is not None:
             from crescendo.projects.stated import Stated
             from crescendo.projects.table_project import table_project
 
-            def state(header: list[str], label: str) -> Stated:
-                if (ranges or values or records or schema) is None and not as_json and _asks():
+            payment = None if epsilon is None else _payment(epsilon, delta, policy, state)
+
+            def stating(header: list[str], label: str) -> Stated:
+                if (ranges or values or records or schema or epsilon) is None and not as_json and _asks():
                     return _asked(header, label)
                 return Stated.of(header, ranges or (), values or (), records, schema)
 
-            made = table_project(name, table, label, state)
+            made = table_project(name, table, label, stating, payment)
         else:
             from crescendo.projects.project import new_project
 
@@ -81,7 +101,8 @@ def _new(
         if as_json:
             files, then = list(made.names), list(made.next_commands())
             facts = {"folder": str(made.folder), "files": files, "notes": list(made.notes), "next": then}
-            print_json({**facts, "looked_at": list(made.looked_at)})
+            paid = None if made.bought is None else made.bought.to_json()
+            print_json({**facts, "looked_at": list(made.looked_at), "bought": paid})
             return
         for note in made.notes[:_NOTES]:
             typer.echo(f"Mind: {note}.")
@@ -89,9 +110,18 @@ def _new(
             typer.echo(f"Mind: {len(made.notes) - _NOTES} more columns are left out; run.toml names them.")
         if made.looked_at:
             typer.echo(f"Mind: {_drafted(made.looked_at)}.")
+        if made.bought is not None:
+            for sentence in made.bought.sentences(None):
+                typer.echo(f"Private run: {sentence}.")
         typer.echo(f"made {made.folder} with {', '.join(made.names)}; now type")
         for command in made.next_commands():
             typer.echo(f"  {command}")
+
+
+def _payment(epsilon: float, delta: float | None, policy: Path | None, state: Path | None) -> Payment:
+    from crescendo.drafter.payment import Payment
+
+    return Payment.of(epsilon, delta, policy, state)
 
 
 def _asks() -> bool:
@@ -112,7 +142,7 @@ def _asked(header: list[str], label: str) -> Stated:
 def _drafted(looked_at: Sequence[str]) -> str:
     return (
         f"{len(looked_at)} entries of the private run were read off the table, so that it states no epsilon: edit the lines of "
-        "private.toml and schema.toml that say so, or make the project with --range, --values and --records"
+        "private.toml and schema.toml that say so, or make the project with --range, --values and --records, or with --epsilon"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ class BoughtSchema:
     def schema(self) -> Schema:
         """The schema with ranges in round numbers."""
         made = self.found.draft.usable(self.source.name)
-        stated = set(self.request.bounds)
+        stated = set(self.request.columns)
         rounded = {one.name: one for one in in_round_numbers(Draft(made)).schema.columns}
         columns = {one.name: one if one.name in stated else rounded[one.name] for one in made.columns}
         return Schema.of({**made.plain(), "columns": {name: one.plain() for name, one in columns.items()}})
@@ -62,7 +63,7 @@ class BoughtSchema:
     def label_range(self) -> tuple[float, float] | None:
         """As a person would write it, where it was not stated."""
         found = self.found.draft.label_range
-        if found is None or self.request.label_range is not None:
+        if found is None or found in self.request.columns.values():
             return found
         rounded = in_round_numbers(Draft(Schema((NumberColumn("label", *found),)))).schema.columns[0]
         assert isinstance(rounded, NumberColumn)
@@ -77,12 +78,21 @@ class BoughtSchema:
         paid = "was bought before, so that nothing was charged now" if self.found.again else "is charged"
         budget = f"epsilon {certificate.epsilon:g} at delta {certificate.delta:g}"
         yield f"{budget} {paid}: {self.found.entry!r} in {self.found.ledger}"
+        yield self.left
         seen = f"what fewer than about {certificate.least:.3g} records share is not seen"
         yield f"every count has noise of {certificate.noise:.3g}, so that {seen}"
         for name, why in draft.left_out.items():
             yield f"the column {name!r:.62} is left out: {why}"
         if draft.classes is None and draft.label_range is None:
             yield "the labels do not stand out of the noise; state data.classes or objective.label_range in the run file"
+
+    @property
+    def left(self) -> str:
+        """Say how much of the budget is left."""
+        epsilon, delta = self.found.left
+        if not epsilon:
+            return "nothing is left of the budget of these records"
+        return f"epsilon {math.floor(epsilon * 1000) / 1000:g} at delta {delta:.2g} of the budget is left for training"
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -99,4 +109,5 @@ class BoughtSchema:
             "ledger": str(self.found.ledger),
             "entry": self.found.entry,
             "again": self.found.again,
+            "left": {"epsilon": self.found.left[0], "delta": self.found.left[1]},
         }

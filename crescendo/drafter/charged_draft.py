@@ -17,7 +17,7 @@ from crescendo.drafter.draft_certificate import DraftCertificate
 from crescendo.drafter.draft_request import DraftRequest, Questions
 from crescendo.drafter.noisy_counts import NoisyCounts
 from crescendo.drafter.private_draft import PrivateDraft, private_draft
-from crescendo.errors import ConfigError, DataError
+from crescendo.errors import DataError
 from crescendo.federation.policy import Policy
 from crescendo.network.client.ledger_for import ledger_for
 from crescendo.privacy.mechanisms.noise import Source, SystemSource
@@ -35,6 +35,7 @@ class ChargedDraft:
     ledger: Path
     entry: str  # what the ledger calls it
     again: bool
+    left: tuple[float, float]  # epsilon and delta of the budget that no plan has spoken for
 
 
 def charged_draft(
@@ -42,17 +43,10 @@ def charged_draft(
 ) -> ChargedDraft:
     """Draft a schema from private records, or find the one that this request bought before.
 
-    The ledger is the one that `join` opens for these records: at the policy's path, else in the ``state`` folder. ``source`` is
-    for tests.
+    The ledger is the one that `join` opens for these records: at the policy's path, else in the ``state`` folder; one of them is
+    given. ``source`` is for tests.
     """
-    if policy.epsilon is None:
-        raise ConfigError("the policy has no epsilon and delta, so nothing may be spent on these records; add both")
-    if policy.ledger is None and state is None:
-        raise ConfigError(
-            'the policy names no ledger; add ledger = "ledger.sqlite" to it, or give the folder that `crescendo join` uses '
-            "with --state DIR"
-        )
-    file = _file_of(path)
+    file = table_file(path)
     if state is not None:
         make_folder(state)
     with ledger_for(file, policy, state or Path()) as ledger:
@@ -77,8 +71,8 @@ def draft_from(file: RecordFile, request: DraftRequest, ledger: Ledger, source: 
         released = stored
     if not _is_closed(ledger, entry):
         ledger.close_federation(entry)  # nothing more will be sent of it, so that federations may be joined
-    draft = PrivateDraft.from_json(json.loads(released), certificate)
-    return ChargedDraft(draft, ledger.path, entry, stored is not None)
+    draft, left = PrivateDraft.from_json(json.loads(released), certificate), ledger.left()
+    return ChargedDraft(draft, ledger.path, entry, stored is not None, (left.left, left.delta_left))
 
 
 @dataclass(frozen=True)
@@ -106,7 +100,8 @@ def _is_closed(ledger: Ledger, entry: str) -> bool:
     return account is not None and account.closed
 
 
-def _file_of(path: Path) -> RecordFile:
+def table_file(path: Path) -> RecordFile:
+    """Return the file of a table; DataError if there is none."""
     if not path.exists():
         raise DataError(f"there is no file {path}; name a table with a header line: .csv, .tsv or .parquet")
     file = RecordFile(path)

@@ -73,7 +73,7 @@ class DraftCertificate:
         (8, 3, 4.37, 12.4, 64.1)
         """
         if not questions.histograms:
-            raise Refused("everything is stated, so there is nothing to count: write the schema down, at no epsilon")
+            raise Refused("everything is stated, so there is nothing to count or to pay for: leave out --epsilon")
         made = cls._with_noise_for(request.epsilon, request.delta, questions)
         if request.records is not None and made.least > request.records:
             passes = cls._least_epsilon(request, questions)
@@ -81,7 +81,7 @@ class DraftCertificate:
             raise Refused(
                 f"at epsilon {request.epsilon:g} each of the {made.histograms} counts of a record gets noise of "
                 f"{made.noise:.3g}, in which {request.records:,} records cannot be seen; {advice}state more columns with "
-                f"--bounds, --values or --drop"
+                f"--range or --values"
             )
         return made
 

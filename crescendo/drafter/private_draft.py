@@ -20,6 +20,7 @@ from crescendo.data.records import Label
 from crescendo.data.tables.cells import Table, numbers
 from crescendo.data.tables.drafting import MOST_VALUES
 from crescendo.data.tables.feature_schema import MOST_FEATURES, CategoryColumn, NumberColumn, Schema
+from crescendo.data.tables.stated_columns import PublicRange
 from crescendo.drafter import cell_places as cells_at
 from crescendo.drafter.draft_certificate import DraftCertificate
 from crescendo.drafter.draft_request import DraftRequest, Kind, Questions
@@ -77,7 +78,7 @@ class PrivateDraft:
         noise = self.certificate.noise
         raise DataError(
             f"no column of {name} stands out of the noise, which is {noise:.3g} for each count at epsilon "
-            f"{self.certificate.epsilon:g}; state columns with --bounds and --values, or spend more"
+            f"{self.certificate.epsilon:g}; state columns with --range and --values, or spend more"
         )
 
 
@@ -207,8 +208,9 @@ class _Drafting:
 
         Where the noise would hide a class of a fifth of the records, labels that are numbers may be classes: neither.
         """
-        if not self.questions.asks_label:
-            return self.request.classes, self.request.label_range
+        stated = self.questions.labels
+        if stated is not None:
+            return (None, stated) if isinstance(stated, PublicRange) else (stated, None)
         known, texts = self.counts.of_places_and_texts(*cells_at.places(cells, by_number=False, by_text=True))
         labelled = self.records - float(known[cells_at.MISSING])
         labels = _distinct(texts)

@@ -17,12 +17,14 @@ from crescendo.config.short_toml import toml_text
 from crescendo.data import Dataset
 from crescendo.data.tables.drafting import Draft
 from crescendo.data.tables.feature_schema import Schema
+from crescendo.data.tables.stated_columns import PublicRange
 from crescendo.errors import ConfigError
-from crescendo.projects.stated import PublicRange, Stated
+from crescendo.projects.stated import Stated
 
 EPOCHS = 5
 _ROUNDS, _CLIENTS = 100, 2
-_NOISE = {"mechanism": "minibatch", "epsilon": 2.0}
+_NOISE = {"mechanism": "minibatch"}
+EPSILON = 2.0  # of a run whose budget is not known
 
 
 @dataclass(frozen=True)
@@ -57,13 +59,18 @@ class Labels:
 
 @dataclass(frozen=True)
 class PrivateTable:
-    """The terms of the private run. ``drafted`` are the values that were read off the table, by their keys."""
+    """The terms of the private run. ``drafted`` are the values that were read off the table, by their keys.
+
+    ``epsilon`` and ``most_delta`` are the most that the run may spend.
+    """
 
     label: str
     labels: Labels
     schema: Schema
     each: int  # records that a client declares
     drafted: Mapping[str, Any]
+    epsilon: float = EPSILON
+    most_delta: float = 1.0
 
     @classmethod
     def of(cls, stated: Stated, label: str, seen: Draft, data: Dataset) -> Self:
@@ -103,7 +110,7 @@ class PrivateTable:
             "schedule.sizes": {"kind": "power", "scale": scale_of(gradients, _ROUNDS)},
             "privacy.clip": self.labels.clip,
             "privacy.norm_bound": math.ceil(self.schema.norm_bound() * 1000) / 1000,
-            "privacy.delta": float(f"1e-{math.ceil(math.log10(100 * self.each))}"),
+            "privacy.delta": float(f"1e-{math.ceil(math.log10(max(100 * self.each, 1 / self.most_delta)))}"),
             "privacy.records": self.each,
         }
 
@@ -130,6 +137,7 @@ class PrivateTable:
         return {
             **lines,
             "private_objective": toml_text(self.labels.objective),
+            "epsilon": toml_text(self.epsilon),
             "schema": schema_text(self.schema, left_out, source),
             "provenance": _UNSTATED if self.looked_at else _STATED,
             "private_words": _WITHHELD if self.looked_at else "says what its\nepsilon means",
@@ -142,7 +150,11 @@ class PrivateTable:
 
     def _digests(self) -> dict[str, str]:
         """Of the values as a complete run file has them, which says more than was typed."""
-        raw: dict[str, Any] = {"data": {"source": "table"}, "clients": {"count": _CLIENTS}, "privacy": {**_NOISE}}
+        raw: dict[str, Any] = {
+            "data": {"source": "table"},
+            "clients": {"count": _CLIENTS},
+            "privacy": {**_NOISE, "epsilon": self.epsilon},
+        }
         raw |= {"objective": {"kind": self.labels.objective}, "schedule": {"rounds": _ROUNDS, "steps": "auto"}}
         numbers = not self.labels.classes
         for key, value in self._entries.items():

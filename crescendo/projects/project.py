@@ -9,15 +9,22 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from crescendo.config.short_toml import toml_text
 from crescendo.errors import ConfigError
 from crescendo.projects.whole_folder import check_new, write_folder
 
+if TYPE_CHECKING:
+    from crescendo.drafter.bought_schema import BoughtSchema
+
 Kind = Literal["own", "torch", "csv"]
 _LONGEST = 60  # letters of a name, which is the federation's too
 _SUFFIX = ".template"
+_POLICY = (
+    "| `policy.toml` | what a client allows before it joins a federation: which one, which mechanism, what may ever be "
+    "spent |\n"
+)
 _MODEL = "| `model.py` | the model, yours to change |\n"
 
 
@@ -29,9 +36,8 @@ class Project:
     kind: Kind
     names: tuple[str, ...]
     notes: tuple[str, ...] = ()
-    looked_at: tuple[
-        str, ...
-    ] = ()  # entries of the private run that were read off records, and that a person is to state
+    looked_at: tuple[str, ...] = ()  # entries of the private run that were read off records, for a person to state
+    bought: BoughtSchema | None = None  # the paid draft that the private run rests on
 
     def next_commands(self) -> tuple[str, ...]:
         """What to type next, from where the project was made."""
@@ -52,16 +58,24 @@ def new_project(folder: Path, torch: bool = False) -> Project:
         raise ConfigError("a torch project needs torch; install it with pip install 'crescendo-fl[torch]'")
     kind: Kind = "torch" if torch else "own"
     model = "torch:model.py:Net" if torch else "model.py:Model"
-    join = f"--model {model} --data digits --part iid --test 0.2"
+    records = f"--model {model} --data digits --part iid --test 0.2"
+    joins = {name: f"--state {name} --policy policy.toml {records}" for name in ("alice", "bob")}
     says = "says what its\nepsilon means"
-    return made_project(folder, kind, {"alice": join, "bob": join}, _MODEL, dealing="", private_words=says)
+    return made_project(folder, kind, joins, _MODEL, dealing="", private_words=says)
 
 
 def made_project(folder: Path, kind: Kind, joins: Mapping[str, str], rows: str, **more: str) -> Project:
-    """``joins`` says where each client's records are, ``rows`` what other files there are, as rows of the README's table."""
-    values = {"name": folder.name, "federation": toml_text(folder.name), "files": rows, **more}
-    values |= {f"join_{name}": join for name, join in joins.items()}
+    """``joins`` are the options of each client's `join`, ``rows`` tell of other files, as rows of the README's table.
+
+    A client whose options name a policy from elsewhere needs none in the project.
+    """
+    own = any("--policy policy.toml" in join for join in joins.values())
+    lines = "\n".join(f"crescendo join 127.0.0.1:7077 --as {name} {join}" for name, join in joins.items())
+    values = {"name": folder.name, "federation": toml_text(folder.name), "files": rows + (_POLICY if own else "")}
+    values |= {"joins": lines, "terminals": "Three", "alone": "", "paid": "", **more}
     texts = {name: text.substitute(values) for of in ("", kind) for name, text in _templates(of).items()}
+    if not own:
+        texts.pop("policy.toml")
     texts = {name: _aligned(text) if name.endswith(".toml") else text for name, text in texts.items()}
     write_folder(folder, texts)
     return Project(folder, kind, tuple(sorted(texts)))

@@ -1,7 +1,7 @@
 """A new project around a table of one's own: its run file says what each column becomes, and its private one what is public.
 
-What a person states makes the private files, by itself and the header line. What nobody states is drafted by a look at the
-records, and marked: no epsilon is stated while a mark is left.
+What a person states makes the private files, by itself and the header line. The rest is bought by a charged draft, or drafted
+by a look at the records and marked: no epsilon is stated while a mark is left.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,24 +22,38 @@ from crescendo.data.reading import file_of, load
 from crescendo.data.records import Column
 from crescendo.data.tables.drafting import Draft, TableKeys, drafted
 from crescendo.data.tables.feature_schema import NumberColumn
+from crescendo.data.tables.stated_columns import PublicRange
 from crescendo.data.tables.table_records import label_of
 from crescendo.errors import ConfigError
+from crescendo.projects.bought_table import BoughtTable
 from crescendo.projects.dealing import dealing, own_file
 from crescendo.projects.private_table import EPOCHS, Labels, PrivateTable, scale_of
 from crescendo.projects.project import Project, check_name, made_project
-from crescendo.projects.stated import PublicRange, Stated
+from crescendo.projects.stated import Stated
 
 _ROUNDS = 20
 _MOST_CLASSES = 100  # more numbers than that are amounts
 _SHOWN = 40  # columns that a run file says something about
 _SCHEMA = "| `schema.toml` | what each column becomes in the private run |\n"
 
+if TYPE_CHECKING:
+    from crescendo.drafter.payment import Payment
+
 Stating = Callable[[list[str], str], Stated]
 """From the header line and the label's column to what a person states."""
 
 
-def table_project(folder: Path, table: Path, label: str | None = None, state: Stating | None = None) -> Project:
-    """Look at a csv, tsv or Parquet file and make a project for it. Nothing is made of a table that cannot be learned from."""
+def table_project(
+    folder: Path,
+    table: Path,
+    label: str | None = None,
+    state: Stating | None = None,
+    payment: Payment | None = None,
+) -> Project:
+    """Look at a csv, tsv or Parquet file and make a project for it. Nothing is made of a table that cannot be learned from.
+
+    With a ``payment`` the private run buys the parts that are not stated, and the look makes `run.toml` alone.
+    """
     check_name(folder)
     path = file_of(str(table))
     if path is None or not RecordFile(path).is_table:
@@ -53,16 +67,26 @@ def table_project(folder: Path, table: Path, label: str | None = None, state: St
     numbers = _to_be_predicted(found.columns[named]) if said is None else isinstance(said, PublicRange)
     keys = TableKeys(drop=tuple(draft.left_out), scale=True)
     data = load(str(path), label=named, classes=NUMBERS if numbers else None, keys=keys)
-    private = PrivateTable.of(stated, named, draft, data)
+    bought = None if payment is None else BoughtTable.of(path, named, stated, payment, folder.name)
+    private = PrivateTable.of(stated if bought is None else bought.stated, named, draft, data)
+    private = private if bought is None else bought.within_budget(private)
     private.schema.check_table(found.columns, path.name)
     seen = os.path.relpath(path.resolve(), folder.resolve())
-    joins = {name: f"--data {own_file(name, seen)}" for name in ("alice", "bob")}
+    joins = {name: f"--state {name} --policy policy.toml --data {own_file(name, seen)}" for name in ("alice", "bob")}
+    if bought is not None:
+        joins = {"alice": bought.join(folder, seen)}
     values = {
         **_values(path.name, seen, named, draft, data),
         **private.values(draft, path.name),
         "dealing": dealing(seen),
+        "count_says": "so that three terminals can run it for real: README.md has the commands",
+        **({} if bought is None else bought.values(folder)),
     }
     made = made_project(folder, "csv", joins, _SCHEMA, **values)
+    if bought is not None:
+        named_already = bought.made.found.draft.left_out
+        rest = {name: why for name, why in draft.left_out.items() if name not in named_already}
+        return replace(made, notes=tuple(_notes(replace(draft, left_out=rest), data)), bought=bought.made)
     notes = (*_notes(draft, data), *_unstated(private, list(found.columns)))
     return replace(made, notes=notes, looked_at=private.looked_at)
 

@@ -126,7 +126,7 @@ def as_json(*flags: str) -> dict[str, Any]:
 @pytest.mark.slow
 def test_the_file_is_a_schema_that_says_what_it_cost() -> None:
     said = command(
-        "--epsilon", "1", "--policy", "policy.toml", "--out", "s.toml", "--bounds", "age=0:110", "--drop", "visited"
+        "--epsilon", "1", "--policy", "policy.toml", "--out", "s.toml", "--range", "age=0:110", "--drop", "visited"
     )
     text = Path("s.toml").read_text()
     schema = Schema.of(tomllib.loads(text))
@@ -148,15 +148,15 @@ def test_the_same_command_shows_the_same_draft() -> None:
     ("flags", "says"),
     [
         (["--epsilon", "1"], "--policy policy.toml"),
-        (["--bounds", "age=0:1"], "add --epsilon"),
+        (["--range", "age=0:1"], "add --epsilon"),
         (["--delta", "1e-6"], "add --epsilon"),
         (["--epsilon", "1", "--policy", "none.toml"], "none.toml"),
         (["--epsilon", "1", "--policy", "bare.toml"], "--state DIR"),
         (["--epsilon", "1", "--policy", "open.toml"], "no epsilon and delta"),
         (["--epsilon", "9", "--policy", "policy.toml"], "asks for epsilon 8.9"),
         (["--epsilon", "0", "--policy", "policy.toml"], "above 0"),
-        (["--epsilon", "1", "--policy", "policy.toml", "--bounds", "age"], "--bounds COLUMN=.."),
-        (["--epsilon", "1", "--policy", "policy.toml", "--bounds", "age=a:b"], "two numbers"),
+        (["--epsilon", "1", "--policy", "policy.toml", "--range", "age"], "write COLUMN=LOW:HIGH"),
+        (["--epsilon", "1", "--policy", "policy.toml", "--range", "age=a:b"], "two numbers"),
         (["--epsilon", "1", "--policy", "policy.toml", "--values", "sex="], "sex"),
         (["--epsilon", "1", "--policy", "policy.toml", "--records", "50"], "epsilon = "),
     ],
@@ -180,4 +180,4 @@ def test_a_file_that_is_there_is_seen_before_anything_is_paid() -> None:
 def test_a_draft_in_which_nothing_is_seen_says_so() -> None:
     Path("mine.csv").write_text("\n".join([HEADER, *patients(30)]) + "\n")
     error = command("--epsilon", "0.1", "--policy", "policy.toml", code=1)
-    assert "no column of mine.csv stands out of the noise" in error and "--bounds" in error
+    assert "no column of mine.csv stands out of the noise" in error and "--range" in error

@@ -7,6 +7,7 @@ import math
 import pytest
 from scipy.special import ndtr
 
+from crescendo.data.tables.stated_columns import PublicRange
 from crescendo.drafter.draft_certificate import DraftCertificate
 from crescendo.drafter.draft_request import DraftRequest
 from crescendo.errors import ConfigError, Refused
@@ -31,8 +32,8 @@ def test_the_epsilon_is_kept_and_the_noise_is_not_much_more_than_it_needs(epsilo
 def test_one_histogram_for_each_look_that_a_record_can_have_a_part_in() -> None:
     assert certified().histograms == 1 + 3 * 2 + 3
     assert certified(records=1000).histograms == 3 * 2 + 3
-    assert certified(classes=("no", "yes")).histograms == 1 + 3 * 2
-    assert certified(bounds={"age": (0.0, 110.0)}, categories=("city",)).histograms == 1 + 2 + 1 + 3
+    assert certified(columns={"died": ("no", "yes")}).histograms == 1 + 3 * 2
+    assert certified(columns={"age": PublicRange(0.0, 110.0)}, categories=("city",)).histograms == 1 + 2 + 1 + 3
     assert certified(drop=("age",), numbers=("inc*",)).texts == 1 + 1
 
 
@@ -43,8 +44,8 @@ def test_the_noise_is_for_all_histograms_and_the_threshold_for_every_text_that_o
     chance = 1 - (1 - passes) ** made.texts
     assert chance / (1 - chance) <= made.failure < made.delta
     assert 1.01 * made.texts * passes > made.failure * 0.99
-    assert certified(numbers=("*",), classes=("no", "yes")).threshold == math.inf
-    assert certified(numbers=("*",), classes=("no", "yes")).failure < 1e-100
+    assert certified(numbers=("*",), columns={"died": ("no", "yes")}).threshold == math.inf
+    assert certified(numbers=("*",), columns={"died": ("no", "yes")}).failure < 1e-100
 
 
 def test_too_little_for_so_many_records_is_refused_with_an_epsilon_that_passes() -> None:
@@ -55,24 +56,20 @@ def test_too_little_for_so_many_records_is_refused_with_an_epsilon_that_passes()
 
 
 def test_a_draft_of_nothing_is_refused() -> None:
-    stated = dict.fromkeys(("age", "income", "city"), (0.0, 1.0))
+    stated = {**dict.fromkeys(("age", "income", "city"), PublicRange(0.0, 1.0)), "died": ("no", "yes")}
     with pytest.raises(Refused, match="nothing to count"):
-        certified(bounds=stated, classes=("no", "yes"), records=10)
+        certified(columns=stated, records=10)
 
 
 @pytest.mark.parametrize(
     ("stated", "says"),
     [
         ({"label": "x"}, "--label names 'x'"),
-        ({"bounds": {"x": (0, 1)}}, "--bounds names 'x'"),
-        ({"bounds": {"age": (1, 1)}}, "the lower one first"),
-        ({"bounds": {"died": (0, 1)}}, "is the label"),
-        ({"bounds": {"age": (0, 1)}, "values": {"age": ("a",)}}, "has --bounds and --values"),
+        ({"columns": {"x": PublicRange(0, 1)}}, "--range or --values names 'x'"),
         ({"numbers": ("lab_*",)}, "--numbers has 'lab_\\*'"),
         ({"drop": ("age", "income", "city")}, "no column left"),
-        ({"classes": ("a", "b"), "label_range": (0, 1)}, "--classes are for labels to tell apart"),
-        ({"classes": ("a",)}, "at least two classes"),
-        ({"records": 0}, "--records is a whole number"),
+        ({"columns": {"died": ("a",)}}, "at least two classes"),
+        ({"records": 0}, "--records is about how many"),
         ({"epsilon": 0.0}, "--epsilon is a number above 0"),
         ({"epsilon": math.nan}, "--epsilon is a number above 0"),
         ({"delta": 1.0}, "--delta is a number between 0 and 1"),

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from crescendo.data.tables.cells import objects
 from crescendo.data.tables.feature_schema import CategoryColumn, NumberColumn
+from crescendo.data.tables.stated_columns import PublicRange
 from crescendo.drafter.cell_places import MOST_POWER, OCTAVES, bins, edge, octaves, places
 from crescendo.drafter.draft_certificate import DraftCertificate
 from crescendo.drafter.draft_request import DraftRequest
@@ -146,7 +147,7 @@ def test_no_more_histograms_are_released_than_are_certified() -> None:
         {"categories": ("sex",)},
         {"numbers": ("age",)},
         {"label": "age"},
-        {"classes": ("yes", "no")},
+        {"columns": {"died": ("yes", "no")}},
     ):
         request = DraftRequest(4.0, 1e-6, **stated)
         questions = request.questions(list(table.columns), "a table")
@@ -185,8 +186,8 @@ def test_labels_that_are_numbers_get_a_range() -> None:
 
 def test_stated_columns_are_as_stated_and_cost_nothing() -> None:
     table = table_of(HEADER, patients(500))
-    stated = {"bounds": {"age": (0.0, 110.0)}, "values": {"sex": ("f", "m")}, "drop": ("income", "city", "visited")}
-    draft = drafted_from(table, DraftRequest(0.1, 1e-6, classes=("no", "yes"), **stated))  # type: ignore[arg-type]
+    columns = {"age": PublicRange(0.0, 110.0), "sex": ("f", "m"), "died": ("no", "yes")}
+    draft = drafted_from(table, DraftRequest(0.1, 1e-6, columns=columns, drop=("income", "city", "visited")))
     age = NumberColumn("age", 0.0, 110.0, 55.0, True)
     assert draft.usable("a table").columns == (age, CategoryColumn("sex", ("f", "m"), True, True))
     assert draft.certificate.histograms == 1

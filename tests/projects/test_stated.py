@@ -14,9 +14,10 @@ from crescendo.cli.main import app
 from crescendo.config.loading import read
 from crescendo.config.to_terms import terms_and_cost
 from crescendo.data.tables.feature_schema import Schema
+from crescendo.data.tables.stated_columns import PublicRange
 from crescendo.errors import ConfigError
 from crescendo.privacy.planning.guarantee import Guarantee
-from crescendo.projects.stated import PublicRange, Stated
+from crescendo.projects.stated import Stated
 from crescendo.projects.table_project import table_project
 
 OPTIONS = ["--range", "age=0:120", "--values", "city=Oslo,Rome,Bern", "--records", "300"]

@@ -69,6 +69,10 @@ class RecordFile(DataFile):
         with self.opened() as content:
             return csv_table.header(content, str(self.path), unnamed=True).names
 
+    def names(self) -> list[str]:
+        """The names of a table's columns, of either kind."""
+        return self.columns() or list(self.table().columns)
+
     def table(self, wanted: Sequence[str] | None = None, *, alone: bool = False) -> Table:
         """The cells of a csv or a Parquet file, ``alone`` with each record read by itself."""
         if self.kind == "parquet":

@@ -20,7 +20,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from crescendo.core.messages import Settled
 from crescendo.errors import DataError, Refused, UsageError
-from crescendo.privacy.accounting.book import Account, Book, Price, Promise, tight
+from crescendo.privacy.accounting.book import Account, Book, Price, Promise, Total, tight
 from crescendo.privacy.accounting.budget import Budget
 from crescendo.privacy.accounting.events import Counted, Event, tally
 from crescendo.storage.ledger.head_note import Head
@@ -303,6 +303,11 @@ class Ledger:
         with self._guard:
             book = self._book.copy()
         return {"dataset": self.dataset, **summary_body(book, price)}
+
+    @_one_at_a_time
+    def left(self) -> Total:
+        """Return what all plans come to, and what the budget has beyond it."""
+        return self._book.promised()
 
     @_one_at_a_time
     def charged(self) -> Counted:

@@ -1,0 +1,102 @@
+"""Statements about columns, made without a look at the records: between which numbers one lies, or which values it can have.
+
+``--range COLUMN=LOW:HIGH`` and ``--values COLUMN=A,B`` mean the same wherever they are typed; the label is a column like others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, TypeAlias
+
+from crescendo.data.labels import Classes
+from crescendo.data.records import Label
+from crescendo.data.tables.feature_schema import CategoryColumn, NumberColumn
+from crescendo.errors import ConfigError
+
+MOST_RECORDS = 10**12
+
+
+class PublicRange(NamedTuple):
+    """Between which numbers a column lies."""
+
+    low: float
+    high: float
+
+
+Statement: TypeAlias = PublicRange | tuple[str, ...]
+"""A range of numbers, or the values that there can be."""
+
+
+def stated_columns(header: Sequence[str], ranges: Iterable[str], values: Iterable[str]) -> dict[str, Statement]:
+    """Read options as they were typed; ConfigError for one that says nothing, or is about no column of the header.
+
+    >>> stated_columns(["age", "a=b"], ["age=0:110"], ["a=b=x, y"])
+    {'age': PublicRange(low=0.0, high=110.0), 'a=b': ('x', 'y')}
+    """
+    found = dict[str, Statement]()
+    for option, texts in (("--range", ranges), ("--values", values)):
+        for text in texts:
+            name, said = _named(option, text, header)
+            if name in found:
+                raise ConfigError(f"the column '{name:.60}' is stated twice; state it once")
+            found[name] = _range(text, said) if option == "--range" else _values(text, said)
+    return found
+
+
+def answered(name: str, answer: str) -> Statement:
+    """Read an answer to a question about a column: a range where it reads as one, else values."""
+    try:
+        return _range(f"{name}={answer}", answer)
+    except ConfigError:
+        if "," in answer:
+            return _values(f"{name}={answer}", answer)
+        raise
+
+
+def check_records(records: int | None) -> None:
+    """Refuse a number of records that no table has."""
+    if records is not None and not 2 <= records <= MOST_RECORDS:
+        raise ConfigError(f"--records is about how many records the table has, from 2 on, not {records}")
+
+
+def column_of(name: str, said: Statement) -> NumberColumn | CategoryColumn:
+    """Return the column of a schema. A cell may be missing: its indicator costs nothing, as the middle of a range becomes 0."""
+    if not isinstance(said, PublicRange):
+        return CategoryColumn.of(name, {"values": list(said), "other": True, "indicator": True})
+    low, high = said
+    return NumberColumn.of(name, {"low": low, "high": high, "missing": low / 2 + high / 2, "indicator": True})
+
+
+def labels_of(said: Statement) -> PublicRange | tuple[Label, ...]:
+    """Return the range of labels that are numbers, or the classes."""
+    return said if isinstance(said, PublicRange) else tuple(Classes.stated(said))
+
+
+def _named(option: str, text: str, header: Sequence[str]) -> tuple[str, str]:
+    """The column and what is said of it; names may have equals signs too."""
+    for place in (at for at, letter in enumerate(text) if letter == "="):
+        if text[:place].strip() in header:
+            return text[:place].strip(), text[place + 1 :]
+    raise ConfigError(
+        f"{option} {text!r:.60} names no column of the table; write COLUMN={'LOW:HIGH' if option == '--range' else 'a,b,c'}, "
+        f"where the columns are {', '.join(header):.300}"
+    )
+
+
+def _range(text: str, said: str) -> PublicRange:
+    low, _, high = said.partition(":")
+    try:
+        ends = PublicRange(float(low), float(high))
+    except ValueError:
+        raise ConfigError(f"{text!r:.60} has no range; write two numbers as LOW:HIGH, for example 0:120") from None
+    if not ends[0] < ends[1] or not math.isfinite(ends[1] - ends[0]):
+        raise ConfigError(f"{text!r:.60} is no range; the lower number comes first, and both are finite")
+    return ends
+
+
+def _values(text: str, said: str) -> tuple[str, ...]:
+    found = tuple(one.strip() for one in said.split(","))
+    if not all(found):
+        raise ConfigError(f"{text!r:.60} names an empty value; write them with commas between, for example a,b,c")
+    return found
