@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from crescendo.data.tables.cells import objects
 from crescendo.data.tables.feature_schema import CategoryColumn, NumberColumn
-from crescendo.data.tables.stated_columns import PublicRange
+from crescendo.data.tables.stated_columns import PublicRange, Statement
 from crescendo.drafter.cell_places import MOST_POWER, OCTAVES, bins, edge, octaves, places
 from crescendo.drafter.draft_certificate import DraftCertificate
 from crescendo.drafter.draft_request import DraftRequest
@@ -186,7 +186,7 @@ def test_labels_that_are_numbers_get_a_range() -> None:
 
 def test_stated_columns_are_as_stated_and_cost_nothing() -> None:
     table = table_of(HEADER, patients(500))
-    columns = {"age": PublicRange(0.0, 110.0), "sex": ("f", "m"), "died": ("no", "yes")}
+    columns: dict[str, Statement] = {"age": PublicRange(0.0, 110.0), "sex": ("f", "m"), "died": ("no", "yes")}
     draft = drafted_from(table, DraftRequest(0.1, 1e-6, columns=columns, drop=("income", "city", "visited")))
     age = NumberColumn("age", 0.0, 110.0, 55.0, True)
     assert draft.usable("a table").columns == (age, CategoryColumn("sex", ("f", "m"), True, True))

@@ -125,6 +125,7 @@ def test_what_is_stated_is_not_bought_and_what_is_left_is_not_overspent() -> Non
     config, schema = read("m/private.toml"), Path("m/schema.toml").read_text()
     assert "age = {low = 0.0, high = 110.0, missing = 55.0, indicator = true}" in schema and "\nid = " not in schema
     assert config.data.classes == ("high", "low") and config.privacy.records == 150
+    assert config.privacy.epsilon is not None
     assert 0.9 < config.privacy.epsilon <= 51 - spent("mine/ledger.sqlite") and config.privacy.delta == 1e-8
     assert "join 127.0.0.1:7077 --as alice --state ../mine --policy ../policy.toml" in Path("m/README.md").read_text()
 

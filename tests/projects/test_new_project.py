@@ -16,6 +16,7 @@ import crescendo
 from crescendo.cli.main import app
 from crescendo.config.loading import read, read_either
 from crescendo.config.to_terms import terms_and_cost
+from crescendo.drafter.payment import Payment
 from crescendo.errors import ConfigError
 from crescendo.federation.agreement import build_terms
 from crescendo.federation.policy import Policy
@@ -37,6 +38,10 @@ def made(tmp_path: Path, kind: str, name: str = "mine") -> Path:
         table_project(
             tmp_path / name, messy_table(tmp_path), state=stated("age=0:110", "city=Oslo,Rome,Bern", "ill=no,yes")
         )
+    elif kind == "bought":
+        (tmp_path / "policy.toml").write_text('epsilon = 12.0\ndelta = 1e-4\nledger = "ledger.sqlite"\n')
+        payment = Payment.of(8.0, None, tmp_path / "policy.toml", None)
+        table_project(tmp_path / name, messy_table(tmp_path), payment=payment)
     elif kind == "numbers":
         table_project(
             tmp_path / name, price_table(tmp_path), state=stated("rooms=0:12", "town=Oslo,Rome", "price=0:1000")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
+import shlex
 import socket
 import subprocess
 import sys
@@ -28,6 +30,7 @@ PATIENCE = 120  # seconds
 
 
 def commands(readme: str) -> list[str]:
+    """Each line of each block."""
     return [line for block in re.findall(r"^```\n(.*?)^```", readme, re.M | re.S) for line in block.splitlines()]
 
 
@@ -45,26 +48,26 @@ def free_port() -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["own", "csv", "numbers", "torch"])
+@pytest.mark.parametrize("kind", ["own", "csv", "bought", "numbers", "torch"])
 def test_every_command_of_the_readme_runs(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = made(tmp_path, kind)
     shortened(folder)
     monkeypatch.chdir(folder)
     shown = commands((folder / "README.md").read_text(encoding="utf-8"))
     network = [line for line in shown if re.match("crescendo (serve|join) ", line)]
-    assert len(network) == 3 and len(shown) == 6 + 2 * (kind in ("csv", "numbers"))
+    assert len(network) == (2 if kind == "bought" else 3) and len(shown) == 6 + 2 * (kind in ("csv", "numbers"))
     for line in shown:
         if line in network:
             continue
         if line.startswith("crescendo "):
-            found = CliRunner().invoke(app, line.split()[1:])
+            found = CliRunner().invoke(app, shlex.split(line)[1:])
             assert found.exit_code in (0, 4), f"{line}: {found.output}"  # so few rounds may not learn
         else:
             subprocess.run(line, shell=True, check=True)
-    if kind != "csv":
-        return  # one federation is enough: the terms of the others are held against the records below
+    if kind not in ("csv", "bought"):
+        return  # these two federations are enough: the terms of the others are held against the records below
     port, env = free_port(), {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    lines = [line.replace("7077", str(port)).split()[1:] for line in network]
+    lines = [shlex.split(line.replace("7077", str(port)))[1:] for line in network]
     running = [
         subprocess.Popen(
             [sys.executable, "-m", "crescendo", *line],
@@ -85,7 +88,7 @@ def test_every_command_of_the_readme_runs(tmp_path: Path, kind: str, monkeypatch
             process.wait()
 
 
-@pytest.mark.parametrize("kind", ["own", "csv", "numbers", pytest.param("torch", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", ["own", "csv", "bought", "numbers", pytest.param("torch", marks=pytest.mark.slow)])
 def test_the_records_and_the_policy_of_each_join_suit_the_served_terms(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,14 +97,16 @@ def test_the_records_and_the_policy_of_each_join_suit_the_served_terms(
     shown = commands(Path("README.md").read_text(encoding="utf-8"))
     for line in (line for line in shown if not line.startswith("crescendo ")):
         subprocess.run(line, shell=True, check=True)
-    text, _ = terms_and_cost(read_served(Path("private.toml")))
-    joins = [line.split() for line in shown if line.startswith("crescendo join")]
+    serve = next(shlex.split(line) for line in shown if line.startswith("crescendo serve"))
+    overrides = [text for flag, text in itertools.pairwise(serve) if flag == "--set"]
+    text, _ = terms_and_cost(read_served(Path("private.toml"), overrides))
+    joins = [shlex.split(line) for line in shown if line.startswith("crescendo join")]
     for me, words in enumerate(joins):
         options = dict(zip(words[3::2], words[4::2], strict=True))
         copy = ModelFile.read(options["--model"], asked="--model") if "--model" in options else None
         agreed = clients_copy(build_terms(text), copy, quiet)
         Policy.read(Path(options["--policy"])).check_terms(agreed)
-        assert agreed.names[me] == options["--as"] and options["--policy"] == "policy.toml"
+        assert agreed.names[me] == options["--as"] and Path(options["--policy"]).name == "policy.toml"
         source = RecordSource(options["--data"], part=options.get("--part"), test=float(options.get("--test", 0)))
         source.check()
         found = source.read(agreed, me)
