@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from crescendo.cli.common import AsJson, one_sentence, print_json
+from crescendo.cli.drafting_flags import Delta, PolicyFile, Ranges, Records, StateFolder, Values
 
 data = typer.Typer(
     name="data",
@@ -80,30 +81,11 @@ def _schema(
         float | None,
         typer.Option(help="Draft it from private records by noisy counts, and charge this to their ledger."),
     ] = None,
-    delta: Annotated[
-        float | None, typer.Option(help="The delta of that epsilon; by default a tenth of the policy's.")
-    ] = None,
-    policy: Annotated[
-        Path | None, typer.Option(metavar="FILE.toml", help="With --epsilon: the policy, as for `crescendo join`.")
-    ] = None,
-    state: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="With --epsilon: the folder of the ledger, as for `crescendo join`."),
-    ] = None,
-    ranges: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--range",
-            metavar="COLUMN=LOW:HIGH",
-            help="State a column of numbers, or the label; it costs nothing.",
-        ),
-    ] = None,
-    values: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COLUMN=a,b,c", help="State a column of categories, or the label's classes; it costs nothing."
-        ),
-    ] = None,
+    delta: Delta = None,
+    policy: PolicyFile = None,
+    state: StateFolder = None,
+    ranges: Ranges = None,
+    values: Values = None,
     numbers: Annotated[
         list[str] | None,
         typer.Option(metavar="COLUMN", help="A column, or a pattern such as 'lab_*', that has numbers."),
@@ -112,9 +94,7 @@ def _schema(
         list[str] | None, typer.Option(metavar="COLUMN", help="A column, or a pattern, that has categories.")
     ] = None,
     drop: Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="Leave a column out.")] = None,
-    records: Annotated[
-        int | None, typer.Option(metavar="N", help="State how many records there are, if that is public.")
-    ] = None,
+    records: Records = None,
     public: Annotated[
         bool,
         typer.Option(

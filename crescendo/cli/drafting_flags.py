@@ -1,10 +1,10 @@
-"""The flags and the output of `data schema --epsilon`: flags become a request, and a paid draft becomes words."""
+"""The flags that state and buy, alike for `new` and `data schema`, and the output of `data schema --epsilon`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +13,35 @@ from crescendo.errors import ConfigError
 
 if TYPE_CHECKING:
     from crescendo.drafter.bought_schema import BoughtSchema
+
+Ranges = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--range",
+        metavar="COLUMN=LOW:HIGH",
+        help="State between which numbers a column lies, by what is public; may be repeated.",
+    ),
+]
+Values = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--values",
+        metavar="COLUMN=a,b,c",
+        help="State which values a column can have, by what is public; may be repeated.",
+    ),
+]
+Records = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="State about how many records the table has, if that is public."),
+]
+Delta = Annotated[float | None, typer.Option(help="The delta of that epsilon; by default a tenth of the policy's.")]
+PolicyFile = Annotated[
+    Path | None, typer.Option(metavar="FILE.toml", help="With --epsilon: the policy, as for `crescendo join`.")
+]
+StateFolder = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="With --epsilon: the folder of the ledger, unless the policy names it."),
+]
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from crescendo.cli.common import AsJson, one_sentence, print_json
+from crescendo.cli.drafting_flags import Delta, PolicyFile, Ranges, Records, StateFolder, Values
 from crescendo.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -31,26 +32,9 @@ def _new(
     label: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="The table's label column; by default the last.")
     ] = None,
-    ranges: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--range",
-            metavar="COLUMN=LOW:HIGH",
-            help="Between which numbers a column lies, by what is public; may be repeated.",
-        ),
-    ] = None,
-    values: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--values",
-            metavar="COLUMN=a,b,c",
-            help="Which values a column can have, by what is public; may be repeated.",
-        ),
-    ] = None,
-    records: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="About how many records the table has, as you may say in public."),
-    ] = None,
+    ranges: Ranges = None,
+    values: Values = None,
+    records: Records = None,
     schema: Annotated[
         Path | None,
         typer.Option(metavar="FILE.toml", help="What every column becomes, in place of --range and --values of each."),
@@ -59,16 +43,9 @@ def _new(
         float | None,
         typer.Option(help="Buy what is not stated from the records by noisy counts, and charge this to their ledger."),
     ] = None,
-    delta: Annotated[
-        float | None, typer.Option(help="The delta of that epsilon; by default a tenth of the policy's.")
-    ] = None,
-    policy: Annotated[
-        Path | None, typer.Option(metavar="FILE.toml", help="With --epsilon: the policy, as for `crescendo join`.")
-    ] = None,
-    state: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="With --epsilon: the folder of the ledger, unless the policy names it."),
-    ] = None,
+    delta: Delta = None,
+    policy: PolicyFile = None,
+    state: StateFolder = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a project: a commented run file, a private one, a model, a policy and a README. All of it runs as it is."""

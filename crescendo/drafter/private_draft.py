@@ -75,10 +75,11 @@ class PrivateDraft:
         """The schema, or DataError where there is none."""
         if self.schema is not None:
             return self.schema
-        noise = self.certificate.noise
+        made = self.certificate
         raise DataError(
-            f"no column of {name} stands out of the noise, which is {noise:.3g} for each count at epsilon "
-            f"{self.certificate.epsilon:g}; state columns with --range and --values, or spend more"
+            f"no column of {name} stands out of the noise, which is {made.noise:.3g} for each count, and epsilon "
+            f"{made.epsilon:g} is spent on knowing that; state columns with --range and --values, or spend more, and add "
+            f"--records: too little is then refused before it is paid"
         )
 
 

@@ -181,3 +181,4 @@ def test_a_draft_in_which_nothing_is_seen_says_so() -> None:
     Path("mine.csv").write_text("\n".join([HEADER, *patients(30)]) + "\n")
     error = command("--epsilon", "0.1", "--policy", "policy.toml", code=1)
     assert "no column of mine.csv stands out of the noise" in error and "--range" in error
+    assert "epsilon 0.1 is spent on knowing that" in error
