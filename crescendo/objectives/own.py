@@ -28,10 +28,10 @@ import numpy.typing as npt
 from crescendo.core.arrays import Floats, Ints, Vector
 from crescendo.errors import ConfigError, CrescendoError, Refused
 from crescendo.objectives.base import Block, LoopStepper, Stepper, Traits, clipped
-from crescendo.objectives.history import remembers
-from crescendo.objectives.isolated_stepper import IsolatedStepper
+from crescendo.objectives.isolation.history import remembers
+from crescendo.objectives.isolation.isolated_stepper import IsolatedStepper
 from crescendo.objectives.own_code import defined_at, own_code_failed
-from crescendo.objectives.pristine import Pristine
+from crescendo.objectives.isolation.pristine import Pristine
 from crescendo.objectives.weighting import levels, weighted_sum
 
 if TYPE_CHECKING:
@@ -133,24 +133,20 @@ class OwnModel:
         self._model.between = self._pristine.restore
 
     @contextmanager
-    def exposed(self) -> Iterator[None]:
+    def exposed(self) -> Iterator[Pristine]:
         """Within the block the code keeps what it likes, so that memory shows; after it all is as before."""
+        self.isolate()
         pristine, self._pristine = self._pristine, None
+        assert pristine is not None
         if self._neural:
             self._model.between = None
         try:
-            yield
+            yield pristine
         finally:
             self._pristine = pristine
-            if pristine is not None:
-                pristine.restore()
-                if self._neural:
-                    self._model.between = pristine.restore
-
-    def in_libraries(self) -> dict[str, dict[str, Any]]:
-        """What the modules of others hold that the isolated code names."""
-        found = [] if self._pristine is None else self._pristine.libraries
-        return {module.__name__: dict(vars(module)) for module in found}
+            pristine.restore()
+            if self._neural:
+                self._model.between = pristine.restore
 
     def check_forgetful(self, start: Floats, records: Records, kind: str, by_record: bool) -> None:
         """Isolate the code, and refuse it where it remembers: it would learn something else than its author meant.

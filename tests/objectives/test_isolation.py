@@ -14,8 +14,8 @@ from crescendo.data.records import Records
 from crescendo.errors import Refused
 from crescendo.objectives import ModelFile, OwnModel
 from crescendo.objectives.base import Slots
-from crescendo.objectives.history import remembers
-from crescendo.objectives.pristine import Pristine
+from crescendo.objectives.isolation.history import remembers
+from crescendo.objectives.isolation.pristine import Pristine
 from crescendo.privacy.mechanisms.minibatch import FrozenStepper
 from tests.objectives.models_that_remember import FEATURES, MODELS, RunningMean, Squares, WeightsOfClasses
 
@@ -142,11 +142,9 @@ def test_something_kept_in_a_library_is_noticed() -> None:
 
     goal = OwnModel(InNumpy(), SAMPLE)
     del np.kept_by_a_test  # type: ignore[attr-defined]
-    try:
-        said = remembers(goal, np.zeros(FEATURES), SAMPLE)
-    finally:
-        del np.kept_by_a_test  # type: ignore[attr-defined]
+    said = remembers(goal, np.zeros(FEATURES), SAMPLE)
     assert said == "keeps something in numpy, a library"
+    assert not hasattr(np, "kept_by_a_test")  # and it is put back
 
 
 def test_a_large_array_is_locked_while_the_code_runs_and_free_afterwards() -> None:

@@ -21,7 +21,7 @@ from crescendo.data.records import Records
 from crescendo.errors import Refused
 from crescendo.objectives import OwnModel
 from crescendo.objectives.base import Slots
-from crescendo.objectives.pristine import Pristine
+from crescendo.objectives.isolation.pristine import Pristine
 from crescendo.privacy.mechanisms.batch_clip import BatchClip
 from crescendo.privacy.mechanisms.minibatch import Minibatch
 

@@ -23,6 +23,7 @@ nor code that hides on purpose (frames, the garbage collector, ctypes). `history
 from __future__ import annotations
 
 import copy
+import gc
 import logging
 import random
 import sys
@@ -47,10 +48,19 @@ import numpy as np
 
 from crescendo.core.arrays import Array
 from crescendo.errors import Refused
-from crescendo.objectives import put_back
-from crescendo.objectives.put_back import Back, Memo
-from crescendo.objectives.reached_code import UNSEEN, all_names, global_names, is_library, is_library_class
-from crescendo.objectives.reached_code import is_library_module as is_library_of
+from crescendo.objectives.isolation import put_back
+from crescendo.objectives.isolation.put_back import Back, Memo
+from crescendo.objectives.isolation.library_settings import settings
+from crescendo.objectives.isolation.reached_code import (
+    all_names,
+    global_names,
+    imported_modules,
+    is_library,
+    is_library_class,
+    stored_names,
+    unseen_by,
+)
+from crescendo.objectives.isolation.reached_code import is_library_module as is_library_of
 
 _LOCKED = 1 << 20  # bytes from which an array is locked and not written back
 _MOST = 200_000  # things that can be followed
@@ -66,10 +76,12 @@ _ATOMS = (
     slice,
     np.generic,
     np.dtype,
-    np.ufunc,
-    ReferenceType,
 )
-_HARMLESS = (logging.Logger, logging.Handler, type(threading.Lock()), type(threading.RLock()))  # they keep no record
+_HARMLESS = (type(threading.Lock()), type(threading.RLock()))  # they keep no record
+_UNCHANGING = (int, float, complex, str, bytes)  # apart from attributes that a subclass gives them
+_ELSEWHERE = ("parent", "manager", "root", "stream", "lock")  # of a log: what belongs to others, or keeps no record
+_BY_TEXT = frozenset({"getattr", "setattr", "delattr", "vars"})  # with these, code names attributes that it does not spell out
+_UNLOCKING = frozenset({"setflags", "writeable"})
 
 
 class Pristine:
@@ -97,21 +109,31 @@ class Pristine:
         self._opaque: set[int] = set()
         self._back: list[Back] = []
         self._locked: list[Array] = []
+        self._read_only = False  # whether an array is kept that is
         self._modules: list[ModuleType] = []
         self._names: set[str] = set()
+        self._stored: set[str] = set()  # names of attributes that the code sets
         try:
             for root in roots:
-                self._follow(root, "")
+                if self._follow(root, ""):
+                    raise self._refused(f"is built on {_kept_in_c(root)}, whose state cannot be put back between records")
             self._follow_modules()
         except RecursionError:
             raise self._refused("nests what it keeps too deeply to be put back between records") from None
+        if (self._locked or self._read_only) and self._names & _UNLOCKING:
+            raise self._refused("changes whether arrays may be written, and keeps some that may not")
         self._locked.sort(key=lambda array: not array.flags.owndata)  # a view is unlocked after what it is a view of
         self._add_generators()
+        self._back += settings(self._names, self.libraries, self._stored)
 
     @property
     def libraries(self) -> list[ModuleType]:
         """The modules of others that the code names, which are left as they are."""
         return [one for one in self._met.values() if isinstance(one, ModuleType) and is_library_of(one)]
+
+    def in_libraries(self) -> dict[str, dict[str, Any]]:
+        """What these modules hold now."""
+        return {module.__name__: dict(vars(module)) for module in self.libraries}
 
     def __enter__(self) -> None:
         self._lock.acquire()
@@ -150,6 +172,7 @@ class Pristine:
         if self._noted(value, where):
             return False
         self._opaque.add(id(value))
+        self._follow(type(value), where)
         return True
 
     def _noted(self, value: Any, where: str) -> bool:
@@ -157,6 +180,8 @@ class Pristine:
         if isinstance(value, tuple | frozenset | MappingProxyType):
             inside = list(value.items()) if isinstance(value, MappingProxyType) else list(value)
             opaque = [self._follow(one, where) for one in inside]
+            if type(value) not in (tuple, frozenset, MappingProxyType):
+                self._attributes(value, where)
             return not any(opaque)
         for kind, note in _KINDS:
             if isinstance(value, kind):
@@ -170,6 +195,7 @@ class Pristine:
             return True
         if hasattr(value, "py_func") or isinstance(getattr(value, "__wrapped__", None), FunctionType):
             self._follow(getattr(value, "py_func", None) or value.__wrapped__, where)  # compiled, or the like
+            self._follow(getattr(value, "__dict__", None), where)
             return True
         return self._is_constant(value, where)
 
@@ -178,17 +204,25 @@ class Pristine:
         if type(value).__module__.partition(".")[0] in ("jaxlib", "_abc"):
             return True  # arrays that cannot change
         try:
-            return copy.deepcopy(value) is value
+            constant = copy.deepcopy(value) is value
         except Exception:
-            kind = type(value).__name__
-            raise self._refused(
-                f"keeps a {kind}{f' in {where}' if where else ''}, which cannot be put back before each record (numbers, arrays, "
-                "lists and dictionaries can)"
-            ) from None
+            raise self._kept(value, where) from None
+        if constant and not is_library_class(type(value)):  # it says so itself
+            if not isinstance(value, _UNCHANGING):
+                raise self._kept(value, where)
+            self._attributes(value, where)
+        return constant
+
+    def _kept(self, value: Any, where: str) -> Refused:
+        return self._refused(
+            f"keeps a {type(value).__name__}{f' in {where}' if where else ''}, which cannot be put back before each record "
+            "(numbers, arrays, lists and dictionaries can)"
+        )
 
     def _attributes(self, value: Any, where: str) -> None:
         kind = type(value)
         self._follow(kind, where)
+        self._back.append(put_back.class_of(value))
         inside = getattr(value, "__dict__", None)
         if isinstance(inside, dict):
             for name, one in inside.items():
@@ -221,12 +255,16 @@ class Pristine:
                 self._follow(one, where)
         if type(array) is not np.ndarray:
             self._attributes(array, where)
-        if not array.flags.writeable:
+        if isinstance(array.base, np.ndarray):
+            self._follow(array.base, where)
+        if array.flags.writeable and array.nbytes <= _LOCKED or array.dtype.hasobject:
+            self._back.append(put_back.numbers(array, self._opaque))
             return
-        if array.nbytes > _LOCKED:
+        self._back.append(put_back.layout(array))
+        if array.flags.writeable:
             self._locked.append(array)
         else:
-            self._back.append(put_back.numbers(array))
+            self._read_only = True
 
     def _function(self, function: FunctionType, where: str) -> None:
         code, name = function.__code__, function.__name__
@@ -235,15 +273,17 @@ class Pristine:
         self._follow(function.__dict__, name)
         if is_library(code.co_filename):
             return
-        if unseen := UNSEEN & (global_names(code) - function.__globals__.keys()):
-            raise self._refused(f"uses {min(unseen)} in {name}, with which code may keep what cannot be seen")
+        if (unseen := unseen_by(code, function.__globals__)) is not None:
+            raise self._refused(f"uses {unseen} in {name}, with which code may keep what cannot be seen")
         self._follow(function.__defaults__, name)
         self._follow(function.__kwdefaults__, name)
+        self._follow(function.__annotations__, name)
         self._back.append(put_back.function(function, self._opaque))
         self._names |= all_names(code)
+        self._stored |= stored_names(code)
         self._named(function.__globals__, global_names(code))
-        for imported in all_names(code) - function.__globals__.keys():
-            self._follow(sys.modules.get(imported), imported)  # if the function imports it itself
+        for imported in imported_modules(code, function.__globals__.get("__package__")):
+            self._follow(imported, imported.__name__)
 
     def _cell(self, cell: CellType, where: str) -> None:
         self._follow(put_back.in_cell(cell), where)
@@ -264,6 +304,7 @@ class Pristine:
         for name, one in vars(kind).items():
             if name not in put_back.SKIPPED:
                 self._follow(one, name)
+        self._follow(vars(kind).get("__annotations__"), where)
         self._back.append(put_back.own_attributes(kind, self._opaque))
 
     def _module(self, module: ModuleType, where: str) -> None:
@@ -275,13 +316,21 @@ class Pristine:
         done = -1
         while done != (done := len(self._names) + len(self._modules)):
             for module in tuple(self._modules):
-                for name in self._names & vars(module).keys():
-                    self._follow(vars(module)[name], f"{module.__name__}.{name}")
+                for name in self._attributes_of(module):
+                    self._follow(vars(module).get(name), f"{module.__name__}.{name}")
         for module in self._modules:
-            self._named(vars(module), frozenset(self._names))
+            self._named(vars(module), frozenset(self._names | self._attributes_of(module)))
+            if self._names & _BY_TEXT:
+                self._back.append(put_back.no_more(vars(module)))
+
+    def _attributes_of(self, module: ModuleType) -> set[str]:
+        """The attributes that the code may reach: those that it names, or all if it can do so without naming them."""
+        there = {name for name in vars(module) if not name.startswith("__")}
+        return there if self._names & _BY_TEXT else there & self._names
 
     def _cache(self, cache: Any, where: str) -> None:
         self._follow(cache.__wrapped__, where)
+        self._follow(cache.__dict__, where)
         if getattr(cache.__wrapped__, "__code__", None) and not is_library(cache.__wrapped__.__code__.co_filename):
             self._back.append(lambda memo: cache.cache_clear())
 
@@ -292,6 +341,24 @@ class Pristine:
                 raise self._refused(
                     f"keeps a method of {where or 'an object'} that cannot be put back before each record"
                 )
+
+    def _reference(self, reference: Any, where: str) -> None:
+        if self._follow(reference(), where):
+            raise self._kept(reference, where)
+
+    def _universal(self, function: np.ufunc, where: str) -> None:
+        """Follow the function of Python that numpy made this one of, if it did; only the garbage collector knows it."""
+        for one in gc.get_referents(function):
+            self._follow(one, where)
+
+    def _log(self, log: Any, where: str) -> None:
+        """A logger or a handler of a library: its settings and what it gathers; a user's handlers, too, may keep anything."""
+        if not is_library_class(type(log)):
+            return self._attributes(log, where)
+        for name, one in vars(log).items():
+            if name not in _ELSEWHERE:
+                self._follow(one, name)
+        self._back.append(put_back.mapping(vars(log), self._opaque))
 
     # -- generators of random numbers ---------------------------------------------------------------------------------
 
@@ -322,6 +389,9 @@ _KINDS: tuple[tuple[Any, Callable[[Pristine, Any, str], None]], ...] = (
     (FunctionType, Pristine._function),
     (ModuleType, Pristine._module),
     (CellType, Pristine._cell),
+    (ReferenceType, Pristine._reference),
+    (np.ufunc, Pristine._universal),
+    ((logging.Logger, logging.Handler), Pristine._log),
     (np.ndarray, Pristine._array),
     (_lru_cache_wrapper, Pristine._cache),
     ((np.random.Generator, np.random.BitGenerator, np.random.RandomState), Pristine._bits),
@@ -342,6 +412,11 @@ def _is_atom(value: Any) -> bool:
         or isinstance(value, np.generic | np.dtype)
         or (isinstance(value, _HARMLESS) and is_library_class(kind))
     )
+
+
+def _kept_in_c(value: Any) -> str:
+    """The class of Python or of a library that a user's object is built on."""
+    return next(kind.__name__ for kind in type(value).__mro__ if is_library_class(kind))
 
 
 def _is_plain(kind: type) -> bool:

@@ -50,9 +50,9 @@ def remembers(
     groups = _groups(1 if by_record and not goal.traits.clips else _TOGETHER)
     models = _models(start)
     due = [_tried(says, goal, models[k % _MODELS], made_up.take(rows)) for k, rows in enumerate(groups)]
-    before, seen = goal.in_libraries(), 0
-    end = time.monotonic() + seconds
-    with goal.exposed():
+    end, seen = time.monotonic() + seconds, 0
+    with goal.exposed() as world:
+        before = world.in_libraries()
         for turn, k in enumerate(_turns(len(groups))):
             found = _tried(says, goal, models[k % _MODELS], made_up.take(groups[k]))
             if due[k] is None and found is not None:
@@ -64,9 +64,9 @@ def remembers(
                 _score(goal, start, made_up)
             if seen >= records or time.monotonic() > end:
                 break
-    for library, held in goal.in_libraries().items():
-        if any(before[library].get(name) is not one for name, one in held.items()):
-            return f"keeps something in {library}, a library"
+        for library, held in world.in_libraries().items():
+            if any(before[library].get(name) is not one for name, one in held.items()):
+                return f"keeps something in {library}, a library"
     return None
 
 

@@ -11,7 +11,7 @@ from crescendo.core.arrays import Floats, Vector
 from crescendo.objectives.base import Slots, Stepper, StepperState, exported, resumed
 
 if TYPE_CHECKING:
-    from crescendo.objectives.pristine import Pristine
+    from crescendo.objectives.isolation.pristine import Pristine
 
 
 class IsolatedStepper:

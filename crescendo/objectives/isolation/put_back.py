@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection
+from operator import is_
 from types import CellType, FunctionType, MemberDescriptorType
 from typing import Any, TypeAlias
 
@@ -28,8 +29,15 @@ def mapping(inside: dict[Any, Any], opaque: Collection[int]) -> Back:
     saved = list(kind.items(inside))
     keys, values = tuple(id(key) for key, _ in saved), tuple(id(one) for _, one in saved)
     copied = [(key, one) for key, one in saved if id(one) in opaque]
+    changing = any(id(key) in opaque for key, _ in saved)
 
     def back(memo: Memo) -> None:
+        if changing:
+            made = [(copy.deepcopy(key, memo) if id(key) in opaque else key, one) for key, one in saved]
+            kind.clear(inside)
+            for key, one in made:
+                kind.__setitem__(inside, key, copy.deepcopy(one, memo) if id(one) in opaque else one)
+            return
         if tuple(map(id, kind.values(inside))) != values or tuple(map(id, kind.keys(inside))) != keys:
             kind.clear(inside)
             for key, one in saved:
@@ -47,8 +55,9 @@ def sequence(inside: Any, opaque: Collection[int]) -> Back:
     places = [k for k, one in enumerate(saved) if id(one) in opaque]
 
     def back(memo: Memo) -> None:
-        kind.clear(inside)
-        kind.extend(inside, saved)
+        if len(inside) != len(saved) or not all(map(is_, kind.__iter__(inside), saved)):
+            kind.clear(inside)
+            kind.extend(inside, saved)
         for k in places:
             inside[k] = copy.deepcopy(saved[k], memo)
 
@@ -67,9 +76,11 @@ def elements(inside: set[Any], opaque: Collection[int]) -> Back:
     return back
 
 
-def numbers(array: Array) -> Back:
-    """An array: its numbers, and its type and shape."""
+def numbers(array: Array, opaque: Collection[int]) -> Back:
+    """An array: its numbers or objects, and its type and shape."""
     saved, whole = np.array(array, copy=True, subok=False), array
+    places = [k for k, one in enumerate(saved.flat) if id(one) in opaque] if saved.dtype.hasobject else []
+    writeable = array.flags.writeable
 
     def back(memo: Memo) -> None:
         now: Any = whole
@@ -80,6 +91,34 @@ def numbers(array: Array) -> Back:
         if now.shape != saved.shape:
             now.resize(saved.shape, refcheck=False)
         now[...] = saved
+        for k in places:
+            now.flat[k] = copy.deepcopy(saved.flat[k], memo)
+        now.flags.writeable = writeable
+
+    return back
+
+
+def layout(array: Array) -> Back:
+    """The type and shape of an array whose numbers cannot change."""
+    dtype, shape, whole = array.dtype, array.shape, array
+
+    def back(memo: Memo) -> None:
+        now: Any = whole
+        if now.dtype != dtype:
+            now.dtype = dtype
+        if now.shape != shape:
+            now.shape = shape
+
+    return back
+
+
+def no_more(inside: dict[str, Any]) -> Back:
+    """Names that a module did not have."""
+    saved = frozenset(inside)
+
+    def back(memo: Memo) -> None:
+        for name in inside.keys() - saved:
+            del inside[name]
 
     return back
 
@@ -103,17 +142,33 @@ def names(inside: dict[str, Any], wanted: Collection[str], opaque: Collection[in
 
 
 def own_attributes(kind: type, opaque: Collection[int]) -> Back:
-    """The attributes of a class."""
+    """The attributes of a class, and its bases."""
+    bases, says = kind.__bases__, kind.__doc__
     saved = {name: one for name, one in vars(kind).items() if name not in SKIPPED}
     copied = {name for name, one in saved.items() if id(one) in opaque}
 
     def back(memo: Memo) -> None:
+        if kind.__bases__ != bases:
+            kind.__bases__ = bases
+        if kind.__doc__ is not says:
+            kind.__doc__ = says
         now = vars(kind)
         for name in [name for name in now if name not in saved and name not in SKIPPED]:
             type.__delattr__(kind, name)
         for name, one in saved.items():
             if name in copied or now.get(name, NOTHING) is not one:
                 type.__setattr__(kind, name, copy.deepcopy(one, memo) if name in copied else one)
+
+    return back
+
+
+def class_of(value: Any) -> Back:
+    """The class of an object, which may become another's."""
+    kind = type(value)
+
+    def back(memo: Memo) -> None:
+        if type(value) is not kind:
+            object.__setattr__(value, "__class__", kind)
 
     return back
 
@@ -171,7 +226,7 @@ def in_cell(where: CellType) -> Any:
 
 def function(given: FunctionType, opaque: Collection[int]) -> Back:
     """Defaults and code of a function."""
-    code, defaults, by_name = given.__code__, given.__defaults__, given.__kwdefaults__
+    code, defaults, by_name, says = given.__code__, given.__defaults__, given.__kwdefaults__, given.__doc__
     copied = id(defaults) in opaque
 
     def back(memo: Memo) -> None:
@@ -181,6 +236,8 @@ def function(given: FunctionType, opaque: Collection[int]) -> Back:
             given.__kwdefaults__ = by_name
         if given.__code__ is not code:
             given.__code__ = code
+        if given.__doc__ is not says:
+            given.__doc__ = says
 
     return back
 
