@@ -6,7 +6,7 @@ from one that alone was taken out. An entry that a person sets, by ``--set`` or 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any
 
 from crescendo.data.provenance import LookedAt, digest_of
@@ -16,6 +16,7 @@ from crescendo.tables import AS_TUPLE, Section, key
 Raw = dict[str, Any]
 SECTION = "draft"
 ASKS = {
+    "clients.count": "how many clients are there?",
     "data.classes": "which labels can there be?",
     "objective.kind": "what is to be predicted, a class or a number?",
     "objective.label_range": "between which two numbers do labels lie?",
@@ -87,16 +88,52 @@ def _sound(marks: Raw) -> bool:
 
 
 def declare(raw: Raw, path: str) -> None:
-    """Take the marks of what a person sets: of ``path``, of what is in it, and of what it is in."""
+    """Take the marks of what a person sets: of ``path``, of what is in it, and of a table of which it is the only number.
+
+    Who sets one number of several says nothing of the others.
+
+    >>> raw = {"schedule": {"sizes": {"kind": "power", "scale": 16}}, "draft": {"looked_at": ["schedule.sizes"]}}
+    >>> declare(raw, "schedule.sizes.power"), raw["draft"]["looked_at"]
+    (None, ['schedule.sizes'])
+    >>> declare(raw, "schedule.sizes.scale"), raw["draft"]["looked_at"]
+    (None, [])
+    """
     marks = raw.get(SECTION)
     if not isinstance(marks, dict) or not _sound(marks):
         return
 
     def kept(name: str) -> bool:
-        return not (f"{name}.".startswith(f"{path}.") or f"{path}.".startswith(f"{name}."))
+        if f"{path}.".startswith(f"{name}."):
+            return any(isinstance(one, int | float | list) for one in _others(_value(raw, name), path[len(name) + 1 :]))
+        return not f"{name}.".startswith(f"{path}.")
 
     marks["looked_at"] = [name for name in marks.get("looked_at", []) if kept(name)]
     marks["digests"] = {name: digest for name, digest in marks.get("digests", {}).items() if kept(name)}
+
+
+def _others(value: Any, part: str) -> Iterator[Any]:
+    """What else than a part is in a table, truth values apart; nothing of a value that is no table, or without a part."""
+    if not isinstance(value, Mapping) or not part:
+        return
+    first, _, rest = part.partition(".")
+    for name, inner in value.items():
+        if name == first:
+            yield from _others(inner, rest)
+        elif isinstance(inner, Mapping):
+            yield from (one for one in inner.values() if not isinstance(one, bool))
+        elif not isinstance(inner, bool):
+            yield inner
+
+
+def marked_with(raw: Mapping[str, Any], name: str, sources: Iterable[str]) -> Raw:
+    """A raw run file with a mark on ``name``, which was computed from ``sources``, if one of these counts as looked at."""
+    marks = raw.get(SECTION)
+    if not isinstance(marks, dict) or not _sound(marks):
+        return dict(raw)
+    listed, digests, stated = (marks.get(one, ()) for one in ("looked_at", "digests", "declared"))
+    if not any(one in listed or (one in digests and one not in stated) for one in sources):
+        return dict(raw)
+    return {**raw, SECTION: {**marks, "looked_at": [*listed, *({name} - set(listed))]}}
 
 
 def refuse_override(names: list[str]) -> None:

@@ -19,6 +19,7 @@ from crescendo.schedules.sequence import Sizes
 Raw = dict[str, Any]
 MOST_ROUNDS = 1_000_000  # that sizes are fitted to; the search adds them up a few dozen times
 _LENGTHS = ("gradients", "gradients_per_client")
+LENGTHS = (*_LENGTHS, "rounds")  # that sizes are fitted to
 _SCALES = {"constant": "size", "power": "scale", "log": "scale"}
 _HALVINGS = 60
 _DIGITS = 6  # of a fitted scale, where so few will do

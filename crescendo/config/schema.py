@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from crescendo.config.draft_marks import DraftMarks, check_names, entries, settled
-from crescendo.config.fitted_sizes import fitted
+from crescendo.config.draft_marks import DraftMarks, check_names, entries, marked_with, settled
+from crescendo.config.fitted_sizes import LENGTHS, fitted
 from crescendo.config.short_toml import short_toml
 from crescendo.data.provenance import LookedAt
 from crescendo.data.tables.drafting import TableKeys
@@ -323,7 +323,10 @@ class Config(Section):
             return raw
         clients = raw.get("clients")
         count = clients.get("count") if isinstance(clients, dict) else None
-        return {**raw, "schedule": fitted(raw["schedule"], count if isinstance(count, int) else None)}
+        schedule = fitted(raw["schedule"], count if isinstance(count, int) else None)
+        if schedule.get("sizes") != raw["schedule"].get("sizes"):
+            raw = marked_with(raw, "schedule.sizes", [f"schedule.{name}" for name in LENGTHS])
+        return {**raw, "schedule": schedule}
 
     def plain(self) -> dict[str, Any]:
         """TOML-ready values, complete but for what has no value."""

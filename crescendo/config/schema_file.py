@@ -29,7 +29,8 @@ MARKS = (
     "say without having looked, and take the mark out; a line that is right as it stands says looked_at = false."
 )
 _DRAFT = """\
-# Tells a mark that was only taken out from a line that was stated; may go when no line is marked any more.
+# Tells a mark that was only taken out from a line that was stated; may go when no line is marked any more. "left out": by a look
+# at the column's cells. Is it of no use, by what is public? Then take the line out.
 [draft]
 """
 _HEAD = """\
@@ -93,7 +94,7 @@ def in_round_numbers(draft: Draft) -> Draft:
     """The draft with ranges that a person would write: two digits of their width, rounded outwards.
 
     >>> in_round_numbers(Draft(Schema((NumberColumn("age", 17.3, 88.9, 54.21),)))).schema.columns
-    (NumberColumn(name='age', low=17.0, high=89.0, missing=54.0, indicator=False),)
+    (NumberColumn(name='age', low=17.0, high=89.0, missing=54.0, indicator=False, looked_at=False),)
     """
     columns = tuple(_rounded(one) if isinstance(one, NumberColumn) else one for one in draft.schema.columns)
     return replace(draft, schema=Schema.of(replace(draft.schema, columns=columns).plain()))

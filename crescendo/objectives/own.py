@@ -30,8 +30,8 @@ from crescendo.errors import ConfigError, CrescendoError, Refused
 from crescendo.objectives.base import Block, LoopStepper, Stepper, Traits, clipped
 from crescendo.objectives.isolation.history import remembers
 from crescendo.objectives.isolation.isolated_stepper import IsolatedStepper
-from crescendo.objectives.own_code import defined_at, own_code_failed
 from crescendo.objectives.isolation.pristine import Pristine
+from crescendo.objectives.own_code import defined_at, own_code_failed
 from crescendo.objectives.weighting import levels, weighted_sum
 
 if TYPE_CHECKING:

@@ -130,6 +130,8 @@ def prepare(
     clients = len(parts)
     names = client_names(dataset, clients, config.clients.split)
     config = config.model_copy(update={"clients": config.clients.model_copy(update={"count": clients})})
+    if count is None and not private:  # as many as a column has values
+        config = config.marked("clients.count")
     # in a private run nothing that others see may be counted from the records: how many there are is typed in
     declared = config.declared(clients) if private else None
     counts = declared if declared is not None else tuple(len(part) for part in parts)

@@ -17,6 +17,7 @@ from crescendo.objectives.base import Slots
 from crescendo.objectives.isolation.history import remembers
 from crescendo.objectives.isolation.pristine import Pristine
 from crescendo.privacy.mechanisms.minibatch import FrozenStepper
+from tests.objectives.models_that_hide import HIDING, RARE
 from tests.objectives.models_that_remember import FEATURES, MODELS, RunningMean, Squares, WeightsOfClasses
 
 CLIP, UNIT = 0.5, 2.0**-40
@@ -242,3 +243,24 @@ def test_a_model_of_a_file_that_is_called_as_a_library_is_isolated_too(tmp_path:
     np.testing.assert_array_equal(goal.gradient(w, DATA, rows), first)
     with pytest.raises(Refused, match="says something else"):
         goal.check_forgetful(w, SAMPLE, "random.py:Own", by_record=True)
+
+
+@pytest.mark.parametrize(("make", "says"), HIDING.values(), ids=HIDING.keys())
+def test_a_record_leaves_nothing_in_an_unusual_place(make: Callable[[], Any], says: str | None) -> None:
+    """One record moves its round by a clip at most, and no later round."""
+    x = np.zeros((20, FEATURES))
+    x[0, 0] = RARE
+    data = Records(x, np.zeros(20))
+    goal = OwnModel(make(), data.take(np.arange(1, 4)))
+    if says is not None:
+        with pytest.raises(Refused, match=says):
+            goal.check_forgetful(np.zeros(FEATURES), data.take(np.arange(1, 4)), "own.py:Own", by_record=True)
+        return
+    stepper, found = FrozenStepper(goal, data), []
+    for first in (1, 0, 1):
+        stepper.load(np.zeros(FEATURES))
+        rows = np.arange(first, 20)
+        stepper.advance(Slots(rows, np.ones(1), ends=np.array([len(rows)]), clip=CLIP, unit=UNIT), 0, 1)
+        found.append(stepper.gradients())
+    assert np.linalg.norm(found[1] - found[0]) <= CLIP * (1 + 1e-9)
+    np.testing.assert_array_equal(found[2], found[0])

@@ -78,7 +78,7 @@ def test_each_part_that_nobody_stated_is_marked(tmp_path: Path) -> None:
     (tmp_path / "p.csv").write_text("\n".join([*lines(False), ""]), encoding="utf-8")
     of_records = {"schedule.sizes", "privacy.delta", "privacy.records"}
     of_labels = {"objective.label_range", "privacy.clip"}
-    of_columns = {"privacy.norm_bound", "data.schema.columns.age", "data.schema.columns.city"}
+    of_columns = {"privacy.norm_bound", "data.schema.columns.age", "data.schema.columns.city", "data.schema.draft.id"}
     parts = {"records": of_records, "price": of_labels, "age": of_columns}
     for k, missing in enumerate(parts):
         ranges = [text for text in ("age=0:120", "price=0:1000") if not text.startswith(missing)]

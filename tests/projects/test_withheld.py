@@ -281,3 +281,52 @@ def test_a_run_without_privacy_is_served_whatever_was_looked_at(small: Path) -> 
     text, cost = terms_and_cost(config)
     agreed = build_terms(text)
     assert cost is None and agreed.schema is not None and agreed.schema.looked_at
+
+
+def test_who_sets_one_number_of_several_states_none_of_the_others(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    x = np.column_stack([rng.normal(50, 10, 60), rng.normal(size=60)])
+    crescendo.simulate(x, (x[:, 1] > 0).astype(int), clients=2, out=tmp_path / "plain")
+    path = tmp_path / "plain" / "config.toml"
+    parts = ["schedule.steps.per='round'", "schedule.sizes.offset=0", "schedule.gradients=300"]
+    assert [one.where for one in read(path, parts).looked_at] == ["schedule.sizes", "schedule.steps"]
+    whole = ["schedule.steps='auto'", "schedule.sizes={kind='constant', size=8}", "schedule.gradients=300"]
+    assert read(path, whole).looked_at == ()
+    fitted = read(path, ["schedule.sizes.scale=", "schedule.rounds=7"])  # to a number of gradients that was counted
+    assert "schedule.sizes" in [one.where for one in read(fitted, ["schedule.gradients=300"]).looked_at]
+
+
+def test_a_number_of_clients_that_was_counted_is_marked(tmp_path: Path) -> None:
+    lines = "".join(f"{k % 7},{'uv'[k % 2]},{k // 2 % 2}\n" for k in range(40))
+    (tmp_path / "p.csv").write_text(f"a,c,y\n{lines}", encoding="utf-8")
+    raw = {
+        "data": {"source": str(tmp_path / "p.csv"), "label": "y", "drop": ["c"]},
+        "clients": {"split": "column:c"},
+        "schedule": {"rounds": 2, "sizes": {"kind": "constant", "size": 4}, "steps": {"kind": "constant", "eta": 0.1}},
+    }
+    assert [one.where for one in crescendo.simulate(raw).config.looked_at] == ["clients.count"]
+
+
+def test_a_flag_beside_a_range_does_not_state_it(small: Path) -> None:
+    path = small.parent / "schema.toml"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace("looked_at = true", "indicator = true"), encoding="utf-8")
+    try:
+        found = [one.where for one in read(small).looked_at]
+    finally:
+        path.write_text(text, encoding="utf-8")
+    assert {"data.schema.columns.age", "data.schema.columns.city"} <= set(found)
+
+
+def test_a_column_that_a_look_left_out_is_marked(tmp_path: Path) -> None:
+    """One record more that has something in it would bring it into the schema."""
+    lines = "".join(f"{20 + k % 50},{k % 3},0,{k % 2}\n" for k in range(60))
+    (tmp_path / "p.csv").write_text(f"age,b,flag,ill\n{lines}", encoding="utf-8")
+    out = str(tmp_path / "s.toml")
+    assert CliRunner().invoke(app, ["data", "schema", str(tmp_path / "p.csv"), "--out", out]).exit_code == 0
+    raw = tomllib.loads(Path(out).read_text(encoding="utf-8"))
+    raw["columns"] = {"age": {"low": 0, "high": 120}, "b": {"low": -1, "high": 5}}
+    assert [one.where for one in Schema.of(raw).looked_at] == ["data.schema.draft.flag"]
+    assert [one.where for one in Schema.of(Schema.of(raw).plain()).looked_at] == ["data.schema.draft.flag"]
+    del raw["draft"]["flag"]
+    assert Schema.of(raw).looked_at == ()

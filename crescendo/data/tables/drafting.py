@@ -108,7 +108,8 @@ def drafted(table: Table, aside: Iterable[str], keys: TableKeys, label: str | No
     if not columns:
         why = ", ".join(f"{name} is {reason}" for name, reason in list(left_out.items())[:6])
         raise DataError(f"{table.name} has no column left for a feature: {why or 'there is none beside the label'}")
-    schema = Schema(tuple(sorted(columns, key=lambda one: one.name)), label)
+    looked = tuple(name for name in left_out if name not in keys.drop)
+    schema = Schema(tuple(sorted(columns, key=lambda one: one.name)), label, looked)
     return Draft(Schema.of(schema.plain()).marked(True), left_out, no_numbers)
 
 

@@ -24,6 +24,7 @@ from crescendo.data.tables.cells import Table, as_category, as_name, is_missing,
 from crescendo.errors import ConfigError, DataError
 
 MARK = "looked_at"
+_LEFT_OUT = "left out"  # in the place of a digest
 MOST_COLUMNS = 5_000
 MOST_FEATURES = 20_000
 LONGEST = 200  # letters of a name or a category
@@ -193,6 +194,7 @@ class Schema:
 
     columns: Columns
     label: str | None = None
+    left_out: tuple[str, ...] = field(default=(), compare=False)  # columns, by a look at their cells
 
     @classmethod
     def of(cls, raw: object) -> Self:
@@ -216,7 +218,9 @@ class Schema:
             )
         made_of = (_marked(_column(name, table), table, drafted) for name, table in named.items())
         columns = tuple(sorted(made_of, key=lambda one: one.name))
-        made = cls(columns, label)
+        made = cls(
+            columns, label, tuple(name for name, says in drafted.items() if says == _LEFT_OUT and name not in named)
+        )
         made._check()
         return made
 
@@ -239,18 +243,23 @@ class Schema:
     def plain(self) -> Plain:
         """Plain data that `of` takes; the same schema gives the same. ``draft`` has digests of what was looked at."""
         label = {} if self.label is None else {"label": self.label}
-        digests = {one.name: _digest(one) for one in self.columns if one.looked_at}
+        digests = {one.name: _digest(one) for one in self.columns if one.looked_at} | dict.fromkeys(
+            self.left_out, _LEFT_OUT
+        )
         columns = {one.name: one.plain() for one in self.columns}
         return {**label, "columns": columns, **({"draft": digests} if digests else {})}
 
     @property
     def looked_at(self) -> tuple[LookedAt, ...]:
-        """The columns that were read off records, and what a person is asked in their place."""
-        return tuple(LookedAt(f"data.schema.columns.{one.name}", one.asks) for one in self.columns if one.looked_at)
+        """The columns that were read off records, or left out by them, and what a person is asked in their place."""
+        there = tuple(LookedAt(f"data.schema.columns.{one.name}", one.asks) for one in self.columns if one.looked_at)
+        asks = "is it of no use, by what is public? then take this line out, else give it one under [columns]"
+        return there + tuple(LookedAt(f"data.schema.draft.{name:.60}", asks) for name in self.left_out)
 
     def marked(self, looked_at: bool) -> Schema:
         """The same, every column of which was looked at, or none: for a draft, and for one from a table that is public."""
-        return replace(self, columns=tuple(replace(one, looked_at=looked_at) for one in self.columns))
+        columns = tuple(replace(one, looked_at=looked_at) for one in self.columns)
+        return replace(self, columns=columns, left_out=self.left_out if looked_at else ())
 
     @cached_property
     def features(self) -> tuple[str, ...]:
@@ -335,7 +344,10 @@ def _marked(
 
 
 def _digest(column: NumberColumn | CategoryColumn) -> str:
-    return digest_of(replace(column, looked_at=False).plain())
+    """Of the range or the values alone: another flag beside them states neither."""
+    if isinstance(column, NumberColumn):
+        return digest_of({"low": column.low, "high": column.high})
+    return digest_of({"values": list(column.values)})
 
 
 def _wrong(name: str, says: str) -> ConfigError:

@@ -13,14 +13,15 @@ import sys
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from crescendo.objectives.isolation import put_back
 from crescendo.objectives.isolation.put_back import Back
 
-_Get, _Set = Callable[[], Any], Callable[[Any], Any]
+_Get: TypeAlias = Callable[[], Any]
+_Set: TypeAlias = Callable[[Any], Any]
 
 
 def settings(names: Collection[str], libraries: Iterable[ModuleType], stored: Collection[str]) -> list[Back]:
@@ -73,10 +74,10 @@ def _set_environment(saved: dict[str, str]) -> None:
 
 
 def _set_filters(saved: list[Any]) -> None:
-    with warnings.catch_warnings():
-        pass  # forgets which warnings were shown, as filters are about to change
     filters: Any = warnings.filters
     filters[:] = saved
+    with warnings.catch_warnings():
+        pass  # whose end forgets what was decided by the filters before
 
 
 def _of_torch() -> Iterator[tuple[set[str], _Get, _Set]]:

@@ -49,8 +49,8 @@ import numpy as np
 from crescendo.core.arrays import Array
 from crescendo.errors import Refused
 from crescendo.objectives.isolation import put_back
-from crescendo.objectives.isolation.put_back import Back, Memo
 from crescendo.objectives.isolation.library_settings import settings
+from crescendo.objectives.isolation.put_back import Back, Memo
 from crescendo.objectives.isolation.reached_code import (
     all_names,
     global_names,
@@ -80,7 +80,9 @@ _ATOMS = (
 _HARMLESS = (type(threading.Lock()), type(threading.RLock()))  # they keep no record
 _UNCHANGING = (int, float, complex, str, bytes)  # apart from attributes that a subclass gives them
 _ELSEWHERE = ("parent", "manager", "root", "stream", "lock")  # of a log: what belongs to others, or keeps no record
-_BY_TEXT = frozenset({"getattr", "setattr", "delattr", "vars"})  # with these, code names attributes that it does not spell out
+_BY_TEXT = frozenset(
+    {"getattr", "setattr", "delattr", "vars"}
+)  # with these, code names attributes that it does not spell out
 _UNLOCKING = frozenset({"setflags", "writeable"})
 
 
@@ -116,7 +118,9 @@ class Pristine:
         try:
             for root in roots:
                 if self._follow(root, ""):
-                    raise self._refused(f"is built on {_kept_in_c(root)}, whose state cannot be put back between records")
+                    raise self._refused(
+                        f"is built on {_kept_in_c(root)}, whose state cannot be put back between records"
+                    )
             self._follow_modules()
         except RecursionError:
             raise self._refused("nests what it keeps too deeply to be put back between records") from None
@@ -257,7 +261,7 @@ class Pristine:
             self._attributes(array, where)
         if isinstance(array.base, np.ndarray):
             self._follow(array.base, where)
-        if array.flags.writeable and array.nbytes <= _LOCKED or array.dtype.hasobject:
+        if (array.flags.writeable and array.nbytes <= _LOCKED) or array.dtype.hasobject:
             self._back.append(put_back.numbers(array, self._opaque))
             return
         self._back.append(put_back.layout(array))
@@ -325,8 +329,11 @@ class Pristine:
 
     def _attributes_of(self, module: ModuleType) -> set[str]:
         """The attributes that the code may reach: those that it names, or all if it can do so without naming them."""
-        there = {name for name in vars(module) if not name.startswith("__")}
-        return there if self._names & _BY_TEXT else there & self._names
+        named = self._names & vars(module).keys()
+        if not self._names & _BY_TEXT:
+            return named
+        own = (name for name, one in vars(module).items() if not (name.startswith("__") or isinstance(one, ModuleType)))
+        return named | set(own)
 
     def _cache(self, cache: Any, where: str) -> None:
         self._follow(cache.__wrapped__, where)
@@ -356,7 +363,7 @@ class Pristine:
         if not is_library_class(type(log)):
             return self._attributes(log, where)
         for name, one in vars(log).items():
-            if name not in _ELSEWHERE:
+            if name not in _ELSEWHERE and (isinstance(one, _CONTAINERS) or not is_library_class(type(one))):
                 self._follow(one, name)
         self._back.append(put_back.mapping(vars(log), self._opaque))
 
