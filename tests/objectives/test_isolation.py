@@ -264,3 +264,25 @@ def test_a_record_leaves_nothing_in_an_unusual_place(make: Callable[[], Any], sa
         found.append(stepper.gradients())
     assert np.linalg.norm(found[1] - found[0]) <= CLIP * (1 + 1e-9)
     np.testing.assert_array_equal(found[2], found[0])
+
+
+def test_an_installed_model_is_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "site-packages" / "clinic_models"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text("SEEN = []\n", encoding="utf-8")
+    text = (
+        "import numpy as np\n\nfrom clinic_models import SEEN\n\n\nclass Installed:\n    seen = []\n\n"
+        "    def initial(self, rng):\n        return np.zeros(4)\n\n"
+        "    def gradient(self, w, data, rows):\n        SEEN.append(1)\n        self.seen.append(1)\n"
+        "        return np.ones(4)\n\n"
+        "    def evaluate(self, w, data):\n        return {'loss': 0.0}\n"
+    )
+    (folder / "installed.py").write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(folder.parent))
+    from clinic_models.installed import SEEN, Installed  # type: ignore[import-not-found]
+
+    goal = OwnModel(Installed(), SAMPLE)
+    goal.isolate()
+    before = (len(SEEN), len(Installed.seen))
+    goal.gradient(np.zeros(FEATURES), SAMPLE, np.arange(1))
+    assert (len(SEEN), len(Installed.seen)) == before

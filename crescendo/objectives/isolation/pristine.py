@@ -57,6 +57,8 @@ from crescendo.objectives.isolation.reached_code import (
     imported_modules,
     is_library,
     is_library_class,
+    package,
+    packages_of,
     stored_names,
     unseen_by,
 )
@@ -115,6 +117,9 @@ class Pristine:
         self._modules: list[ModuleType] = []
         self._names: set[str] = set()
         self._stored: set[str] = set()  # names of attributes that the code sets
+        self._own = frozenset(
+            name for root in roots for name in packages_of(root)
+        )  # an installed model is no library either
         try:
             for root in roots:
                 if self._follow(root, ""):
@@ -133,7 +138,10 @@ class Pristine:
     @property
     def libraries(self) -> list[ModuleType]:
         """The modules of others that the code names, which are left as they are."""
-        return [one for one in self._met.values() if isinstance(one, ModuleType) and is_library_of(one)]
+        return [one for one in self._met.values() if isinstance(one, ModuleType) and self._is_library(one)]
+
+    def _is_library(self, module: ModuleType) -> bool:
+        return package(module.__name__) not in self._own and is_library_of(module)
 
     def in_libraries(self) -> dict[str, dict[str, Any]]:
         """What these modules hold now."""
@@ -275,13 +283,12 @@ class Pristine:
         for cell in function.__closure__ or ():
             self._follow(cell, where)
         self._follow(function.__dict__, name)
-        if is_library(code.co_filename):
+        if is_library(code.co_filename) and package(function.__module__) not in self._own:
             return
         if (unseen := unseen_by(code, function.__globals__)) is not None:
             raise self._refused(f"uses {unseen} in {name}, with which code may keep what cannot be seen")
         self._follow(function.__defaults__, name)
         self._follow(function.__kwdefaults__, name)
-        self._follow(function.__annotations__, name)
         self._back.append(put_back.function(function, self._opaque))
         self._names |= all_names(code)
         self._stored |= stored_names(code)
@@ -302,7 +309,7 @@ class Pristine:
     def _class(self, kind: type, where: str) -> None:
         for base in kind.__mro__[1:]:
             self._follow(base, where)
-        if is_library_class(kind):
+        if is_library_class(kind) and package(kind.__module__) not in self._own:
             return
         self._follow(type(kind), where)
         for name, one in vars(kind).items():
@@ -312,7 +319,7 @@ class Pristine:
         self._back.append(put_back.own_attributes(kind, self._opaque))
 
     def _module(self, module: ModuleType, where: str) -> None:
-        if not is_library_of(module):
+        if not self._is_library(module):
             self._modules.append(module)
 
     def _follow_modules(self) -> None:
@@ -338,7 +345,8 @@ class Pristine:
     def _cache(self, cache: Any, where: str) -> None:
         self._follow(cache.__wrapped__, where)
         self._follow(cache.__dict__, where)
-        if getattr(cache.__wrapped__, "__code__", None) and not is_library(cache.__wrapped__.__code__.co_filename):
+        code = getattr(cache.__wrapped__, "__code__", None)
+        if code and (not is_library(code.co_filename) or package(cache.__wrapped__.__module__) in self._own):
             self._back.append(lambda memo: cache.cache_clear())
 
     def _parts(self, value: Any, where: str) -> None:
@@ -361,7 +369,8 @@ class Pristine:
     def _log(self, log: Any, where: str) -> None:
         """A logger or a handler of a library: its settings and what it gathers; a user's handlers, too, may keep anything."""
         if not is_library_class(type(log)):
-            return self._attributes(log, where)
+            self._attributes(log, where)
+            return
         for name, one in vars(log).items():
             if name not in _ELSEWHERE and (isinstance(one, _CONTAINERS) or not is_library_class(type(one))):
                 self._follow(one, name)

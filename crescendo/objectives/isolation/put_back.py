@@ -227,6 +227,7 @@ def in_cell(where: CellType) -> Any:
 def function(given: FunctionType, opaque: Collection[int]) -> Back:
     """Defaults and code of a function."""
     code, defaults, by_name, says = given.__code__, given.__defaults__, given.__kwdefaults__, given.__doc__
+    hints = dict(given.__annotations__)
     copied = id(defaults) in opaque
 
     def back(memo: Memo) -> None:
@@ -238,6 +239,8 @@ def function(given: FunctionType, opaque: Collection[int]) -> Back:
             given.__code__ = code
         if given.__doc__ is not says:
             given.__doc__ = says
+        if given.__annotations__ != hints:
+            given.__annotations__ = dict(hints)
 
     return back
 

@@ -14,6 +14,10 @@ from typing import Any
 from crescendo.objectives.own_code import is_ours
 
 _OF_GLOBALS = {"LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME", "STORE_NAME", "DELETE_NAME"}
+_FRAMEWORKS = sys.stdlib_module_names | {
+    *("crescendo", "numpy", "scipy", "pandas", "sklearn", "torch", "torchvision", "torchaudio", "transformers"),
+    *("jax", "jaxlib", "flax", "equinox", "haiku", "optax", "numba"),
+}
 _UNSEEN = frozenset({"eval", "exec", "globals", "__import__"})  # with these, code reaches names that it does not say
 
 
@@ -45,6 +49,22 @@ def is_library_class(kind: type) -> bool:
     for part in kind.__qualname__.split("."):
         found = getattr(found, part, None)
     return found is kind or not kind.__flags__ & (1 << 9)  # a type that was not made by running code
+
+
+def package(module: str | None) -> str:
+    """The outermost package of a module."""
+    return (module or "").partition(".")[0]
+
+
+def packages_of(root: Any) -> set[str]:
+    """The packages that the code of a model comes from: they are the user's, installed or not. Frameworks are not.
+
+    >>> packages_of(dis.Bytecode("1")), packages_of(type("Model", (), {"__module__": "clinic.models"})())
+    (set(), {'clinic'})
+    """
+    kinds = type.mro(root) if isinstance(root, type) else type(root).__mro__
+    named = {package(getattr(root, "__module__", None)), *(package(kind.__module__) for kind in kinds)}
+    return named - _FRAMEWORKS - {""}
 
 
 @lru_cache(maxsize=4096)
