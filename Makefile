@@ -56,7 +56,7 @@ picture: $(STAMPS)/demo
 	  --window-size=1280,945 --screenshot=$(CURDIR)/docs/figures/report.png file://$$folder/flights-1/report.html
 
 docs: $(STAMPS)/test
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	$(BIN)/python docs/build_site.py site
 	@echo "Open site/index.html."
 
 coinstall: $(STAMPS)/test
