@@ -18,14 +18,19 @@ wait on``, ``<!-- wait -->`` (for what runs there), ``<!-- exits with: 1 -->``.
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-ABOVE = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+ABOVE = [ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG", "SECURITY", "CODE_OF_CONDUCT")]
 PAGES = [*ABOVE, *sorted(DOCS.rglob("*.md"))]
+URLS: dict[str, str] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]
+REPOSITORY = URLS["Repository"]
+"""The project's address. Pages that are read away from the repository, README first, link to its files by it."""
+RAW = REPOSITORY.replace("https://github.com/", "https://raw.githubusercontent.com/")
 
 _FENCE = re.compile(r'^(?P<indent> *)```(?P<language>\w*)(?: +title="(?P<title>[^"]+)")?(?P<rest>.*)$')
 _NOTE = re.compile(
