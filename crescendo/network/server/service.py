@@ -39,7 +39,7 @@ from crescendo.storage.journal.server_state import OtherInstance
 from crescendo.storage.upkeep.disk_room import DiskRoom, Room
 
 NO_ROOM = Refusal("the server's disk is nearly full, so it takes nothing new until there is room; come back later")
-MOST_OVERTAKING = 256  # rounds of one client that may be settled before an earlier one is
+MOST_OVERTAKING = 256  # rounds of one client that may be applied before an earlier one is settled
 MOST_VOIDED = 100  # rounds that become void at once for that: each is answered, and few answers may wait
 NEVER_CAME = f"it did not come, and {MOST_OVERTAKING} later rounds of this client did"
 
@@ -311,7 +311,8 @@ class Service:
         """Void the rounds that so many later ones of their client have overtaken that they will not come.
 
         A client sends what the server lacks before anything new. One that does not would make every acknowledgement, which names
-        each round that overtook another, longer with every round.
+        each round that overtook another, longer with every round. Rounds that an absence made void have overtaken nothing:
+        the client comes back with those before them, which it has charged.
         """
         for one in batch:
             if isinstance(one.message, Received) and one.taken:
@@ -324,7 +325,10 @@ class Service:
         settled = self.durable.settled(c)
         if len(settled.beyond) <= MOST_OVERTAKING:
             return []
-        first_kept = sorted(settled.beyond)[-MOST_OVERTAKING]
+        applied = sorted(i for i in settled.beyond if not self.durable.is_void(i, c))
+        if len(applied) <= MOST_OVERTAKING:
+            return []
+        first_kept = applied[-MOST_OVERTAKING]
         missing = (i for i in range(settled.below, first_kept) if i not in settled.beyond)
         void = [i for i in itertools.islice(missing, MOST_VOIDED) if self._make_void(i, c, NEVER_CAME)]
         if void:
