@@ -16,8 +16,8 @@ import pytest
 
 from crescendo.federation.agreement import Agreement
 from crescendo.network.protocol import wire_pb2 as pb
+from crescendo.network.protocol.resumption import PART
 from crescendo.network.protocol.tree_messages import SERVICE as TREE
-from crescendo.network.protocol.vector_parts import PART
 from crescendo.network.server.grpc_server import NetworkServer
 from crescendo.network.transport import rate_limits
 from crescendo.network.transport.security.authenticator import Admit, everybody

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from crescendo.network.protocol import wire_pb2 as pb
-from crescendo.network.protocol.vector_parts import PART
+from crescendo.network.protocol.resumption import PART
 from crescendo.network.protocol.wire_messages import TO_SERVER, VoidRound
 from tests.network.hostile_client import HostileClient
 from tests.network.raw_streams import Raw, kind_of

@@ -119,9 +119,9 @@ def noting_what_is_sent(log: Path) -> Iterator[None]:
     handle, _ = tempfile.mkstemp(".sent", f"{log.stem}-", log.parent)
     with os.fdopen(handle, "w", buffering=1) as out:
 
-        def noted(round: int, data: bytes, *about: str) -> Any:
+        def noted(round: int, data: bytes, *others: Any) -> Any:
             out.write(json.dumps({"round": round, "data": data.hex()}) + "\n")
-            return split(round, data, *about)
+            return split(round, data, *others)
 
         split = UpdatePart.split
         with patch.object(UpdatePart, "split", noted):

@@ -9,6 +9,7 @@ from crescendo.core.vectors import Raw
 from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.network.protocol.codec import MessageType
 from crescendo.network.protocol.framing import Framed
+from crescendo.network.protocol.resumption import Resumed
 from crescendo.network.protocol.vector_parts import Part
 
 _PART = MessageType(Part, pb.Part.DESCRIPTOR)
@@ -23,15 +24,19 @@ class EncodedBroadcast:
     @cached_property
     def parts(self) -> list[bytes]:
         """The messages that carry it, as bytes; the first still lacks ``yours``."""
-        fields = pb.BroadcastPart(epoch=self.epoch).SerializeToString()
-        return [
-            Framed.join(fields, _PART.write(replace(part, data=b"")).SerializeToString(), part.data)
-            for part in Part.split(self.k, self.data, self.wire)
-        ]
+        return list(self._written(None))
 
-    def messages(self, yours: Settled) -> Iterator[bytes]:
-        """The messages for one client, with its rounds in the first: a parser merges the two halves."""
-        first, *others = self.parts
+    def _written(self, how: Resumed | None) -> Iterator[bytes]:
+        fields = pb.BroadcastPart(epoch=self.epoch).SerializeToString()
+        for part in Part.split(self.k, self.data, self.wire, how):
+            yield Framed.join(fields, _PART.write(replace(part, data=b"")).SerializeToString(), part.data)
+
+    def messages(self, yours: Settled, how: Resumed | None = None) -> Iterator[bytes]:
+        """The messages for one client, with its rounds in the first: a parser merges the two halves.
+
+        On a good line they are shared; on a bad one (``how``) they are small, and each is made when it is sent.
+        """
         mine = pb.ToClient(broadcast=pb.BroadcastPart(yours=pb.Settled(below=yours.below, beyond=sorted(yours.beyond))))
-        yield first + mine.SerializeToString()
-        yield from others
+        messages = iter(self.parts) if how is None else self._written(how)
+        yield next(messages) + mine.SerializeToString()
+        yield from messages

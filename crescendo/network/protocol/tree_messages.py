@@ -19,6 +19,7 @@ from crescendo.network.protocol.codec import (
     FieldKind,
     MessageType,
 )
+from crescendo.network.protocol.resumption import Held, Resumed
 from crescendo.network.protocol.vector_parts import Part
 from crescendo.network.protocol.versions import PROGRAM_IF_ANY, PeerVersion
 from crescendo.network.protocol.wire_messages import (
@@ -106,6 +107,7 @@ class NodeHello:
     carries: Annotated[tuple[int, ...], _CLIENTS] = ()
     token: str = field(default="", repr=False)  # a secret: never in a log
     version: PeerVersion | None = None
+    held: Held | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,21 +120,23 @@ class Below:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SumPart:
-    """A piece of the sum ``id``. ``pairs`` are there in part 0, none in the others."""
+    """A piece of the sum ``id``. ``pairs`` are there in the first on a stream, none in the others."""
 
     id: Annotated[str, _ID]
     pairs: Annotated[tuple[Pair, ...], _PAIRS]
     part: UpdatePart
 
     @classmethod
-    def split(cls, total: Sum, data: Raw, wire: str, federation: str, digest: str) -> Iterator[Self]:
+    def split(
+        cls, total: Sum, data: Raw, wire: str, federation: str, digest: str, how: Resumed | None = None
+    ) -> Iterator[Self]:
         """The pieces of a sum whose wire bytes are ``data``."""
-        for part in UpdatePart.split(total.pairs[0][0], data, wire, federation, digest):
-            yield cls(total.id, () if part.vector.part else total.pairs, part)
+        for part in UpdatePart.split(total.pairs[0][0], data, wire, federation, digest, how):
+            yield cls(total.id, total.pairs if part.vector.is_first else (), part)
 
     def check(self) -> None:
         """`PeerError` for what no sound peer sends."""
-        if bool(self.pairs) != (self.part.vector.part == 0):
+        if bool(self.pairs) != self.part.vector.is_first:
             raise PeerError("the first part of a sum, and no other, says which updates it contains; dropped")
         if self.pairs and self.pairs[0][0] != self.part.vector.about:
             raise PeerError("a sum says that it is about another round than its first; dropped")
@@ -154,6 +158,7 @@ class NodeWelcome:
     terms: Annotated[str, AGREED_TERMS]
     federation: Annotated[str, REQUIRED_NAME]
     version: PeerVersion | None = None
+    held: Held | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,15 +171,18 @@ class Above:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WordPart:
-    """A piece of a broadcast to several clients. ``yours`` is there in part 0, empty in the others; that of ``part`` is empty."""
+    """A piece of a broadcast to several clients. ``yours`` is there in the first on a stream, empty in the others; that of
+    ``part`` is empty."""
 
     yours: Annotated[Mapping[int, Ack], _YOURS]
     part: BroadcastPart
 
     @classmethod
-    def split(cls, k: int, epoch: int, yours: Mapping[int, Settled], data: Raw, wire: str) -> Iterator[Self]:
+    def split(
+        cls, k: int, epoch: int, yours: Mapping[int, Settled], data: Raw, wire: str, how: Resumed | None = None
+    ) -> Iterator[Self]:
         """The pieces of a broadcast whose model is ``data`` on the wire, for these clients."""
-        first, *others = Part.split(k, data, wire)
+        first, *others = Part.split(k, data, wire, how)
         yield cls({c: Ack(settled, epoch) for c, settled in yours.items()}, BroadcastPart(epoch, NOTHING, first))
         for part in others:
             yield cls({}, BroadcastPart(epoch, None, part))

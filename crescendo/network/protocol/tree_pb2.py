@@ -27,7 +27,7 @@ _sym_db = _symbol_database.Default()
 from crescendo.network.protocol import wire_pb2 as crescendo_dot_network_dot_protocol_dot_wire__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%crescendo/network/protocol/tree.proto\x12\x0c\x63rescendo.v1\x1a%crescendo/network/protocol/wire.proto\"\xab\x01\n\x02Up\x12(\n\x05hello\x18\x01 \x01(\x0b\x32\x17.crescendo.v1.NodeHelloH\x00\x12$\n\x05\x62\x65low\x18\x02 \x01(\x0b\x32\x13.crescendo.v1.BelowH\x00\x12$\n\x03sum\x18\x03 \x01(\x0b\x32\x15.crescendo.v1.SumPartH\x00\x12$\n\x05\x61live\x18\x04 \x01(\x0b\x32\x13.crescendo.v1.AliveH\x00\x42\t\n\x07message\"\x85\x01\n\tNodeHello\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\nfederation\x18\x02 \x01(\t\x12\x0e\n\x06\x64igest\x18\x03 \x01(\t\x12\r\n\x05token\x18\x04 \x01(\t\x12\x0f\n\x07\x63\x61rries\x18\x05 \x03(\r\x12&\n\x07version\x18\x06 \x01(\x0b\x32\x15.crescendo.v1.Version\">\n\x05\x42\x65low\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\'\n\x07message\x18\x02 \x01(\x0b\x32\x16.crescendo.v1.ToServer\"%\n\x04Pair\x12\r\n\x05round\x18\x01 \x01(\x04\x12\x0e\n\x06\x63lient\x18\x02 \x01(\r\"`\n\x07SumPart\x12\n\n\x02id\x18\x01 \x01(\t\x12!\n\x05pairs\x18\x02 \x03(\x0b\x32\x12.crescendo.v1.Pair\x12&\n\x04part\x18\x03 \x01(\x0b\x32\x18.crescendo.v1.UpdatePart\"P\n\x05\x41live\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\r\n\x05heard\x18\x02 \x03(\r\x12(\n\x05nodes\x18\x03 \x03(\x0b\x32\x19.crescendo.v1.NodeVersion\",\n\x0bNodeVersion\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07program\x18\x02 \x01(\t\"\xd0\x02\n\x04\x44own\x12,\n\x07welcome\x18\x01 \x01(\x0b\x32\x19.crescendo.v1.NodeWelcomeH\x00\x12$\n\x05\x61\x62ove\x18\x02 \x01(\x0b\x32\x13.crescendo.v1.AboveH\x00\x12&\n\x04word\x18\x03 \x01(\x0b\x32\x16.crescendo.v1.WordPartH\x00\x12\"\n\x04\x61\x63ks\x18\x04 \x01(\x0b\x32\x12.crescendo.v1.AcksH\x00\x12+\n\x07refused\x18\x05 \x01(\x0b\x32\x18.crescendo.v1.SumRefusalH\x00\x12(\n\x07refusal\x18\x06 \x01(\x0b\x32\x15.crescendo.v1.RefusalH\x00\x12\"\n\x04ping\x18\x07 \x01(\x0b\x32\x12.crescendo.v1.PingH\x00\x12\"\n\x04over\x18\x08 \x01(\x0b\x32\x12.crescendo.v1.OverH\x00\x42\t\n\x07message\"\x06\n\x04Over\"X\n\x0bNodeWelcome\x12\r\n\x05terms\x18\x01 \x01(\t\x12\x12\n\nfederation\x18\x02 \x01(\t\x12&\n\x07version\x18\x03 \x01(\x0b\x32\x15.crescendo.v1.Version\">\n\x05\x41\x62ove\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\'\n\x07message\x18\x02 \x01(\x0b\x32\x16.crescendo.v1.ToClient\"7\n\x05Yours\x12\x0e\n\x06\x63lient\x18\x01 \x01(\r\x12\x1e\n\x03\x61\x63k\x18\x02 \x01(\x0b\x32\x11.crescendo.v1.Ack\"Y\n\x08WordPart\x12\"\n\x05yours\x18\x01 \x03(\x0b\x32\x13.crescendo.v1.Yours\x12)\n\x04part\x18\x02 \x01(\x0b\x32\x1b.crescendo.v1.BroadcastPart\"*\n\x04\x41\x63ks\x12\"\n\x05yours\x18\x01 \x03(\x0b\x32\x13.crescendo.v1.Yours\"K\n\nSumRefusal\x12\n\n\x02id\x18\x01 \x01(\t\x12!\n\x05pairs\x18\x02 \x03(\x0b\x32\x12.crescendo.v1.Pair\x12\x0e\n\x06reason\x18\x03 \x01(\t29\n\x04Tree\x12\x31\n\x05Relay\x12\x10.crescendo.v1.Up\x1a\x12.crescendo.v1.Down(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%crescendo/network/protocol/tree.proto\x12\x0c\x63rescendo.v1\x1a%crescendo/network/protocol/wire.proto\"\xab\x01\n\x02Up\x12(\n\x05hello\x18\x01 \x01(\x0b\x32\x17.crescendo.v1.NodeHelloH\x00\x12$\n\x05\x62\x65low\x18\x02 \x01(\x0b\x32\x13.crescendo.v1.BelowH\x00\x12$\n\x03sum\x18\x03 \x01(\x0b\x32\x15.crescendo.v1.SumPartH\x00\x12$\n\x05\x61live\x18\x04 \x01(\x0b\x32\x13.crescendo.v1.AliveH\x00\x42\t\n\x07message\"\xa7\x01\n\tNodeHello\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\nfederation\x18\x02 \x01(\t\x12\x0e\n\x06\x64igest\x18\x03 \x01(\t\x12\r\n\x05token\x18\x04 \x01(\t\x12\x0f\n\x07\x63\x61rries\x18\x05 \x03(\r\x12&\n\x07version\x18\x06 \x01(\x0b\x32\x15.crescendo.v1.Version\x12 \n\x04held\x18\x07 \x01(\x0b\x32\x12.crescendo.v1.Held\">\n\x05\x42\x65low\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\'\n\x07message\x18\x02 \x01(\x0b\x32\x16.crescendo.v1.ToServer\"%\n\x04Pair\x12\r\n\x05round\x18\x01 \x01(\x04\x12\x0e\n\x06\x63lient\x18\x02 \x01(\r\"`\n\x07SumPart\x12\n\n\x02id\x18\x01 \x01(\t\x12!\n\x05pairs\x18\x02 \x03(\x0b\x32\x12.crescendo.v1.Pair\x12&\n\x04part\x18\x03 \x01(\x0b\x32\x18.crescendo.v1.UpdatePart\"P\n\x05\x41live\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\r\n\x05heard\x18\x02 \x03(\r\x12(\n\x05nodes\x18\x03 \x03(\x0b\x32\x19.crescendo.v1.NodeVersion\",\n\x0bNodeVersion\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07program\x18\x02 \x01(\t\"\xd0\x02\n\x04\x44own\x12,\n\x07welcome\x18\x01 \x01(\x0b\x32\x19.crescendo.v1.NodeWelcomeH\x00\x12$\n\x05\x61\x62ove\x18\x02 \x01(\x0b\x32\x13.crescendo.v1.AboveH\x00\x12&\n\x04word\x18\x03 \x01(\x0b\x32\x16.crescendo.v1.WordPartH\x00\x12\"\n\x04\x61\x63ks\x18\x04 \x01(\x0b\x32\x12.crescendo.v1.AcksH\x00\x12+\n\x07refused\x18\x05 \x01(\x0b\x32\x18.crescendo.v1.SumRefusalH\x00\x12(\n\x07refusal\x18\x06 \x01(\x0b\x32\x15.crescendo.v1.RefusalH\x00\x12\"\n\x04ping\x18\x07 \x01(\x0b\x32\x12.crescendo.v1.PingH\x00\x12\"\n\x04over\x18\x08 \x01(\x0b\x32\x12.crescendo.v1.OverH\x00\x42\t\n\x07message\"\x06\n\x04Over\"z\n\x0bNodeWelcome\x12\r\n\x05terms\x18\x01 \x01(\t\x12\x12\n\nfederation\x18\x02 \x01(\t\x12&\n\x07version\x18\x03 \x01(\x0b\x32\x15.crescendo.v1.Version\x12 \n\x04held\x18\x04 \x01(\x0b\x32\x12.crescendo.v1.Held\">\n\x05\x41\x62ove\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\'\n\x07message\x18\x02 \x01(\x0b\x32\x16.crescendo.v1.ToClient\"7\n\x05Yours\x12\x0e\n\x06\x63lient\x18\x01 \x01(\r\x12\x1e\n\x03\x61\x63k\x18\x02 \x01(\x0b\x32\x11.crescendo.v1.Ack\"Y\n\x08WordPart\x12\"\n\x05yours\x18\x01 \x03(\x0b\x32\x13.crescendo.v1.Yours\x12)\n\x04part\x18\x02 \x01(\x0b\x32\x1b.crescendo.v1.BroadcastPart\"*\n\x04\x41\x63ks\x12\"\n\x05yours\x18\x01 \x03(\x0b\x32\x13.crescendo.v1.Yours\"K\n\nSumRefusal\x12\n\n\x02id\x18\x01 \x01(\t\x12!\n\x05pairs\x18\x02 \x03(\x0b\x32\x12.crescendo.v1.Pair\x12\x0e\n\x06reason\x18\x03 \x01(\t29\n\x04Tree\x12\x31\n\x05Relay\x12\x10.crescendo.v1.Up\x1a\x12.crescendo.v1.Down(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,33 +37,33 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_UP']._serialized_start=95
   _globals['_UP']._serialized_end=266
   _globals['_NODEHELLO']._serialized_start=269
-  _globals['_NODEHELLO']._serialized_end=402
-  _globals['_BELOW']._serialized_start=404
-  _globals['_BELOW']._serialized_end=466
-  _globals['_PAIR']._serialized_start=468
-  _globals['_PAIR']._serialized_end=505
-  _globals['_SUMPART']._serialized_start=507
-  _globals['_SUMPART']._serialized_end=603
-  _globals['_ALIVE']._serialized_start=605
-  _globals['_ALIVE']._serialized_end=685
-  _globals['_NODEVERSION']._serialized_start=687
-  _globals['_NODEVERSION']._serialized_end=731
-  _globals['_DOWN']._serialized_start=734
-  _globals['_DOWN']._serialized_end=1070
-  _globals['_OVER']._serialized_start=1072
-  _globals['_OVER']._serialized_end=1078
-  _globals['_NODEWELCOME']._serialized_start=1080
-  _globals['_NODEWELCOME']._serialized_end=1168
-  _globals['_ABOVE']._serialized_start=1170
-  _globals['_ABOVE']._serialized_end=1232
-  _globals['_YOURS']._serialized_start=1234
-  _globals['_YOURS']._serialized_end=1289
-  _globals['_WORDPART']._serialized_start=1291
-  _globals['_WORDPART']._serialized_end=1380
-  _globals['_ACKS']._serialized_start=1382
-  _globals['_ACKS']._serialized_end=1424
-  _globals['_SUMREFUSAL']._serialized_start=1426
-  _globals['_SUMREFUSAL']._serialized_end=1501
-  _globals['_TREE']._serialized_start=1503
-  _globals['_TREE']._serialized_end=1560
+  _globals['_NODEHELLO']._serialized_end=436
+  _globals['_BELOW']._serialized_start=438
+  _globals['_BELOW']._serialized_end=500
+  _globals['_PAIR']._serialized_start=502
+  _globals['_PAIR']._serialized_end=539
+  _globals['_SUMPART']._serialized_start=541
+  _globals['_SUMPART']._serialized_end=637
+  _globals['_ALIVE']._serialized_start=639
+  _globals['_ALIVE']._serialized_end=719
+  _globals['_NODEVERSION']._serialized_start=721
+  _globals['_NODEVERSION']._serialized_end=765
+  _globals['_DOWN']._serialized_start=768
+  _globals['_DOWN']._serialized_end=1104
+  _globals['_OVER']._serialized_start=1106
+  _globals['_OVER']._serialized_end=1112
+  _globals['_NODEWELCOME']._serialized_start=1114
+  _globals['_NODEWELCOME']._serialized_end=1236
+  _globals['_ABOVE']._serialized_start=1238
+  _globals['_ABOVE']._serialized_end=1300
+  _globals['_YOURS']._serialized_start=1302
+  _globals['_YOURS']._serialized_end=1357
+  _globals['_WORDPART']._serialized_start=1359
+  _globals['_WORDPART']._serialized_end=1448
+  _globals['_ACKS']._serialized_start=1450
+  _globals['_ACKS']._serialized_end=1492
+  _globals['_SUMREFUSAL']._serialized_start=1494
+  _globals['_SUMREFUSAL']._serialized_end=1569
+  _globals['_TREE']._serialized_start=1571
+  _globals['_TREE']._serialized_end=1628
 # @@protoc_insertion_point(module_scope)

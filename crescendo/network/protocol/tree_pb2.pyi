@@ -23,20 +23,22 @@ class Up(_message.Message):
     def __init__(self, hello: _Optional[_Union[NodeHello, _Mapping]] = ..., below: _Optional[_Union[Below, _Mapping]] = ..., sum: _Optional[_Union[SumPart, _Mapping]] = ..., alive: _Optional[_Union[Alive, _Mapping]] = ...) -> None: ...
 
 class NodeHello(_message.Message):
-    __slots__ = ("name", "federation", "digest", "token", "carries", "version")
+    __slots__ = ("name", "federation", "digest", "token", "carries", "version", "held")
     NAME_FIELD_NUMBER: _ClassVar[int]
     FEDERATION_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     CARRIES_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
     name: str
     federation: str
     digest: str
     token: str
     carries: _containers.RepeatedScalarFieldContainer[int]
     version: _wire_pb2.Version
-    def __init__(self, name: _Optional[str] = ..., federation: _Optional[str] = ..., digest: _Optional[str] = ..., token: _Optional[str] = ..., carries: _Optional[_Iterable[int]] = ..., version: _Optional[_Union[_wire_pb2.Version, _Mapping]] = ...) -> None: ...
+    held: _wire_pb2.Held
+    def __init__(self, name: _Optional[str] = ..., federation: _Optional[str] = ..., digest: _Optional[str] = ..., token: _Optional[str] = ..., carries: _Optional[_Iterable[int]] = ..., version: _Optional[_Union[_wire_pb2.Version, _Mapping]] = ..., held: _Optional[_Union[_wire_pb2.Held, _Mapping]] = ...) -> None: ...
 
 class Below(_message.Message):
     __slots__ = ("name", "message")
@@ -107,14 +109,16 @@ class Over(_message.Message):
     def __init__(self) -> None: ...
 
 class NodeWelcome(_message.Message):
-    __slots__ = ("terms", "federation", "version")
+    __slots__ = ("terms", "federation", "version", "held")
     TERMS_FIELD_NUMBER: _ClassVar[int]
     FEDERATION_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
     terms: str
     federation: str
     version: _wire_pb2.Version
-    def __init__(self, terms: _Optional[str] = ..., federation: _Optional[str] = ..., version: _Optional[_Union[_wire_pb2.Version, _Mapping]] = ...) -> None: ...
+    held: _wire_pb2.Held
+    def __init__(self, terms: _Optional[str] = ..., federation: _Optional[str] = ..., version: _Optional[_Union[_wire_pb2.Version, _Mapping]] = ..., held: _Optional[_Union[_wire_pb2.Held, _Mapping]] = ...) -> None: ...
 
 class Above(_message.Message):
     __slots__ = ("name", "message")

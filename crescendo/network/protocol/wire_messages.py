@@ -26,6 +26,7 @@ from crescendo.network.protocol.codec import (
     Codec,
 )
 from crescendo.network.protocol.framing import Framed
+from crescendo.network.protocol.resumption import Held, Resumed
 from crescendo.network.protocol.vector_parts import Part
 from crescendo.network.protocol.versions import PeerVersion
 
@@ -53,7 +54,10 @@ class _AboutTerms:
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """The first message of a stream: who is there, and what it has seen and sent (``last``: its last round, -1 for none)."""
+    """The first message of a stream: who is there, and what it has seen and sent (``last``: its last round, -1 for none).
+
+    ``held`` is there on a line that broke. ``in_memory``: the broadcast of ``epoch`` and ``k`` need not come again.
+    """
 
     name: Annotated[str, NAME]
     instance: str
@@ -65,6 +69,8 @@ class Hello:
     acknowledged: Annotated[Settled, SETTLED] = NOTHING
     token: Annotated[str, NAME] = field(default="", repr=False)  # a secret: never in a log
     version: PeerVersion | None = None  # none: of a client from before there were any
+    held: Held | None = None
+    in_memory: bool = False
 
     def check(self) -> None:
         """`PeerError` for what no sound client sends."""
@@ -105,9 +111,11 @@ class UpdatePart(_AboutTerms):
     vector: Part
 
     @classmethod
-    def split(cls, round: int, data: Raw, wire: str, federation: str, digest: str) -> Iterator[Self]:
+    def split(
+        cls, round: int, data: Raw, wire: str, federation: str, digest: str, how: Resumed | None = None
+    ) -> Iterator[Self]:
         """The pieces of an update whose wire bytes are ``data``."""
-        return (cls(federation, digest, part) for part in Part.split(round, data, wire))
+        return (cls(federation, digest, part) for part in Part.split(round, data, wire, how))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +147,10 @@ class Pong:
 
 @dataclass(frozen=True, slots=True)
 class Welcome:
-    """The terms, and where the receiver stands: its index, the least round to go on with, what was received of it."""
+    """The terms, and where the receiver stands: its index, the least round to go on with, what was received of it.
+
+    ``held`` is there on a line that broke, or if a part of an update came before.
+    """
 
     terms: Annotated[str, AGREED_TERMS]
     federation: Annotated[str, NAME]
@@ -148,11 +159,12 @@ class Welcome:
     start: Annotated[int, NUMBER]
     received: Annotated[Settled, SETTLED]
     version: PeerVersion | None = None
+    held: Held | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BroadcastPart:
-    """A piece of the model at k = ``vector.about``. ``yours`` is there in part 0, None in the others."""
+    """A piece of the model at k = ``vector.about``. ``yours`` is there in the first on a stream, None in the others."""
 
     epoch: Annotated[int, NUMBER]
     yours: Annotated[Settled | None, SETTLED]
@@ -160,7 +172,7 @@ class BroadcastPart:
 
     def check(self) -> None:
         """`PeerError` for what no sound peer sends."""
-        if (self.yours is not None) != (self.vector.part == 0):
+        if (self.yours is not None) != self.vector.is_first:
             raise PeerError("the first part of a broadcast, and no other, says which rounds it contains; dropped")
 
 

@@ -32,20 +32,32 @@ class Settled(_message.Message):
     def __init__(self, below: _Optional[int] = ..., beyond: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Part(_message.Message):
-    __slots__ = ("about", "part", "parts", "floats", "numbers", "data")
+    __slots__ = ("about", "part", "parts", "floats", "numbers", "data", "whole")
     ABOUT_FIELD_NUMBER: _ClassVar[int]
     PART_FIELD_NUMBER: _ClassVar[int]
     PARTS_FIELD_NUMBER: _ClassVar[int]
     FLOATS_FIELD_NUMBER: _ClassVar[int]
     NUMBERS_FIELD_NUMBER: _ClassVar[int]
     DATA_FIELD_NUMBER: _ClassVar[int]
+    WHOLE_FIELD_NUMBER: _ClassVar[int]
     about: int
     part: int
     parts: int
     floats: Floats
     numbers: int
     data: bytes
-    def __init__(self, about: _Optional[int] = ..., part: _Optional[int] = ..., parts: _Optional[int] = ..., floats: _Optional[_Union[Floats, str]] = ..., numbers: _Optional[int] = ..., data: _Optional[bytes] = ...) -> None: ...
+    whole: bytes
+    def __init__(self, about: _Optional[int] = ..., part: _Optional[int] = ..., parts: _Optional[int] = ..., floats: _Optional[_Union[Floats, str]] = ..., numbers: _Optional[int] = ..., data: _Optional[bytes] = ..., whole: _Optional[bytes] = ...) -> None: ...
+
+class Held(_message.Message):
+    __slots__ = ("about", "length", "sha256")
+    ABOUT_FIELD_NUMBER: _ClassVar[int]
+    LENGTH_FIELD_NUMBER: _ClassVar[int]
+    SHA256_FIELD_NUMBER: _ClassVar[int]
+    about: int
+    length: int
+    sha256: bytes
+    def __init__(self, about: _Optional[int] = ..., length: _Optional[int] = ..., sha256: _Optional[bytes] = ...) -> None: ...
 
 class Version(_message.Message):
     __slots__ = ("program", "lowest", "highest")
@@ -72,7 +84,7 @@ class ToServer(_message.Message):
     def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., update: _Optional[_Union[UpdatePart, _Mapping]] = ..., void: _Optional[_Union[Void, _Mapping]] = ..., leave: _Optional[_Union[Leave, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("name", "instance", "federation", "digest", "last", "epoch", "k", "acknowledged", "token", "version")
+    __slots__ = ("name", "instance", "federation", "digest", "last", "epoch", "k", "acknowledged", "token", "version", "held", "in_memory")
     NAME_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
     FEDERATION_FIELD_NUMBER: _ClassVar[int]
@@ -83,6 +95,8 @@ class Hello(_message.Message):
     ACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
+    IN_MEMORY_FIELD_NUMBER: _ClassVar[int]
     name: str
     instance: str
     federation: str
@@ -93,7 +107,9 @@ class Hello(_message.Message):
     acknowledged: Settled
     token: str
     version: Version
-    def __init__(self, name: _Optional[str] = ..., instance: _Optional[str] = ..., federation: _Optional[str] = ..., digest: _Optional[str] = ..., last: _Optional[int] = ..., epoch: _Optional[int] = ..., k: _Optional[int] = ..., acknowledged: _Optional[_Union[Settled, _Mapping]] = ..., token: _Optional[str] = ..., version: _Optional[_Union[Version, _Mapping]] = ...) -> None: ...
+    held: Held
+    in_memory: bool
+    def __init__(self, name: _Optional[str] = ..., instance: _Optional[str] = ..., federation: _Optional[str] = ..., digest: _Optional[str] = ..., last: _Optional[int] = ..., epoch: _Optional[int] = ..., k: _Optional[int] = ..., acknowledged: _Optional[_Union[Settled, _Mapping]] = ..., token: _Optional[str] = ..., version: _Optional[_Union[Version, _Mapping]] = ..., held: _Optional[_Union[Held, _Mapping]] = ..., in_memory: bool = ...) -> None: ...
 
 class UpdatePart(_message.Message):
     __slots__ = ("federation", "digest", "vector")
@@ -144,7 +160,7 @@ class ToClient(_message.Message):
     def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., broadcast: _Optional[_Union[BroadcastPart, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ...) -> None: ...
 
 class Welcome(_message.Message):
-    __slots__ = ("terms", "federation", "epoch", "client", "start", "received", "version")
+    __slots__ = ("terms", "federation", "epoch", "client", "start", "received", "version", "held")
     TERMS_FIELD_NUMBER: _ClassVar[int]
     FEDERATION_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -152,6 +168,7 @@ class Welcome(_message.Message):
     START_FIELD_NUMBER: _ClassVar[int]
     RECEIVED_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
     terms: str
     federation: str
     epoch: int
@@ -159,7 +176,8 @@ class Welcome(_message.Message):
     start: int
     received: Settled
     version: Version
-    def __init__(self, terms: _Optional[str] = ..., federation: _Optional[str] = ..., epoch: _Optional[int] = ..., client: _Optional[int] = ..., start: _Optional[int] = ..., received: _Optional[_Union[Settled, _Mapping]] = ..., version: _Optional[_Union[Version, _Mapping]] = ...) -> None: ...
+    held: Held
+    def __init__(self, terms: _Optional[str] = ..., federation: _Optional[str] = ..., epoch: _Optional[int] = ..., client: _Optional[int] = ..., start: _Optional[int] = ..., received: _Optional[_Union[Settled, _Mapping]] = ..., version: _Optional[_Union[Version, _Mapping]] = ..., held: _Optional[_Union[Held, _Mapping]] = ...) -> None: ...
 
 class BroadcastPart(_message.Message):
     __slots__ = ("epoch", "yours", "vector")

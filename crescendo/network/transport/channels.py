@@ -13,8 +13,8 @@ from google.protobuf.message import DecodeError
 from crescendo.errors import PeerError, UsageError
 from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.network.protocol.codec import TERMS, Codec
+from crescendo.network.protocol.resumption import PART
 from crescendo.network.protocol.tree_messages import MANY, RELAY, TO_NODE, TO_PARENT, NodeHello
-from crescendo.network.protocol.vector_parts import PART
 from crescendo.network.protocol.wire_messages import SERVICE, TO_CLIENT, TO_SERVER, Hello
 from crescendo.network.transport.error_translation import reason_of
 

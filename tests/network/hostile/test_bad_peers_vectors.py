@@ -16,6 +16,7 @@ from crescendo.core.messages import DuplicateUpdate, Settled
 from crescendo.core.server import Server
 from crescendo.network.protocol import tree_pb2 as tree
 from crescendo.network.protocol import wire_pb2 as pb
+from crescendo.network.protocol.resumption import PART, Unfinished
 from crescendo.network.protocol.tree_messages import TO_PARENT, NodeHello
 from crescendo.network.protocol.vector_parts import Assembly, Part
 from crescendo.network.server import service
@@ -185,8 +186,10 @@ def no_length_limit(patch: Patch) -> None:
 
 def parts_are_only_counted(patch: Patch) -> None:
     def add(self: Assembly, part: Part) -> bytes | None:
-        self._next, self._whole = self._next + 1, memoryview(bytes(self._whole) + bytes(part.data))
-        return bytes(self._whole) if self._next >= part.parts else None
+        before = self._vector or Unfinished(0, part.wire, part.numbers, memoryview(b""), PART)
+        came, count = bytes(before.room) + bytes(part.data), before.about + 1
+        self._vector = Unfinished(count, part.wire, part.numbers, memoryview(came), PART, len(came))
+        return came if count >= part.parts else None
 
     patch.setattr(Assembly, "_add", add)
 

@@ -14,6 +14,7 @@ from crescendo.core.messages import Settled, Sum
 from crescendo.errors import PeerError
 from crescendo.network.protocol import tree_pb2 as pb
 from crescendo.network.protocol import wire_pb2 as wire_pb
+from crescendo.network.protocol.resumption import PART
 from crescendo.network.protocol.tree_messages import (
     TO_NODE,
     TO_PARENT,
@@ -28,7 +29,7 @@ from crescendo.network.protocol.tree_messages import (
     SumRefusal,
     WordPart,
 )
-from crescendo.network.protocol.vector_parts import PART, Assembly
+from crescendo.network.protocol.vector_parts import Assembly
 from crescendo.network.protocol.wire_messages import Ack, Goodbye, Hello, Ping, Refusal, VoidRound, Welcome
 
 ID, DIGEST = "0123456789abcdef" * 2, "ab" * 32

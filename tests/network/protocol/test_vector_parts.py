@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from crescendo.core.vectors import WIRES, decode, encode, rounded
 from crescendo.errors import PeerError, UsageError
 from crescendo.network.protocol import vector_parts
-from crescendo.network.protocol.vector_parts import PART, Assembly, Part
+from crescendo.network.protocol.resumption import PART
+from crescendo.network.protocol.vector_parts import Assembly, Part
 
 LARGEST = {"float64": 1e308, "float32": 3e38, "float16": 6e4, "bfloat16": 3e38}
 quick = settings(deadline=None, max_examples=60)

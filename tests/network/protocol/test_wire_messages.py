@@ -17,7 +17,8 @@ from crescendo.errors import PeerError, UsageError
 from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.network.protocol.codec import BEYOND, LARGEST, TERMS, TEXT
 from crescendo.network.protocol.encoded_broadcasts import EncodedBroadcast
-from crescendo.network.protocol.vector_parts import PART, Assembly, Part
+from crescendo.network.protocol.resumption import PART
+from crescendo.network.protocol.vector_parts import Assembly, Part
 from crescendo.network.protocol.versions import PeerVersion
 from crescendo.network.protocol.wire_messages import (
     TO_CLIENT,
