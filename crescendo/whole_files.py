@@ -6,6 +6,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from crescendo import system
+
 PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700  # modes
 
 
@@ -19,18 +21,18 @@ def whole_file(
     on a full disk it would hold what little room is left.
     """
     draft = path.with_suffix(suffix)
-    handle = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, PRIVATE_FILE)
+    handle = system.open_file(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, PRIVATE_FILE)
     try:
-        with blamed_on(path), os.fdopen(handle, "wb") as file:
+        with blamed_on(path), system.fdopen(handle, "wb") as file:
             os.fchmod(handle, PRIVATE_FILE)  # a draft that a kill left may have another mode
             yield file
             file.flush()
-            os.fsync(handle)
+            system.fsync(handle)
         check(draft)
-        draft.replace(path)
+        system.replace(draft, path)
     except BaseException:
         with suppress(OSError):
-            draft.unlink()
+            system.unlink(draft)
         raise
     sync_folder(path.parent)
 
@@ -56,11 +58,11 @@ def make_folder(folder: Path) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Be sure that the names in ``folder`` are on disk."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    handle = system.open_file(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.fsync(handle)
+        system.fsync(handle)
     finally:
-        os.close(handle)
+        system.close(handle)
 
 
 def forget_cached(path: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "crescendo"
-LEFT_OUT = {"errors", "logs", "tables", "views", "whole_files"}  # small rooms that everybody may import
+LEFT_OUT = {"errors", "logs", "system", "tables", "views", "whole_files"}  # small rooms that everybody may import
 WIDTH, HEIGHT, GAP, MARGIN, LETTERS = 300, 108, 16, 20, 44
 
 

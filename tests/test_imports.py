@@ -17,16 +17,17 @@ ROOT = Path(crescendo.__file__).parent
 MOST_MODULES = 15  # of a folder
 
 DOMAIN = ("errors", "views", "core", "schedules", "data", "objectives", "privacy")
-DRIVEN = (*DOMAIN, "logs", "whole_files", "worker")
+DRIVEN = (*DOMAIN, "logs", "system", "whole_files", "worker")
 SERVED = (*DRIVEN, "federation", "storage")
 BELOW = (*SERVED, "tables", "simulator", "algorithms", "network", "audit")
 
 ALLOWED: dict[str, tuple[str, ...]] = {
     "errors": (),
     "interrupts": (),
+    "system": (),
     "logs": ("errors",),
     "tables": ("errors",),
-    "whole_files": (),
+    "whole_files": ("system",),
     "views": (),
     "core": ("errors",),
     "schedules": ("errors", "views"),
@@ -45,7 +46,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "worker": DOMAIN,
     "simulator": (*DOMAIN, "worker"),
     "algorithms": (*DOMAIN, "worker", "simulator"),
-    "storage": ("errors", "core", "privacy.accounting", "whole_files"),
+    "storage": ("errors", "core", "privacy.accounting", "system", "whole_files"),
     "federation": (*DRIVEN, "tables"),
     "network": (*SERVED, "tables", "interrupts"),
     "audit": (*SERVED, "simulator"),
@@ -185,3 +186,34 @@ def test_terms_are_made_in_one_place() -> None:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Terms"
     )
     assert list(calls) == ["federation.agreement"]
+
+
+ALONE = ("network.authority", "network.server.accountant_process", "network.transport.shutdown")
+"""Modules that no virtual clock runs: commands of an operator, the body of a child process, signals."""
+
+CLOCKS = {"queue", "random", "secrets", "threading", "time", "uuid"}
+CHANGES = {
+    "close",
+    "fdatasync",
+    "fdopen",
+    "fsync",
+    "ftruncate",
+    "open",
+    "pread",
+    "pwrite",
+    "replace",
+    "unlink",
+    "urandom",
+}
+
+
+def test_network_and_storage_ask_the_machine_by_way_of_system() -> None:
+    """A clock, thread, lock, random number or change on a disk that goes another way is not simulated."""
+    found = set()
+    for name, path in modules():
+        if room(name) in ("storage", "network", "whole_files") and not name.startswith(ALONE):
+            found |= {f"{name}: {module}" for module in imported(name, path) & CLOCKS}
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.attr in CHANGES:
+                    found |= {f"{name}: os.{node.attr}"} if node.value.id == "os" else set()
+    assert found == set()

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from crescendo import system
 from crescendo.federation.last_model import LastModel
 from crescendo.network.server.serve import _keep_terms
 from crescendo.whole_files import make_folder, whole_file
@@ -34,8 +35,8 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.append(f"rename {Path(target).name}")
         replace(source, target, **more)
 
-    monkeypatch.setattr(os, "fsync", synced)
-    monkeypatch.setattr(os, "replace", renamed)
+    monkeypatch.setattr(system, "fsync", synced)
+    monkeypatch.setattr(system, "replace", renamed)
     return found
 
 

@@ -11,9 +11,11 @@ ledger) is a reason to remove it; the round is then drawn anew, of which nothing
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from crescendo import system
 from crescendo.core.arrays import Array
 from crescendo.errors import DataError
 from crescendo.storage.formats import CHECKPOINT
@@ -104,7 +106,8 @@ def checkpoint_path(folder: Path, terms: str) -> Path:
 def remove_checkpoint(path: Path) -> None:
     """Remove a checkpoint and what a kill has left of one that was being written; OSError if one of them stays."""
     for there in (path, path.with_suffix(_DRAFT)):
-        there.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            system.unlink(there)
 
 
 def remove_stale(folder: Path, terms: Iterable[str]) -> list[tuple[Path, str]]:
@@ -116,7 +119,9 @@ def remove_stale(folder: Path, terms: Iterable[str]) -> list[tuple[Path, str]]:
     for found in [*folder.glob(f"round-*{_SUFFIX}"), *folder.glob(f"round-*{_DRAFT}")]:
         if found not in kept:
             try:
-                found.unlink(missing_ok=True)
+                system.unlink(found)
+            except FileNotFoundError:
+                pass
             except OSError as error:
                 stay.append((found, (error.strerror or "unknown reason").lower()))
     return stay

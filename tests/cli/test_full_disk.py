@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from crescendo import system
 from crescendo.cli.main import app
 from crescendo.config.loading import read
 from crescendo.whole_files import blamed_on
@@ -33,7 +34,8 @@ def full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             no_room()
         real(file)
 
-    monkeypatch.setattr(os, "fsync", sync)
+    for module in (system, os):  # the network's files, and a plan's
+        monkeypatch.setattr(module, "fsync", sync)
     monkeypatch.setattr(Path, "write_text", no_room)
     return tmp_path
 
@@ -87,7 +89,7 @@ def test_an_authority_is_whole_or_none_and_made_once_there_is_room(
                 raise OSError(errno.ENOSPC, "No space left on device")
         real(file)
 
-    monkeypatch.setattr(os, "fsync", sync)
+    monkeypatch.setattr(system, "fsync", sync)
     for room in range(4):
         keys, synced = tmp_path / f"keys {room}", 0
         assert "no space left on device" in said("certs", str(keys), "--client", "alice").lower()

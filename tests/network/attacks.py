@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import grpc
 import pytest
 
+from crescendo import system
 from crescendo.federation.agreement import Agreement
 from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.network.protocol.resumption import PART
@@ -165,7 +165,7 @@ def waits(burst: float) -> Iterator[list[float]]:
         return noted[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rate_limits, "time", SimpleNamespace(monotonic=lambda: 0.0))
+        patch.setattr(system, "monotonic", lambda: 0.0)
         patch.setattr(rate_limits, "USELESS_BURST", burst)
         patch.setattr(rate_limits, "USELESS_RATE", 1e5)
         patch.setattr(rate_limits.TokenBucket, "take", note)

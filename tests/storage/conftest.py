@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
+
+from crescendo import system
 
 
 @pytest.fixture
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let syncs return at once where thousands of files are made and none has to outlive the machine."""
-    monkeypatch.setattr(os, "fsync", lambda file: None)
-    monkeypatch.setattr(os, "fdatasync", lambda file: None)
+    monkeypatch.setattr(system, "fsync", lambda file: None)
+    monkeypatch.setattr(system, "fdatasync", lambda file: None)

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from crescendo import system
 from crescendo.core.messages import DuplicateUpdate, Settled
 from crescendo.core.vectors import encode
 from crescendo.storage.journal.durable_server import DurableServer
@@ -75,10 +76,9 @@ class Killer:
 
     STEPS: tuple[str, ...] = (
         "pwrite",
-        "write",
         "fsync",
         "fdatasync",
-        "open",
+        "open_file",
         "close",
         "ftruncate",
         "replace",
@@ -88,13 +88,13 @@ class Killer:
     def __init__(self, at: int, half: bool) -> None:
         self._left, self._half = at, half
         for name in self.STEPS:
-            setattr(os, name, self._wrapped(name, getattr(os, name)))
+            setattr(system, name, self._wrapped(name, getattr(system, name)))
 
     def _wrapped(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **more: Any) -> Any:
             self._left -= 1
             if self._left < 0:
-                if name in ("pwrite", "write") and self._half:
+                if name == "pwrite" and self._half:
                     real(args[0], bytes(args[1])[: len(args[1]) // 2], *args[2:])
                 os.kill(os.getpid(), signal.SIGKILL)
             return real(*args, **more)
@@ -208,7 +208,7 @@ class Disk:
         self._sizes: dict[Path, int] = {}
         self._names: dict[Path, set[str]] = {}
         for name in ("fsync", "fdatasync"):
-            patch.setattr(os, name, self._noting)
+            patch.setattr(system, name, self._noting)
 
     def _noting(self, file: int) -> None:
         path = Path(f"/proc/self/fd/{file}").readlink()
@@ -270,7 +270,7 @@ def test_what_a_server_finds_when_it_opens_is_on_disk_before_it_tells_of_it(
 
     folder = tmp_path / "state"
     with opened(folder) as server, monkeypatch.context() as patch:
-        patch.setattr(os, "fdatasync", fail)
+        patch.setattr(system, "fdatasync", fail)
         server.submit(Received(0, 0, "float32", encode(delta(0, 0))))
         with pytest.raises(JournalFailed):  # written, not synced: it may be there, and it may vanish
             server.commit()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from crescendo import system
 from crescendo.core.messages import DuplicateUpdate, Settled
 from crescendo.storage.journal.durable_server import DurableServer, Published
 from crescendo.storage.journal.journal import Journal, JournalFailed
@@ -44,7 +45,7 @@ def test_a_failed_sync_publishes_nothing_and_ends_the_server(tmp_path: Path, mon
         before = state_of(server)
         server.submit(update(0, 0))
         with monkeypatch.context() as patch:
-            patch.setattr(os, "fdatasync", fail)
+            patch.setattr(system, "fdatasync", fail)
             with pytest.raises(JournalFailed):
                 server.commit()
         for use in (server.commit, server.snapshot, lambda: server.submit(update(0, 1))):

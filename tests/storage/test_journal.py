@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crescendo import whole_files
+from crescendo import system, whole_files
 from crescendo.errors import UsageError
 from crescendo.storage.journal import journal as journal_module
 from crescendo.storage.journal.journal import Journal, JournalFailed, lock_folder
@@ -246,7 +246,7 @@ def test_after_a_failed_write_or_sync_the_journal_is_dead(
     written(tmp_path, [b"a"])
     journal = Journal(tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr(os, call, fail)
+        patch.setattr(system, call, fail)
         with pytest.raises(JournalFailed, match="could not be written"):
             journal.write([(1, [b"b"])])
     for use in (journal.check_alive, journal.roll, lambda: journal.write([]), lambda: journal.write([(1, [b"c"])])):
@@ -266,7 +266,7 @@ def test_a_record_says_that_those_written_before_it_are_synced(tmp_path: Path) -
 
 def test_a_disk_that_takes_only_a_few_bytes_at_a_time_gets_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write = os.pwrite
-    monkeypatch.setattr(os, "pwrite", lambda file, data, at: write(file, bytes(data[:7]), at))
+    monkeypatch.setattr(system, "pwrite", lambda file, data, at: write(file, bytes(data[:7]), at))
     written(tmp_path, [b"a" * 100, b"b" * 100])
     assert bodies(tmp_path) == [b"a" * 100, b"b" * 100]
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from crescendo import system
 from crescendo.storage.journal import segment_file
 from crescendo.storage.journal.journal import Journal
 from crescendo.storage.journal.segment_file import BLOCK
@@ -37,10 +38,10 @@ class Disk:
         self.steps = 1 << 30
         self.direct = 0
         self._pwrite, self._fdatasync, self._ftruncate, self._fsync = os.pwrite, os.fdatasync, os.ftruncate, os.fsync
-        patch.setattr(os, "pwrite", self._write)
-        patch.setattr(os, "fdatasync", self._sync)
-        patch.setattr(os, "ftruncate", self._truncate)
-        patch.setattr(os, "fsync", self._sync_folder)
+        patch.setattr(system, "pwrite", self._write)
+        patch.setattr(system, "fdatasync", self._sync)
+        patch.setattr(system, "ftruncate", self._truncate)
+        patch.setattr(system, "fsync", self._sync_folder)
 
     def _write(self, file: int, data: Any, at: int) -> int:
         self.direct += at % BLOCK == len(data) % BLOCK == 0

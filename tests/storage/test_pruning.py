@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from crescendo import system
 from crescendo.storage.journal.journal import Journal
 from crescendo.storage.journal.segments import JournalDamaged, Segments
 from crescendo.storage.journal.snapshots import DRAFT, Snapshot
@@ -94,7 +95,7 @@ def test_a_snapshot_that_the_disk_gives_back_otherwise_never_gets_its_name(
             server.snapshot()
         run_some(server, 2, 3)
         before = state_of(server)
-        monkeypatch.setattr(os, "fsync", spoils)
+        monkeypatch.setattr(system, "fsync", spoils)
         server.snapshot_if_possible()
         assert numbers(tmp_path) == [7, 4] and first_record(tmp_path) == 4
         assert "read back otherwise" in server.notes[-1]
@@ -130,13 +131,13 @@ def test_segments_go_oldest_first_and_one_is_gone_from_the_disk_before_the_next(
     steps: list[str] = []
 
     def noted(name: str, says: Callable[[Any], str]) -> None:
-        real = getattr(os, name)
+        real = getattr(system, name)
 
         def call(first: Any, **more: Any) -> None:
             steps.append(says(first))
             real(first, **more)
 
-        monkeypatch.setattr(os, name, call)
+        monkeypatch.setattr(system, name, call)
 
     noted("unlink", lambda path: Path(path).name[-1])
     noted("fsync", lambda file: "synced")

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from crescendo import system
 from crescendo.data.formats.readers import RecordFile
 from crescendo.data.record_hashes import smallest_hashes
 from crescendo.errors import DataError, Refused, UsageError
@@ -403,7 +404,7 @@ def test_nothing_is_sent_that_the_witness_does_not_know(
     with opened(mine, tmp_path / "a", witness=str(tmp_path / "witness")) as ledger:
         sign(ledger)
         with monkeypatch.context() as patch, pytest.raises(UsageError, match="no space left on device"):
-            patch.setattr(os, "fdatasync", full)
+            patch.setattr(system, "fdatasync", full)
             store(ledger, 0, b"zero")
         assert ledger.is_closed
     with opened(mine, tmp_path / "a", witness=str(tmp_path / "witness")) as ledger:

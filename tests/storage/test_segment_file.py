@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crescendo import system
 from crescendo.storage.journal import segment_file
 from crescendo.storage.journal.segment_file import BLOCK, SegmentFile
 
@@ -33,7 +34,7 @@ class Watched:
         patch.setattr(segment_file, "STAGE", 2 * BLOCK)
         patch.setattr(segment_file, "LARGE", 5000)
         patch.setattr(segment_file, "_open_direct", self._open)
-        patch.setattr(os, "pwrite", self._checked)
+        patch.setattr(system, "pwrite", self._checked)
 
     def _open(self, path: Path) -> int:
         self.ways.add(way := os.open(path, os.O_WRONLY))
@@ -100,7 +101,7 @@ def test_a_full_disk_is_reported_and_not_taken_for_another_rule(tmp_path: Path, 
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    patch.setattr(os, "pwrite", full)
+    patch.setattr(system, "pwrite", full)
     with pytest.raises(OSError, match="No space"):
         file.append([bytes(3 * BLOCK)], 3 * BLOCK)
     file.close()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from crescendo import system
 from crescendo.core.messages import Sum, Word
 from crescendo.core.vectors import decode, encode
 from crescendo.errors import Refused
@@ -77,7 +77,7 @@ class Upstream:
 
     async def keep(self) -> None:
         """One stream after the other. After the last round a parent that stays away is waited for for a while only."""
-        waits, log, gone = self._backoff.waits(), self._node.log, time.monotonic()
+        waits, log, gone = self._backoff.waits(), self._node.log, system.monotonic()
         while True:
             try:
                 await self._one_stream()
@@ -85,7 +85,7 @@ class Upstream:
                 if self._node.over.is_set():
                     return
                 if self.is_up:
-                    waits, gone = self._backoff.waits(), time.monotonic()
+                    waits, gone = self._backoff.waits(), system.monotonic()
                 if self._node.agreement is None and is_unrecoverable(
                     error
                 ):  # as for a client: no parent has answered yet
@@ -97,7 +97,7 @@ class Upstream:
             finally:
                 self._set_queue(None)
                 self._node.downstream.send_away("the way to the server is interrupted; come back")
-            if self._node.after_the_last_round and time.monotonic() - gone > LINGER:
+            if self._node.after_the_last_round and system.monotonic() - gone > LINGER:
                 self._node.over.set()
                 return
             await asyncio.sleep(wait)

@@ -7,14 +7,12 @@ checkpoint holds and why that is safe is told in `crescendo.storage.round_checkp
 
 from __future__ import annotations
 
-import shutil
-import time
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from crescendo import __version__
+from crescendo import __version__, system
 from crescendo.core.arrays import Array
 from crescendo.data.records import Records
 from crescendo.errors import CrescendoError, DataError, UsageError
@@ -78,17 +76,17 @@ class Checkpoints:
                 self._complain(error)
 
     def _write_down(self, about: dict[str, str], export: Callable[[], Exported | None]) -> None:
-        began = time.perf_counter()
+        began = system.perf_counter()
         try:
             state = export()
             if state is None:
                 raise UsageError("the model's own stepper does not say its state; give it export and restore")
             self._write(RoundCheckpoint(about, 0, *state))
         finally:
-            self._took = time.perf_counter() - began
+            self._took = system.perf_counter() - began
 
     def _write(self, checkpoint: RoundCheckpoint) -> None:
-        size, disk = checkpoint.size, shutil.disk_usage(self._path.parent)
+        size, disk = checkpoint.size, system.disk_usage(self._path.parent)
         if disk.total and disk.free < max(ROOM * size, LEAST):  # some file systems do not say
             raise DataError(f"it takes {size} bytes, and {disk.free} are free on the disk")
         self._there = True

@@ -8,11 +8,11 @@ bytes: that is the `Participant`.
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import hashlib
 from collections.abc import Iterable
 from typing import Any
 
+from crescendo import system
 from crescendo.core.messages import Broadcast, Settled
 from crescendo.core.vectors import decode
 from crescendo.errors import Refused
@@ -55,7 +55,7 @@ async def take_part(
     def tell(done: Release) -> None:
         loop.call_soon_threadsafe(connection.released, done)
 
-    with concurrent.futures.ThreadPoolExecutor(1, "worker") as pool:
+    with system.ThreadPoolExecutor(1, "worker") as pool:
         working = loop.run_in_executor(pool, participant.work, tell)
         async with background(_keep_connected(connection, backoff, log), stop.wait()) as (talking, stopping):
             try:

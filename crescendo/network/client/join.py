@@ -3,7 +3,6 @@
 import asyncio
 import functools
 import math
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from crescendo import system
 from crescendo.data.sound import Sound
 from crescendo.errors import CrescendoError, Refused, UsageError
 from crescendo.federation.agreement import Agreement, build_terms
@@ -207,7 +207,7 @@ class _Joining:
             self.log("accounting", says=f"what the terms of {agreed.federation} cost; this may take a minute")
             with _told():
                 self.policy.check_epsilon(agreed, price(plan.priced, made.usual_delta(delta)))
-        self.ledger.consider(agreed.federation, agreed.digest, self.policy.max_offers, time.time())
+        self.ledger.consider(agreed.federation, agreed.digest, self.policy.max_offers, system.time())
         self._check_open(agreed.federation, known)
         self.own = self.source.read(agreed, me)
         return self.ledger.sign(agreed.federation, agreed.digest, self.name, plan, delta, price, rare)

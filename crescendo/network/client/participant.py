@@ -25,13 +25,12 @@ failed is charged at once all the same: it has no bytes to lose, and is void wha
 Without privacy it is the same ledger: a round then costs an infinite epsilon, which only an infinite budget allows.
 """
 
-import threading
-import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from crescendo import system
 from crescendo.core.arrays import Vector
 from crescendo.core.client import Client, Work
 from crescendo.core.messages import Broadcast, Settled
@@ -69,8 +68,8 @@ class Participant:
         self.agreement, self.me, self.name, self._plan = agreement, me, agreement.names[me], agreement.plan(me)
         self.seen = Seen(None) if seen is None else seen
         self._worker, self._ledger, self._log, self._checkpoints = worker, ledger, log, checkpoints
-        self._wake = threading.Condition()
-        self._releasing = threading.Lock()  # held while a round is charged, and while a hello takes the last round
+        self._wake = system.Condition()
+        self._releasing = system.Lock()  # held while a round is charged, and while a hello takes the last round
         self._news: Broadcast | None = None
         self._acked: Settled | None = None
         self._start = 0
@@ -277,9 +276,9 @@ class Participant:
 
     def _run(self, todo: Work) -> None:
         slots = min(todo.slots, self._slots)
-        began = time.perf_counter()
+        began = system.perf_counter()
         self._worker.run(slots)
-        took = time.perf_counter() - began
+        took = system.perf_counter() - began
         if took > PIECE:
             self._slots = max(1, slots // 2)
         elif took < PIECE / 2 and slots == self._slots:

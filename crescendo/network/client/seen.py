@@ -4,6 +4,7 @@ import json
 from contextlib import suppress
 from pathlib import Path
 
+from crescendo import system
 from crescendo.core.messages import Settled
 
 
@@ -38,4 +39,4 @@ class Seen:
             draft = self._path.with_suffix(".draft")
             with suppress(OSError):
                 draft.write_text(text)
-                draft.replace(self._path)
+                system.replace(draft, self._path)

@@ -1,11 +1,11 @@
 """Terms request: a client asks the server for its terms, before it joins, and may decline them."""
 
 import asyncio
-import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
+from crescendo import system
 from crescendo.errors import PeerError, Refused
 from crescendo.logs import Log, quiet
 from crescendo.network.protocol.versions import OURS
@@ -43,7 +43,7 @@ async def ask(
     retries = Retries(backoff, endpoint, log)
     while True:
         try:
-            hello = Hello(name, secrets.token_hex(16), token=endpoint.token, version=OURS)
+            hello = Hello(name, system.urandom(16).hex(), token=endpoint.token, version=OURS)
             async with endpoint.stream(hello) as stream:
                 async with background(log_silence(log, endpoint.address)):
                     answer = await _until(stream.read(), stop)

@@ -6,10 +6,10 @@ The clients behind an aggregator have sessions like all others, which write thro
 from __future__ import annotations
 
 import asyncio
-import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from crescendo import system
 from crescendo.core.messages import Settled
 from crescendo.errors import PeerError
 from crescendo.federation.agreement import Agreement
@@ -98,7 +98,7 @@ class AggregatorRequests:
             self._drop(session)
 
     async def on_sum(self, link: AggregatorSession, id: str, total: Summed) -> None:
-        server, durable, now = self._server, self._server.service.durable, time.monotonic()
+        server, durable, now = self._server, self._server.service.durable, system.monotonic()
         submission = await server.put(-1, total, sum_id=id)
         for answer in submission.answers:
             link.send(answer)
@@ -111,7 +111,7 @@ class AggregatorRequests:
             await asyncio.sleep(link.rate_limits.useless.take())
 
     def on_alive(self, link: AggregatorSession, clients: tuple[int, ...]) -> None:
-        now = time.monotonic()
+        now = system.monotonic()
         self._server.last_heard.update({c: now for c in clients if c in link.sessions})
 
     def on_link_end(self, link: AggregatorSession) -> None:

@@ -8,9 +8,9 @@ batch by itself is no faster: then both want the interpreter at once.)
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 
+from crescendo import system
 from crescendo.network.server.service import Committed, Service, Submission
 
 MAX_BATCH = 64  # messages that are synced together; why not 20: docs/decisions.md
@@ -32,7 +32,7 @@ class CommitQueue:
     ) -> None:
         self._service, self._connected, self._committed, self._failed = service, connected, committed, failed
         self._waiting: deque[Submission] = deque()
-        self._loop, self._thread = asyncio.get_running_loop(), ThreadPoolExecutor(1, "commit")
+        self._loop, self._thread = asyncio.get_running_loop(), system.ThreadPoolExecutor(1, "commit")
         self._pauses = 0  # how many callers want no batch to be begun
         self._idle = asyncio.Event()
         self._idle.set()

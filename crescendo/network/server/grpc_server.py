@@ -7,7 +7,6 @@ What is held for a client is bounded: an unfinished vector, a few messages in th
 """
 
 import asyncio
-import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
+from crescendo import system
 from crescendo.core.vectors import Raw
 from crescendo.errors import CrescendoError, PeerError
 from crescendo.federation.agreement import Agreement
@@ -207,7 +207,7 @@ class NetworkServer:
             session.send(answer)
 
     def on_heard(self, session: Session) -> None:
-        self.last_heard[session.client] = time.monotonic()
+        self.last_heard[session.client] = system.monotonic()
 
     async def on_declined(self, c: int, goodbye: Goodbye) -> None:
         """It is logged, and that is all."""

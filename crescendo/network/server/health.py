@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ import grpc
 import grpc.aio
 from grpc_health.v1 import health, health_pb2
 
+from crescendo import system
 from crescendo.errors import UsageError
 from crescendo.network.protocol.wire_messages import SERVICE
 from crescendo.network.transport.channels import parsed
@@ -76,7 +76,7 @@ class HealthPage:
             except UsageError as error:
                 started.set_exception(error)
 
-        thread = threading.Thread(target=run, name="health", daemon=True)
+        thread = system.Thread(target=run, name="health", daemon=True)
         thread.start()
         stop = started.result()
         try:

@@ -5,10 +5,10 @@ only when it is needed. Checksums and order alone are checked: a replay beside a
 is what `crescendo verify` does.
 """
 
-import threading
 from pathlib import Path
 from typing import Self
 
+from crescendo import system
 from crescendo.errors import CrescendoError
 from crescendo.logs import Log
 from crescendo.storage.upkeep.examination import Examination
@@ -22,8 +22,8 @@ class HistoryCheck:
     """Checks the journal in ``folder`` once, in a thread, while the ``with`` lasts."""
 
     def __init__(self, folder: Path, log: Log) -> None:
-        self._folder, self._log, self._stopped = folder, log, threading.Event()
-        self._thread = threading.Thread(target=self._run, name="history check", daemon=True)
+        self._folder, self._log, self._stopped = folder, log, system.Event()
+        self._thread = system.Thread(target=self._run, name="history check", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()

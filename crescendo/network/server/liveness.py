@@ -11,11 +11,11 @@ the server turned its clients away, for want of room on its disk, and in which t
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from crescendo import system
 from crescendo.network.protocol.wire_messages import Ping, Refusal
 from crescendo.network.transport.retry import Backoff
 from crescendo.storage.journal.journal_entries import Absent
@@ -45,8 +45,8 @@ class Liveness:
 
     def __init__(self, server: NetworkServer, limits: LivenessLimits) -> None:
         self._server, self._service, self._limits = server, server.service, limits
-        self._silence = SilenceClock(len(self._service.agreement.names), time.monotonic())
-        self._due_round, self._due_since = -1, time.monotonic()
+        self._silence = SilenceClock(len(self._service.agreement.names), system.monotonic())
+        self._due_round, self._due_since = -1, system.monotonic()
         self._pings = 0
         self._counts_from = 0.0  # silence from then on counts
 
@@ -54,15 +54,15 @@ class Liveness:
         """Check again and again, until cancelled."""
         every = self._limits.ping_every
         while True:
-            began = time.monotonic()
+            began = system.monotonic()
             await asyncio.sleep(every)
-            if time.monotonic() - began > 2 * every:
-                self._silence.server_did_not_run(time.monotonic())
+            if system.monotonic() - began > 2 * every:
+                self._silence.server_did_not_run(system.monotonic())
             await self.check()
 
     async def check(self) -> None:
         """Ping every client, and declare absent those that were silent for too long while others were heard."""
-        server, now = self._server, time.monotonic()
+        server, now = self._server, system.monotonic()
         self._pings += 1
         for session in server.sessions.values():
             session.send(Ping(self._pings))

@@ -12,7 +12,6 @@ message that repeats what was applied is dropped without a word.
 
 import asyncio
 import itertools
-import threading
 from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from crescendo import system
 from crescendo.core.arrays import Vector
 from crescendo.core.buffer_pool import BufferPool
 from crescendo.core.messages import ConflictingUpdate, DuplicateUpdate, RefusedSum, Settled, Word
@@ -85,7 +85,7 @@ class Service:
         self, durable: DurableServer, agreement: Agreement, log: Log = quiet, disk: DiskRoom | None = None
     ) -> None:
         self.durable, self.agreement, self._log = durable, agreement, log
-        self._disk, self._room, self._measuring = disk, Room.ENOUGH, threading.Lock()
+        self._disk, self._room, self._measuring = disk, Room.ENOUGH, system.Lock()
         self._names = dict(enumerate(agreement.names))
         self._void: dict[int, list[int]] = {}  # declared void by their clients and not yet logged: one event for many
         self._broadcast: EncodedBroadcast | None = None  # the newest, unless the model has moved since

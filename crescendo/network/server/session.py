@@ -1,10 +1,10 @@
 """Session: one joined client, at the server or at an aggregator: what is to be written to it, and how much it may ask."""
 
 import asyncio
-import time
 from dataclasses import dataclass
 from typing import Any
 
+from crescendo import system
 from crescendo.core.messages import Settled
 from crescendo.network.protocol.encoded_broadcasts import EncodedBroadcast
 from crescendo.network.protocol.wire_messages import TO_CLIENT, Ack
@@ -29,7 +29,7 @@ class Session(StreamWriter):
     def __init__(self, client: int, rate_limits: RateLimits | None = None) -> None:
         super().__init__(TO_CLIENT.encode)
         self.client, self.rate_limits = client, rate_limits or RateLimits()
-        self.came, self.traffic = time.monotonic(), Traffic()
+        self.came, self.traffic = system.monotonic(), Traffic()
         self.in_flight, self.large_in_flight = asyncio.Semaphore(MAX_IN_FLIGHT_PER_CLIENT), asyncio.Semaphore(1)
         self._ack: tuple[Settled, int] | None = None
         self._broadcast: tuple[EncodedBroadcast, Settled] | None = None

@@ -3,11 +3,11 @@
 import asyncio
 import json
 import math
-import time
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from crescendo import system
 from crescendo.logs import Log, quiet
 from crescendo.network.protocol.tree_messages import NodeVersion
 from crescendo.network.protocol.versions import PeerVersion, program_of
@@ -79,7 +79,7 @@ async def _status(
 
     ``heard`` says when each client was last heard of, on the clock of ``time.monotonic``.
     """
-    durable, names, now = service.durable, service.agreement.names, time.monotonic()
+    durable, names, now = service.durable, service.agreement.names, system.monotonic()
     reached = [durable.settled(c) for c in range(len(names))]
     found, present, known = {**service.status(), **parties.of_others()}, durable.present, durable.instances
     clients = []

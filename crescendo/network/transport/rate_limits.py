@@ -1,7 +1,8 @@
 """Per-client rate limits that survive reconnects."""
 
-import time
 from functools import partial
+
+from crescendo import system
 
 USELESS_BURST, USELESS_RATE = 1000.0, 50.0  # messages that change nothing: at once, and each second
 STRIKES, FORGIVEN = 20.0, 0.2  # broken messages of one client: at once, and each second
@@ -20,10 +21,10 @@ class TokenBucket:
     """A budget that refills; `take` returns the seconds to wait for what was taken."""
 
     def __init__(self, burst: float, rate: float) -> None:
-        self._burst, self._rate, self._left, self._at = burst, rate, burst, time.monotonic()
+        self._burst, self._rate, self._left, self._at = burst, rate, burst, system.monotonic()
 
     def take(self, amount: float = 1.0) -> float:
-        now = time.monotonic()
+        now = system.monotonic()
         self._left = min(self._burst, self._left + (now - self._at) * self._rate) - amount
         self._at = now
         return max(0.0, -self._left / self._rate)

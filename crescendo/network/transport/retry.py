@@ -2,14 +2,13 @@
 
 import asyncio
 import math
-import random
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
 import grpc.aio
 
+from crescendo import system
 from crescendo.errors import UsageError
 from crescendo.logs import Log
 from crescendo.network.transport.channels import Endpoint, StreamBroken
@@ -47,7 +46,7 @@ class Backoff:
     def waits(self) -> Iterator[float]:
         wait = self.first
         while True:
-            yield wait * random.uniform(0.5, 1.5)
+            yield wait * system.uniform(0.5, 1.5)
             wait = min(self.most, 2 * wait)
 
 
@@ -60,14 +59,14 @@ class Retries:
 
     def reached(self) -> None:
         """The server was there just now."""
-        self._waits, self._since = self._backoff.waits(), time.monotonic()
+        self._waits, self._since = self._backoff.waits(), system.monotonic()
 
     async def wait(self, error: Exception, lost: Callable[..., None], stop: asyncio.Event) -> bool:
         """Log a failed attempt, by ``lost`` unless the server sent the client away, and wait before the next one.
 
         `Unreachable` if there is to be none. True if ``stop`` was set meanwhile.
         """
-        without, reason = time.monotonic() - self._since, self._endpoint.why(error)
+        without, reason = system.monotonic() - self._since, self._endpoint.why(error)
         left = self._backoff.give_up - without
         if left <= 0:
             raise Unreachable(

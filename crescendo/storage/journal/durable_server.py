@@ -16,8 +16,6 @@ Any thread may call. While one commits, others go on reading and submitting: the
 """
 
 import hashlib
-import os
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -26,6 +24,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
+from crescendo import system
 from crescendo.core.arrays import Bools, Floats, Vector
 from crescendo.core.messages import Broadcast, Settled, Word
 from crescendo.core.terms import Terms
@@ -84,7 +83,7 @@ class DurableServer:
         self._terms, self._prune = terms, prune
         self.digest = hashlib.sha256(terms.encode()).hexdigest()  # of the canonical text
         # Taken in this order: one commit at a time; the state and the records; what is published.
-        self._commits, self._guard, self._publishing = threading.RLock(), threading.RLock(), threading.Lock()
+        self._commits, self._guard, self._publishing = system.RLock(), system.RLock(), system.Lock()
         self.model: Floats = np.zeros(0)
         self.k = self.epoch = self.late = 0  # late: updates applied after their round was complete without them
         self.present: Bools = np.zeros(0, dtype=np.bool_)  # whom rounds wait for
@@ -129,7 +128,7 @@ class DurableServer:
                 self._journal.close()
             lock, self._lock = self._lock, None
             if lock is not None:
-                os.close(lock)
+                system.close(lock)
 
     # -- entries in ----------------------------------------------------------------------------------------------------
 
@@ -319,7 +318,7 @@ class DurableServer:
             journal.check_whole()
         for path in useless:  # only now: if the server could not do without them, all stays as it was found
             self.notes.append(f"{path.name} is damaged or not of this journal; removed, the journal is read instead")
-            path.unlink()
+            system.unlink(path)
         return snapshot, ahead
 
     def _remove_old(self, journal: Journal, prune: bool) -> None:
@@ -331,7 +330,7 @@ class DurableServer:
         if len(sound) < KEPT:
             return
         for old in [path for path in paths if path < sound[-1]]:
-            old.unlink()
+            system.unlink(old)
         sync_folder(self.folder)
         if prune:
             journal.prune(Snapshot.number_in(sound[-1]))

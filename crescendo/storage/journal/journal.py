@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from crescendo import system
 from crescendo.errors import CrescendoError, UsageError
 from crescendo.storage.formats import JOURNAL
 from crescendo.storage.journal.segment_file import SegmentFile
@@ -133,7 +134,7 @@ class Journal:
         """
         for segment, following in itertools.pairwise(self._segments.paths()):
             if Segments.first_in(following) <= number:
-                segment.unlink()
+                system.unlink(segment)
                 sync_folder(self.folder)
 
     def close(self) -> None:
@@ -170,7 +171,7 @@ class Journal:
 
     def _begin(self, number: int, check: int) -> None:
         """Make the segment that begins with record ``number``, and be sure that it is there."""
-        self._marker = os.urandom(8)
+        self._marker = system.urandom(8)
         self._file = SegmentFile(self._segments.path(number), 0, make=True)
         self._file.append([sealed(OPENING, JOURNAL.opening, self._marker, number, check)], OPENING.size)
         self._file.sync()
@@ -180,7 +181,7 @@ class Journal:
     def _open_last(self) -> None:
         segments = self._segments.paths()
         for unmade in self._segments.unmade():
-            unmade.unlink()
+            system.unlink(unmade)
         if not segments:
             self._begin(0, 0)
             return
@@ -209,12 +210,12 @@ def lock_folder(folder: Path) -> int:
     """Lock a folder for this process, and make it if it is missing. Closing what is returned, or the end, unlocks it."""
     try:
         make_folder(folder)
-        lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        lock = system.open_file(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise UsageError(f"the folder {folder} cannot be written ({error.strerror}); choose another") from error
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        system.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        os.close(lock)
+        system.close(lock)
         raise UsageError(f"the folder {folder} is in use by another process; stop that one first") from error
     return lock

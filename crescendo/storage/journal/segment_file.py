@@ -15,6 +15,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from crescendo import system
+
 BLOCK = 4096  # bytes; every disk's own blocks divide this
 STAGE = 1 << 20  # bytes; with less the disk waits for us, with more we wait for it
 LARGE = 1 << 20  # bytes that are written together, from which on they go past the cache
@@ -28,13 +30,13 @@ class SegmentFile:
     def __init__(self, path: Path, size: int, make: bool = False) -> None:
         flags = os.O_WRONLY | os.O_CLOEXEC | (os.O_CREAT | os.O_EXCL if make else 0)
         self.size = size
-        self._file = os.open(path, flags, 0o600)
+        self._file = system.open_file(path, flags, 0o600)
         self._direct = _open_direct(path)
         self._stage: memoryview | None = None
 
     def truncate(self) -> None:
         """Forget what lies beyond ``size``."""
-        os.ftruncate(self._file, self.size)
+        system.ftruncate(self._file, self.size)
 
     def append(self, pieces: Iterable[Piece], length: int) -> None:
         """Write ``pieces``, ``length`` bytes in all."""
@@ -48,13 +50,13 @@ class SegmentFile:
 
     def sync(self) -> None:
         """Wait until all of it is on disk."""
-        os.fdatasync(self._file)
+        system.fdatasync(self._file)
 
     def close(self) -> None:
         for file in (self._file, self._direct):
             if file is not None:
                 with suppress(OSError):
-                    os.close(file)
+                    system.close(file)
 
     def _staged(self, pieces: Iterable[Piece], first: int) -> Iterator[memoryview]:
         """The bytes of ``pieces`` in the stage, as much as it holds at a time; ``first`` bytes for the first time."""
@@ -81,17 +83,17 @@ class SegmentFile:
     def _write_some(self, data: memoryview, direct: bool) -> int:
         if direct and self._direct is not None:
             try:
-                return os.pwrite(self._direct, data, self.size)
+                return system.pwrite(self._direct, data, self.size)
             except OSError as error:
                 if error.errno != errno.EINVAL:
                     raise
-                os.close(self._direct)  # a file system with other rules than ours
+                system.close(self._direct)  # a file system with other rules than ours
                 self._direct = None
-        return os.pwrite(self._file, data, self.size)
+        return system.pwrite(self._file, data, self.size)
 
 
 def _open_direct(path: Path) -> int | None:
     """A second way to the file, past the cache; None where there is none."""
     with suppress(OSError, AttributeError):
-        return os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_DIRECT)
+        return system.open_file(path, os.O_WRONLY | os.O_CLOEXEC | os.O_DIRECT)
     return None

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from crescendo import system
 from crescendo.storage.formats import SNAPSHOT
 from crescendo.storage.state_file import State
 from crescendo.whole_files import forget_cached, whole_file
@@ -41,7 +42,7 @@ class Snapshot(NamedTuple):
     def remove_drafts(folder: Path) -> None:
         """Remove what kills left of snapshots that were being written, each as large as a model."""
         for draft in folder.glob(f"snapshot-*{DRAFT}"):
-            draft.unlink()
+            system.unlink(draft)
 
     @classmethod
     def refuse_newer(cls, folder: Path) -> None:

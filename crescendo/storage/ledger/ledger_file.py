@@ -26,6 +26,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from crescendo import system
 from crescendo.errors import DataError, UsageError
 from crescendo.storage.ledger import ledger_schema
 from crescendo.storage.ledger.head_note import note, read_note
@@ -140,7 +141,7 @@ class LedgerFile:
     def _unlock(self) -> None:
         lock, self._lock = self._lock, None
         if lock is not None:
-            os.close(lock)
+            system.close(lock)
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
@@ -164,8 +165,8 @@ class LedgerFile:
         """
         make = 0 if read_only else os.O_CREAT
         try:
-            self._lock = os.open(_beside(self.path, ".lock"), os.O_RDWR | make | os.O_CLOEXEC, 0o600)
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._lock = system.open_file(_beside(self.path, ".lock"), os.O_RDWR | make | os.O_CLOEXEC, 0o600)
+            system.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return True
         except OSError as error:
             held = self._lock is not None
@@ -180,7 +181,7 @@ class LedgerFile:
 
     def _connected(self, *, writable: bool, create: bool, read_only: bool) -> sqlite3.Connection:
         if writable and create and not self.path.exists():  # for nobody else's eyes; the log beside it follows its mode
-            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            system.close(system.open_file(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         mode = "rw" if writable else "ro"
         still = "" if writable or _beside(self.path, "-wal").exists() else "&immutable=1"  # else a log would be begun
         uri = f"{self.path.absolute().as_uri()}?mode={mode}{still}"
@@ -218,7 +219,7 @@ class LedgerFile:
         """After the entry is on disk, so that the note never runs ahead of the file. It may lag; then it guards less."""
         if self._lock is not None:
             with suppress(OSError):
-                os.pwrite(self._lock, note(self.head), 0)
+                system.pwrite(self._lock, note(self.head), 0)
 
     def _check_not_older(self) -> None:
         """Only the lock's holder looks: for others the note may be newer than what they read."""
@@ -242,7 +243,7 @@ class LedgerFile:
         if (
             consent.exists()
         ):  # it goes first, and beside a ledger that is none too: it must not be there for the next backup
-            consent.unlink()
+            system.unlink(consent)
             sync_folder(self.path.parent)
         if self.is_backup:
             with explained(self.path):

@@ -13,11 +13,11 @@ from __future__ import annotations
 import functools
 import hashlib
 import hmac
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
+from crescendo import system
 from crescendo.core.messages import Settled
 from crescendo.errors import DataError, Refused, UsageError
 from crescendo.privacy.accounting.book import Account, Book, Price, Promise, Total, tight
@@ -69,7 +69,7 @@ class Ledger:
     """One data set's budget and outbox. May be used from several threads; use it in ``with`` or close it."""
 
     def __init__(self, file: LedgerFile) -> None:
-        self._file, self._guard = file, threading.RLock()
+        self._file, self._guard = file, system.RLock()
         self._outbox, self._offers = Outbox(file), Offers()
         self._watch: Watch | None = None
         self._instances: dict[str, str] = {}  # federation -> what its server knows this client by

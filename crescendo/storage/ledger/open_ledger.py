@@ -1,8 +1,8 @@
 """Opens a data set's ledger, or begins one: a budget is set once, and a file that says otherwise is refused."""
 
-import uuid
 from pathlib import Path
 
+from crescendo import system
 from crescendo.errors import DataError, Refused
 from crescendo.privacy.accounting.budget import Budget
 from crescendo.storage.ledger.ledger_entries import budget_body
@@ -25,7 +25,7 @@ def open_ledger(
             if budget is None or read_only:
                 what = "nothing was spent" if read_only else "give a budget to begin it"
                 raise DataError(f"the ledger {path} was never begun; {what}")
-            file.append("budget", budget_body(budget, dataset, instance=uuid.uuid4().hex))
+            file.append("budget", budget_body(budget, dataset, instance=system.urandom(16).hex()))
         ledger = Ledger(file)
         if budget is not None and not read_only:
             ledger.correct(budget, dataset)

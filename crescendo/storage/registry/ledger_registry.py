@@ -10,7 +10,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from typing import Any
 
 import platformdirs
 
+from crescendo import system
 from crescendo.errors import DataError, UsageError
 from crescendo.storage.formats import REGISTRY
 from crescendo.storage.registry.record_sketch import KNOWN, RecordSketch
@@ -99,7 +99,7 @@ class LedgerRegistry:
         try:
             text = self._file.read_text(encoding="utf-8")
         except FileNotFoundError:
-            return KnownLedgers(secrets.token_bytes(32), [])
+            return KnownLedgers(system.urandom(32), [])
         except (OSError, UnicodeDecodeError) as error:
             raise self._damaged(error) from error
         try:
@@ -121,18 +121,18 @@ class LedgerRegistry:
         try:
             make_folder(self.folder)
             make_folder(self.folder / "heads")
-            lock = os.open(self.folder / "registry.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            lock = system.open_file(self.folder / "registry.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise self._unwritable(error) from error
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            system.flock(lock, fcntl.LOCK_EX)
             known = self.read()
             before = self._text(known) if self._file.exists() else ""
             yield known
             if (after := self._text(known)) != before:
                 self._write(after)
         finally:
-            os.close(lock)
+            system.close(lock)
 
     def _text(self, known: KnownLedgers) -> str:
         ledgers = [one.to_json() for one in known.ledgers]

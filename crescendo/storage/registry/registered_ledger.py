@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 
+from crescendo import system
 from crescendo.errors import CrescendoError, DataError, Refused, UsageError
 from crescendo.privacy.accounting.budget import Budget
 from crescendo.storage.ledger.head_note import Head, note, read_note
@@ -80,7 +81,7 @@ class _Guard:
         self._witness = None if witness is None else WitnessFile(witness, ledger)
         self._head = -1
         try:
-            self._head = os.open(registry.head_of(ledger.id), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._head = system.open_file(registry.head_of(ledger.id), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             self._note(ledger.head)
         except OSError as error:
             self.close()
@@ -106,13 +107,13 @@ class _Guard:
 
     def close(self) -> None:
         if self._head >= 0:
-            os.close(self._head)
+            system.close(self._head)
         if self._witness is not None:
             self._witness.close()
         self._head, self._witness = -1, None
 
     def _note(self, head: Head) -> None:
-        os.pwrite(self._head, note(head), 0)
+        system.pwrite(self._head, note(head), 0)
 
     def _unwritable(self, error: OSError) -> UsageError:
         where, why = self._registry.head_of(self._id), (error.strerror or str(error)).lower()

@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from crescendo import system
 from crescendo.errors import CrescendoError, UsageError
 from crescendo.storage.ledger.open_ledger import open_ledger
 from crescendo.storage.registry.ledger_registry import KnownLedger, KnownLedgers, LedgerRegistry
@@ -65,7 +66,7 @@ def forget_ledger(path: Path) -> str:
         known.ledgers.remove(own)
         if own.id is not None:
             with suppress(OSError):
-                registry.head_of(own.id).unlink()
+                system.unlink(registry.head_of(own.id))
     signed = ", and what it has spent of them counts no longer" if own.signed else ""
     return f"the registry {registry.folder} has forgotten {path} and its records{signed}"
 

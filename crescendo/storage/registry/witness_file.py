@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from crescendo import system
 from crescendo.errors import DataError, UsageError
 from crescendo.storage.ledger.head_note import Head, note, noted
 from crescendo.storage.ledger.ledger_store import Ledger
@@ -26,7 +27,7 @@ class WitnessFile:
                 f"if there never was one, make an empty file {path} and start again"
             )
         try:
-            self._file = os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if began else 0), 0o600)
+            self._file = system.open_file(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if began else 0), 0o600)
         except OSError as error:
             raise self._unwritable(error) from error
         try:
@@ -37,7 +38,7 @@ class WitnessFile:
             raise
 
     def _check(self, ledger: Ledger) -> None:
-        data = os.pread(self._file, 4096, 0)
+        data = system.pread(self._file, 4096, 0)
         head = noted(data, self._key)
         if head is None and data:
             raise DataError(
@@ -53,13 +54,13 @@ class WitnessFile:
     def wrote(self, head: Head) -> None:
         """Note a head. It is on disk when this returns."""
         try:
-            os.pwrite(self._file, note(head, self._key), 0)
-            os.fdatasync(self._file)
+            system.pwrite(self._file, note(head, self._key), 0)
+            system.fdatasync(self._file)
         except OSError as error:
             raise self._unwritable(error) from error
 
     def close(self) -> None:
-        os.close(self._file)
+        system.close(self._file)
 
     def _unwritable(self, error: OSError) -> UsageError:
         why = (error.strerror or str(error)).lower()

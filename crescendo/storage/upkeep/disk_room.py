@@ -5,11 +5,12 @@ talking: what is left is for its snapshots, for what other programs write, and f
 """
 
 import errno
-import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
+
+from crescendo import system
 
 LOW, FULL = 0.10, 0.02  # parts of the disk that are free, below which there is little room, and none
 MARGIN = 0.01  # beyond a limit, before it counts as passed again: a disk at the limit is not logged again and again
@@ -25,7 +26,7 @@ class Room(Enum):
 
 def free_share(folder: Path) -> float:
     """The part of a folder's disk that is free; OSError if the file system does not say, as some of networks do not."""
-    usage = shutil.disk_usage(folder)
+    usage = system.disk_usage(folder)
     if not usage.total:
         raise OSError(errno.ENOTSUP, "the file system does not say how large it is", str(folder))
     return usage.free / usage.total

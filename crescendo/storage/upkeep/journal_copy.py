@@ -10,6 +10,7 @@ import os
 import shutil
 from pathlib import Path
 
+from crescendo import system
 from crescendo.storage.journal.segments import Scan
 from crescendo.storage.upkeep.journal_listing import MAX_TRIES, FilesGoAway, JournalListing
 from crescendo.whole_files import PRIVATE_FILE, make_folder, sync_folder
@@ -49,11 +50,11 @@ def _whole_records(segment: Path) -> int:
 
 def copy_file(source: Path, target: Path, size: int | None = None) -> None:
     """Copy a file, or its first ``size`` bytes, for its owner's eyes alone, and be sure that it is on disk."""
-    handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
-    with source.open("rb") as read, os.fdopen(handle, "wb") as write:
+    handle = system.open_file(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
+    with source.open("rb") as read, system.fdopen(handle, "wb") as write:
         left = os.fstat(read.fileno()).st_size if size is None else size
         while left and (piece := read.read(min(left, 1 << 20))):
             write.write(piece)
             left -= len(piece)
         write.flush()
-        os.fsync(handle)
+        system.fsync(handle)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from crescendo import system
 from crescendo.storage.ledger.ledger_faults import explained
 from crescendo.whole_files import PRIVATE_FILE
 
@@ -20,7 +21,7 @@ def copy_ledger(path: Path, to: Path) -> None:
     While a client has it open, SQLite's backup copies it page by page as of one instant. Else nobody writes, and the file is
     copied with the log that a killed client may have left: to open that in place would change it.
     """
-    os.close(os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE))
+    system.close(system.open_file(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE))
     with _unless_in_use(path) as free, explained(path):
         if free:
             shutil.copyfile(path, to)
@@ -40,16 +41,16 @@ def copy_ledger(path: Path, to: Path) -> None:
 def _unless_in_use(path: Path) -> Iterator[bool]:
     """Whether no client has the ledger open; none can open it meanwhile."""
     try:
-        lock = os.open(path.with_name(path.name + LOCK), os.O_RDONLY | os.O_CLOEXEC)
+        lock = system.open_file(path.with_name(path.name + LOCK), os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         yield True
         return
     try:
         try:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            system.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
             free = True
         except OSError:
             free = False
         yield free
     finally:
-        os.close(lock)
+        system.close(lock)

@@ -8,7 +8,6 @@ import os
 import shutil
 import signal
 import stat
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +17,7 @@ import numpy as np
 import pytest
 
 import crescendo.network.client.checkpoints as when
+from crescendo import system
 from crescendo.core.messages import Broadcast, Settled
 from crescendo.core.terms import Terms
 from crescendo.data.records import Records, as_records
@@ -65,7 +65,7 @@ DIGEST = AGREED.digest
 def write_at_every_piece(patch: pytest.MonkeyPatch) -> None:
     """However long one takes to write, the next is written after the next piece. A kill needs no sync; a power cut would."""
     patch.setattr(when, "SHARE", 0)
-    patch.setattr(os, "fsync", lambda handle: None)
+    patch.setattr(system, "fsync", lambda handle: None)
 
 
 @pytest.fixture(autouse=True)
@@ -164,7 +164,7 @@ def test_the_interval_is_work_and_writing_takes_a_small_part_of_it(
     monkeypatch.setattr(when, "SHARE", 50)
     made = Checkpoints(tmp_path, 10.0, AGREED, "me", "instance", RECORDS)
     asked: list[int] = []
-    monkeypatch.setattr(time, "perf_counter", iter([0.0, 3.0, 10.0, 11.0]).__next__)  # it takes 3 s, then 1 s
+    monkeypatch.setattr(system, "perf_counter", iter([0.0, 3.0, 10.0, 11.0]).__next__)  # it takes 3 s, then 1 s
     for step in range(200):
         made.worked(1.0)
         made.write_if_due(lambda at=step: asked.append(at))  # type: ignore[misc]  # which exports nothing
@@ -456,11 +456,11 @@ def test_records_that_cannot_be_read_once_more_cost_the_checkpoint_alone(
 
 def test_room_for_the_ledger_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = shutil.disk_usage(tmp_path)
-    monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage._replace(free=1000))
+    monkeypatch.setattr(system, "disk_usage", lambda folder: usage._replace(free=1000))
     scene = Scene(tmp_path)
     scene.work(0, 6)
     assert not scene.path.exists() and scene.events() == ["checkpoint_failed"]
-    monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage._replace(total=0, free=0))  # it does not say
+    monkeypatch.setattr(system, "disk_usage", lambda folder: usage._replace(total=0, free=0))  # it does not say
     scene.work(0, 6)
     assert scene.path.exists()
 
@@ -506,11 +506,10 @@ def killed_at(folder: Path, n: int) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         write_at_every_piece(patch)
-        for name in ("open", "fchmod"):
-            patch.setattr(os, name, dying(getattr(os, name)))
-        for name in ("replace", "unlink"):
-            patch.setattr(Path, name, dying(getattr(Path, name)))
-        patch.setattr(os, "fsync", dying(os.fsync))
+        patch.setattr(os, "fchmod", dying(os.fchmod))
+        for name in ("open_file", "replace", "unlink"):
+            patch.setattr(system, name, dying(getattr(system, name)))
+        patch.setattr(system, "fsync", dying(os.fsync))
         patch.setattr(LedgerFile, "append", dying(LedgerFile.append))
         write = State.write
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from crescendo import system
 from crescendo.core.messages import Settled
 from crescendo.network.protocol.wire_messages import Ack, Refusal, Welcome
 from crescendo.network.server.liveness import LONGEST_WAIT, LivenessLimits
@@ -172,5 +173,5 @@ def test_after_the_last_round_clients_are_let_in_to_hear_of_it(tmp_path: Path) -
 def test_a_file_system_that_does_not_say_how_large_it_is_has_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shutil.disk_usage", lambda folder: _ntuple_diskusage(0, 0, 0))
+    monkeypatch.setattr(system, "disk_usage", lambda folder: _ntuple_diskusage(0, 0, 0))
     assert DiskRoom(tmp_path).measured() is Room.ENOUGH

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import shutil
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import grpc
@@ -13,6 +12,7 @@ import grpc.aio
 import numpy as np
 import pytest
 
+from crescendo import system
 from crescendo.core.messages import Settled
 from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.network.protocol.encoded_broadcasts import EncodedBroadcast
@@ -27,7 +27,6 @@ from crescendo.network.protocol.wire_messages import (
     Welcome,
 )
 from crescendo.network.server.session import Session
-from crescendo.network.transport import rate_limits
 from crescendo.network.transport.rate_limits import TokenBucket
 from crescendo.storage.journal.replay import replay
 from tests.conformance.cases import PRIVATE, case
@@ -317,7 +316,7 @@ def test_a_slow_reader_gets_only_the_newest_broadcast_and_acknowledgement() -> N
 
 
 def test_a_bucket_lets_a_burst_through_and_then_asks_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rate_limits, "time", SimpleNamespace(monotonic=lambda: 0.0))
+    monkeypatch.setattr(system, "monotonic", lambda: 0.0)
     bucket = TokenBucket(burst=3, rate=1.0)
     assert [bucket.take() > 0 for _ in range(4)] == [False, False, False, True]
 

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crescendo import system
 from crescendo.core.messages import Settled
 from crescendo.network.protocol.wire_messages import TO_CLIENT, BroadcastPart, Goodbye, Ping, Pong, Refusal, Welcome
-from crescendo.network.server import grpc_server, liveness, session
+from crescendo.network.server import liveness
 from crescendo.network.server.liveness import LivenessLimits, SilenceClock
 from crescendo.network.transport.retry import Backoff
 from tests.network.live_server import ONES, TWO, LiveServer, live_server, run_async, until
@@ -93,8 +94,7 @@ class Clock:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.now = 1000.0
-        for module in (session, grpc_server, liveness):
-            patch.setattr(module, "time", self)
+        patch.setattr(system, "monotonic", self.monotonic)
 
     def monotonic(self) -> float:
         self.now += 1e-6

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from pathlib import Path
 
 import pytest
 
+from crescendo import system
 from crescendo.network.protocol.wire_messages import Refusal
 from crescendo.network.transport import rate_limits
 from crescendo.network.transport.rate_limits import (
@@ -27,7 +27,7 @@ class Clock:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.now = 1000.0
-        patch.setattr(time, "monotonic", lambda: self.now)
+        patch.setattr(system, "monotonic", lambda: self.now)
 
 
 @pytest.fixture
