@@ -31,7 +31,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "views": (),
     "core": ("errors",),
     "schedules": ("errors", "views"),
-    "data": ("errors", "core"),
+    "data": ("errors", "core", "tables"),
     "objectives": ("errors", "core", "data.records"),
     "privacy": (
         "errors",
@@ -58,7 +58,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "drafter": (*SERVED, "config", "network.client.ledger_for"),
     "projects": ("errors", "whole_files", "tables", "data", "config", "drafter"),
     "calls": (*BELOW, "config", "runs", "report.references", "studies"),
-    "cli": (*BELOW, "config", "runs", "report", "studies", "reproduce", "drafter", "projects", "interrupts"),
+    "cli": (*BELOW, "config", "runs", "report", "studies", "reproduce", "drafter", "projects", "calls", "interrupts"),
     "api": (*BELOW, "config", "runs", "report", "studies", "reproduce", "projects", "calls", "cli", "interrupts"),
 }
 """What a room may import: rooms, or one module of a room. ``api`` is `crescendo` itself, with ``__main__``."""

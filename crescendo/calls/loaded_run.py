@@ -1,22 +1,21 @@
-"""`crescendo.load`: a run's folder in, its numbers and its trained model out."""
+"""`crescendo.load`: a run's folder or a finished federation in, its numbers and its trained model out."""
 
 from __future__ import annotations
 
-import itertools
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from crescendo.calls.asked_run import as_model
+from crescendo.calls.loaded_federation import LoadedFederation
+from crescendo.calls.loaded_model import LoadedModel, check_sizes
 from crescendo.calls.stored_run import LearnedRecords, Row, StoredRun
 from crescendo.config.schema import Config
-from crescendo.core.arrays import Array, Floats
-from crescendo.data import Records
+from crescendo.core.arrays import Floats
+from crescendo.data.records import Label
 from crescendo.errors import ConfigError, DataError, UsageError
 from crescendo.federation.divergence import divergence
+from crescendo.federation.finished_federation import FinishedFederation
 from crescendo.federation.objective_terms import made_up_records
 from crescendo.objectives import ModelFile, Objective, OwnModel
 from crescendo.objectives.base import Traits
@@ -27,7 +26,7 @@ from crescendo.runs import result_view
 from crescendo.views import html_lines, html_table, text_table
 
 
-class LoadedRun:
+class LoadedRun(LoadedModel):
     """A run that ended some time ago, as its folder tells: what `Result` has, but for records, clients and the trace."""
 
     def __init__(self, stored: StoredRun, objective: Any = None) -> None:
@@ -48,6 +47,10 @@ class LoadedRun:
     def summary(self) -> str:
         """What the run gave, a line for each fact."""
         return "\n".join([text_table(self._facts()), *self._mind()])
+
+    @property
+    def place(self) -> Path:
+        return self._stored.folder
 
     @property
     def run(self) -> str:
@@ -118,30 +121,14 @@ class LoadedRun:
         """Accuracy as a plotly figure, against gradients, k (rounds), seconds or bytes."""
         return result_view.plot(self.metrics, self.config.data.source, against)
 
-    def predict(self, x: Any) -> Array:
-        """The label, as it was written, that the trained model gives each row of ``x``: an array, data frame or tensor.
-
-        A data frame has the columns of the table that was trained on, in any order and with or without the label's: texts,
-        missing cells and numbers of any size become features as they did in training.
-        """
+    def _known(self) -> tuple[Objective, LearnedRecords, tuple[Label, ...]]:
         stored, kept = self._stored, self._stored.records
         if stored.classes is None or kept is None:
             raise UsageError(
                 f"{stored.folder} was made by an earlier version, which did not keep how records and labels look; run it again, "
                 "or use the vector .model"
             )
-        if not np.isfinite(stored.model).all():
-            raise UsageError(
-                f"the model in {stored.folder} has numbers that are not finite: the run diverged, or the file was changed"
-            )
-        goal = self._objective(kept, len(stored.classes))
-        if goal.size != len(stored.model):
-            raise UsageError(
-                f"objective has {goal.size:,} numbers, and the model in {stored.folder} {len(stored.model):,}; give the "
-                "one that was trained"
-            )
-        like = Records(np.zeros((0, kept.features)), np.zeros(0), kept.shape)
-        return result_view.predicted(goal, stored.model, x, like, stored.classes, kept.schema, kept.names, kept.scaling)
+        return self._objective(kept, len(stored.classes)), kept, stored.classes
 
     def _objective(self, kept: LearnedRecords, classes: int) -> Objective:
         """What was trained, with no code but ours and what the caller gave."""
@@ -151,7 +138,7 @@ class LoadedRun:
             return kind.make(kept.features, classes, 0.0, stored.intercept, "float64")
         asked, sample = self.config.objective, made_up_records(kept.features, classes, kept.shape)
         if given is None and is_net(asked.kind):  # the code is ours, and only its sizes are the folder's to say
-            _check_sizes(asked.options, kept.features, len(stored.model))
+            check_sizes(asked.options, kept.features, len(stored.model))
             given = asked.kind
         if given is None:
             what = "a model of a program's own" if asked.kind in OBJECTIVES else f"{asked.kind.rpartition('/')[2]:.80}"
@@ -180,17 +167,10 @@ class LoadedRun:
         return [] if self.diverged is None else [f"Mind: {self.diverged}."]
 
 
-def _check_sizes(options: Mapping[str, Any], features: int, most: int) -> None:
-    """DataError for a network that would have more numbers than the model has: two layers side by side have a number a pair."""
-    hidden = options.get("hidden", 1)
-    widths = [features, *(hidden if isinstance(hidden, list | tuple) else [hidden]), options.get("classes", 1)]
-    whole = all(type(width) is int and width > 0 for width in widths)
-    if not whole or any(a * b > most for a, b in itertools.pairwise(widths)):
-        raise DataError("the run file's objective.options do not fit the model beside it; run it again")
-
-
-def load(run: Path | str, *, objective: Any = None) -> LoadedRun:
+def load(run: Path | str, *, objective: Any = None) -> LoadedRun | LoadedFederation:
     """The run in the folder ``run``, which `simulate` (``out=``) or ``crescendo run`` made: its numbers and its trained model.
+
+    Or a finished federation: the folder of its server or of one of its clients, or the file ``model.npz`` of either.
 
     ``load("runs/mine-1").predict(frame)`` gives labels as they were written. A data frame has the columns of the table that was
     trained on; the run's own schema, categories and ranges make features of them.
@@ -198,7 +178,7 @@ def load(run: Path | str, *, objective: Any = None) -> LoadedRun:
     Nothing in the folder is run or unpickled, so that it may come from anyone. A model of your own is therefore yours to give, as
     ``objective``: what `simulate` takes, or the text "file.py:Name" of a file that you trust.
 
-    >>> import tempfile, crescendo
+    >>> import tempfile, crescendo, numpy as np
     >>> x = np.random.default_rng(0).normal(size=(200, 2))
     >>> with tempfile.TemporaryDirectory() as place:
     ...     made = crescendo.simulate(x, x[:, 0] > x[:, 1], clients=2, gradients=400, out=f"{place}/first")
@@ -210,4 +190,9 @@ def load(run: Path | str, *, objective: Any = None) -> LoadedRun:
         raise UsageError(f"crescendo.load takes the path of a run's folder, not an object of type {type(run).__name__}")
     if "\0" in str(run):
         raise ConfigError("the path of a run's folder has a zero byte in it; check the path")
-    return LoadedRun(StoredRun.of(Path(run)), objective)
+    place = Path(run)
+    if FinishedFederation.is_at(place):
+        return LoadedFederation(FinishedFederation.of(place), objective)
+    if place.is_file():
+        raise DataError(f"{place} is a file; name the folder of a run, or of a federation, that it lies in")
+    return LoadedRun(StoredRun.of(place), objective)

@@ -46,6 +46,7 @@ class LearnedRecords:
     names: tuple[str, ...] = ()
     schema: Schema | None = None
     scaling: Scaling | None = None
+    label: str | None = None  # the column that has the labels of a table, where it is known
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -66,8 +67,6 @@ class StoredRun:
     @classmethod
     def of(cls, folder: Path) -> StoredRun:
         """The folder's content; DataError or ConfigError, in a sentence, for what is none, or does not fit together."""
-        if (folder / MODEL).is_file() and not (folder / _CONFIG).exists():
-            _refuse_federation(folder)
         _check_files(folder)
         require_run(folder, (_CONFIG, _METRICS, _PRIVACY, MODEL), "load")
         config, stored = _config(folder), StoredModel.of(folder)
@@ -88,7 +87,7 @@ class StoredRun:
             trained,
             stored.intercept,
             None if classes is None else _classes(folder / MODEL, classes),
-            None if said is None else _records(folder, said),
+            None if said is None else _records(folder, said, config.data.label),
             _references(folder / _REFERENCES),
         )
         made._check()
@@ -123,12 +122,6 @@ def _check_files(folder: Path) -> None:
 
 def _damaged(path: Path, why: str) -> NoReturn:
     raise DataError(f"{path} is damaged or was changed after the run: {why}; run it again")
-
-
-def _refuse_federation(folder: Path) -> None:
-    stored = StoredModel.of(folder)
-    if "federation" in stored.arrays:
-        raise stored.refusal("is no run's folder")
 
 
 def _config(folder: Path) -> Config:
@@ -203,7 +196,7 @@ def _classes(path: Path, found: object) -> tuple[Label, ...]:
     return tuple(listed)
 
 
-def _records(folder: Path, said: Any) -> LearnedRecords:
+def _records(folder: Path, said: Any, label: str | None) -> LearnedRecords:
     """How records look, as the model's file says; of a table by a schema, the schema that was applied and no other."""
     path = folder / MODEL
     try:
@@ -217,10 +210,10 @@ def _records(folder: Path, said: Any) -> LearnedRecords:
     except _NO_VALUES:
         _damaged(path, "what it says of the records does not fit together")
     if digest is None:
-        return LearnedRecords(features, shape, names, scaling=scaling)
+        return LearnedRecords(features, shape, names, scaling=scaling, label=label)
     if not (folder / _SCHEMA).is_file():
         raise DataError(f"{folder} has no {_SCHEMA}, by which its columns became features; copy the whole folder")
     schema = Schema.of(read_toml(folder / _SCHEMA, "schema file", "copy the whole folder"))
     if schema_digest(schema) != digest or schema.width != features:
         _damaged(folder / _SCHEMA, "it is not the schema that the model was trained with")
-    return LearnedRecords(features, shape, names, schema)
+    return LearnedRecords(features, shape, names, schema, label=schema.label or label)

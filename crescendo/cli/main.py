@@ -130,6 +130,48 @@ def _export(
         print_json({"model": str(path)}) if as_json else typer.echo(says)
 
 
+@app.command("predict", epilog="Example: crescendo predict runs/mine-1 new.csv --out answers.csv")
+def _predict(
+    model: Annotated[
+        Path,
+        typer.Argument(metavar="MODEL", help="A run's folder, a finished federation's folder, or its model.npz."),
+    ],
+    table: Annotated[Path, typer.Argument(metavar="TABLE", help="A csv, tsv, Parquet, npz or LIBSVM file of records.")],
+    label: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="The column with labels, to score; by default that of the training."),
+    ] = None,
+    code: Annotated[
+        str | None,
+        typer.Option("--model", metavar="FILE.py:NAME", help="Your own copy of the model, if it is one of your own."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="The file to write; by default the answers go to stdout.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Ask a trained model about new records: a label or number for each, as csv, in the order of the table."""
+    with one_sentence():
+        from crescendo.calls.loaded_run import load
+        from crescendo.cli.show.show_answers import csv_of, write_new
+
+        found = load(model, objective=code).answers(table, label)
+        if out is not None:
+            write_new(out, csv_of(found.predictions))
+        if as_json:
+            answers = found.predictions.tolist() if out is None else None
+            score = None if found.score is None else found.score.plain()
+            facts = {"records": len(found.predictions), "predictions": answers, "score": score}
+            print_json({**facts, "out": None if out is None else str(out), "notes": list(found.notes)})
+            return
+        if out is None:
+            typer.echo(csv_of(found.predictions), nl=False)
+        for note in found.notes:
+            typer.echo(f"Note: {note}.", err=True)
+        if found.score is not None:
+            typer.echo(f"{found.score}", err=True)
+        if out is not None:
+            typer.echo(f"wrote {len(found.predictions):,} answers to {out}")
+
+
 @app.command("check", epilog="Example: crescendo check runs/a9a-1")
 def _check(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.")],

@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from crescendo.core.arrays import Array
-from crescendo.data.from_frames import PLAIN, all_numbers, as_arrays, column_names, features_of, from_frame, numbers_of
+from crescendo.data.from_frames import (
+    PLAIN,
+    StatedSchema,
+    all_numbers,
+    as_arrays,
+    column_names,
+    features_of,
+    from_frame,
+    numbers_of,
+)
 from crescendo.data.labels import NUMBERS, one_by_one
 from crescendo.data.reading import from_raw, judged
 from crescendo.data.records import Dataset, Label, Raw, Records, as_records, finite_rows
 from crescendo.data.registry import stated_classes
 from crescendo.data.scaling import Scaling
 from crescendo.data.sound import Sound
+from crescendo.data.tables.cells import Table
 from crescendo.data.tables.drafting import TableKeys
 from crescendo.data.tables.feature_schema import Schema
 from crescendo.data.tables.table_cautions import about_private_arrays
-from crescendo.data.tables.table_files import is_frame
+from crescendo.data.tables.table_files import frame_table, is_frame
 from crescendo.errors import DataError
 
 
@@ -33,14 +43,15 @@ def dataset(
     name: str = "arrays",
     seed: int = 0,
     private: bool = False,
-    schema: Schema | Mapping[str, Any] | None = None,
+    schema: StatedSchema | None = None,
     keys: TableKeys = PLAIN,
 ) -> Dataset:
     """Records and labels as a data set that `simulate` takes.
 
     ``x`` has one record a row: a numpy array, a data frame, a sparse matrix or a tensor. A record may have a shape of its own
     (an image), which a neural model reads. In a data frame columns may be text, and cells missing: they become features by
-    ``schema``, or by one that is drafted from the frame itself, as ``keys`` say; ``y`` may then name the column with the labels.
+    ``schema`` (a `Schema`, its tables, or the path of its file), or by one that is drafted from the frame itself, as ``keys``
+    say; ``y`` may then name the column with the labels, or be left out where the schema does.
     Without ``y``, ``x`` is a torch Dataset or DataLoader that gives pairs of both.
     ``test`` is the share of the records that is held out, or a pair (x, y) of its own. ``classes`` are the labels to keep;
     without them, all that occur. With ``private`` nothing is counted from the records: classes must be stated, and a record
@@ -96,14 +107,16 @@ def records_of(
 ) -> Records:
     """Records without labels, of the shape that ``like`` has.
 
-    Columns of a data frame become features by ``schema``, or are those of ``names``, if the model learned from a table: then the
-    order of the columns is of no matter, and others, such as the label's, may be there.
+    Columns of a data frame or a `Table` become features by ``schema``, or are those of ``names``, if the model learned from a
+    table: then the order of the columns is of no matter, and others, such as the label's, may be there. The columns of a `Table`
+    are features in their order where neither is known.
 
     >>> records_of([[1.0, 2.0]], Records(np.zeros((3, 2)), np.zeros(3))).x
     array([[1., 2.]])
     """
-    if is_frame(x) and (schema is not None or names):
-        x = features_of(x, schema) if schema is not None else numbers_of(x, names)
+    if isinstance(x, Table) or (is_frame(x) and (schema is not None or names)):
+        table = x if isinstance(x, Table) else frame_table(x, "x", None if schema is not None else names)
+        x = features_of(table, schema) if schema is not None else numbers_of(table, names or list(table.columns))
     records = x if hasattr(x, "tocsr") else _array(x)
     flat, _ = _flat(records, np.zeros(records.shape[0] if records.shape else 0), of="x")
     if flat.shape[1] != like.features or (like.shape and records.ndim > 2 and records.shape[1:] != like.shape):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -23,6 +25,7 @@ from crescendo.errors import DataError
 
 LABEL = "the label"  # what labels are called that come apart from the data frame
 PLAIN = TableKeys()
+StatedSchema: TypeAlias = Schema | Mapping[str, Any] | str | os.PathLike[str]
 
 
 def all_numbers(frame: Any) -> bool:
@@ -42,6 +45,24 @@ def as_arrays(frame: Any, label: str) -> tuple[Any, Any]:
     return frame.drop(columns=[label]), frame[label]
 
 
+def as_schema(stated: StatedSchema) -> Schema:
+    """A schema, its plain data or the path of its file; ConfigError or DataError, in a sentence, for what is none."""
+    if isinstance(stated, Schema):
+        return stated
+    if isinstance(stated, str | os.PathLike):
+        from crescendo.tables import read_toml
+
+        stated = read_toml(
+            Path(stated).expanduser(), "schema file", "schema names it; `crescendo data schema FILE.csv` drafts one"
+        )
+    if isinstance(stated, Mapping):
+        return Schema.of(stated)
+    raise DataError(
+        f"schema is the path of a schema file, or its tables as a dictionary, not a {type(stated).__name__}; `crescendo data "
+        "schema FILE.csv` drafts one"
+    )
+
+
 def from_frame(
     x: Any,
     y: Any,
@@ -52,11 +73,11 @@ def from_frame(
     name: str,
     seed: int,
     private: bool,
-    schema: Schema | Mapping[str, Any] | None,
+    schema: StatedSchema | None,
     keys: TableKeys,
 ) -> Dataset:
     """The records of a data frame; ``y`` are the labels or the name of the column that has them, which a schema may say."""
-    asked = Schema.of(schema) if isinstance(schema, Mapping) else schema
+    asked = None if schema is None else as_schema(schema)
     y = asked.label if y is None and asked is not None else y
     if y is None:
         raise DataError("a data frame needs its labels: give y, as an array or as the name of a column")
@@ -106,39 +127,39 @@ def column_names(frame: Any) -> tuple[str, ...]:
     return names if len(set(names)) == len(frame.columns) else ()
 
 
-def numbers_of(frame: Any, names: Sequence[str]) -> Floats:
-    """The columns ``names`` of a data frame as numbers, in that order; DataError where one is not there, or is no number."""
-    table = frame_table(frame, "x", names)
+def numbers_of(table: Table, names: Sequence[str]) -> Floats:
+    """The columns ``names`` of a table as numbers, in that order; DataError where one is not there, or is no number."""
+    of = table.name
     absent = [name for name in names if name not in table.columns]
     if absent:
         more = f" and {len(absent) - 1} more" if len(absent) > 1 else ""
         raise DataError(
-            f"x has no column '{absent[0]:.60}'{more}, which the model learned from; name its columns as in training"
+            f"{of} has no column '{absent[0]:.60}'{more}, which the model learned from; name its columns as in training"
         )
     found = np.stack([numbers(table.columns[name]) for name in names], axis=1)
     rows, columns = np.nonzero(np.isnan(found))
     if len(rows):
         raise DataError(
-            f"record {rows[0]} of x (from 0) has no number in the column '{names[columns[0]]:.60}'; fill it in, or leave it out"
+            f"record {rows[0]} of {of} (from 0) has no number in the column '{names[columns[0]]:.60}'; fill it in, or "
+            "leave it out"
         )
     return found
 
 
-def features_of(frame: Any, schema: Schema) -> Any:
-    """Features of the records of a data frame, all of which must have them."""
-    table = frame_table(frame, "x")
+def features_of(table: Table, schema: Schema) -> Any:
+    """Features of the records of a table, all of which must have them."""
     x, fits = schema.apply(table)
     for column in schema.columns:
         cells = table.columns[column.name]
         there = ~missing(cells)
         if isinstance(column, NumberColumn) and there.any() and np.isnan(numbers(cells)[there]).all():
             raise DataError(
-                f"the column '{column.name}' of x has no number in it, and the model learned from numbers there; give numbers, "
-                "or leave the cells empty where they are missing"
+                f"the column '{column.name}' of {table.name} has no number in it, and the model learned from numbers there; give "
+                "numbers, or leave the cells empty where they are missing"
             )
     if not fits.all():
         raise DataError(
-            f"record {int(np.flatnonzero(~fits)[0])} of x (from 0) lacks a number, and the schema does not say what a missing "
-            f"one becomes; fill it in or leave it out"
+            f"record {int(np.flatnonzero(~fits)[0])} of {table.name} (from 0) lacks a number, and the schema does not say what a "
+            f"missing one becomes; fill it in or leave it out"
         )
     return x

@@ -48,7 +48,9 @@ class Scaling:
         return cls(centre, np.where(needs, spread, 1.0))
 
     def apply(self, x: Any) -> Any:
-        """The features of a dense or sparse matrix, scaled."""
+        """The features of a dense or sparse matrix, scaled; a sparse one becomes dense where its zeros are shifted."""
+        if not isinstance(x, np.ndarray) and self.centre.any():
+            x = x.toarray()
         if isinstance(x, np.ndarray):
             return ((x - self.centre) / self.width).astype(x.dtype if x.dtype == np.float32 else np.float64)
         made = x.tocsr(copy=True)

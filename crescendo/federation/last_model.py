@@ -1,46 +1,87 @@
-"""The last model of a federation, as a file in the folder of the server or of a client."""
+"""The last model of a federation, as a file in the folder of the server or of a client.
 
+The file has the text of the terms beside the vector, so that it says by itself what the numbers mean.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
 import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from crescendo.errors import UsageError
 from crescendo.whole_files import whole_file
 
+if TYPE_CHECKING:
+    from crescendo.federation.agreement import Agreement
+
+_DAMAGED = (OSError, ValueError, KeyError, EOFError, AttributeError, RuntimeError, zipfile.BadZipFile, zlib.error)
+
 
 @dataclass(frozen=True, eq=False)
 class LastModel:
-    """A last model, and the federation and (by their digest) the terms that it is of."""
+    """A last model, the federation and (by their digest) the terms that it is of, and their text.
+
+    Files of early versions have no text.
+    """
 
     model: Any
     federation: str
     terms: str
+    text: str = ""
+
+    @classmethod
+    def of(cls, model: Any, agreed: Agreement) -> Self:
+        """The last model of a federation under these terms."""
+        return cls(model, agreed.federation, agreed.digest, agreed.text)
 
     @classmethod
     def load(cls, path: Path) -> Self | None:
-        """What `save` wrote, None if there is nothing that can be read."""
+        """Return what `save` wrote, None if there is nothing that can be read."""
         try:
-            with np.load(path, allow_pickle=False) as file:
-                return cls(file["model"], str(file["federation"]), str(file["terms"]))
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+            return cls.read(path.read_bytes())
+        except _DAMAGED:
             return None
+
+    @classmethod
+    def read(cls, content: bytes) -> Self:
+        """Return what `save` wrote. Nothing is unpickled, and nothing unpacks to more than the file has bytes."""
+        with np.load(io.BytesIO(content), allow_pickle=False) as file:
+            if sum(one.file_size for one in file.zip.infolist()) > len(content):
+                raise ValueError("a federation packs nothing, so this would unpack to more than was written")
+            text = file["text"].item().decode() if "text" in file.files else ""
+            found = cls(file["model"], str(file["federation"]), str(file["terms"]), text)
+        if text and hashlib.sha256(text.encode()).hexdigest() != found.terms:
+            raise ValueError("its terms are not those that it names")
+        return found
 
     def save(self, path: Path) -> None:
         """Write the model as an npz, on disk whole or not at all; what is there already is not written again."""
         if self._is_in(path):
             return
+        arrays = {
+            "model": np.asarray(self.model),
+            "federation": np.array(self.federation),
+            "terms": np.array(self.terms),
+        }
+        arrays |= (
+            {"text": np.array(self.text.encode())} if self.text else {}
+        )  # a byte each, as canonical terms are ASCII
         try:
             with whole_file(path) as out:
-                np.savez(out, model=np.asarray(self.model), federation=self.federation, terms=self.terms)
+                np.savez(out, allow_pickle=False, **arrays)
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise UsageError(f"the model cannot be written to {path}: {reason}") from None
 
     def _is_in(self, path: Path) -> bool:
         kept, model = self.load(path), np.asarray(self.model)
-        if kept is None or (kept.federation, kept.terms) != (self.federation, self.terms):
+        if kept is None or (kept.federation, kept.terms, kept.text) != (self.federation, self.terms, self.text):
             return False
         return bool(kept.model.dtype == model.dtype and kept.model.tobytes() == model.tobytes())

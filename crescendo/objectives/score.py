@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from crescendo.core.arrays import Vector
 from crescendo.data.records import Records
 from crescendo.objectives.objective_kinds import OBJECTIVES
 
@@ -64,3 +67,37 @@ def score_of(kind: str) -> Score:
     ('accuracy', 'r2', 'accuracy')
     """
     return R2 if kind in OBJECTIVES and OBJECTIVES[kind].numbers else ACCURACY
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a model is worth on some records, beside the best constant answer.
+
+    >>> print(Measured(40, {"accuracy": 0.925}, "commonest class", 0.55))
+    accuracy 0.9250 on 40 records (commonest class 0.5500)
+    """
+
+    records: int
+    scores: dict[str, float]
+    guess: str
+    guessing: float
+
+    @classmethod
+    def of(cls, objective: Any, model: Vector, records: Records) -> Measured | None:
+        """Measure a model on records with labels; None where there are none, or where the objective has no such measure."""
+        if not len(records):
+            return None
+        found = objective.evaluate(model, records, None, metrics=objective.traits.scores)
+        by = next((one for one in (ACCURACY, R2) if math.isfinite(found.get(one.name, math.nan))), None)
+        if by is None:
+            return None
+        scores = {name: float(found[name]) for name in ("accuracy", "rmse", "r2") if name in found}
+        return cls(len(records), scores, by.guess, by.of_guessing(records))
+
+    def __str__(self) -> str:
+        said = ", ".join(f"{name} {value:.4f}" for name, value in self.scores.items())
+        return f"{said} on {self.records:,} record{'s' if self.records != 1 else ''} ({self.guess} {self.guessing:.4f})"
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {"records": self.records, **self.scores, self.guess: self.guessing}

@@ -8,6 +8,7 @@ from typing import Any, Self, cast
 from crescendo.config.schema import Config
 from crescendo.core.arrays import Array, Floats
 from crescendo.core.vectors import message_bytes
+from crescendo.data.from_arrays import records_of
 from crescendo.errors import UsageError
 from crescendo.federation.divergence import divergence
 from crescendo.objectives.linear.linear_model import LinearModel
@@ -97,10 +98,9 @@ class Result:
         A data frame has the columns of the table that was trained on, in any order and with or without the label's: texts,
         missing cells and numbers of any size become features as they did in training.
         """
-        data, goal = self.prepared.dataset, self.prepared.objective
-        return result_view.predicted(
-            goal, self.model, x, data.train, data.classes, data.schema, data.names, data.scaling
-        )
+        data = self.prepared.dataset
+        records = records_of(x, data.train, data.schema, data.names, data.scaling)
+        return result_view.predicted(self.prepared.objective, self.model, records, data.classes)
 
     @cached_property
     def constant(self) -> _Savings:

@@ -9,10 +9,7 @@ import numpy as np
 
 from crescendo.core.arrays import Array, Floats
 from crescendo.data import Records
-from crescendo.data.from_arrays import records_of
 from crescendo.data.records import Label
-from crescendo.data.scaling import Scaling
-from crescendo.data.tables.feature_schema import Schema
 from crescendo.errors import UsageError
 from crescendo.federation.divergence import DIVERGED, LEARNED_NOTHING
 from crescendo.objectives import Objective
@@ -188,25 +185,11 @@ def plot(rows: Sequence[Mapping[str, Any]], title: str, against: str = "gradient
     return figure
 
 
-def predicted(
-    objective: Objective,
-    model: Floats,
-    x: Any,
-    like: Records,
-    classes: tuple[Label, ...],
-    schema: Schema | None = None,
-    names: tuple[str, ...] = (),
-    scaling: Scaling | None = None,
-) -> Array:
-    """The label, as written, or the number that the trained model gives each row of ``x``.
-
-    It learned from records such as those of ``like``, which a table gave by its ``schema``, or as the columns ``names``, and by
-    their ``scaling``.
-    """
+def predicted(objective: Objective, model: Floats, records: Records, classes: tuple[Label, ...]) -> Array:
+    """The label, as written, or the number that the trained model gives each of ``records``."""
     decide, answers = (getattr(objective, name, None) for name in ("decide", "answers"))
     if decide is None and answers is None:
         raise UsageError(f"{objective.traits.name} does not say which class a record is of")
-    records = records_of(x, like, schema, names, scaling)
     if answers is not None:
         return np.asarray(answers(model, records))
     assert decide is not None

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import crescendo
-from crescendo.calls import loaded_run, stored_run
+from crescendo.calls import loaded_model, stored_run
 from crescendo.errors import CrescendoError
 
 pandas = pytest.importorskip("pandas", reason="pandas is not installed: the demo extra")
@@ -64,7 +64,7 @@ def test_a_loaded_run_predicts_a_new_table_as_the_result_does(made: tuple[cresce
 
 def test_a_loaded_run_shows_what_the_result_showed(made: tuple[crescendo.Result, Path]) -> None:
     result, place = made
-    loaded = crescendo.load(str(place))
+    loaded = untyped(str(place))
     assert loaded.metrics == result.metrics and loaded.accuracy == result.accuracy and loaded.loss == result.loss
     assert loaded.history.equals(result.history) and loaded.rounds == result.rounds
     assert loaded.gradients == result.gradients and np.array_equal(loaded.model, result.model)
@@ -276,6 +276,6 @@ def test_a_text_of_gigabytes_is_not_read(folder: Path, monkeypatch: pytest.Monke
     "options", [{"hidden": [10**6, 10**6]}, {"hidden": 10**9}, {"hidden": [-3]}, {"hidden": ["4"]}]
 )
 def test_a_network_that_the_folder_makes_larger_than_its_model_is_never_made(options: dict[str, Any]) -> None:
-    loaded_run._check_sizes({"hidden": [4], "classes": 2}, features=3, most=26)
+    loaded_model.check_sizes({"hidden": [4], "classes": 2}, features=3, most=26)
     with pytest.raises(CrescendoError, match="do not fit the model beside it"):
-        loaded_run._check_sizes({"classes": 2, **options}, features=3, most=26)
+        loaded_model.check_sizes({"classes": 2, **options}, features=3, most=26)

@@ -1,5 +1,6 @@
 """Data sets out of what a program has in memory, and what is no data."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ from scipy.sparse import csr_array
 
 from crescendo.data.from_arrays import dataset
 from crescendo.data.labels import NUMBERS
-from crescendo.errors import DataError
+from crescendo.errors import CrescendoError, DataError
 
 
 def test_data_frames_and_sparse_matrices_are_the_same_data() -> None:
@@ -74,3 +75,24 @@ def test_a_label_of_a_private_run_is_read_by_itself(kind: Any, odd: Any) -> None
     tables = [dataset(frame, y, **{**said, "classes": [0, 1]}, schema=schema) for y in (labels, [*labels[:5], odd])]
     np.testing.assert_array_equal(tables[1].train.y, tables[0].train.y[:5])
     assert len(tables[0].train) == 6
+
+
+def test_a_schema_is_named_by_its_file(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed: the demo extra")
+    frame = pandas.DataFrame({"age": [20.0, 70.0] * 10, "died": ["no", "yes"] * 10})
+    stated = {"label": "died", "columns": {"age": {"low": 0, "high": 100}}}
+    path = tmp_path / "schema.toml"
+    path.write_text('label = "died"\n[columns]\nage = {low = 0, high = 100}\n')
+    expected = dataset(frame, schema=stated, test=0)
+    for schema in (path, str(path)):
+        assert np.array_equal(dataset(frame, schema=schema, test=0).train.x, expected.train.x)
+    any_schema: Any = 7
+    for schema, says in (
+        (tmp_path / "no.toml", "there is no schema file"),
+        (any_schema, "schema is the path of a schema"),
+    ):
+        with pytest.raises(CrescendoError, match=says):
+            dataset(frame, schema=schema)
+    path.write_text("[columns]\nage = 7\n")
+    with pytest.raises(CrescendoError, match="age"):
+        dataset(frame, schema=path)

@@ -70,10 +70,10 @@ def read_csv(
     return Raw(x, as_written(found.labels), columns=owners, names=tuple(layout.features), notes=notes)
 
 
-def header(lines: BinaryIO, name: str, unnamed: bool = False) -> Header:
+def header(lines: BinaryIO, name: str, unnamed: bool = False, least: int = 2) -> Header:
     """The header, from the first line that is not blank; no more of the file is looked at.
 
-    With ``unnamed`` a column without a name, which is often an index, is called by its place.
+    With ``unnamed`` a column without a name, which is often an index, is called by its place. A table has ``least`` columns.
 
     >>> header(io.BytesIO(b"size; airline;late\\n1,5;UA;yes\\n"), "flights")
     Header(names=['size', 'airline', 'late'], separator=';')
@@ -92,7 +92,7 @@ def header(lines: BinaryIO, name: str, unnamed: bool = False) -> Header:
     names = [cell or f"column {at}" if unnamed else cell for at, cell in enumerate(found.names, 1)]
     if not any(found.names):
         raise no_records(name)
-    _check_header(names, name)
+    _check_header(names, name, least)
     return replace(found, names=names)
 
 
@@ -123,8 +123,8 @@ def decimal_point(cell: str) -> str:
     return cell.replace(",", ".") if _DECIMAL_COMMA.fullmatch(cell) else cell
 
 
-def _check_header(header: list[str], name: str) -> None:
-    if len(header) < 2:
+def _check_header(header: list[str], name: str, least: int) -> None:
+    if len(header) < least:
         raise DataError(
             f"{name} has one column, '{header[0][:40]}'; between cells stands a comma, a semicolon or a tab"
         )

@@ -73,11 +73,11 @@ class RecordFile(DataFile):
         """The names of a table's columns, of either kind."""
         return self.columns() or list(self.table().columns)
 
-    def table(self, wanted: Sequence[str] | None = None, *, alone: bool = False) -> Table:
-        """The cells of a csv or a Parquet file, ``alone`` with each record read by itself."""
+    def table(self, wanted: Sequence[str] | None = None, *, alone: bool = False, least: int = 2) -> Table:
+        """The cells of a csv or a Parquet file, ``alone`` with each record read by itself; a csv has ``least`` columns."""
         if self.kind == "parquet":
             return table_files.parquet_table(self.content, str(self.path), wanted)
-        return table_files.csv_table(self.content, str(self.path), wanted, alone=alone)
+        return table_files.csv_table(self.content, str(self.path), wanted, alone=alone, least=least)
 
     def read(
         self,
@@ -246,7 +246,7 @@ def _read_npz(content: bytes, name: str, leave_out: bool = False) -> Raw:
     Every other array with one value per record is a column to split by. Images are flattened to a row each. With ``leave_out``
     a record that is not finite is no reason to refuse the others, and every float is a float64, whatever else the array holds.
     """
-    arrays = _npz_arrays(content, name)
+    arrays = npz_arrays(content, name)
     x, y = (_array(arrays, key, name) for key in ("x", "y"))
     test = (arrays.pop("x_test"), arrays.pop("y_test")) if {"x_test", "y_test"} <= set(arrays) else None
     columns = {key: column for key, column in arrays.items() if column.shape == y.shape}
@@ -255,7 +255,8 @@ def _read_npz(content: bytes, name: str, leave_out: bool = False) -> Raw:
     return Raw(*pair, part, columns)
 
 
-def _npz_arrays(content: bytes, name: str) -> dict[str, Array]:
+def npz_arrays(content: bytes, name: str) -> dict[str, Array]:
+    """The arrays of an npz by name; DataError, in a sentence, for one that is damaged or holds Python objects."""
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as entry:
             if not hasattr(entry, "files"):

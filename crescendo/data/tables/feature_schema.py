@@ -163,6 +163,11 @@ class CategoryColumn:
             return last + self.other if self.indicator else -1
         return last if self.other else -1
 
+    def unlisted(self, cells: Array) -> dict[str, int]:
+        """Which values are there that are not listed, and how often each."""
+        found = Counter(texts(cells))
+        return {cell: many for cell, many in found.items() if cell not in self._places and not is_missing(cell)}
+
     def entries(self, cells: Array) -> tuple[Entries, Bools]:
         found = texts(cells)
         known = {cell: self._place(cell) for cell in set(found)}

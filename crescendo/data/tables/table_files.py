@@ -20,8 +20,10 @@ from crescendo.data.tables.cells import Table, as_name, objects, texts
 from crescendo.errors import DataError
 
 
-def csv_table(content: bytes, name: str, wanted: Sequence[str] | None = None, *, alone: bool = False) -> Table:
-    """The columns ``wanted`` of a csv, or all of them, as texts.
+def csv_table(
+    content: bytes, name: str, wanted: Sequence[str] | None = None, *, alone: bool = False, least: int = 2
+) -> Table:
+    """The columns ``wanted`` of a csv, or all of them, as texts. It has ``least`` columns, two where one is the label.
 
     >>> csv_table(b"size;city\\n1,5;Oslo\\n2;\\n", "two").columns["size"].tolist()
     ['1.5', '2']
@@ -29,7 +31,7 @@ def csv_table(content: bytes, name: str, wanted: Sequence[str] | None = None, *,
     1
     """
     lines = io.BytesIO(content)
-    found = header(lines, name, unnamed=True)
+    found = header(lines, name, unnamed=True, least=least)
     names = found.names if wanted is None else [one for one in found.names if one in set(wanted)]
     places = [found.names.index(one) for one in names]
     rows, unreadable = _each_line(lines, found, places) if alone else (_every_line(lines, found, places, name), 0)

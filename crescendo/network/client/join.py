@@ -142,7 +142,7 @@ class _Joining:
         instance = self.ledger.instance_of(agreed.federation)
         await take_part(self.endpoint, participant, instance, stop, backoff, self.log)
         if participant.final is not None:
-            LastModel(participant.final, agreed.federation, agreed.digest).save(self.state / "model.npz")
+            LastModel.of(participant.final, agreed).save(self.state / "model.npz")
             self.ledger.close_federation(agreed.federation)  # what was promised and never sent is free again
             self.log("finished", federation=agreed.federation, rounds=agreed.terms.rounds)
         else:

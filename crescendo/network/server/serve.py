@@ -173,8 +173,7 @@ def _keep_terms(path: Path, content: bytes) -> None:
 
 
 def _save_model(service: Service, state: Path) -> None:
-    agreed = service.agreement
-    LastModel(service.durable.model, agreed.federation, agreed.digest).save(state / "model.npz")
+    LastModel.of(service.durable.model, service.agreement).save(state / "model.npz")
 
 
 def _facts(service: Service, server: NetworkServer) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from crescendo.privacy.accounting.accountant import Progress, Spent, account
 from crescendo.privacy.accounting.events import Counted, Event, tally, to_json
 from crescendo.privacy.accounting.meaning import Meaning
 from crescendo.privacy.accounting.other_notions import OtherNotions
-from crescendo.privacy.mechanisms.certificate import RARE, rate_of
+from crescendo.privacy.mechanisms.certificate import RARE, Certificate, rate_of
 from crescendo.privacy.mechanisms.mechanism_kinds import MECHANISMS, certify
 from crescendo.privacy.mechanisms.sigmas import Sigmas
 from crescendo.privacy.planning.calibration import least_sigma
@@ -86,6 +86,13 @@ class Guarantee(Protection):
                 f"at delta {delta:g}; privacy.sigma = {math.ceil(enough * 1000) / 1000:g} would pass"
             )
         return found
+
+    @classmethod
+    def of_terms(cls, certificate: Certificate, delta: float) -> Guarantee:
+        """The guarantee of terms whose noise is settled."""
+        left = certificate.usual_delta(delta)
+        plans = [certificate.plan(c).counted for c in range(certificate.terms.clients)]
+        return cls(certificate, delta, None, _spent(plans, left, None, None))
 
     def __repr__(self) -> str:
         made = self.certificate
