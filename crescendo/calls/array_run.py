@@ -25,12 +25,13 @@ MOST_CLASSES = 100  # more different numbers than that are amounts
 LENGTH_KEYS = ("epochs", "gradients", "rounds", "sizes")  # any two of gradients, rounds and sizes determine the third
 
 
-def run_file(data: Dataset, keys: Mapping[str, Any], objective: Any) -> Raw:
+def run_file(data: Dataset, keys: Mapping[str, Any], objective: Any, many: int | None = None) -> Raw:
     """A whole run file for ``data`` and a model of the program's own, or an objective's name, or None for the usual one.
 
-    What ``keys`` say of length and sizes is in it already; the others are the caller's to put over it.
+    ``many`` is the number of clients that the records come with. What ``keys`` say of length and sizes is in it already; the
+    others are the caller's to put over it.
     """
-    clients, private = keys.get("clients", CLIENTS), is_private(keys)
+    clients, private = keys.get("clients", CLIENTS if many is None else many), is_private(keys)
     kind = objective if isinstance(objective, str) else _usual(len(data.classes))
     smooth = kind in OBJECTIVES if objective is None or isinstance(objective, str) else _says_smoothness(objective)
     raw: Raw = {

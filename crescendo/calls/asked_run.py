@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -17,12 +17,14 @@ from crescendo.calls.array_run import (
     run_file,
     stated_classes,
 )
+from crescendo.calls.asked_clients import AskedClients
 from crescendo.calls.keywords import known, put
 from crescendo.config.loading import read
 from crescendo.config.schema import Config
 from crescendo.data import Dataset
 from crescendo.data.from_arrays import dataset
 from crescendo.data.labels import NUMBERS
+from crescendo.data.memory.given_clients import is_clients, is_list_of_clients
 from crescendo.data.scaling import scaled
 from crescendo.data.tables.table_files import is_frame
 from crescendo.errors import ConfigError, UsageError
@@ -67,7 +69,7 @@ class AskedRun:
         if isinstance(overrides, str):
             raise UsageError(f"overrides is a list, here [{overrides!r}], not a text")
         asked, model = known(keys, call), as_model(objective)
-        if isinstance(run, Config | Path | str | Mapping):
+        if isinstance(run, Config | Path | str | Mapping) and not is_clients(run):
             if y is not None:
                 raise UsageError(
                     f"y goes with x, as in crescendo.{call}(x, y); beside a run file records are data=(x, y) and a model is "
@@ -82,7 +84,7 @@ class AskedRun:
     def _of_file(
         cls, call: str, run: RunFile, data: Any, model: Any, overrides: Sequence[str], keys: Mapping[str, Any]
     ) -> AskedRun:
-        if isinstance(keys.get("test"), tuple | list):
+        if not isinstance(keys.get("test", 0.0), int | float | str):
             raise UsageError(
                 "beside a run file a test part of its own is part of the data: crescendo.dataset(x, y, test=..)"
             )
@@ -96,10 +98,14 @@ class AskedRun:
                 "with N the number of training records"
             )
         config = read(run, overrides)
-        if keys:
-            private = config.privacy.mechanism != "none" or not is_private(keys)
-            config = read(put(config.plain(), {**({} if private else {"mechanism": "minibatch"}), **keys}))
-        made = _dataset(call, data, config)
+        private = config.privacy.mechanism != "none" or is_private(keys)
+        asked = AskedClients.of(*_records(data), dict(keys), private, config.clients.split)
+        if asked.keys:
+            more = {"mechanism": "minibatch"} if private and config.privacy.mechanism == "none" else {}
+            config = read(put(config.plain(), {**more, **asked.keys}))
+        made = None if data is None else _beside(asked, config)
+        if made is not None:
+            config = asked.beside(call, config, made)
         looks = config.privacy.mechanism == "none" and config.data.scale is not False
         if made is not None and looks and _is_ours(config.objective.kind if model is None else model):
             made = scaled(made)
@@ -114,6 +120,8 @@ class AskedRun:
         if made is None and model is None and "label_range" in keys:  # which only regression has
             model = "least-squares"
         numbers = predicts_numbers(model) if made is None else made.classes == NUMBERS
+        asked = AskedClients.of(x, y, keys, private)
+        x, y, keys = asked.x, asked.y, asked.keys
         if made is None and model is None and not private and "classes" not in keys:  # where labels may be looked at
             numbers = are_numbers(x[y] if is_frame(x) and isinstance(y, str) and y in x else y)
         if private and keys.get("scale"):
@@ -123,28 +131,29 @@ class AskedRun:
             )
         if private and numbers:
             check_public(call, keys, NUMBERS)
-            _check_numbers(x, y, keys)
+            _check_numbers(asked.features, y, keys)
         elif private:
             stated = keys.get("classes") or (stated_classes(y) if made is None else made.stated)
             check_public(call, keys, stated)
-            _check_numbers(x, y, keys)
+            _check_numbers(asked.features, y, keys)
             keys = {**keys, "classes": stated}
         if made is None:
             if y is None and (
                 isinstance(x, int | float) or x is None or (hasattr(x, "shape") and "schema" not in keys)
             ):
                 raise UsageError(_needed(call, x))
-            pair = tuple(test) if isinstance(test, list) else test
+            pair = tuple(test) if isinstance(test, list) and len(test) == 2 and not is_list_of_clients(test) else test
             about = keys if is_frame(x) else {key: value for key, value in keys.items() if key != "scale"}
-            made = _made((x, y), _about_data(name, about), pair, private, numbers)
+            made = _made(asked, _about_data(name, about), pair, private, numbers)
         elif y is not None or _OF_ARRAYS & set(keys) - {"scale"} - ({"classes"} if private else set()):
             raise UsageError("a data set has its labels, classes and test part; y, classes and test are for arrays")
-        if isinstance(test, list | tuple):
-            keys.pop("test")
+        if not isinstance(test, int | float | str):
+            keys = {key: value for key, value in keys.items() if key != "test"}
+        keys, many = replace(asked, keys=keys).keys_for(call, made, private)
         if keys.get("scale", not private and _is_ours(model)):
             made = scaled(made)
         settled = {name: value for name, value in keys.items() if name not in LENGTH_KEYS}
-        config = read(put(run_file(made, keys, model), settled), overrides)
+        config = read(put(run_file(made, keys, model, many), settled), overrides)
         if config.privacy.mechanism != "none" and not private:  # its schedule was counted from the records
             raise ConfigError(
                 f"overrides ask for privacy after defaults were chosen by a look at the records; say it by keywords, such as "
@@ -169,16 +178,25 @@ def _needed(call: str, given: Any) -> str:
     )
 
 
-def _dataset(call: str, data: Any, config: Config) -> Dataset | None:
-    """Records beside a run file; of a pair (x, y) the run file says which classes and what share are for testing."""
+def _records(data: Any) -> tuple[Any, Any]:
+    """Records and labels beside a run file: a data set, a pair (x, y), or a list of clients."""
     if data is None or isinstance(data, Dataset):
-        return data
+        return data, None
+    if is_list_of_clients(data):
+        return data, None
     if isinstance(data, tuple) and len(data) == 2:
-        return _made(data, config, config.data.test, config.privacy.mechanism != "none", config.numbers)
+        return data
     raise UsageError(
         f"data is what crescendo.dataset(x, y) makes, or a pair (x, y), not a {type(data).__name__}; to read a file, name it as "
         "data.source in the config"
     )
+
+
+def _beside(asked: AskedClients, config: Config) -> Dataset:
+    """Records beside a run file, which says which classes there are and what share of them is for testing."""
+    if isinstance(asked.x, Dataset):
+        return asked.x
+    return _made(asked, config, config.data.test, config.privacy.mechanism != "none", config.numbers)
 
 
 def _check_numbers(x: Any, y: Any, keys: Mapping[str, Any]) -> None:
@@ -200,19 +218,21 @@ def _about_data(name: str, keys: Mapping[str, Any]) -> Config:
     return read(put({"data": {"source": name}, "clients": {"count": 1}, "schedule": one}, said))
 
 
-def _made(pair: tuple[Any, Any], config: Config, test: Any, private: bool, numbers: bool) -> Dataset:
+def _made(asked: AskedClients, config: Config, test: Any, private: bool, numbers: bool) -> Dataset:
     """Records and labels as the data set that a config asks for; labels that are ``numbers`` have no classes."""
-    asked = config.data
-    classes = asked.classes or (stated_classes(pair[1]) if private else None)
+    said = config.data
+    classes = said.classes or (stated_classes(asked.y) if private else None)
     return dataset(
-        *pair,
+        asked.x,
+        asked.y,
         test=test,
         classes=NUMBERS if numbers else classes,
-        name=asked.source,
+        name=said.source,
         seed=config.run.seed,
         private=private,
-        schema=asked.table_schema(),
-        keys=asked.table_keys(),
+        schema=said.table_schema(),
+        keys=said.table_keys(),
+        clients=asked.whose,
     )
 
 

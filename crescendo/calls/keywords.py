@@ -22,7 +22,7 @@ _LENGTHS = ("gradients", "gradients_per_client", "rounds")
 class RunKeys(TypedDict, total=False):
     """The common keys of a run; `PATHS` says where each stands in a run file, and docs/run_file.md what it may be."""
 
-    clients: int
+    clients: int | Sequence[Any] | str
     split: str
     alpha: float
     weights: str | Sequence[float]
@@ -42,7 +42,7 @@ class RunKeys(TypedDict, total=False):
     sigma: float | Sequence[Sequence[float]]
     clip: float | Sequence[Sequence[float]]
     norm_bound: float
-    records: int | Sequence[int]
+    records: int | Sequence[int] | Mapping[str, int]
     classes: Sequence[int | float | str]
     test: float | tuple[Any, Any]
     schema: Mapping[str, Any] | str
@@ -98,7 +98,14 @@ def known(keys: Mapping[str, Any], call: str) -> Raw:
             near = difflib.get_close_matches(name, PATHS, n=1)
             meant = f"did you mean {near[0]}?" if near else f"it has {', '.join(PATHS)}, and overrides for all else"
             raise UsageError(f"crescendo.{call} has no keyword {name}; {meant}")
-    return {name: plain(value) for name, value in keys.items() if value is not None}
+    return {name: _kept(name, value) for name, value in keys.items() if value is not None}
+
+
+def _kept(name: str, value: Any) -> Any:
+    """Records and ids of clients as they are, since lists of Python lose their types; all else as plain data."""
+    if name in ("test", "clients"):
+        return value.item() if getattr(value, "shape", None) == () else value
+    return plain(value)
 
 
 def plain(value: Any) -> Any:

@@ -18,9 +18,23 @@ from crescendo.data.from_frames import (
     column_names,
     features_of,
     from_frame,
+    labelled_pair,
     numbers_of,
 )
 from crescendo.data.labels import NUMBERS, one_by_one
+from crescendo.data.memory.foreign_frames import as_frame, stacked
+from crescendo.data.memory.given_clients import (
+    Owners,
+    free_name,
+    joined,
+    owners_of,
+    test_part,
+    with_client_column,
+    with_clients,
+    without,
+    without_pair,
+)
+from crescendo.data.memory.plain_arrays import arrays_of_pairs, as_array
 from crescendo.data.reading import from_raw, judged
 from crescendo.data.records import Dataset, Label, Raw, Records, as_records, finite_rows
 from crescendo.data.registry import stated_classes
@@ -38,13 +52,14 @@ def dataset(
     x: Any,
     y: Any = None,
     *,
-    test: float | tuple[Any, Any] = 0.2,
+    test: Any = 0.2,
     classes: Sequence[Label] | None = None,
     name: str = "arrays",
     seed: int = 0,
     private: bool = False,
     schema: StatedSchema | None = None,
     keys: TableKeys = PLAIN,
+    clients: Any = None,
 ) -> Dataset:
     """Records and labels as a data set that `simulate` takes.
 
@@ -52,23 +67,39 @@ def dataset(
     (an image), which a neural model reads. In a data frame columns may be text, and cells missing: they become features by
     ``schema`` (a `Schema`, its tables, or the path of its file), or by one that is drafted from the frame itself, as ``keys``
     say; ``y`` may then name the column with the labels, or be left out where the schema does.
-    Without ``y``, ``x`` is a torch Dataset or DataLoader that gives pairs of both.
-    ``test`` is the share of the records that is held out, or a pair (x, y) of its own. ``classes`` are the labels to keep;
-    without them, all that occur. With ``private`` nothing is counted from the records: classes must be stated, and a record
+    Tables of polars, Arrow and Hugging Face are data frames too. Without ``y``, ``x`` is a torch Dataset or DataLoader that gives
+    pairs of both.
+    Records may come with their clients: ``x`` is a list with a pair (x, y) for each client, or a dictionary of them by name; or
+    ``clients`` has an id for each record, or names the column of a data frame that has it. Every client then holds out its share.
+    ``test`` is the share of the records that is held out, or a pair (x, y), or one for each client. ``classes`` are the labels to
+    keep; without them, all that occur. With ``private`` nothing is counted from the records: classes must be stated, and a record
     that has none of them or no finite numbers is left out by a rule on that record alone.
 
     >>> data = dataset(np.zeros((10, 2, 3)), [0, 1, 2, 0, 1, 2, 0, 1, 2, 0], test=0.3)
     >>> data.train.x.shape, data.train.shape, len(data.test), data.classes
     ((7, 6), (2, 3), 3, (0, 1, 2))
     """
+    found = joined(x, y, private)
+    x, y, test = found.x, found.y, test_part(test, found.y)
+    if found.owners is not None:
+        if clients is not None:
+            raise DataError("x has the records of each client, so that clients would say it twice; leave clients out")
+        clients = Owners(free_name(x), found.owners)
+    whose = None
+    if is_frame(x):
+        whose = owners_of(x, clients, len(x))
+        if isinstance(clients, str) and schema is None:
+            x, test = without(x, clients), without_pair(test, clients)
+        x = stacked(x, y if isinstance(y, str) else None) if schema is None else x
+        y = as_arrays(found.x, y)[1] if isinstance(y, str) and not is_frame(x) else y
     if is_frame(x) and schema is None and isinstance(y, str) and (private or keys == PLAIN):
         rest, labels = as_arrays(x, y)
-        x, y = (rest, labels) if private or all_numbers(rest) else (x, y)
+        x, y, test = (rest, labels, labelled_pair(test)) if private or all_numbers(rest) else (x, y, test)
     if is_frame(x) and (schema is not None or keys != PLAIN or not (private or all_numbers(x))):
         pair = test if isinstance(test, tuple) and len(test) == 2 else None
         share = 0.0 if pair is not None else _share(test)
         said: dict[str, Any] = {"classes": classes, "name": name, "seed": seed, "private": private}
-        return from_frame(x, y, pair, share, **said, schema=schema, keys=keys)
+        return from_frame(x, y, pair, share, **said, schema=schema, keys=keys, whose=whose)
     if schema is not None or keys != PLAIN:
         raise DataError(f"a schema is about the columns of a data frame, and x is a {type(x).__name__}; leave it out")
     names = column_names(x) if is_frame(x) else ()
@@ -84,11 +115,14 @@ def dataset(
         share = _share(test)
     flat, labels = _flat(records, labels, of="x")
     raw = Raw(flat, labels, held_out, names=names)
+    whose = owners_of(x, clients, len(raw)) if whose is None else whose
+    raw = raw if whose is None else with_clients(raw, whose, share, seed)
     if private:
         made = _judged(name, raw, share, seed, NUMBERS if classes == NUMBERS else stated_classes(name, classes))
     else:
         made = from_raw(name, raw, share, seed, classes)
     part = None if made.test is None else _shaped(made.test, shape)
+    made = made if whose is None else with_client_column(made, whose)
     return replace(made, train=_shaped(made.train, shape), test=part)
 
 
@@ -114,10 +148,11 @@ def records_of(
     >>> records_of([[1.0, 2.0]], Records(np.zeros((3, 2)), np.zeros(3))).x
     array([[1., 2.]])
     """
+    x = as_frame(x)
     if isinstance(x, Table) or (is_frame(x) and (schema is not None or names)):
         table = x if isinstance(x, Table) else frame_table(x, "x", None if schema is not None else names)
         x = features_of(table, schema) if schema is not None else numbers_of(table, names or list(table.columns))
-    records = x if hasattr(x, "tocsr") else _array(x)
+    records = x if hasattr(x, "tocsr") else as_array(x)
     flat, _ = _flat(records, np.zeros(records.shape[0] if records.shape else 0), of="x")
     if flat.shape[1] != like.features or (like.shape and records.ndim > 2 and records.shape[1:] != like.shape):
         due = like.shape or (like.features,)
@@ -166,34 +201,8 @@ def _flat(x: Any, y: Array, of: str) -> tuple[Any, Array]:
 
 def _pair(x: Any, y: Any, private: bool) -> tuple[Any, Array]:
     if y is None:
-        return _gathered(x)
+        return arrays_of_pairs(x)
     if isinstance(x, str | bytes) or isinstance(y, str | bytes):
         raise DataError("x and y are arrays; to read a file, name it as data.source in the config")
-    labels = one_by_one(y) if private and isinstance(y, list | tuple) else _array(y)
-    return x if hasattr(x, "tocsr") else _array(x), labels
-
-
-def _array(values: Any) -> Array:
-    """As a numpy array; a tensor's numbers are shared, a data frame's copied."""
-    if hasattr(values, "detach"):
-        values = values.detach().cpu()
-    try:
-        return np.asarray(values)
-    except ValueError as error:
-        raise DataError(
-            "x and y are arrays, and all records have as many numbers; these are of several lengths"
-        ) from error
-
-
-def _gathered(pairs: Any) -> tuple[Array, Array]:
-    """All records of a torch Dataset, one by one, or of a DataLoader, batch by batch."""
-    try:
-        batched = hasattr(pairs, "batch_size") and hasattr(pairs, "dataset")
-        items = list(pairs) if batched else [pairs[k] for k in range(len(pairs))]
-        xs, ys = zip(*((_array(x), _array(y)) for x, y in items), strict=True)
-    except (TypeError, ValueError, KeyError):
-        raise DataError(
-            f"a {type(pairs).__name__} without labels is no data; pass x and y, or a torch Dataset or DataLoader of pairs"
-        ) from None
-    join = np.concatenate if batched else np.stack
-    return join(xs), join(ys)
+    labels = one_by_one(y) if private and isinstance(y, list | tuple) else as_array(y)
+    return x if hasattr(x, "tocsr") else as_array(x), labels

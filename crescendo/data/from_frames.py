@@ -13,13 +13,14 @@ import numpy as np
 
 from crescendo.core.arrays import Floats
 from crescendo.data.labels import NUMBERS, one_by_one
+from crescendo.data.memory.given_clients import Owners, with_client_column, with_clients
 from crescendo.data.reading import from_raw, judged
 from crescendo.data.records import Column, Dataset, Label, Raw
 from crescendo.data.registry import stated_classes
 from crescendo.data.tables.cells import Table, as_name, missing, numbers
 from crescendo.data.tables.drafting import TableKeys
 from crescendo.data.tables.feature_schema import NumberColumn, Schema
-from crescendo.data.tables.table_files import frame_table
+from crescendo.data.tables.table_files import frame_table, is_frame
 from crescendo.data.tables.table_records import by_looking, by_schema
 from crescendo.errors import DataError
 
@@ -75,22 +76,40 @@ def from_frame(
     private: bool,
     schema: StatedSchema | None,
     keys: TableKeys,
+    whose: Owners | None = None,
 ) -> Dataset:
-    """The records of a data frame; ``y`` are the labels or the name of the column that has them, which a schema may say."""
+    """The records of a data frame; ``y`` are the labels or the name of the column that has them, which a schema may say.
+
+    ``whose`` says which client has each of them.
+    """
     asked = None if schema is None else as_schema(schema)
     y = asked.label if y is None and asked is not None else y
     if y is None:
         raise DataError("a data frame needs its labels: give y, as an array or as the name of a column")
     table, label = _labelled(x, y, name, private)
+    column = None if whose is None else whose.name
+    if whose is not None:
+        table = replace(table, columns={**table.columns, whose.name: whose.ids})
     if asked is None:
-        raw = by_looking(table, keys, label, None)
+        raw = by_looking(table, keys, label, column)
     else:
-        raw = by_schema(table, replace(asked, label=None), label, None, private)
+        raw = by_schema(table, replace(asked, label=None), label, column, private)
+    if whose is not None:
+        whose = replace(whose, ids=raw.columns[whose.name])
+        raw = with_clients(raw, whose, 0.0 if held_out is not None else test, seed)
     if held_out is not None:
         raw = replace(raw, test=_test_part(held_out, raw, name, private))
     if private:
-        return judged(name, raw, test, seed, NUMBERS if classes == NUMBERS else stated_classes(name, classes))
-    return from_raw(name, raw, test, seed, classes)
+        made = judged(name, raw, test, seed, NUMBERS if classes == NUMBERS else stated_classes(name, classes))
+    else:
+        made = from_raw(name, raw, test, seed, classes)
+    return made if whose is None else with_client_column(made, whose)
+
+
+def labelled_pair(test: Any) -> Any:
+    """A test part (frame, "column") as features and labels; anything else as it is."""
+    pair = isinstance(test, tuple) and len(test) == 2 and is_frame(test[0]) and isinstance(test[1], str)
+    return as_arrays(*test) if pair else test
 
 
 def _test_part(held_out: tuple[Any, Any], raw: Raw, name: str, private: bool) -> Raw:

@@ -15,6 +15,7 @@ from crescendo.data.records import Column, Dataset
 from crescendo.errors import ConfigError
 
 RULES = ("iid", "label", "dirichlet", "column:NAME")
+CLIENT = "client"  # the column of records that came with their clients
 
 
 def split(
@@ -62,7 +63,9 @@ def client_names(dataset: Dataset, count: int, rule: str = "iid") -> tuple[str, 
     ('client 0', 'client 1')
     """
     if rule.startswith("column:"):
-        return tuple(str(value) for value in _owners(_column(dataset, rule))[0])
+        named = (str(value) for value in _owners(_column(dataset, rule))[0])
+        called = f"{CLIENT} " if rule.removeprefix("column:") == CLIENT else ""
+        return tuple(f"{called}{name}" if name.isdigit() else name for name in named)
     return tuple(f"client {client}" for client in range(count))
 
 
@@ -190,8 +193,14 @@ def _fill_the_empty(owner: Ints, count: int) -> None:
 def _column(dataset: Dataset, rule: str) -> Column:
     name = rule.removeprefix("column:")
     if name not in dataset.columns:
-        known = ", ".join(dataset.columns) or "none"
-        raise ConfigError(f"{dataset.name} has no column '{name}' to split by; its columns: {known}")
+        if not dataset.columns:
+            raise ConfigError(
+                f"{dataset.name} has no column '{name}' to split by, or any other; to say which client has which record, give "
+                "clients=ids to crescendo.dataset, or data as a list of each client's (x, y)"
+            )
+        raise ConfigError(
+            f"{dataset.name} has no column '{name}' to split by; its columns: {', '.join(dataset.columns)}"
+        )
     return dataset.columns[name]
 
 

@@ -179,7 +179,8 @@ class Dataset:
     ``schema`` is what columns of a table became features by; with ``looked`` it was drafted from these records, so that it is no
     secret and no run can be private. ``names`` are a table's columns, in this order, where they are the features as they stand: a
     new table is read by them. ``scaling`` was applied to the features. With ``counted`` the classes are the labels that these
-    records happen to have. ``notes`` are sentences for the user.
+    records happen to have. ``client_column`` names the column that says whose each record is, if the records came with it.
+    ``notes`` are sentences for the user.
     """
 
     name: str
@@ -196,6 +197,7 @@ class Dataset:
     names: tuple[str, ...] = ()
     scaling: Scaling | None = None
     notes: tuple[str, ...] = ()
+    client_column: str | None = None
 
     def __post_init__(self) -> None:
         if not len(self.train):

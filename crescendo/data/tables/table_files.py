@@ -131,7 +131,7 @@ def _arrow_cells(column: Any) -> Array:
 
 def is_frame(values: Any) -> bool:
     """Whether a value is a data frame of pandas; pandas itself is not loaded."""
-    return hasattr(values, "columns") and hasattr(values, "iloc") and hasattr(values, "dtypes")
+    return hasattr(values, "iloc") and hasattr(values, "columns") and hasattr(values, "dtypes")
 
 
 def frame_table(frame: Any, name: str, wanted: Sequence[str] | None = None) -> Table:
