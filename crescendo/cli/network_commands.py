@@ -52,6 +52,7 @@ def _serve(
         facts: dict[str, object] = {"finished": served.finished, "k": served.k, "rounds": served.rounds, "model": None}
         if served.finished:
             facts["model"] = str(state / "model.npz")
+        facts["score"] = None if served.score is None else served.score.plain()
         if as_json:
             print_json(facts)
         else:
@@ -59,6 +60,8 @@ def _serve(
                 f"finished: the model is in {facts['model']}" if served.finished else "stopped: start it again to go on"
             )
             typer.echo(f"{served.k} of {served.rounds} rounds, {ended}")
+            if served.score is not None:
+                typer.echo(f"on the public set {config.serve.test}: {served.score}")
 
 
 # A whole policy file; here and not beside its reader, which is not loaded to print help.
@@ -88,7 +91,12 @@ def _join(
         str | None,
         typer.Option(metavar="RULE", help="For trials: take your part of the source, as a simulation would."),
     ] = None,
-    test: Annotated[float, typer.Option(help="With --part: the share kept for testing.")] = 0.0,
+    test: Annotated[
+        float,
+        typer.Option(
+            metavar="SHARE", help="Hold out this share of your records, and measure the last model on it here."
+        ),
+    ] = 0.0,
     model: Annotated[
         str | None,
         typer.Option(
@@ -155,11 +163,13 @@ def _join(
                 "rounds": joined.rounds,
                 "last": joined.last,
             }
-            print_json({**facts, "model": model})
+            print_json({**facts, "model": model, "score": None if joined.score is None else joined.score.plain()})
         else:
             again = "to go on" if joined.federation is not None else "to try again; the server was never reached"
             ended = f"finished: the model is in {model}" if finished else f"stopped: start it again {again}"
             typer.echo(f"{name}: {ended}")
+            if joined.score is not None:
+                typer.echo(f"{name}: on records held out here: {joined.score}")
 
 
 @commands.command("aggregate", epilog="Example: crescendo aggregate 127.0.0.1:7077 --listen 127.0.0.1:7078")

@@ -82,7 +82,7 @@ def _copy(value: Any) -> Any:
 
 def _anchor(raw: Raw, folder: Path) -> None:
     """Paths in a run file are seen from the file; made absolute, so that the copy in a run's folder works too."""
-    for section, name in (("data", "source"), ("data", "folder"), ("objective", "kind")):
+    for section, name in (("data", "source"), ("data", "folder"), ("serve", "test"), ("objective", "kind")):
         table = raw.get(section)
         value = table.get(name) if isinstance(table, dict) else None
         if not isinstance(value, str) or (name == "kind" and ".py:" not in value):

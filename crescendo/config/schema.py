@@ -266,6 +266,13 @@ class _Serve(Section):
         'declared number of records of each client, for weights = "size" or l2 = "1/N"; a private run takes '
         "privacy.records instead",
     )
+    test: str | None = key(
+        None,
+        "the name of a source or a path",
+        "a public data set on which the server measures the last model: its test part where it has one of its own; no client's "
+        "records are looked at",
+        min_length=1,
+    )
     late: Names = key(
         (), "a list of names", "clients that may join late: the others do not wait for them until they have joined"
     )

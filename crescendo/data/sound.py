@@ -5,10 +5,11 @@ So one record more or less changes nothing about the others, neither their numbe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from crescendo.data.held_out import held_out
 from crescendo.data.labels import NUMBERS, Classes, as_numbers
 from crescendo.data.records import Label, Raw, Records, as_records, finite_rows
 
@@ -23,6 +24,14 @@ class Sound:
     not_finite: int = 0  # that have one of the labels, and a feature which is no finite number
     notes: tuple[str, ...] = ()  # what to mind about them
     label: str | None = None  # the column of the labels, where a schema names it
+    held_out: Records | None = None  # records to measure the model on, which train nothing
+
+    def holding_out(self, share: float) -> Sound:
+        """The same with about ``share`` of the records held out, by a rule on each record alone."""
+        if not share:
+            return self
+        apart = held_out(self.records, share)
+        return replace(self, records=self.records.take(~apart), held_out=self.records.take(apart))
 
     @property
     def left_out(self) -> int:

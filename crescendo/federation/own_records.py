@@ -22,7 +22,10 @@ from crescendo.privacy.mechanisms.admission import admitted, enough_declared, mo
 
 @dataclass(frozen=True)
 class RecordSource:
-    """Where a client's records are. ``part`` is for trials: the part that a simulation would give to this client."""
+    """Where a client's records are. ``part`` is for trials: the part that a simulation would give to this client.
+
+    ``test`` is the share that is held out: by a rule on each record alone or, with ``part``, as a simulation would.
+    """
 
     name: str
     folder: str | None = None
@@ -41,8 +44,6 @@ class RecordSource:
             raise UsageError("--part column: names no column; write for example column:carrier")
         if not 0 <= self.test < 1:
             raise UsageError(f"--test must be a share from 0 to less than 1, got {self.test:g}")
-        if self.test and rule is None:
-            raise UsageError("--test goes with --part; without it all the records are worked on, so leave --test out")
         path = self._file()
         if path is not None and path.is_dir():
             raise DataError(f"{self.name} is a folder; name a file, or a name of `crescendo data list`")
@@ -82,6 +83,8 @@ class RecordSource:
         """Counts only, in the client's own log; nothing of this is sent to anybody."""
         used, why = len(found.records), {"unreadable": found.unreadable, "other_label": found.other_label}
         log("records", used=used, left_out=found.left_out, **why, not_finite=found.not_finite)
+        if found.held_out is not None:
+            log("held_out", records=len(found.held_out))
         for says in found.notes:
             log("mind_records", says=says)
         whose = self.label_words if found.label is None else f"the column '{found.label}'"
@@ -112,6 +115,15 @@ class RecordSource:
         except CrescendoError as error:
             raise DataError(str(error)) from error
 
+    def read_public(self, agreed: Agreement) -> Records:
+        """The records of a public set that a server measures its model on: its test part where it has one of its own."""
+        if self._file() is not None:
+            return self._read(agreed, 0).records
+        dataset = load(self.name, folder=self.folder, test=0.0, classes=agreed.classes)
+        found = dataset.train if dataset.test is None else dataset.test
+        self._check_features(found, agreed)
+        return found
+
     def _read_private(self, agreed: Agreement, me: int) -> Sound:
         assert agreed.certificate is not None and agreed.classes is not None, "private terms name their classes"
         path, declared = self._file(), agreed.certificate.records[me]
@@ -127,12 +139,14 @@ class RecordSource:
             raw = RecordFile(path).read(
                 self.label, None, _width(path, agreed), leave_out=True, test=False, schema=agreed.schema
             )
-            found, _ = Sound.of(raw, agreed.classes)
-            total = len(raw) + raw.unreadable
+            every, _ = Sound.of(raw, agreed.classes)
+            found = every.holding_out(self.test)
+            total = len(raw) + raw.unreadable - (len(every.records) - len(found.records))  # the others train nothing
         self._check_features(found.records, agreed)
         if total > most_records(declared):
+            what = "records" if found.held_out is None else "records to train on"
             raise DataError(
-                f"{self.name} has {total} records, and terms that declare {declared} for this client are about "
+                f"{self.name} has {total} {what}, and terms that declare {declared} for this client are about "
                 f"{most_records(declared)} at most; ask the server's operator to declare {enough_declared(total)} or more"
             )
         intercept = agreed.objective.traits.intercept
@@ -156,6 +170,9 @@ class RecordSource:
                     f"none of the {len(raw)} records of {self.name} has one of the agreed classes "
                     f"{', '.join(map(str, agreed.classes))}; make sure that {self.label_words} is the label that was agreed on"
                 )
+            found = found.holding_out(self.test)
+        if not len(found.records):
+            raise DataError(f"--test {self.test:g} holds out all the records of {self.name}; hold out a smaller share")
         self._check_features(found.records, agreed)
         return found
 
@@ -171,7 +188,7 @@ class RecordSource:
         dataset = load(
             self.name,
             folder=self.folder,
-            test=self.test,
+            test=self.test if self.part is not None else 0.0,
             seed=agreed.seed,
             classes=agreed.classes,
             label=self.label,
@@ -180,8 +197,10 @@ class RecordSource:
             schema=agreed.schema,
         )
         if self.part is None:
-            return Sound(dataset.train, other_label=dataset.left_out, notes=dataset.notes)
-        return Sound(dataset.train.take(split(dataset, len(agreed.names), self.part, seed=agreed.seed)[me]))
+            made = Sound(dataset.train, other_label=dataset.left_out, notes=dataset.notes)
+            return made.holding_out(self.test)
+        mine = dataset.train.take(split(dataset, len(agreed.names), self.part, seed=agreed.seed)[me])
+        return Sound(mine, held_out=dataset.test if self.test else None)
 
 
 def _width(path: Path, agreed: Agreement) -> int | None:

@@ -101,6 +101,25 @@ _DECLARED = (
         "is not a finite number (`not_finite`). These counts are in your own log only",
     ),
     LogEvent(
+        "held_out",
+        "info",
+        ("{records} records are held out to measure the last model here, and train nothing",),
+        "nothing: `--test` asked for it. The count is in your own log only",
+    ),
+    LogEvent(
+        "measured",
+        "info",
+        ("the last model, on the {of}: {says}",),
+        "keep it to yourself if the records are private: no epsilon covers it, and it is never sent. At a server it is about the "
+        "public set of `serve.test`",
+    ),
+    LogEvent(
+        "not_measured",
+        "warn",
+        ("the last model was not measured: {reason}",),
+        "the model is sound; `crescendo predict` measures it on any table with labels",
+    ),
+    LogEvent(
         "most_left_out",
         "warn",
         ("{says}",),

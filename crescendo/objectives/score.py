@@ -69,6 +69,9 @@ def score_of(kind: str) -> Score:
     return R2 if kind in OBJECTIVES and OBJECTIVES[kind].numbers else ACCURACY
 
 
+_MEASURES = ("accuracy", "rmse", "r2")
+
+
 @dataclass(frozen=True)
 class Measured:
     """What a model is worth on some records, beside the best constant answer.
@@ -91,7 +94,7 @@ class Measured:
         by = next((one for one in (ACCURACY, R2) if math.isfinite(found.get(one.name, math.nan))), None)
         if by is None:
             return None
-        scores = {name: float(found[name]) for name in ("accuracy", "rmse", "r2") if name in found}
+        scores = {name: float(found[name]) for name in _MEASURES if name in found}
         return cls(len(records), scores, by.guess, by.of_guessing(records))
 
     def __str__(self) -> str:
@@ -101,3 +104,14 @@ class Measured:
     def plain(self) -> dict[str, Any]:
         """As JSON has it."""
         return {"records": self.records, **self.scores, self.guess: self.guessing}
+
+    @classmethod
+    def from_plain(cls, raw: Any) -> Measured:
+        """What `plain` gave; ValueError for anything else."""
+        if not isinstance(raw, dict) or not all(type(one) in (int, float) for one in raw.values()):
+            raise ValueError("these are no scores")
+        scores = {name: float(raw[name]) for name in _MEASURES if name in raw}
+        guess = next((by.guess for by in (ACCURACY, R2) if by.guess in raw), None)
+        if not scores or guess is None or "records" not in raw:
+            raise ValueError("these are no scores")
+        return cls(int(raw["records"]), scores, guess, float(raw[guess]))

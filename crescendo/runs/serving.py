@@ -3,16 +3,21 @@
 import hashlib
 import json
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from crescendo.config.schema import Config
 from crescendo.config.to_terms import refuse_looked_at, terms_and_cost
-from crescendo.federation.agreement import build_terms
+from crescendo.data.records import Records
+from crescendo.errors import ConfigError, CrescendoError
+from crescendo.federation.agreement import Agreement, build_terms
 from crescendo.federation.own_model import servers_copy, with_copy
+from crescendo.federation.own_records import RecordSource
 from crescendo.logs import Log, quiet
 from crescendo.network.server.liveness import LivenessLimits
 from crescendo.network.server.serve import Listening, Served, serve
+from crescendo.objectives.score import Measured
 
 
 def serve_file(
@@ -30,11 +35,12 @@ def serve_file(
     with listening.starting():
         asked, text, costs = _remembered_terms(config, state, log)
         agreed, rules = with_copy(build_terms(text), servers_copy(config.objective.kind)), config.serve
+        test = None if rules.test is None else _public_test(config, rules.test, agreed)
     stated = config.privacy.epsilon
     if len(costs) != len(agreed.names) and stated is not None:  # which the accountant confirmed for everybody
         costs = (stated,) * len(agreed.names)
     limits = LivenessLimits(rules.absent_after, rules.gather, rules.hold_after)
-    return serve(
+    served = serve(
         agreed,
         listening,
         state,
@@ -46,6 +52,29 @@ def serve_file(
         keep_all=keep_all,
         log=log,
     )
+    return served if test is None or not served.finished else _measured(served, agreed, test, log)
+
+
+def _public_test(config: Config, name: str, agreed: Agreement) -> Records:
+    """The public set that the server measures its model on, read before anything is served."""
+    try:
+        return RecordSource(name, config.data.folder, config.data.label).read_public(agreed)
+    except CrescendoError as error:
+        raise ConfigError(f"serve.test: {error}") from None
+
+
+def _measured(served: Served, agreed: Agreement, test: Records, log: Log) -> Served:
+    """With the score of the last model on the public set, which a user's own model may fail to give."""
+    try:
+        found = Measured.of(agreed.objective, served.model, test)
+    except Exception as error:
+        log("not_measured", reason=f"the model failed with {type(error).__name__}")
+        return served
+    if found is None:
+        log("not_measured", reason="the model has no such measure")
+        return served
+    log("measured", says=str(found), of="public set")
+    return replace(served, score=found)
 
 
 def _remembered_terms(config: Config, state: Path, log: Log) -> tuple[str, str, tuple[float, ...]]:

@@ -102,7 +102,7 @@ def test_the_model_is_used_as_the_page_says(
     rng, file = np.random.default_rng(5), tmp_path / "served" / "model.npz"
     model, x = rng.normal(size=5), rng.normal(size=(20, 4))
     file.parent.mkdir()
-    LastModel(model, agreed.federation, agreed.digest).save(file)
+    LastModel.of(model, agreed).save(file)
     np.savetxt(tmp_path / "new.csv", x, delimiter=",", header="a,b,c,d", comments="")
     monkeypatch.chdir(tmp_path)
     found: dict[str, Any] = {}

@@ -180,7 +180,7 @@ def test_parties_of_a_lost_authority_are_not_mixed_with_those_of_a_new_one() -> 
         ({"--part": "iid", "--test": "1"}, "from 0 to less than 1"),
         ({"--part": "iid", "--test": "-0.1"}, "from 0 to less than 1"),
         ({"--part": "iid", "--test": "nan"}, "from 0 to less than 1"),
-        ({"--test": "0.2"}, "goes with --part"),
+        ({"--test": "1"}, "from 0 to less than 1"),
         ({"--label": "c"}, "the columns of mine.csv are a, b"),
         ({"--checkpoint": "-1"}, "--checkpoint takes seconds of work, 10 say, or 0 for never, not -1"),
         ({"--checkpoint": "nan"}, "or 0 for never, not nan"),

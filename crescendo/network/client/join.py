@@ -23,6 +23,7 @@ from crescendo.logs import Log, quiet
 from crescendo.network.client.checkpoints import EVERY, Checkpoints
 from crescendo.network.client.client_session import take_part
 from crescendo.network.client.ledger_for import ledger_for
+from crescendo.network.client.local_test import LocalTest
 from crescendo.network.client.participant import Participant
 from crescendo.network.client.seen import Seen
 from crescendo.network.client.terms_request import ask, check_version
@@ -30,6 +31,7 @@ from crescendo.network.transport.channels import Endpoint
 from crescendo.network.transport.retry import Backoff, Unreachable
 from crescendo.network.transport.shutdown import ShutdownRequest
 from crescendo.objectives import ModelFile
+from crescendo.objectives.score import Measured
 from crescendo.privacy.accounting.book import Account, Promise, tight
 from crescendo.privacy.mechanisms.noise import Source as Randomness
 from crescendo.privacy.mechanisms.noise import SystemSource
@@ -53,6 +55,7 @@ class Joined:
     federation: str | None
     rounds: int
     last: int
+    score: Measured | None = None  # of the last model, on records that this client held out
 
 
 def join(
@@ -141,13 +144,20 @@ class _Joining:
         participant = await asyncio.to_thread(self._participant, agreed)
         instance = self.ledger.instance_of(agreed.federation)
         await take_part(self.endpoint, participant, instance, stop, backoff, self.log)
+        score = None
         if participant.final is not None:
             LastModel.of(participant.final, agreed).save(self.state / "model.npz")
             self.ledger.close_federation(agreed.federation)  # what was promised and never sent is free again
             self.log("finished", federation=agreed.federation, rounds=agreed.terms.rounds)
+            held_out = None if self.own is None else self.own.held_out
+            score = await asyncio.to_thread(self._test.measure, agreed, participant.final, held_out, self.log)
         else:
             self.log("stopped", federation=agreed.federation, last=participant.last)
-        return Joined(participant.final, agreed.federation, agreed.terms.rounds, participant.last)
+        return Joined(participant.final, agreed.federation, agreed.terms.rounds, participant.last, score)
+
+    @property
+    def _test(self) -> LocalTest:
+        return LocalTest(self.state / "test.json", self.source.test)
 
     def _kept(self) -> Joined | None:
         """The run that this folder saw the end of, if nothing else was begun since: no server is needed to say so.
@@ -160,7 +170,7 @@ class _Joining:
             return None
         self.ledger.close_federation(found.federation)  # a kill may have come between the model and this
         last, rounds = self.ledger.last_round(found.federation), self.ledger.rounds(found.federation)
-        return Joined(found.model, found.federation, rounds, last)
+        return Joined(found.model, found.federation, rounds, last, self._test.found(found.federation, found.terms))
 
     async def _agree(self, stop: asyncio.Event, backoff: Backoff) -> Agreement | None:
         """The server's terms, checked and signed off; both sides log why if they are not."""
@@ -209,6 +219,7 @@ class _Joining:
                 self.policy.check_epsilon(agreed, price(plan.priced, made.usual_delta(delta)))
         self.ledger.consider(agreed.federation, agreed.digest, self.policy.max_offers, system.time())
         self._check_open(agreed.federation, known)
+        self._test.check(agreed, known is not None and known.last >= 0, self.source.part is not None)
         self.own = self.source.read(agreed, me)
         return self.ledger.sign(agreed.federation, agreed.digest, self.name, plan, delta, price, rare)
 
@@ -229,6 +240,7 @@ class _Joining:
 
     def _participant(self, agreed: Agreement) -> Participant:
         assert self.own is not None, "the records were read before the terms were signed"
+        self._test.begin(agreed)
         self.source.tell(self.own, self.log)
         me, records = agreed.names.index(self.name), self.own.records
         rows, mechanism = np.arange(len(records), dtype=np.int64), None

@@ -25,6 +25,7 @@ from crescendo.network.transport.descriptors import raise_limit
 from crescendo.network.transport.security.address import Address
 from crescendo.network.transport.security.authenticator import Admit, everybody
 from crescendo.network.transport.shutdown import ShutdownRequest
+from crescendo.objectives.score import Measured
 from crescendo.storage.journal.durable_server import DurableServer
 from crescendo.storage.upkeep.disk_room import DiskRoom
 from crescendo.whole_files import make_folder, whole_file
@@ -67,6 +68,7 @@ class Served:
     k: int
     rounds: int
     model: Floats
+    score: Measured | None = None  # on a public set, where the run file names one
 
 
 def serve(
