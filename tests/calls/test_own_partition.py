@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import crescendo
+from crescendo.calls.loaded_run import LoadedRun
 from crescendo.errors import CrescendoError
 
 RNG = np.random.default_rng(0)
@@ -64,6 +65,7 @@ def test_a_column_of_a_frame_splits_it_and_is_no_feature(asked: dict[str, Any], 
     assert found.prepared.names == ("bergen", "oslo", "voss") and found.prepared.dataset.names == ("a", "b", "c")
     again = simulate(found.config, data=(frame(), "delay"))
     loaded = crescendo.load(tmp_path / "run")
+    assert isinstance(loaded, LoadedRun)
     assert np.array_equal(again.model, found.model) and loaded.config.clients.split == "column:site"
     assert loaded.predict(frame()).tolist() == found.predict(frame()).tolist() == again.predict(frame()).tolist()
     assert "split by site" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
