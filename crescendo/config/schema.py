@@ -291,8 +291,14 @@ class _Serve(Section):
     hold_after: float = key(
         86_400.0,
         POSITIVE,
-        "seconds that a round waits for a client that answers but sends no update; then the client counts as absent until "
-        "it is back",
+        "seconds that a round waits at most for the update of a client, whatever the client does; then it counts as absent "
+        "until it is back. Where rounds are short a round waits less: 20 times what the median client needs",
+        gt=0,
+    )
+    hold_least: float = key(
+        600.0,
+        POSITIVE,
+        "seconds that a round waits for the update of a client however short rounds are, up to serve.hold_after",
         gt=0,
     )
 

@@ -238,8 +238,23 @@ _DECLARED = (
     LogEvent(
         "held_up",
         "warn",
-        ("{client} has held up round {round} for {seconds} s",),
-        "that client answered for `hold_after` seconds and did not send: it is too slow for its share, or holds the others up",
+        ("{client} has held up round {round} for {seconds} s and {joins} joins",),
+        "that client did not send its update for so long, however often it joined: it is too slow for its share, crashes as it "
+        "joins, or holds the others up. `serve.hold_after` and `serve.hold_least` say how long rounds wait",
+    ),
+    LogEvent(
+        "on_probation",
+        "warn",
+        (
+            "{client} is back after {joins} joins without an update; no round waits for it while it goes on with round {start}",
+        ),
+        "find out why that client ends or is cut off before it has done a round; nothing of it becomes void meanwhile",
+    ),
+    LogEvent(
+        "off_probation",
+        "info",
+        ("an update of {client} has arrived; it joins again and rounds wait for it",),
+        "nothing: that client was absent twice without an update, and has sent one",
     ),
     LogEvent(
         "rounds_void",

@@ -39,7 +39,7 @@ def serve_file(
     stated = config.privacy.epsilon
     if len(costs) != len(agreed.names) and stated is not None:  # which the accountant confirmed for everybody
         costs = (stated,) * len(agreed.names)
-    limits = LivenessLimits(rules.absent_after, rules.gather, rules.hold_after)
+    limits = LivenessLimits(rules.absent_after, rules.gather, rules.hold_after, rules.hold_least)
     served = serve(
         agreed,
         listening,

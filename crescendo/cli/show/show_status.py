@@ -22,6 +22,10 @@ from crescendo.report.numbers import size
 
 COLUMNS = ("here", "round", "lag", "waiting", "silent", "up", "down", "eps spent")  # beside the client's name
 
+WORTH_SAYING = 5.0  # seconds that a round has waited for a client
+FLAPS = 3  # joins without an update
+MOST_LINES = 5  # on clients that are waited for, and on those that are not any more
+
 _UNSOUND = (
     ValueError,
     TypeError,
@@ -106,7 +110,38 @@ def _picture(found: dict[str, Any]) -> RenderableType:
         )
         if any(client["epsilon_is"] != "tight" for client in found["clients"]):
             note += " With <= it is a quick bound, or the whole plan's cost: ask again."
-    return Group(_table(found), *map(Text, _disk(found)), Text(note), Text(_versions(found)))
+    lines = *_waiting(found), *_disk(found), note, _versions(found)
+    return Group(_table(found), *map(Text, lines))
+
+
+def _waiting(found: dict[str, Any]) -> list[str]:
+    """Lines on the clients that the others wait for longest, and on those that come back again and again without a round.
+
+    >>> alice = {"name": "alice", "waited_seconds": 250.0, "joins_without_update": 11, "on_probation": False}
+    >>> bob = {"name": "bob", "waited_seconds": None, "joins_without_update": 12, "on_probation": True}
+    >>> print(*_waiting({"k": 4, "hold_seconds": 600.0, "clients": [bob, alice]}), sep=chr(10))
+    Round 4 has waited 4 min for alice, which is flapping: 11 joins, 0 rounds. It waits 10 min at most.
+    bob is flapping: 12 joins, 0 rounds. No round waits for it before an update of it arrives.
+    >>> _waiting({"clients": [{"name": "of a server from before"}]})
+    []
+    """
+    slow = [c for c in found["clients"] if (c.get("waited_seconds") or 0.0) >= WORTH_SAYING]
+    slow.sort(key=lambda client: client["waited_seconds"], reverse=True)
+    lines = []
+    for client in slow[:MOST_LINES]:
+        flaps = f", which is {_flapping(client)}" if _flapping(client) else ""
+        words = f"Round {found['k']:,} has waited {_span(client['waited_seconds'])} for {client['name']}{flaps}."
+        lines.append(f"{words} It waits {_span(found['hold_seconds'])} at most.")
+    held_off = [client for client in found["clients"] if client.get("on_probation")]
+    for client in held_off[:MOST_LINES]:
+        flaps = f"is {_flapping(client)}" if _flapping(client) else "held a round up twice"
+        lines.append(f"{client['name']} {flaps}. No round waits for it before an update of it arrives.")
+    return lines
+
+
+def _flapping(client: dict[str, Any]) -> str:
+    joins = client.get("joins_without_update", 0)
+    return f"flapping: {joins:,} joins, 0 rounds" if joins >= FLAPS else ""
 
 
 def _disk(found: dict[str, Any]) -> list[str]:

@@ -41,6 +41,7 @@ from crescendo.network.transport.stream_writer import CLOSE_TIMEOUT
 from crescendo.storage.journal.journal_entries import Received
 
 STOPS = "the server stops; come back later"
+WAITED_FOR = "your update is here, so rounds wait for this client again; come back to go on where the others are"
 MakeSession = Callable[[RateLimits], Session]
 
 
@@ -75,7 +76,7 @@ class NetworkServer:
         self._aggregators = AggregatorStreams(AggregatorRequests(self), *streams)
         parties = Parties(self.version, self._versions, self._aggregators.versions)
         seen = self.sessions, self.last_heard, self._traffic, parties
-        self._status_reporter = StatusReporter(service, *seen, costs, log)
+        self._status_reporter = StatusReporter(service, *seen, self.liveness, costs, log)
         self._arriving: set[int] = set()  # clients whose hello is in the queue
         self._told: set[int] = set()  # clients that have heard the end
         self.commit_queue = CommitQueue(service, lambda: list(self.sessions), self._on_committed, self._fail)
@@ -159,6 +160,9 @@ class NetworkServer:
         if committed.broadcast is not None:
             for c in committed.receivers.keys() & self.sessions.keys():
                 self.sessions[c].publish(committed.broadcast, committed.receivers[c])
+        for c in set(committed.off_probation) & self.sessions.keys():
+            self.sessions[c].close(Refusal(WAITED_FOR))
+        self.liveness.on_committed(batch)
         durable = self.service.durable
         if durable.finished and not self.finished.is_set():
             self.log("finished", rounds=durable.k, late=durable.late)
@@ -202,6 +206,7 @@ class NetworkServer:
         assert isinstance(submission.message, Hello)
         self._versions[c] = submission.message.version
         self._told.discard(c)  # it was ended before it could note the end, and has to hear it again
+        self.liveness.on_joined(c)
         self.on_heard(session)
         for answer in submission.answers:
             session.send(answer)

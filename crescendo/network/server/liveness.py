@@ -1,27 +1,34 @@
 """Liveness: pings the clients, and declares absent those that are silent for too long or hold the others up.
 
-A silence counts against a client only while the server hears somebody. While it hears nobody (its own network is down, its
-machine was asleep, no client has come yet) no round is held up, and the silence says nothing about one client more than about
-another: that time does not count. Otherwise a cut that outlasts every client's limit would make all of them absent, and the first
-to be back would go on, perhaps to the end, alone. Time in which the server itself did not run (its process was stopped, its
-machine overloaded) does not count either: what clients sent meanwhile has arrived and is not read yet. Nor does time in which
-the server turned its clients away, for want of room on its disk, and in which they wait before they come back.
+The contract: after `hold_after` seconds at most in which round k was due and no update of client c for it was accepted, the
+others go on, whatever c or any other client sends and whenever it connects. The clock of a round and a client therefore runs on
+over streams, and only its update, or its absence, stops it. It is looked at with each ping.
+
+Time counts against a client only while the server hears another. While it hears none (its own network is down, its machine was
+asleep, no client has come yet) no round is held up, and silence says nothing about one client more than about another. Otherwise
+a cut that outlasts every client's limit would make all of them absent, and the first to be back would go on, perhaps to the end,
+alone. Time in which the server itself did not run (its process was stopped, its machine overloaded) does not count either, beyond
+one interval of the pings: what clients sent meanwhile has arrived and is not read yet. Nor does time in which the server turned
+its clients away, for want of room on its disk, and in which they wait before they come back.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from crescendo import system
 from crescendo.network.protocol.wire_messages import Ping, Refusal
+from crescendo.network.server.waiting.hold_clock import HoldClock
+from crescendo.network.server.waiting.patience import Patience
 from crescendo.network.transport.retry import Backoff
-from crescendo.storage.journal.journal_entries import Absent
+from crescendo.storage.journal.journal_entries import Absent, Received, Summed
 
 if TYPE_CHECKING:
     from crescendo.network.server.grpc_server import NetworkServer
+    from crescendo.network.server.service import Submission
 
 
 LONGEST_WAIT = 1.5 * Backoff.most  # seconds in which a client that was turned away is back
@@ -29,11 +36,13 @@ LONGEST_WAIT = 1.5 * Backoff.most  # seconds in which a client that was turned a
 
 @dataclass(frozen=True)
 class LivenessLimits:
-    """Seconds that a client may be silent, a client that never came is waited for, and one that answers may hold a round up."""
+    """Seconds that a client may be silent, that a client that never came is waited for, and that a round waits for a client:
+    at most ``hold_after``, and not less than ``hold_least`` where rounds are short."""
 
     absent_after: float = 60.0
     gather: float = 3600.0
     hold_after: float = 86_400.0
+    hold_least: float = 600.0
 
     @property
     def ping_every(self) -> float:
@@ -45,10 +54,13 @@ class Liveness:
 
     def __init__(self, server: NetworkServer, limits: LivenessLimits) -> None:
         self._server, self._service, self._limits = server, server.service, limits
-        self._silence = SilenceClock(len(self._service.agreement.names), system.monotonic())
-        self._due_round, self._due_since = -1, system.monotonic()
+        now, clients = system.monotonic(), len(self._service.agreement.names)
+        self._silence, self._holds = SilenceClock(clients, now), HoldClock(clients, now)
+        self.patience = Patience(self._service.agreement.terms, limits.hold_least, limits.hold_after)
+        self._known = set(self._service.durable.instances)
         self._pings = 0
         self._counts_from = 0.0  # silence from then on counts
+        self._on_round()
 
     async def run(self) -> None:
         """Check again and again, until cancelled."""
@@ -58,10 +70,46 @@ class Liveness:
             await asyncio.sleep(every)
             if system.monotonic() - began > 2 * every:
                 self._silence.server_did_not_run(system.monotonic())
+                self._holds.server_did_not_run(system.monotonic(), every)
             await self.check()
 
+    # -- what has happened ---------------------------------------------------------------------------------------------
+
+    def on_committed(self, batch: Collection[Submission]) -> None:
+        """These messages are on disk or refused."""
+        now = system.monotonic()
+        for one in batch:
+            if one.taken:
+                match one.message:
+                    case Received(round, c):
+                        self.patience.accepted(round, c, now)
+                    case Summed(pairs):
+                        for round, c in pairs:
+                            self.patience.accepted(round, c, now)
+        if self._service.durable.k != self._holds.round:
+            self._on_round()
+
+    def on_joined(self, c: int) -> None:
+        """A stream of client c begins. Its clock goes on, unless it never came before."""
+        now = system.monotonic()
+        self.patience.came(c, now)
+        if c not in self._known:
+            self._known.add(c)
+            self._holds.begin(c, now)
+
+    def _on_round(self) -> None:
+        k, now = self._service.durable.k, system.monotonic()
+        self._holds.due(k, now)
+        self.patience.due(k, now)
+
+    def waited(self, c: int) -> float | None:
+        """Seconds that the due round has waited for client c; None if it does not wait for it."""
+        return self._holds.seconds(c) if self._service.waits_for(c) else None
+
+    # -- what follows --------------------------------------------------------------------------------------------------
+
     async def check(self) -> None:
-        """Ping every client, and declare absent those that were silent for too long while others were heard."""
+        """Ping every client, and declare absent those that were silent, or held a round up, for too long."""
         server, now = self._server, system.monotonic()
         self._pings += 1
         for session in server.sessions.values():
@@ -73,36 +121,41 @@ class Liveness:
             self._counts_from = now + LONGEST_WAIT
         if now < self._counts_from:
             self._silence.server_did_not_run(now)
-            self._due_since = now
+            self._holds.server_did_not_run(now)
         else:
-            await self._check_clients(now)
+            self._holds.update(now, self._server.last_heard)
+            self._silence.update(now, self._server.last_heard)
+            await self._check_silence()
+            await self._check_holds()
         server.check_all_told()
 
-    async def _check_clients(self, now: float) -> None:
-        durable = self._service.durable
-        self._silence.update(now, self._server.last_heard)
-        if durable.k != self._due_round:
-            self._due_round, self._due_since = durable.k, now
-        known = durable.instances
+    async def _check_silence(self) -> None:
+        server, durable = self._server, self._service.durable
+        known, here = durable.instances, durable.present
         for c in range(len(self._service.agreement.names)):
             limit = self._limits.absent_after if c in known else self._limits.gather
-            await self._check_client(c, now, self._silence.seconds(c) > limit)
+            if self._silence.seconds(c) > limit and (here[c] or c in server.sessions):
+                await self._declare_absent(c, "nothing was heard for too long; come back")
 
-    async def _check_client(self, c: int, now: float, too_silent: bool) -> None:
+    async def _check_holds(self) -> None:
+        """Others can go on only if one of them has done its part of the round."""
         server, service = self._server, self._service
-        if too_silent and service.durable.present[c]:
-            await self._declare_absent(c, "nothing was heard for too long; come back")
-        elif c in server.sessions and service.waits_for(c):
-            waited, k = now - max(self._due_since, server.sessions[c].came), service.durable.k
-            if (
-                waited > self._limits.hold_after
-            ):  # it answers pings and sends no update; it may come back as one that was absent
-                server.log("held_up", client=service.agreement.names[c], round=k, seconds=round(waited))
-                await self._declare_absent(c, f"round {k} has waited {waited:.0f} seconds for this client; come back")
+        k, known, here = service.durable.k, service.durable.instances, service.durable.present
+        waiting = [c for c in known if service.waits_for(c)]
+        if not any(here[c] for c in server.sessions.keys() - set(waiting)):
+            return
+        limit = self.patience.seconds
+        for c in waiting:
+            seconds = self._holds.seconds(c)
+            if seconds > limit and service.durable.k == k and service.waits_for(c):
+                facts = {"round": k, "seconds": round(seconds), "joins": service.returns.joins(c)}
+                server.log("held_up", client=service.agreement.names[c], **facts)
+                await self._declare_absent(c, f"round {k} has waited {seconds:.0f} seconds for this client; come back")
 
     async def _declare_absent(self, c: int, reason: str) -> None:
         """Journal the absence and close the client's stream, if any; a client that lives makes a new one."""
-        await self._server.put(c, Absent(c))
+        if self._service.durable.present[c]:
+            await self._server.put(c, Absent(c))
         if c in self._server.sessions:
             self._server.sessions[c].close(Refusal(reason))
 

@@ -31,6 +31,7 @@ from crescendo.network.protocol.encoded_broadcasts import EncodedBroadcast
 from crescendo.network.protocol.tree_messages import SumRefusal
 from crescendo.network.protocol.versions import OURS, program_of
 from crescendo.network.protocol.wire_messages import FromServer, Goodbye, Hello, Refusal, VoidRound, Welcome
+from crescendo.network.server.waiting.returns import Returns
 from crescendo.network.transport.wording import named, ranges
 from crescendo.privacy.mechanisms.norm_limits import length_of
 from crescendo.storage.journal.durable_server import DurableServer
@@ -68,12 +69,16 @@ class Submission:
 
 
 class Committed(NamedTuple):
-    """What the server may send after a commit: ``acks`` to these clients, and the ``broadcast``, if one is due, to those."""
+    """What the server may send after a commit: ``acks`` to these clients, and the ``broadcast``, if one is due, to those.
+
+    ``off_probation`` are to join again: rounds wait for them from then on.
+    """
 
     acks: Mapping[int, Settled]
     epoch: int
     broadcast: EncodedBroadcast | None
     receivers: Mapping[int, Settled]
+    off_probation: Sequence[int] = ()
 
 
 class Service:
@@ -91,6 +96,7 @@ class Service:
         self._broadcast: EncodedBroadcast | None = None  # the newest, unless the model has moved since
         self._buffers = BufferPool()
         self._beyond_bound = False
+        self.returns, self._off_probation = Returns(), list[int]()
         self._logged: set[tuple[str, int, int]] = set()  # events of pairs that are in the log since the start
         self._log_notes()
         durable.refuse_beyond(largest(agreement.wire) / 2)  # a model that the wire cannot carry could not be sent
@@ -116,7 +122,8 @@ class Service:
             submission.answers.append(self._welcome(submission.client, hello))
         receivers = {*(one.client for one, _ in joined), *(connected if published.due else ())}
         word = self.durable.word(receivers)
-        return Committed(published.acks, word.epoch, self._encoded(word) if receivers else None, word.yours)
+        over, self._off_probation = self._off_probation, []
+        return Committed(published.acks, word.epoch, self._encoded(word) if receivers else None, word.yours, over)
 
     def log_void(self, but: Container[int] = ()) -> None:
         """Log which rounds were declared void, except of those clients that may be in the middle of it."""
@@ -179,8 +186,11 @@ class Service:
         match message:
             case Received():
                 self._update(message)
+                self._accepted(message.client)
             case Summed():
                 self._sum(message)
+                for client in {client for _, client in message.pairs}:
+                    self._accepted(client)
             case Hello():
                 submission.costly = self._join(c, message)
             case VoidRound(round):
@@ -189,8 +199,9 @@ class Service:
                 else:
                     submission.useless = True
             case Absent():
-                self.durable.submit(message)
-                self._log("absent", client=self._names[c])
+                if self.durable.submit(message):
+                    self.returns.absent(c)
+                    self._log("absent", client=self._names[c])
             case Goodbye(reason):
                 self.durable.submit(Left(c))
                 self._log("left", client=self._names[c], reason=reason)
@@ -232,22 +243,38 @@ class Service:
             raise PeerError(f"there is no round {round} in a run of {terms.rounds} rounds; dropped, check the terms")
         return self.agreement.numbers(round)
 
+    def _accepted(self, c: int) -> None:
+        if self.returns.accepted(c):
+            self._off_probation.append(c)
+            self._log("off_probation", client=self._names[c])
+
     def _join(self, c: int, hello: Hello) -> bool:
         """Register the instance, learn from what it has seen whether this server is an older copy, and count it as present.
 
-        True if a new epoch begins.
+        On probation it stays absent. True if a new epoch begins.
         """
         self.durable.submit(Registered(c, hello.instance))
         begun = self.durable.witness(c, hello.epoch, hello.k, hello.acknowledged, hello.last)
         if begun:
             self._log("new_epoch", client=self._names[c], k=hello.k, epoch=hello.epoch)
-        self.durable.submit(Back(c, hello.last))
+        self.returns.joined(c)
+        if self._is_held_off(c):
+            self.durable.check_last(c, hello.last)
+        else:
+            self.durable.submit(Back(c, hello.last))
         return begun
+
+    def _is_held_off(self, c: int) -> bool:
+        """Is client c on probation? After the last round no client is."""
+        return self.returns.on_probation(c) and not self.durable.finished and not self.durable.present[c]
 
     def _welcome(self, c: int, hello: Hello) -> Welcome:
         durable, agreement = self.durable, self.agreement
         start, first = durable.start_of(c), durable.last(c) + 1
-        if durable.is_void(first, c):  # it was absent
+        if self._is_held_off(c):  # it goes on with what it has in hand
+            start = next(i for i in itertools.count(hello.last + 1) if i not in durable.settled(c))
+            self._log("on_probation", client=self._names[c], start=start, joins=self.returns.joins(c))
+        elif durable.is_void(first, c):  # it was absent
             self._log("rounds_void", client=self._names[c], first=first, next=start)
         version = program_of(hello.version)
         self._log("joined", client=self._names[c], start=start, epoch=durable.epoch, k=durable.k, version=version)

@@ -11,6 +11,7 @@ from crescendo import system
 from crescendo.logs import Log, quiet
 from crescendo.network.protocol.tree_messages import NodeVersion
 from crescendo.network.protocol.versions import PeerVersion, program_of
+from crescendo.network.server.liveness import Liveness
 from crescendo.network.server.service import Service
 from crescendo.network.server.session import Traffic
 from crescendo.network.server.spending import Price, SpendingTracker
@@ -45,6 +46,7 @@ class StatusReporter:
         heard: Mapping[int, float],
         traffic: Mapping[int, Traffic],
         parties: Parties,
+        liveness: Liveness,
         costs: Sequence[float] = (),
         log: Log = quiet,
     ) -> None:
@@ -52,7 +54,7 @@ class StatusReporter:
         self._spending: SpendingTracker | None = None
         if certificate is not None and delta is not None:
             self._spending = SpendingTracker(certificate, certificate.usual_delta(delta), costs, log=log)
-        self._make = partial(_status, service, connected, heard, traffic, parties, self._spending)
+        self._make = partial(_status, service, connected, heard, traffic, parties, liveness, self._spending)
         self._being_made: asyncio.Task[dict[str, Any]] | None = None
 
     async def close(self) -> None:
@@ -73,6 +75,7 @@ async def _status(
     heard: Mapping[int, float],
     traffic: Mapping[int, Traffic],
     parties: Parties,
+    liveness: Liveness,
     spending: SpendingTracker | None,
 ) -> dict[str, Any]:
     """The federation and its clients, all as of one instant; accounting for what was spent may take seconds after it.
@@ -82,6 +85,7 @@ async def _status(
     durable, names, now = service.durable, service.agreement.names, system.monotonic()
     reached = [durable.settled(c) for c in range(len(names))]
     found, present, known = {**service.status(), **parties.of_others()}, durable.present, durable.instances
+    found["hold_seconds"] = round(liveness.patience.seconds, 1)
     clients = []
     for c, (name, settled) in enumerate(zip(names, reached, strict=True)):
         moved = traffic.get(c, Traffic())
@@ -94,7 +98,10 @@ async def _status(
                 "round": settled.below + len(settled.beyond),
                 "lag": found["k"] - settled.below,
                 "waited_for": bool(present[c]) and not found["finished"] and found["k"] not in settled,
-                "silent_seconds": round(now - heard[c], 1) if c in heard else None,
+                "waited_seconds": _rounded(liveness.waited(c)),
+                "joins_without_update": service.returns.joins(c),
+                "on_probation": service.returns.on_probation(c),
+                "silent_seconds": _rounded(now - heard[c] if c in heard else None),
                 "bytes_up": moved.up,
                 "bytes_down": moved.down,
                 **parties.of_client(c),
@@ -104,6 +111,10 @@ async def _status(
     for client, price in zip(clients, prices, strict=True):
         client.update(_spent(price))
     return {**found, "clients": clients}
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 1)
 
 
 def _spent(price: Price | None) -> dict[str, Any]:

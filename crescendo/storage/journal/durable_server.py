@@ -174,6 +174,11 @@ class DurableServer:
                 self.submit(NewEpoch(after, f"client {client} has seen k={k} in epoch {epoch}"))
             return after is not None
 
+    def check_last(self, client: int, last: int) -> None:
+        """Refuse what a client says of its last round if it cannot be."""
+        with self._guard:
+            self._state.server.check_last(client, last)
+
     @property
     def pending(self) -> int:
         """Entries that wait for a commit."""

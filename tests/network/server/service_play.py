@@ -16,7 +16,7 @@ from crescendo.core.messages import Settled, Update
 from crescendo.core.vectors import encode
 from crescendo.federation.agreement import Agreement, build_terms
 from crescendo.federation.own_model import servers_copy, with_copy
-from crescendo.network.protocol.wire_messages import Hello, VoidRound
+from crescendo.network.protocol.wire_messages import Hello, VoidRound, Welcome
 from crescendo.network.server.service import Message, Service, Submission
 from crescendo.storage.journal.durable_server import DurableServer
 from crescendo.storage.journal.journal_entries import Absent, Received, Summed
@@ -57,10 +57,11 @@ class ServicePlay:
             self.agreed.names[c], f"{c:032x}", self.agreed.federation, self.agreed.digest, last, version=None, **seen
         )
 
-    def joins(self, c: int, last: int = -1, **seen: Any) -> Submission:
+    def joins(self, c: int, last: int = -1, **seen: Any) -> Welcome:
         (joined,) = self.batch((c, self.hello(c, last, **seen)))
-        assert joined.taken, joined.answers
-        return joined
+        (welcome,) = joined.answers
+        assert isinstance(welcome, Welcome), welcome
+        return welcome
 
     def sends(self, c: int, rounds: Iterable[int], together: int = 1) -> None:
         """Client c sends these rounds; ``together`` of them come while one batch is written."""
@@ -120,11 +121,11 @@ def played(folder: Path, raw: dict[str, Any]) -> Iterator[ServicePlay]:
         yield ServicePlay(agreed, durable)
 
 
-def away(play: ServicePlay, until: int, sent: int) -> None:
+def away(play: ServicePlay, until: int, sent: int) -> Welcome:
     """Client 0 has ``sent`` rounds done and unsent when it is cut off; client 1 goes on alone to round ``until``."""
     for c in (0, 1):
         play.joins(c)
     play.is_absent(0)
     play.sends(1, range(until), together=100)
     assert play.durable.k == until and play.durable.settled(0) == Settled(0)
-    play.joins(0, last=sent - 1)
+    return play.joins(0, last=sent - 1)

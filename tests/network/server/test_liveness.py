@@ -184,7 +184,7 @@ def test_a_client_that_answers_and_never_sends_is_not_waited_for_for_ever(tmp_pa
             here, idle = await alive(on, 0), await alive(on, 1)
             await here.fake.send(0, ONES)
             await until(lambda: not on.service.waits_for(0))
-            await clock.passes(on, 4, here, idle)
+            await clock.passes(on, 3, here, idle)
             assert not on.events("held_up")
             idle.answers = False  # gRPC drops what the server says last if this side is just writing
             await clock.passes(on, 1, here)

@@ -52,12 +52,14 @@ def test_every_charged_round_is_applied_after_a_long_cut_below_an_aggregator(
 def test_every_charged_round_is_applied_after_one_cut_upon_the_other(tmp_path: Path) -> None:
     """Each time the client comes back, does a few rounds that never arrive, and is gone again."""
     with played(tmp_path, long_run(3000, ahead=5)) as on:
-        away(on, 300, 3)
-        charged = [0, 1, 2]
+        welcome, charged = away(on, 300, 3), [0, 1, 2]
         for _ in range(4):
             on.is_absent(0)
-            charged += range(on.durable.k, on.durable.k + 2)
+            charged += range(welcome.start, welcome.start + 2)
             on.sends(1, range(on.durable.k, on.durable.k + 300), together=100)
-            on.joins(0, last=charged[-1])
+            welcome = on.joins(0, last=charged[-1])
+        assert charged == [0, 1, 2, *range(300, 308)], "from its second absence on it is on probation"
         on.sends(0, charged)
-        assert on.applied(0, charged) == charged and on.durable.settled(0) == Settled(on.durable.k)
+        assert on.applied(0, charged) == charged and not on.service.returns.on_probation(0)
+        on.joins(0, last=charged[-1])
+        assert on.durable.settled(0) == Settled(on.durable.k)

@@ -1,0 +1,1 @@
+"""How long rounds wait for clients."""
