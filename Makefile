@@ -77,7 +77,7 @@ $(STAMPS)/demo: $(PINS)
 
 $(STAMPS)/test: $(PINS)
 	@echo "Setting up .venv for the checks: about 100 packages, 590 MB to download (2.5 GB installed), once."
-	@$(call install,.[demo$(comma)parquet$(comma)network$(comma)torch$(comma)jax$(comma)plots$(comma)docs$(comma)test])
+	@$(call install,.[demo$(comma)parquet$(comma)network$(comma)torch$(comma)jax$(comma)plots$(comma)onnx$(comma)docs$(comma)test])
 	@touch $(STAMPS)/demo
 
 comma := ,

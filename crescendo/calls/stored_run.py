@@ -23,8 +23,8 @@ from crescendo.data.tables.feature_schema import Schema
 from crescendo.errors import ConfigError, DataError
 from crescendo.objectives.objective_kinds import OBJECTIVES
 from crescendo.report.references import References
-from crescendo.runs.export import MODEL, StoredModel, damage_named, schema_digest
 from crescendo.runs.folder import require_run
+from crescendo.runs.models.stored_model import MODEL, StoredModel, damage_named, schema_digest
 from crescendo.tables import read_toml
 
 Row = dict[str, Any]

@@ -70,6 +70,7 @@ EXTRAS = {
     "jax": "jax",
     "jaxlib": "jax",
     "matplotlib": "plots",
+    "onnx": "onnx",
 }  # package -> what brings it
 
 

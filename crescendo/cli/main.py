@@ -114,19 +114,23 @@ def _schedule(file: RunFile, overrides: Overrides = None, as_json: AsJson = Fals
 
 @app.command("export", epilog="Example: crescendo export runs/flights-1 --to sklearn")
 def _export(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.")],
-    to: Annotated[str, typer.Option(help="The format: torch, safetensors, sklearn or npz.")],
-    out: Annotated[Path | None, typer.Option(help="The file to write; by default one in the run's folder.")] = None,
+    run: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="A run's folder, or a finished federation's folder or model.npz.")
+    ],
+    to: Annotated[str, typer.Option(help="The format: torch, safetensors, sklearn, onnx or npz.")],
+    out: Annotated[Path | None, typer.Option(help="The file to write; by default one in that folder.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a run's model as a file of another library."""
+    """Write a trained model as a file of another library."""
     with one_sentence():
         from crescendo.runs.export import export
 
-        path, written = export(run, to, out)
+        path, written, by_schema = export(run, to, out)
         says = f"wrote {path}" if written else f"{path} is there already: the run wrote it"
-        if (run / "schema.toml").is_file():
-            says += f"; it takes the features that {run / 'schema.toml'} makes of a table's columns, not the columns"
+        if by_schema:
+            own = run / "schema.toml"
+            what = own if own.is_file() else "the terms' schema"
+            says += f"; it takes the features that {what} makes of a table's columns, not the columns"
         print_json({"model": str(path)}) if as_json else typer.echo(says)
 
 

@@ -1,28 +1,23 @@
-"""A run's model in the formats of other libraries: ``crescendo export RUN --to torch|safetensors|sklearn|npz``."""
+"""A model in the formats of other libraries: ``crescendo export MODEL --to torch|safetensors|sklearn|onnx|npz``.
 
-import contextlib
-import hashlib
+The model is that of a run's folder, or of a finished federation.
+"""
+
 import io
 import json
 import secrets
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from crescendo.config.loading import read
 from crescendo.core.arrays import Floats
-from crescendo.data import Dataset
 from crescendo.data.scaling import Scaling
-from crescendo.data.tables.feature_schema import Schema
 from crescendo.errors import ConfigError, UsageError
+from crescendo.federation.finished_federation import FinishedFederation
 from crescendo.runs.folder import RUNNING
-
-MODEL, TENSORS = "model.npz", "model.safetensors"
-Trained = Literal["logistic", "softmax", "least-squares", "torch", "own"]
-_REGRESSIONS = ("logistic", "softmax", "least-squares")
+from crescendo.runs.models.stored_model import MODEL, REGRESSIONS, StoredModel, damage_named, safetensors_bytes
 
 
 class Exported(NamedTuple):
@@ -30,6 +25,7 @@ class Exported(NamedTuple):
 
     path: Path
     written: bool
+    by_schema: bool = False  # its features are what a schema makes of a table's columns
 
 
 def export(run: Path, to: str, out: Path | None = None) -> Exported:
@@ -42,62 +38,26 @@ def export(run: Path, to: str, out: Path | None = None) -> Exported:
         raise ConfigError(f"{run} is a run that still goes on or was killed; export one that is complete")
     if not run.exists():
         raise ConfigError(f"there is no folder {run}; name one that `crescendo run` made")
-    if not (run / MODEL).is_file():
-        raise ConfigError(f"{run} is not a run's folder: it has no {MODEL}; name a folder that `crescendo run` made")
+    stored = _stored(run)
     suffix, content_of = _FORMATS[to]
-    path = run / f"model{suffix}" if out is None else out
-    stored = StoredModel.of(run)
+    path = stored.run / f"model{suffix}" if out is None else out
     content = content_of(stored)
     if out is None and stored.has(path.name):
-        return Exported(path, written=False)
+        return Exported(path, False, stored.by_schema)
     try:
         _write(path, content)
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {(error.strerror or 'unknown reason').lower()}") from None
-    return Exported(path, written=True)
+    return Exported(path, True, stored.by_schema)
 
 
-def save_model(
-    folder: Path,
-    model: Floats,
-    classes: tuple[Any, ...],
-    trained: Trained,
-    tensors: dict[str, Any] | None,
-    intercept: bool = True,
-    records: Mapping[str, Any] | None = None,
-) -> None:
-    """The model of a run that has ended: the vector, what its labels mean and how its ``records`` look (`about_records`).
-
-    Of a torch module its named tensors are saved too.
-    """
-    digest = ""
-    if tensors is not None:
-        with contextlib.suppress(ImportError):  # a run's model is not lost for the lack of a second format
-            content = _safetensors({name: value.cpu().numpy() for name, value in tensors.items()})
-            (folder / TENSORS).write_bytes(content)
-            digest = hashlib.sha256(content).hexdigest()
-    meaning = np.array(json.dumps(classes))
-    said: dict[str, Any] = {"classes": meaning, "trained": np.array(trained), "tensors": np.array(digest)}
-    said["records"] = np.array(json.dumps(records))
-    np.savez(folder / MODEL, model=model, intercept=np.array(intercept), **said)
-
-
-def about_records(data: Dataset) -> dict[str, Any]:
-    """How the records look that a model learned from: what must be known to ask it about others."""
-    schema = None if data.schema is None else schema_digest(data.schema)
-    scaling = None if data.scaling is None else data.scaling.plain()
-    return {
-        "features": data.features,
-        "shape": data.train.shape,
-        "names": data.names,
-        "schema": schema,
-        "scaling": scaling,
-    }
-
-
-def schema_digest(schema: Schema) -> str:
-    """The same for two schemas exactly if they make the same features of every record."""
-    return hashlib.sha256(json.dumps(schema.plain()["columns"], sort_keys=True).encode()).hexdigest()
+def _stored(run: Path) -> StoredModel:
+    """The model of a run's folder or of a finished federation."""
+    if FinishedFederation.is_at(run):
+        return StoredModel.of_federation(FinishedFederation.of(run))
+    if run.is_file() or not (run / MODEL).is_file():
+        raise ConfigError(f"{run} is not a run's folder: it has no {MODEL}; name a folder that `crescendo run` made")
+    return StoredModel.of(run)
 
 
 def sklearn_regression(
@@ -125,89 +85,6 @@ def sklearn_regression(
     return made
 
 
-@dataclass(frozen=True)
-class StoredModel:
-    """What a run's folder holds of its model, all of it read. Folders of earlier versions lack ``trained`` and ``tensors``."""
-
-    run: Path
-    content: bytes  # of model.npz
-    arrays: dict[str, Any]
-
-    @classmethod
-    def of(cls, run: Path) -> Self:
-        content = _bytes_of(run / MODEL)
-        with damage_named(run), np.load(io.BytesIO(content), allow_pickle=False) as file:
-            if any(one.file_size > len(content) for one in file.zip.infolist()):
-                raise ValueError("a run packs nothing, so this would unpack to more than the run wrote")
-            arrays = {name: file[name] for name in file.files}
-            if arrays["model"].ndim != 1:
-                raise ValueError("a model is one vector")
-        return cls(run, content, arrays)
-
-    @property
-    def trained(self) -> str:
-        if "trained" in self.arrays:
-            return str(self.arrays["trained"])
-        if (self.run / TENSORS).is_file():
-            return "torch"
-        with contextlib.suppress(ConfigError):
-            return read(self.run / "config.toml").objective.kind
-        return "own"
-
-    @property
-    def intercept(self) -> bool:
-        """Folders of earlier versions have it in their run file alone."""
-        if "intercept" in self.arrays:
-            return bool(self.arrays["intercept"])
-        with contextlib.suppress(ConfigError):
-            return read(self.run / "config.toml").objective.intercept
-        return True
-
-    @property
-    def scaling(self) -> Scaling | None:
-        """What was applied to the features; ValueError, among others, for a file that was changed."""
-        said = (json.loads(str(self.arrays["records"])) if "records" in self.arrays else None) or {}
-        plain = said.get("scaling")
-        return None if plain is None else Scaling.from_plain(plain, int(said["features"]))
-
-    @property
-    def is_torch(self) -> bool:
-        """Whether the run left the tensors of a torch module; it does not where safetensors is not installed."""
-        return self.trained == "torch" and (self.run / TENSORS).is_file()
-
-    def has(self, name: str) -> bool:
-        """Whether the run itself wrote that file."""
-        return name == MODEL or (name == TENSORS and self.is_torch)
-
-    def tensors(self) -> bytes:
-        """The file of the torch module's tensors, found sound. Torch itself is not needed for that."""
-        from safetensors import deserialize
-
-        content = _bytes_of(self.run / TENSORS)
-        with damage_named(self.run):
-            if "tensors" in self.arrays and hashlib.sha256(content).hexdigest() != str(self.arrays["tensors"]):
-                raise ValueError(f"{TENSORS} is not the file that the run wrote")
-            deserialize(content)  # type: ignore[no-untyped-call]
-        return content
-
-    def refusal(self, why: str) -> UsageError:
-        """Why not to this format, and the formats that do work for this run."""
-        if "federation" in self.arrays:
-            return UsageError(
-                f"{self.run} is a federation's folder, whose {MODEL} is the vector alone; docs/deploy.md says how to use it, and "
-                "crescendo.torch.model(net).module(vector) gives a torch module these weights"
-            )
-        more = (
-            ["torch"]
-            if self.is_torch
-            else ["sklearn"]
-            if self.trained in _REGRESSIONS and "classes" in self.arrays
-            else []
-        )
-        *some, last = ["npz", "safetensors", *more]
-        return UsageError(f"{self.run} {why}; export it to {', '.join(some)} or {last}")
-
-
 def _to_npz(stored: StoredModel) -> bytes:
     return stored.content
 
@@ -215,7 +92,7 @@ def _to_npz(stored: StoredModel) -> bytes:
 def _to_safetensors(stored: StoredModel) -> bytes:
     if stored.is_torch:
         return stored.tensors()
-    return _safetensors({"model": stored.arrays["model"]})
+    return safetensors_bytes({"model": stored.arrays["model"]})
 
 
 def _to_torch(stored: StoredModel) -> bytes:
@@ -229,41 +106,40 @@ def _to_torch(stored: StoredModel) -> bytes:
     return file.getvalue()
 
 
-def _to_sklearn(stored: StoredModel) -> bytes:
-    import joblib
-
-    if stored.trained not in _REGRESSIONS:
+def _regression(stored: StoredModel) -> tuple[tuple[Any, ...], Scaling | None]:
+    """The classes and the scaling of a regression of ours; a refusal for any other model, and for one that does not fit them."""
+    if stored.trained not in REGRESSIONS:
         raise stored.refusal("trained no regression of ours")
     if "classes" not in stored.arrays:
         raise stored.refusal("was made by an earlier version, which did not keep what labels mean")
     with damage_named(stored.run):
         classes = tuple(json.loads(str(stored.arrays["classes"])))
-        scaling = stored.scaling
+        if stored.trained != "least-squares" and (
+            len(set(classes)) < 2 or not all(isinstance(one, str | int | float) for one in classes)
+        ):
+            raise ValueError("these are no classes")
+        if len(stored.arrays["model"]) % (len(classes) if stored.trained == "softmax" else 1):
+            raise ValueError("the model has another number of classes")
+        return classes, stored.scaling
+
+
+def _to_sklearn(stored: StoredModel) -> bytes:
+    import joblib
+
+    classes, scaling = _regression(stored)
     file = io.BytesIO()
     joblib.dump(sklearn_regression(stored.arrays["model"], stored.trained, classes, stored.intercept, scaling), file)
     return file.getvalue()
 
 
-def _safetensors(tensors: dict[str, Any]) -> bytes:
-    from safetensors.numpy import save
+def _to_onnx(stored: StoredModel) -> bytes:
+    from crescendo.runs.models.onnx_file import onnx_bytes
 
-    return save({name: np.ascontiguousarray(value) for name, value in tensors.items()}, {"format": "pt"})
-
-
-def _bytes_of(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {(error.strerror or 'unknown reason').lower()}") from None
-
-
-@contextlib.contextmanager
-def damage_named(run: Path) -> Iterator[None]:
-    """Readers of zip, npy and safetensors raise dozens of types; about bytes in memory each of them means damage."""
-    try:
-        yield
-    except Exception as error:
-        raise ConfigError(f"the model in {run} is damaged and cannot be read; run it again") from error
+    classes, scaling = _regression(stored)
+    model = np.asarray(stored.arrays["model"], dtype=np.float64)
+    if not np.isfinite(model).all():
+        raise UsageError(f"the model in {stored.run} has numbers that are not finite: the run diverged; run it again")
+    return onnx_bytes(model, stored.trained, classes, stored.intercept, scaling, stored.features)
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -283,5 +159,6 @@ _FORMATS: dict[str, tuple[str, Callable[[StoredModel], bytes]]] = {
     "torch": (".pt", _to_torch),
     "safetensors": (".safetensors", _to_safetensors),
     "sklearn": (".joblib", _to_sklearn),
+    "onnx": (".onnx", _to_onnx),
     "npz": (".npz", _to_npz),
 }

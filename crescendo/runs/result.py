@@ -16,7 +16,8 @@ from crescendo.privacy.planning.cautions import about_noise
 from crescendo.report.doubts import Doubt
 from crescendo.report.references import References, references_of
 from crescendo.runs import result_view
-from crescendo.runs.export import Trained, sklearn_regression
+from crescendo.runs.export import sklearn_regression
+from crescendo.runs.models.stored_model import Trained
 from crescendo.runs.prepare import Prepared
 from crescendo.simulator.trace import Trace
 

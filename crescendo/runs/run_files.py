@@ -7,8 +7,8 @@ from typing import Any
 from crescendo.config.schema_file import schema_text
 from crescendo.data import Dataset
 from crescendo.data.tables.drafting import Draft
-from crescendo.runs.export import about_records, save_model
 from crescendo.runs.folder import write_format
+from crescendo.runs.models.stored_model import about_records, save_model
 from crescendo.runs.result import Result
 from crescendo.runs.run_events import Event, ModelsMeasured, RunBegan, RunEnded
 
