@@ -190,7 +190,7 @@ class Downstream:
         self._vacate(hello.name, agreement.indices.get(hello.name, -1))
         self._hellos[hello.name] = _PendingHello(hello, waiting)
         passed = None if hello.version is None else hello.version.narrowed(self.version)
-        self._upstream.send(Below(hello.name, replace(hello, version=passed)))
+        self._upstream.send(Below(hello.name, replace(hello, version=passed, held=None)))  # its parts come here
         return True
 
     def _vacate(self, name: str, c: int) -> None:

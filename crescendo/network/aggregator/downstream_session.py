@@ -24,7 +24,7 @@ class DownstreamSession(Session):
     """One client below ``node``, and what it said about itself: the k it has seen and its last round."""
 
     def __init__(self, node: Node, client: int, rate_limits: RateLimits, hello: Hello, epoch: int) -> None:
-        super().__init__(client, rate_limits)
+        super().__init__(client, rate_limits, hello)
         self._node, self._k, self._last, self._epoch = node, hello.k, hello.last, epoch
         self._voids: set[int] = set()  # rounds that it declared void, on this stream
 

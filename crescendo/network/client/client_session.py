@@ -14,12 +14,13 @@ from typing import Any
 
 from crescendo import system
 from crescendo.core.messages import Broadcast, Settled
-from crescendo.core.vectors import decode
-from crescendo.errors import Refused
+from crescendo.core.vectors import Raw, decode, item_bytes
+from crescendo.errors import PeerError, Refused
 from crescendo.logs import Log, quiet
 from crescendo.network.client.participant import Participant
 from crescendo.network.client.terms_request import check_refusal, check_version, log_silence
-from crescendo.network.protocol.vector_parts import Assembly
+from crescendo.network.protocol.resumption import SMALL_PART, Held, Resumed, Unfinished, resumed
+from crescendo.network.protocol.vector_parts import Assembly, Part
 from crescendo.network.protocol.versions import OURS, program_of
 from crescendo.network.protocol.wire_messages import (
     TO_SERVER,
@@ -96,6 +97,10 @@ class _Connection:
         self._outgoing: asyncio.Queue[FromClient | Release] | None = None  # of the stream that is up
         self._sent: set[int] = set()  # rounds that went out on this stream
         self._refused: set[int | None] = set()  # rounds that the server has refused, on any stream
+        self._newest: tuple[int, int] | None = None  # epoch and k of the broadcast that is in this process's memory
+        self._unfinished: Unfinished | None = None  # a broadcast of which a part came on the stream before
+        self._line_broke = False  # while a vector was on its way: the next stream is to have small parts
+        self._going_on: dict[int, Resumed] | None = None  # rounds that the server has a part of; none: the line is good
 
     def released(self, done: Release) -> None:
         """A round was released or is void: say so, unless the stream is down; then it goes out with the next."""
@@ -108,6 +113,9 @@ class _Connection:
     async def one_stream(self) -> None:
         """One stream, until it breaks (`StreamBroken`) or the run is over."""
         agreed, seen, self.was_welcome = self._participant.agreement, self._participant.seen, False
+        held = Held() if self._line_broke else None
+        if self._unfinished is not None:
+            held = await asyncio.to_thread(self._unfinished.claim)
         last = await asyncio.to_thread(self._participant.introduce)  # nothing is charged from here to the welcome
         hello = Hello(
             self._participant.name,
@@ -120,6 +128,8 @@ class _Connection:
             seen.settled,
             self.endpoint.token,
             OURS,
+            held,
+            self._newest == (seen.epoch, seen.k),
         )
         async with self.endpoint.stream(hello) as stream:
             try:
@@ -136,7 +146,9 @@ class _Connection:
 
     async def _read_all(self, stream: OutgoingStream) -> None:
         agreed = self._participant.agreement
-        assembly, yours, epoch = Assembly(agreed.size, (agreed.wire,)), Settled(0), 0
+        assembly = Assembly(agreed.size, (agreed.wire,), kept=self._unfinished)
+        yours, epoch, received = Settled(0), 0, Settled(0)
+        due = self._newest != (self._participant.seen.epoch, self._participant.seen.k)  # as the hello has said
         writing: asyncio.Task[None] | None = None
         try:
             while True:
@@ -145,24 +157,30 @@ class _Connection:
                     writing.result()
                 if isinstance(message, Welcome):
                     if writing is None:
-                        writing = await self._on_welcome(message, stream)
+                        writing, received = await self._on_welcome(message, stream), message.received
                 elif isinstance(message, BroadcastPart):
                     if message.yours is not None:
                         yours, epoch = message.yours, message.epoch
                         self._participant.check_alone(yours)
-                    data = assembly.add(message.vector)
+                    data = _added(assembly, message.vector)
                     if data is not None:
                         model, k = decode(data, agreed.wire, agreed.size), message.vector.about
                         self._participant.hear(Broadcast(model, k, yours, epoch))
                         self._participant.acknowledged(yours, epoch, k)
+                        self._newest, received, due = (epoch, k), yours, False
                 elif isinstance(message, Ack):
                     self._participant.check_alone(message.yours)
                     self._participant.acknowledged(message.yours, message.epoch)
+                    received = message.yours
                 elif isinstance(message, Ping):
                     self._on_ping(message)
                 else:
                     self._on_refusal(message)
         finally:
+            self._unfinished = assembly.hand_over()
+            if self.was_welcome and agreed.size * item_bytes(agreed.wire) > SMALL_PART:
+                unsettled = any(i not in received for i in self._sent)
+                self._line_broke = due or unsettled or self._unfinished is not None
             if writing is not None:
                 writing.cancel()
                 await asyncio.gather(writing, return_exceptions=True)
@@ -190,7 +208,8 @@ class _Connection:
         releases, lost = await asyncio.to_thread(participant.to_send, welcome.received)
         if lost:
             self._log("void", rounds=ranges(lost), count=len(lost), reason="their bytes are gone")
-        for release in [*map(Release, lost), *releases]:
+        self._going_on = await _going_on(releases, welcome.held)
+        for release in [*map(Release, lost), *sorted(releases, key=self._is_not_going_on)]:
             self.released(release)
         participant.acknowledged(welcome.received, welcome.epoch)
         participant.welcomed(welcome.start)
@@ -220,6 +239,10 @@ class _Connection:
             check_refusal(message, self._log)
             self._refused.add(round)
 
+    def _is_not_going_on(self, release: Release) -> bool:
+        """A round that the server has a part of is sent first: the first part of another would drop it."""
+        return not self._going_on or release.round not in self._going_on
+
     def _put(self, message: FromClient) -> None:
         if self._outgoing is not None:
             self._outgoing.put_nowait(message)
@@ -229,5 +252,23 @@ class _Connection:
             return [TO_SERVER.encode(message)]
         assert message.data is not None, "a round without bytes is sent as void"
         agreed = self._participant.agreement
-        parts = UpdatePart.split(message.round, message.data, agreed.wire, agreed.federation, agreed.digest)
+        how = None if self._going_on is None else self._going_on.get(message.round, Resumed())
+        parts = UpdatePart.split(message.round, message.data, agreed.wire, agreed.federation, agreed.digest, how)
         return map(TO_SERVER.encode, parts)
+
+
+async def _going_on(releases: Iterable[Release], held: Held | None) -> dict[int, Resumed] | None:
+    """The round that the server has a part of, if those bytes are ours; None if it says nothing of its line."""
+    if held is None:
+        return None
+    same = [(one.round, one.data) for one in releases if one.round == held.about and one.data is not None]
+    found = {round: await asyncio.to_thread(resumed, data, held) for round, data in same}
+    return {round: how for round, how in found.items() if how.start}
+
+
+def _added(assembly: Assembly, part: Part) -> Raw | None:
+    """The whole vector, if this was its last part. What does not fit together ends the stream; the next one begins it again."""
+    try:
+        return assembly.add(part)
+    except PeerError as error:
+        raise StreamBroken(str(error)) from None

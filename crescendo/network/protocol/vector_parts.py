@@ -7,7 +7,7 @@ only what has come. That one outlives its stream (`resumption`).
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Self
 
 import numpy as np
@@ -121,7 +121,7 @@ class Assembly:
         """What the peer's next stream may go on with. From now on this one takes nothing more."""
         vector, self._is_over = self._vector or self._kept, True
         self.drop()
-        return vector if vector is not None and vector.held else None
+        return replace(vector) if vector is not None and vector.held else None
 
     def _add(self, part: Part) -> Raw | None:
         if part.part == 0:

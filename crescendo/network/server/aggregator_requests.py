@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 class _RelayedSession(Session):
     """A client that has joined by way of an aggregator."""
 
-    def __init__(self, client: int, rate_limits: RateLimits, name: str, link: AggregatorSession) -> None:
-        super().__init__(client, rate_limits)
-        self.name, self.link = name, link
+    def __init__(self, client: int, rate_limits: RateLimits, hello: Hello, link: AggregatorSession) -> None:
+        super().__init__(client, rate_limits, hello)
+        self.name, self.link = hello.name, link
         link.sessions[client] = self
 
     def send(self, message: FromServer) -> None:
@@ -42,7 +42,8 @@ class _RelayedSession(Session):
         self.link.acknowledge(self.client, settled, epoch)
 
     def publish(self, broadcast: EncodedBroadcast, yours: Settled) -> None:
-        self.link.publish(self.client, broadcast, yours)
+        if not self.has(broadcast):
+            self.link.publish(self.client, broadcast, yours)
 
     def close(self, refusal: Refusal | None = None) -> None:
         if refusal is not None:  # not final: by the time it arrives the client may have come anew by the same way
@@ -77,7 +78,7 @@ class AggregatorRequests:
         except PeerError as error:
             link.send_to(hello.name, Refusal(str(error), final=True))
             return
-        answers = await self._server.let_in(c, hello, lambda limits: _RelayedSession(c, limits, hello.name, link))
+        answers = await self._server.let_in(c, hello, lambda limits: _RelayedSession(c, limits, hello, link))
         for answer in answers if isinstance(answers, list) else ():
             link.send_to(hello.name, answer)
 

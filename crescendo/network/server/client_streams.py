@@ -5,7 +5,7 @@ the host. From then on the stream is read and written side by side until either 
 """
 
 import asyncio
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import grpc
 import grpc.aio
@@ -33,6 +33,7 @@ from crescendo.network.protocol.wire_messages import (
     Welcome,
 )
 from crescendo.network.server.admitted_streams import AdmittedStreams
+from crescendo.network.server.interrupted_streams import Interrupted, InterruptedStreams
 from crescendo.network.server.session import Session
 from crescendo.network.transport.connections import Connections
 from crescendo.network.transport.pending_streams import PendingStreams, TermsRequests
@@ -76,6 +77,17 @@ def _serialize(message: Any) -> bytes:
     return raw
 
 
+class _Open(NamedTuple):
+    """A stream that has joined: its session, and what comes on it in parts."""
+
+    session: Session
+    assembly: Assembly
+
+    def interrupt(self) -> Interrupted:
+        """What the client's next stream may go on with. This one takes no vector any more."""
+        return Interrupted(self.assembly.hand_over(), self.session.sent)
+
+
 class ClientStreams:
     """Serves the streams of the clients of one host."""
 
@@ -85,11 +97,14 @@ class ClientStreams:
         self._host, self._pending, self._connections, self._admitted_streams = host, pending, connections, admitted
         self._terms_requests = TermsRequests()
         self._buffers = BufferPool(4)  # one for all streams: what each of many kept for itself would add up
+        self._open: dict[int, _Open] = {}  # of each client the newest
+        self._interrupted = InterruptedStreams()
 
     def close(self) -> None:
         """End the streams that have not joined."""
         self._pending.close()
         self._terms_requests.close()
+        self._interrupted.close()
 
     def handlers(self, **others: Any) -> Any:
         """To be added to a gRPC server; ``others`` are methods of the same service."""
@@ -128,17 +143,32 @@ class ClientStreams:
         session = await host.join(c, hello)
         if not isinstance(session, Session):
             return session
+        opened, before = self._opened(session, agreement)
         try:
+            held = None if before.up is None else await asyncio.to_thread(before.up.claim)
+            await session.go_on(held, before.down)
             with self._admitted_streams.counted(lambda: host.admit(hello.name, hello.token, context), session.close):
-                reading = self._read_all(session, agreement, context)
+                reading = self._read_all(session, agreement, opened.assembly, context)
                 await session.run(context, reading, lambda error: host.on_broken(session, error))
         finally:
+            if self._open.get(c) is opened:
+                del self._open[c]
+                self._interrupted.keep(c, opened.interrupt())
             host.on_end(session)
         return []
 
-    async def _read_all(self, session: Session, agreement: Agreement, context: Any) -> None:
+    def _opened(self, session: Session, agreement: Agreement) -> tuple[_Open, Interrupted]:
+        """A client's new stream, and what the one before has left; on a line that dropped that one may still look alive."""
+        older = self._open.get(session.client)
+        before = self._interrupted.take(session.client) if older is None else older.interrupt()
+        session.sent = before.down
+        assembly = Assembly(agreement.size, (agreement.wire,), self._buffers, before.up)
+        opened = self._open[session.client] = _Open(session, assembly)
+        return opened, before
+
+    async def _read_all(self, session: Session, agreement: Agreement, assembly: Assembly, context: Any) -> None:
         """Read until the client has nothing more to say. What breaks the protocol is raised."""
-        host, assembly = self._host, Assembly(agreement.size, (agreement.wire,), self._buffers)
+        host = self._host
         while (raw := await context.read()) is not grpc.aio.EOF:
             host.on_heard(session)
             message = TO_SERVER.decode(raw)

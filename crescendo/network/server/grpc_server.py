@@ -181,7 +181,7 @@ class NetworkServer:
     # -- what clients ask ----------------------------------------------------------------------------------------------
 
     async def join(self, c: int, hello: Hello) -> Session | list[Any]:
-        return await self.let_in(c, hello, lambda limits: Session(c, limits))
+        return await self.let_in(c, hello, lambda limits: Session(c, limits, hello))
 
     async def let_in(self, c: int, hello: Hello, make: MakeSession) -> Session | list[Any]:
         """The outcome of a hello, whichever way it came: a session, which ``make`` makes, or the answers."""

@@ -1,13 +1,15 @@
 """Session: one joined client, at the server or at an aggregator: what is to be written to it, and how much it may ask."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from crescendo import system
 from crescendo.core.messages import Settled
 from crescendo.network.protocol.encoded_broadcasts import EncodedBroadcast
-from crescendo.network.protocol.wire_messages import TO_CLIENT, Ack
+from crescendo.network.protocol.resumption import SMALL_PART, Held, Resumed, resumed
+from crescendo.network.protocol.wire_messages import TO_CLIENT, Ack, Hello, Welcome
+from crescendo.network.server.interrupted_streams import SentLast
 from crescendo.network.transport.rate_limits import RateLimits
 from crescendo.network.transport.stream_writer import StreamWriter
 
@@ -24,15 +26,25 @@ class Traffic:
 
 
 class Session(StreamWriter):
-    """A stream that has joined. Of broadcasts and acknowledgements only the newest wait, however slowly the client reads."""
+    """A stream that has joined. Of broadcasts and acknowledgements only the newest wait, however slowly the client reads.
 
-    def __init__(self, client: int, rate_limits: RateLimits | None = None) -> None:
-        super().__init__(TO_CLIENT.encode)
+    ``hello`` says what the client has of broadcasts since before: the newest, so that it need not come again, or a part of one.
+    """
+
+    def __init__(self, client: int, rate_limits: RateLimits | None = None, hello: Hello | None = None) -> None:
+        super().__init__(self._encoded)
         self.client, self.rate_limits = client, rate_limits or RateLimits()
         self.came, self.traffic = system.monotonic(), Traffic()
         self.in_flight, self.large_in_flight = asyncio.Semaphore(MAX_IN_FLIGHT_PER_CLIENT), asyncio.Semaphore(1)
+        self.sent: SentLast | None = (
+            None  # the broadcast that was written last, if the next stream may have to go on with it
+        )
         self._ack: tuple[Settled, int] | None = None
         self._broadcast: tuple[EncodedBroadcast, Settled] | None = None
+        self._in_memory = (hello.epoch, hello.k) if hello is not None and hello.in_memory else None
+        self._held = None if hello is None else hello.held  # by the client; none: of its line nothing bad is known
+        self._received: Held | None = None  # of an update of the client, here
+        self._begun: tuple[SentLast, Resumed] | None = None  # a broadcast that goes on where an earlier stream broke
 
     def acknowledge(self, settled: Settled, epoch: int) -> None:
         """These rounds of the client are on disk."""
@@ -40,9 +52,47 @@ class Session(StreamWriter):
         self._wake.set()
 
     def publish(self, broadcast: EncodedBroadcast, yours: Settled) -> None:
-        """A broadcast is due; ``yours`` are the client's rounds that are in it."""
-        self._broadcast = broadcast, yours
-        self._wake.set()
+        """A broadcast is due, unless the client has it; ``yours`` are the client's rounds that are in it."""
+        if not self.has(broadcast):
+            self._broadcast = broadcast, yours
+            self._wake.set()
+
+    def has(self, broadcast: EncodedBroadcast) -> bool:
+        """Did the client say that it has this one? Another model at the same k is old news to it."""
+        return self._in_memory == (broadcast.epoch, broadcast.k)
+
+    async def go_on(self, received: Held | None, sent: SentLast | None) -> None:
+        """Go on where the client's last stream broke, before anything is written on this one.
+
+        ``received`` is what came in part, ``sent`` the broadcast that was written last. If the client holds a part of that, it
+        is finished, and the newest follows if it is newer: so each stream brings the client on, however fast rounds complete.
+        """
+        self._received, self.sent = received, sent
+        due = self._broadcast
+        if due is None or self._held is None or not self._held.length:
+            return
+        for last in (sent, SentLast(*due)):
+            if last is not None and last.broadcast.epoch == due[0].epoch:
+                how = await asyncio.to_thread(resumed, last.broadcast.data, self._held)
+                if how.start:
+                    self._begin(last, how)
+                    return
+
+    def _begin(self, last: SentLast, how: Resumed) -> None:
+        """A broadcast goes on. If it is the one that is due, or that one has the same k, nothing else is."""
+        if self._broadcast is not None:
+            broadcast, yours = self._broadcast
+            if broadcast is last.broadcast:
+                last = SentLast(broadcast, yours)
+            if (broadcast.epoch, broadcast.k) == (last.broadcast.epoch, last.broadcast.k):
+                self._broadcast = None
+        self._begun = last, how
+
+    def _encoded(self, message: Any) -> Any:
+        if isinstance(message, Welcome):
+            bad_line = None if self._held is None else Held()
+            message = replace(message, held=self._received or bad_line)
+        return TO_CLIENT.encode(message)
 
     async def _write_newest(self, context: Any) -> bool:
         ack = self._ack
@@ -50,14 +100,22 @@ class Session(StreamWriter):
             self._ack = None
             await context.write(TO_CLIENT.encode(Ack(*ack)))
             return True
+        if self._begun is not None:
+            (last, how), self._begun = self._begun, None
+            await self._write_broadcast(context, last, how)
+            return True
         if self._broadcast is not None:
-            broadcast, yours = self._broadcast
+            last = SentLast(*self._broadcast)
             self._ack = self._broadcast = None
-            for message in broadcast.messages(yours):
-                await context.write(message)
-            self.traffic.down += len(broadcast.data)
+            await self._write_broadcast(context, last, None if self._held is None else Resumed())
             return True
         return False
+
+    async def _write_broadcast(self, context: Any, last: SentLast, how: Resumed | None) -> None:
+        broadcast, yours = last
+        self.sent = last if len(broadcast.data) > SMALL_PART else None
+        await self._write_parts(context, broadcast.messages(yours, how))
+        self.traffic.down += len(broadcast.data) - (0 if how is None else how.start)
 
     def _broadcast_says(self, ack: tuple[Settled, int]) -> bool:
         """Does the broadcast that is due say the same, and soon enough?"""

@@ -3,7 +3,7 @@
 import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -65,6 +65,14 @@ class StreamWriter(ABC):
             await context.write(self._encode(self._queue.popleft()))
             return True
         return not self.closed.is_set() and await self._write_newest(context)
+
+    async def _write_parts(self, context: Any, parts: Iterable[Any]) -> None:
+        """Write a long message. What waits in the queue goes out between two of its parts: on a slow line the whole may take
+        minutes, in which the other side has to hear a ping, or it would count as silent."""
+        for part in parts:
+            while self._queue and not self.closed.is_set():
+                await context.write(self._encode(self._queue.popleft()))
+            await context.write(part)
 
     @abstractmethod
     async def _write_newest(self, context: Any) -> bool:

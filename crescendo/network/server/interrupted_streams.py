@@ -1,0 +1,99 @@
+"""Interrupted streams: what was on its way when a peer's stream broke, kept for the peer's next stream to go on with.
+
+Of each peer there is one vector that came in part, and the broadcast that was written to it last: a server cannot know how much
+of that has arrived, only the peer does. A broadcast that was begun is finished over any number of streams, and then the newest
+one follows. If each stream began with the newest one, a line on which a model takes longer than a round would never carry one.
+
+What is kept is bounded in bytes and in time; the peer that broke off first is forgotten first, and begins again with part 0.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Hashable
+from typing import Any, NamedTuple
+
+from crescendo.network.protocol.encoded_broadcasts import EncodedBroadcast
+from crescendo.network.protocol.resumption import Unfinished
+
+LONGEST_KEPT = 3600.0  # seconds
+MOST_KEPT = 256 << 20  # bytes of all peers together, or four vectors if they are longer
+
+
+class SentLast(NamedTuple):
+    """A broadcast, and what was said with it: the receiver's rounds, or those of each client behind an aggregator."""
+
+    broadcast: EncodedBroadcast
+    yours: Any
+
+
+class Interrupted(NamedTuple):
+    """What a peer's stream left: ``up`` came in part, ``down`` was sent, perhaps in part."""
+
+    up: Unfinished | None = None
+    down: SentLast | None = None
+
+
+NOTHING = Interrupted()
+
+
+class InterruptedStreams:
+    """What the streams of peers have left, the oldest first."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Hashable, tuple[float, Interrupted]] = {}
+        self._sent = Counter[EncodedBroadcast]()  # one broadcast may be kept for many peers
+        self.bytes = 0
+        self._expiring: asyncio.TimerHandle | None = None
+
+    def keep(self, peer: Hashable, what: Interrupted) -> None:
+        """Keep what a peer's stream has left, in place of what an earlier one did."""
+        self.take(peer)
+        if what == NOTHING:
+            return
+        self._kept[peer] = asyncio.get_running_loop().time(), what
+        self._count(what, 1)
+        while self.bytes > max(MOST_KEPT, 4 * _length_of(what)):
+            self.take(next(iter(self._kept)))
+        self._expire()
+
+    def take(self, peer: Hashable) -> Interrupted:
+        """What the peer's last stream has left; from now on it is the caller's."""
+        _, what = self._kept.pop(peer, (0.0, NOTHING))
+        self._count(what, -1)
+        return what
+
+    def close(self) -> None:
+        """Forget everything."""
+        for peer in list(self._kept):
+            self.take(peer)
+        if self._expiring is not None:
+            self._expiring.cancel()
+
+    def _count(self, what: Interrupted, by: int) -> None:
+        if what.up is not None:
+            self.bytes += by * len(what.up.room)
+        if what.down is not None:
+            broadcast = what.down.broadcast
+            before, after = self._sent[broadcast], self._sent[broadcast] + by
+            self._sent[broadcast] = after
+            if not before or not after:
+                self.bytes += by * len(broadcast.data)
+            if not after:
+                del self._sent[broadcast]
+
+    def _expire(self) -> None:
+        """Forget what is too old, and look again when the next may be."""
+        loop = asyncio.get_running_loop()
+        if self._expiring is not None:
+            self._expiring.cancel()
+            self._expiring = None
+        for peer, (since, _) in list(self._kept.items()):
+            if loop.time() - since < LONGEST_KEPT:
+                self._expiring = loop.call_at(since + LONGEST_KEPT, self._expire)
+                return
+            self.take(peer)
+
+
+def _length_of(what: Interrupted) -> int:
+    up = 0 if what.up is None else len(what.up.room)
+    return max(up, 0 if what.down is None else len(what.down.broadcast.data))
