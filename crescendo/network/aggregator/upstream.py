@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from crescendo import system
 from crescendo.core.messages import Sum, Word
-from crescendo.core.vectors import decode, encode
+from crescendo.core.vectors import decode, encode, item_bytes
 from crescendo.errors import Refused
 from crescendo.network.protocol.encoded_broadcasts import EncodedBroadcast
+from crescendo.network.protocol.resumption import SMALL_PART, Held, Resumed, Unfinished, resumed
 from crescendo.network.protocol.tree_messages import (
     TO_PARENT,
     FromNode,
@@ -24,7 +25,7 @@ from crescendo.network.protocol.vector_parts import Assembly
 from crescendo.network.protocol.versions import OURS, program_of
 from crescendo.network.protocol.wire_messages import Refusal
 from crescendo.network.transport.background import background
-from crescendo.network.transport.channels import Endpoint, OutgoingStream, StreamBroken
+from crescendo.network.transport.channels import Endpoint, OutgoingStream, StreamBroken, added
 from crescendo.network.transport.error_translation import is_unrecoverable
 from crescendo.network.transport.retry import BROKEN, Backoff, Unrecoverable
 
@@ -41,6 +42,9 @@ class Upstream:
     def __init__(self, node: Node, parent: Endpoint, backoff: Backoff) -> None:
         self._node, self._parent, self._backoff = node, parent, backoff
         self._queue: asyncio.Queue[FromNode | Sum] | None = None  # of the stream that is up
+        self._unfinished: Unfinished | None = None  # a broadcast of which a part came on the stream before
+        self._line_broke = False  # while a vector was on its way: the next stream is to have small parts
+        self._going_on: dict[str, Resumed] | None = None  # sums that the parent has a part of; none: the line is good
         self._room = asyncio.Event()
         self._room.set()
 
@@ -107,14 +111,19 @@ class Upstream:
         agreement, core = node.agreement, node.core
         about = ("", "") if agreement is None else (agreement.federation, agreement.digest)
         carries = () if core is None else tuple(sorted(core.carries))
-        async with self._parent.stream(NodeHello(node.name, *about, carries, self._parent.token, OURS)) as stream:
+        held = Held() if self._line_broke else None
+        if self._unfinished is not None:
+            held = await asyncio.to_thread(self._unfinished.claim)
+        async with self._parent.stream(NodeHello(node.name, *about, carries, self._parent.token, OURS, held)) as stream:
             welcome = await self._read(stream)
             if not isinstance(welcome, NodeWelcome):
                 raise StreamBroken("the parent spoke out of turn")
             core = node.agree(welcome)
+            totals = core.unanswered()
+            self._going_on = await _going_on(totals, welcome.held)
             queue: asyncio.Queue[FromNode | Sum] = asyncio.Queue()
             self._set_queue(queue)
-            for total in core.unanswered():
+            for total in sorted(totals, key=self._is_not_going_on):
                 self.send(total)
             version = program_of(welcome.version)
             node.log("joined", parent=self._parent.address, federation=welcome.federation, version=version)
@@ -130,27 +139,51 @@ class Upstream:
         return message
 
     async def _read_all(self, stream: OutgoingStream) -> None:
-        agreement, _ = self._node.known
+        agreement, core = self._node.known
         size, wire = agreement.size, agreement.wire
-        assembly, word = Assembly(size, (wire,)), Word({}, 0)
-        while True:
-            message = await self._read(stream)
-            if not isinstance(message, WordPart):
-                self._node.on_message(message)
-                continue
-            part = message.part
-            if part.yours is not None:
-                word = Word({c: ack.yours for c, ack in message.yours.items()}, part.vector.about, part.epoch)
-            data = assembly.add(part.vector)
-            if data is not None:
-                model = decode(data, wire, size)
-                self._node.on_broadcast(replace(word, model=model), EncodedBroadcast(word.k, word.epoch, data, wire))
+        assembly, word = Assembly(size, (wire,), kept=self._unfinished), Word({}, 0)
+        try:
+            while True:
+                message = await self._read(stream)
+                if not isinstance(message, WordPart):
+                    self._node.on_message(message)
+                    continue
+                part = message.part
+                if part.yours is not None:
+                    word = Word({c: ack.yours for c, ack in message.yours.items()}, part.vector.about, part.epoch)
+                data = added(assembly, part.vector)
+                if data is not None:
+                    model = decode(data, wire, size)
+                    broadcast = EncodedBroadcast(word.k, word.epoch, data, wire)
+                    self._node.on_broadcast(replace(word, model=model), broadcast)
+        finally:
+            self._unfinished = assembly.hand_over()
+            if size * item_bytes(wire) > SMALL_PART:
+                self._line_broke = self._unfinished is not None or bool(core.unanswered())
 
     def _parts(self, message: FromNode | Sum) -> Iterable[Any]:
         if not isinstance(message, Sum):
             return [TO_PARENT.encode(message)]
         agreement, _ = self._node.known
-        wire = message.delta.dtype.name
-        data = encode(message.delta, wire)
-        parts = SumPart.split(message, data, wire, agreement.federation, agreement.digest)
+        wire, data = _on_the_wire(message)
+        how = None if self._going_on is None else self._going_on.get(message.id, Resumed())
+        parts = SumPart.split(message, data, wire, agreement.federation, agreement.digest, how)
         return map(TO_PARENT.encode, parts)
+
+    def _is_not_going_on(self, total: Sum) -> bool:
+        """A sum that the parent has a part of is sent first: the first part of another would drop it."""
+        return not self._going_on or total.id not in self._going_on
+
+
+def _on_the_wire(total: Sum) -> tuple[str, bytes]:
+    wire = total.delta.dtype.name
+    return wire, encode(total.delta, wire)
+
+
+async def _going_on(totals: Iterable[Sum], held: Held | None) -> dict[str, Resumed] | None:
+    """The sum that the parent has a part of, if it is one of these; None if it says nothing of its line."""
+    if held is None:
+        return None
+    same = [total for total in totals if total.pairs[0][0] == held.about]
+    found = {one.id: await asyncio.to_thread(resumed, _on_the_wire(one)[1], held) for one in same}
+    return {id: how for id, how in found.items() if how.start}

@@ -14,13 +14,13 @@ from typing import Any
 
 from crescendo import system
 from crescendo.core.messages import Broadcast, Settled
-from crescendo.core.vectors import Raw, decode, item_bytes
-from crescendo.errors import PeerError, Refused
+from crescendo.core.vectors import decode, item_bytes
+from crescendo.errors import Refused
 from crescendo.logs import Log, quiet
 from crescendo.network.client.participant import Participant
 from crescendo.network.client.terms_request import check_refusal, check_version, log_silence
 from crescendo.network.protocol.resumption import SMALL_PART, Held, Resumed, Unfinished, resumed
-from crescendo.network.protocol.vector_parts import Assembly, Part
+from crescendo.network.protocol.vector_parts import Assembly
 from crescendo.network.protocol.versions import OURS, program_of
 from crescendo.network.protocol.wire_messages import (
     TO_SERVER,
@@ -37,7 +37,7 @@ from crescendo.network.protocol.wire_messages import (
     Welcome,
 )
 from crescendo.network.transport.background import background
-from crescendo.network.transport.channels import Endpoint, OutgoingStream, StreamBroken
+from crescendo.network.transport.channels import Endpoint, OutgoingStream, StreamBroken, added
 from crescendo.network.transport.retry import BROKEN, Backoff, Retries
 from crescendo.network.transport.stream_writer import MAX_QUEUED
 from crescendo.network.transport.wording import ranges
@@ -162,7 +162,7 @@ class _Connection:
                     if message.yours is not None:
                         yours, epoch = message.yours, message.epoch
                         self._participant.check_alone(yours)
-                    data = _added(assembly, message.vector)
+                    data = added(assembly, message.vector)
                     if data is not None:
                         model, k = decode(data, agreed.wire, agreed.size), message.vector.about
                         self._participant.hear(Broadcast(model, k, yours, epoch))
@@ -264,11 +264,3 @@ async def _going_on(releases: Iterable[Release], held: Held | None) -> dict[int,
     same = [(one.round, one.data) for one in releases if one.round == held.about and one.data is not None]
     found = {round: await asyncio.to_thread(resumed, data, held) for round, data in same}
     return {round: how for round, how in found.items() if how.start}
-
-
-def _added(assembly: Assembly, part: Part) -> Raw | None:
-    """The whole vector, if this was its last part. What does not fit together ends the stream; the next one begins it again."""
-    try:
-        return assembly.add(part)
-    except PeerError as error:
-        raise StreamBroken(str(error)) from None

@@ -17,8 +17,10 @@ parts, as a cut loses the part that is on its way. A side that never says so is 
 """
 
 import hashlib
-from dataclasses import dataclass, field
-from typing import Annotated, Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, NamedTuple, Self
+
+import numpy as np
 
 from crescendo.core.vectors import Raw
 from crescendo.errors import PeerError
@@ -96,6 +98,12 @@ class Unfinished:
         self.held += len(data)
         if self.hash is not None:
             self.hash.update(data)
+
+    def copied(self) -> Self:
+        """The same in memory of its own."""
+        room = np.empty(len(self.room), np.uint8).data
+        room[: self.held] = self.room[: self.held]
+        return replace(self, room=room, hash=None if self.hash is None else self.hash.copy())
 
     def claim(self) -> Held:
         """What to tell the sender on the next stream. The first time it hashes what is held: in a thread, if that is long."""

@@ -123,6 +123,11 @@ class Assembly:
         self.drop()
         return replace(vector) if vector is not None and vector.held else None
 
+    def copy(self) -> Unfinished | None:
+        """The same, while this one goes on: it may be that the two streams are of two peers with one name."""
+        vector = self._vector or self._kept
+        return vector.copied() if vector is not None and vector.held else None
+
     def _add(self, part: Part) -> Raw | None:
         if part.part == 0:
             self.drop()

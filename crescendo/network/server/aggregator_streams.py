@@ -5,7 +5,7 @@ below it. An `AggregatorSession` writes what goes down: to the aggregator itself
 """
 
 import asyncio
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import grpc
 import grpc.aio
@@ -16,6 +16,7 @@ from crescendo.federation.agreement import Agreement
 from crescendo.logs import Log
 from crescendo.network.protocol import tree_pb2 as pb
 from crescendo.network.protocol.encoded_broadcasts import EncodedBroadcast
+from crescendo.network.protocol.resumption import SMALL_PART, Held, Resumed
 from crescendo.network.protocol.tree_messages import (
     SERVICE,
     TO_NODE,
@@ -38,6 +39,13 @@ from crescendo.network.server.admitted_streams import AdmittedStreams
 from crescendo.network.server.session import Session
 from crescendo.network.transport.channels import parsed
 from crescendo.network.transport.connections import Connections
+from crescendo.network.transport.interrupted_streams import (
+    GoingOn,
+    Interrupted,
+    InterruptedStreams,
+    SentLast,
+    going_on,
+)
 from crescendo.network.transport.pending_streams import PendingStreams, TryLater
 from crescendo.network.transport.rate_limits import RateLimits
 from crescendo.network.transport.security.authenticator import Admit, Authenticator
@@ -57,6 +65,13 @@ class AggregatorSession(StreamWriter):
         self.below: tuple[NodeVersion, ...] = ()  # the aggregators behind it, as it says
         self._acks: dict[int, Ack] = {}
         self._broadcasts: dict[int, tuple[EncodedBroadcast, Settled]] = {}
+        self.sent: SentLast | None = (
+            None  # the broadcast that was written last, if the next stream may have to go on with it
+        )
+        self._held = hello.held  # by the aggregator; none: of its line nothing bad is known
+        self._begun: GoingOn | None = None
+        self._writing: SentLast | None = None  # the broadcast whose parts are on their way, or wait to go on
+        self._late: dict[int, tuple[EncodedBroadcast, Settled]] = {}  # of clients that came while it is written
         self._pinged = -1
         self.sessions: dict[int, Session] = {}  # at the server: those of the clients behind it
 
@@ -73,8 +88,18 @@ class AggregatorSession(StreamWriter):
         self._wake.set()
 
     def publish(self, client: int, broadcast: EncodedBroadcast, yours: Settled) -> None:
-        self._broadcasts[client] = broadcast, yours
+        """A broadcast is due to a client, unless what is written to it now is as new."""
+        written = self._writing
+        if written is not None and client in written.yours and _same(written.broadcast, broadcast):
+            self._late[client] = broadcast, yours
+        else:
+            self._broadcasts[client] = broadcast, yours
         self._wake.set()
+
+    async def go_on(self, sent: SentLast | None) -> None:
+        """Go on with the broadcast that was written last, if the aggregator holds a part of it, once a client is there for it."""
+        self._begun = await going_on(self._held, [] if sent is None else [sent])
+        self._writing = None if self._begun is None else self._begun.last
 
     async def _write_newest(self, context: Any) -> bool:
         if self._acks:
@@ -82,22 +107,47 @@ class AggregatorSession(StreamWriter):
             yours = {c: ack for c, ack in self._acks.items() if ack.epoch == epoch}
             self._acks.clear()
             await context.write(TO_NODE.encode(Acks(yours)))
+        elif self._begun is not None and (self._late or not self._begun.last.yours.keys().isdisjoint(self._broadcasts)):
+            (last, how), self._begun = self._begun, None
+            await self._write_model(context, last, how)
         elif self._broadcasts:
-            await self._write_model(context)
+            self._begun = None
+            await self._write_model(context, self._newest(), None if self._held is None else Resumed())
         else:
             return False
         return True
 
-    async def _write_model(self, context: Any) -> None:
+    def _newest(self) -> SentLast:
         """The model goes out once for all clients that are to hear the same."""
         model, _ = next(iter(self._broadcasts.values()))
         yours = {c: settled for c, (broadcast, settled) in self._broadcasts.items() if broadcast is model}
         for c in yours:
             del self._broadcasts[c]
-        for part in WordPart.split(model.k, model.epoch, yours, model.data, model.wire):
-            await context.write(TO_NODE.encode(part))
+        return SentLast(model, yours)
+
+    async def _write_model(self, context: Any, last: SentLast, how: Resumed | None) -> None:
+        model, yours = last
+        self._writing, self.sent = last, last if len(model.data) > SMALL_PART else None
+        parts = WordPart.split(model.k, model.epoch, yours, model.data, model.wire, how)
+        # clients whose welcome was written before a part are behind the aggregator when it passes the whole on
+        await self._write_parts(context, map(TO_NODE.encode, parts), self._late.clear)
+        self._writing = None
+        self._broadcasts.update(self._late)  # of those whose welcome was too late for the last part
+        self._late.clear()
         for c in yours.keys() & self.sessions.keys():
-            self.sessions[c].traffic.down += len(model.data) // len(yours)
+            self.sessions[c].traffic.down += (len(model.data) - (0 if how is None else how.start)) // len(yours)
+
+
+def _same(one: EncodedBroadcast, other: EncodedBroadcast) -> bool:
+    """Another model at the same k is old news to a client."""
+    return (one.epoch, one.k) == (other.epoch, other.k)
+
+
+class _OpenLink(NamedTuple):
+    """The stream of an aggregator, and what comes on it in parts."""
+
+    link: AggregatorSession
+    assembly: Assembly
 
 
 class _AggregatorHost(Protocol):
@@ -132,6 +182,8 @@ class AggregatorStreams:
     ) -> None:
         self._host, self._pending, self._connections, self._admitted_streams = host, pending, connections, admitted
         self.links: set[AggregatorSession] = set()
+        self._open: dict[str, _OpenLink] = {}  # of each name the newest
+        self._interrupted = InterruptedStreams()
         self._streams: set[asyncio.Task[Any]] = set()
 
     def versions(self) -> tuple[NodeVersion, ...]:
@@ -148,6 +200,7 @@ class AggregatorStreams:
     async def close(self, why: str, over: bool) -> None:
         """Send every aggregator away, and wait until it is gone."""
         self.send_away(why, over)
+        self._interrupted.close()
         if self._streams:
             await asyncio.wait(self._streams, timeout=CLOSE_TIMEOUT)
 
@@ -195,7 +248,7 @@ class AggregatorStreams:
     async def _serve_known(self, hello: NodeHello, agreement: Agreement, context: Any) -> None:
         host, log = self._host, self._pending.log
         link = host.new_link(hello, MAX_QUEUED + 4 * self._pending.names)  # all clients may come by it at once
-        link.send(NodeWelcome(agreement.text, agreement.federation, host.version))
+        opened, left = self._opened(link, agreement)
         self.links.add(link)
         log("aggregator_joined", link.name, aggregator=link.name)
 
@@ -204,16 +257,34 @@ class AggregatorStreams:
             return Refusal(str(error))
 
         try:
+            claim = None if left.up is None else await asyncio.to_thread(left.up.claim)
+            await link.go_on(left.down)
+            held = claim or (None if hello.held is None else Held())
+            link.send(NodeWelcome(agreement.text, agreement.federation, host.version, held))
             with self._admitted_streams.counted(lambda: self._check(hello, context), link.close):
-                await link.run(context, self._read_all(link, agreement, context), broken)
+                await link.run(context, self._read_all(link, agreement, opened.assembly, context), broken)
         finally:
             self.links.discard(link)
+            if self._open.get(link.name) is opened:
+                del self._open[link.name]
+                self._interrupted.keep(link.name, Interrupted(opened.assembly.hand_over(), link.sent))
             host.on_link_end(link)
             log("aggregator_left", link.name, aggregator=link.name)
 
-    async def _read_all(self, link: AggregatorSession, agreement: Agreement, context: Any) -> None:
+    def _opened(self, link: AggregatorSession, agreement: Agreement) -> tuple[_OpenLink, Interrupted]:
+        """An aggregator's new stream, and what the one before has left.
+
+        That one may still look alive, or be another aggregator's of the same name: it keeps what it has.
+        """
+        older = self._open.get(link.name)
+        left = Interrupted(older.assembly.copy(), older.link.sent) if older else self._interrupted.take(link.name)
+        link.sent = left.down
         wires = {agreement.wire if agreement.wire != "bfloat16" else "float32", "float64"}
-        assembly, pairs = Assembly(agreement.size, tuple(wires)), tuple[Pair, ...]()
+        opened = self._open[link.name] = _OpenLink(link, Assembly(agreement.size, tuple(wires), kept=left.up))
+        return opened, left
+
+    async def _read_all(self, link: AggregatorSession, agreement: Agreement, assembly: Assembly, context: Any) -> None:
+        pairs = tuple[Pair, ...]()
         while (raw := await context.read()) is not grpc.aio.EOF:
             match TO_PARENT.decode(raw):
                 case SumPart(id, first_pairs, part):

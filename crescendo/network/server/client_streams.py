@@ -33,9 +33,9 @@ from crescendo.network.protocol.wire_messages import (
     Welcome,
 )
 from crescendo.network.server.admitted_streams import AdmittedStreams
-from crescendo.network.server.interrupted_streams import Interrupted, InterruptedStreams
 from crescendo.network.server.session import Session
 from crescendo.network.transport.connections import Connections
+from crescendo.network.transport.interrupted_streams import Interrupted, InterruptedStreams
 from crescendo.network.transport.pending_streams import PendingStreams, TermsRequests
 from crescendo.network.transport.security.authenticator import Admit
 
@@ -77,7 +77,7 @@ def _serialize(message: Any) -> bytes:
     return raw
 
 
-class _Open(NamedTuple):
+class _ClientStream(NamedTuple):
     """A stream that has joined: its session, and what comes on it in parts."""
 
     session: Session
@@ -97,7 +97,7 @@ class ClientStreams:
         self._host, self._pending, self._connections, self._admitted_streams = host, pending, connections, admitted
         self._terms_requests = TermsRequests()
         self._buffers = BufferPool(4)  # one for all streams: what each of many kept for itself would add up
-        self._open: dict[int, _Open] = {}  # of each client the newest
+        self._open: dict[int, _ClientStream] = {}  # of each client the newest
         self._interrupted = InterruptedStreams()
 
     def close(self) -> None:
@@ -157,13 +157,13 @@ class ClientStreams:
             host.on_end(session)
         return []
 
-    def _opened(self, session: Session, agreement: Agreement) -> tuple[_Open, Interrupted]:
+    def _opened(self, session: Session, agreement: Agreement) -> tuple[_ClientStream, Interrupted]:
         """A client's new stream, and what the one before has left; on a line that dropped that one may still look alive."""
         older = self._open.get(session.client)
         before = self._interrupted.take(session.client) if older is None else older.interrupt()
         session.sent = before.down
         assembly = Assembly(agreement.size, (agreement.wire,), self._buffers, before.up)
-        opened = self._open[session.client] = _Open(session, assembly)
+        opened = self._open[session.client] = _ClientStream(session, assembly)
         return opened, before
 
     async def _read_all(self, session: Session, agreement: Agreement, assembly: Assembly, context: Any) -> None:

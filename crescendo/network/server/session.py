@@ -7,9 +7,9 @@ from typing import Any
 from crescendo import system
 from crescendo.core.messages import Settled
 from crescendo.network.protocol.encoded_broadcasts import EncodedBroadcast
-from crescendo.network.protocol.resumption import SMALL_PART, Held, Resumed, resumed
+from crescendo.network.protocol.resumption import SMALL_PART, Held, Resumed
 from crescendo.network.protocol.wire_messages import TO_CLIENT, Ack, Hello, Welcome
-from crescendo.network.server.interrupted_streams import SentLast
+from crescendo.network.transport.interrupted_streams import GoingOn, SentLast, going_on
 from crescendo.network.transport.rate_limits import RateLimits
 from crescendo.network.transport.stream_writer import StreamWriter
 
@@ -44,7 +44,7 @@ class Session(StreamWriter):
         self._in_memory = (hello.epoch, hello.k) if hello is not None and hello.in_memory else None
         self._held = None if hello is None else hello.held  # by the client; none: of its line nothing bad is known
         self._received: Held | None = None  # of an update of the client, here
-        self._begun: tuple[SentLast, Resumed] | None = None  # a broadcast that goes on where an earlier stream broke
+        self._begun: GoingOn | None = None
 
     def acknowledge(self, settled: Settled, epoch: int) -> None:
         """These rounds of the client are on disk."""
@@ -68,25 +68,21 @@ class Session(StreamWriter):
         is finished, and the newest follows if it is newer: so each stream brings the client on, however fast rounds complete.
         """
         self._received, self.sent = received, sent
-        due = self._broadcast
-        if due is None or self._held is None or not self._held.length:
-            return
-        for last in (sent, SentLast(*due)):
-            if last is not None and last.broadcast.epoch == due[0].epoch:
-                how = await asyncio.to_thread(resumed, last.broadcast.data, self._held)
-                if how.start:
-                    self._begin(last, how)
-                    return
+        due = None if self._broadcast is None else SentLast(*self._broadcast)
+        epoch = None if due is None else due.broadcast.epoch
+        possible = [last for last in (sent, due) if last is not None and epoch in (None, last.broadcast.epoch)]
+        self._begun = await going_on(self._held, [last for last in possible if not self._is_old(last.broadcast)])
+        if self._begun is not None:
+            self._expect(self._begun[0].broadcast)
 
-    def _begin(self, last: SentLast, how: Resumed) -> None:
-        """A broadcast goes on. If it is the one that is due, or that one has the same k, nothing else is."""
-        if self._broadcast is not None:
-            broadcast, yours = self._broadcast
-            if broadcast is last.broadcast:
-                last = SentLast(broadcast, yours)
-            if (broadcast.epoch, broadcast.k) == (last.broadcast.epoch, last.broadcast.k):
-                self._broadcast = None
-        self._begun = last, how
+    def _is_old(self, broadcast: EncodedBroadcast) -> bool:
+        return self._in_memory is not None and (broadcast.epoch, broadcast.k) <= self._in_memory
+
+    def _expect(self, broadcast: EncodedBroadcast) -> None:
+        """The client will have this one: nothing else is due unless it is newer."""
+        self._in_memory = broadcast.epoch, broadcast.k
+        if self._broadcast is not None and self.has(self._broadcast[0]):
+            self._broadcast = None
 
     def _encoded(self, message: Any) -> Any:
         if isinstance(message, Welcome):

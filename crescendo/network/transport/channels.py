@@ -10,11 +10,13 @@ import grpc
 import grpc.aio
 from google.protobuf.message import DecodeError
 
+from crescendo.core.vectors import Raw
 from crescendo.errors import PeerError, UsageError
 from crescendo.network.protocol import wire_pb2 as pb
 from crescendo.network.protocol.codec import TERMS, Codec
 from crescendo.network.protocol.resumption import PART
 from crescendo.network.protocol.tree_messages import MANY, RELAY, TO_NODE, TO_PARENT, NodeHello
+from crescendo.network.protocol.vector_parts import Assembly, Part
 from crescendo.network.protocol.wire_messages import SERVICE, TO_CLIENT, TO_SERVER, Hello
 from crescendo.network.transport.error_translation import reason_of
 
@@ -99,6 +101,14 @@ class OutgoingStream:
             await self.write(message)
             await self._call.done_writing()
             await self._call.read()
+
+
+def added(assembly: Assembly, part: Part) -> Raw | None:
+    """The whole vector, if this was its last part. What does not fit together ends the stream; the next one begins it again."""
+    try:
+        return assembly.add(part)
+    except PeerError as error:
+        raise StreamBroken(str(error)) from None
 
 
 @dataclass(frozen=True)

@@ -66,12 +66,16 @@ class StreamWriter(ABC):
             return True
         return not self.closed.is_set() and await self._write_newest(context)
 
-    async def _write_parts(self, context: Any, parts: Iterable[Any]) -> None:
-        """Write a long message. What waits in the queue goes out between two of its parts: on a slow line the whole may take
-        minutes, in which the other side has to hear a ping, or it would count as silent."""
+    async def _write_parts(self, context: Any, parts: Iterable[Any], before: Callable[[], None] = lambda: None) -> None:
+        """Write a long message; ``before`` is called before each part, when nothing else waits.
+
+        What waits in the queue goes out between two parts: on a slow line the whole may take minutes, in which the other side
+        has to hear a ping, or it would count as silent.
+        """
         for part in parts:
             while self._queue and not self.closed.is_set():
                 await context.write(self._encode(self._queue.popleft()))
+            before()
             await context.write(part)
 
     @abstractmethod

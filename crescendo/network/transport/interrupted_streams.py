@@ -9,11 +9,11 @@ What is kept is bounded in bytes and in time; the peer that broke off first is f
 
 import asyncio
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Any, NamedTuple
 
 from crescendo.network.protocol.encoded_broadcasts import EncodedBroadcast
-from crescendo.network.protocol.resumption import Unfinished
+from crescendo.network.protocol.resumption import Held, Resumed, Unfinished, resumed
 
 LONGEST_KEPT = 3600.0  # seconds
 MOST_KEPT = 256 << 20  # bytes of all peers together, or four vectors if they are longer
@@ -24,6 +24,24 @@ class SentLast(NamedTuple):
 
     broadcast: EncodedBroadcast
     yours: Any
+
+
+class GoingOn(NamedTuple):
+    """A broadcast of which an earlier stream brought a part, and how it goes on."""
+
+    last: SentLast
+    how: Resumed
+
+
+async def going_on(held: Held | None, possible: Iterable[SentLast]) -> GoingOn | None:
+    """Which of these broadcasts a peer holds a part of, if any."""
+    if held is None or not held.length:
+        return None
+    for last in possible:
+        how = await asyncio.to_thread(resumed, last.broadcast.data, held)
+        if how.start:
+            return GoingOn(last, how)
+    return None
 
 
 class Interrupted(NamedTuple):
