@@ -1,9 +1,10 @@
-"""A bad network between clients and server: connections that are cut, held up, and closed in one direction only."""
+"""A bad network between clients and server: connections that are cut, held up, slow, and closed in one direction only."""
 
 from __future__ import annotations
 
 import asyncio
 import random
+import socket
 import threading
 from contextlib import suppress
 from types import TracebackType
@@ -81,3 +82,92 @@ class BadNetwork:
                         await asyncio.sleep(self._rng.uniform(0, 0.03))  # held up: later bytes of others overtake
                 writer.write(data)
                 await writer.drain()
+
+
+class SlowLine:
+    """One party's line to ``to``: so many bytes a second each way, and every ``cut_every`` seconds all its connections end.
+
+    What it takes in before it can carry it is small, so that a cut loses what a real line would lose. `carried` counts the bytes
+    that came out at the other end, up and down.
+    """
+
+    HELD = 16 << 10  # bytes that are read at once
+
+    def __init__(self, to: int, bytes_per_second: float, cut_every: float) -> None:
+        self._to, self._rate, self._cut_every = to, bytes_per_second, cut_every
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._free = {"up": 0.0, "down": 0.0}  # when the line has carried what was given to it
+        self.carried = {"up": 0, "down": 0}
+        self.port = self.cuts = 0
+        self._open: set[asyncio.StreamWriter] = set()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._server: asyncio.Server | None = None
+
+    def __enter__(self) -> SlowLine:
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result(60)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(60)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(60)
+
+    async def _listen(self) -> None:
+        door = _narrow(socket.socket())
+        door.bind(("127.0.0.1", 0))
+        self._server = await asyncio.start_server(self._carry, sock=door, limit=self.HELD)
+        self.port = door.getsockname()[1]
+        self._tasks.append(asyncio.create_task(self._cut()))
+
+    async def _close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _cut(self) -> None:
+        while True:
+            await asyncio.sleep(self._cut_every)
+            self.cuts += bool(self._open)
+            for end in self._open:
+                end.transport.abort()
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there = _narrow(socket.socket())
+        there.setblocking(False)
+        try:
+            await self._loop.sock_connect(there, ("127.0.0.1", self._to))
+        except OSError:
+            writer.close()
+            return
+        to_reader, to_writer = await asyncio.open_connection(sock=there, limit=self.HELD)
+        self._open |= {writer, to_writer}
+        try:
+            ways = self._pump("up", reader, to_writer), self._pump("down", to_reader, writer)
+            await asyncio.wait([asyncio.ensure_future(way) for way in ways], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._open -= {writer, to_writer}
+            for end in (writer, to_writer):
+                with suppress(OSError):
+                    end.transport.abort()
+
+    async def _pump(self, way: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while data := await reader.read(self.HELD):
+                begin = max(self._loop.time(), self._free[way])
+                self._free[way] = begin + len(data) / self._rate
+                await asyncio.sleep(self._free[way] - self._loop.time())
+                writer.write(data)
+                self.carried[way] += len(data)
+                await writer.drain()
+
+
+def _narrow(one: socket.socket) -> socket.socket:
+    """The system shall take in little that was not carried yet."""
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32 << 10)
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 32 << 10)
+    return one
