@@ -171,3 +171,43 @@ def _narrow(one: socket.socket) -> socket.socket:
     one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32 << 10)
     one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 32 << 10)
     return one
+
+
+class CutOnce:
+    """Forwards from a port of its own to ``to``. After so many bytes up, or down, the connection that carries them ends, once."""
+
+    def __init__(self, to: int, way: str, after: int) -> None:
+        self._to, self._way, self._left = to, way, after
+        self.port = 0
+        self.carried = {"up": 0, "down": 0}
+        self.is_cut = False
+        self._server: asyncio.Server | None = None
+
+    async def __aenter__(self) -> CutOnce:
+        self._server = await asyncio.start_server(self._carry, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        assert self._server is not None
+        self._server.close()
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        to_reader, to_writer = await asyncio.open_connection("127.0.0.1", self._to)
+        ways = self._pump("up", reader, to_writer), self._pump("down", to_reader, writer)
+        await asyncio.wait([asyncio.ensure_future(way) for way in ways], return_when=asyncio.FIRST_COMPLETED)
+        for end in (writer, to_writer):
+            end.close()
+
+    async def _pump(self, way: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while data := await reader.read(4096):
+                if way == self._way and not self.is_cut:
+                    self.is_cut, data = len(data) > self._left, data[: self._left]
+                    self._left -= len(data)
+                writer.write(data)
+                self.carried[way] += len(data)
+                await writer.drain()
+                if self.is_cut and self._left == 0 and way == self._way:
+                    self._left = -1
+                    return
