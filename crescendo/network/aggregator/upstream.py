@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from crescendo.network.protocol.encoded_broadcasts import EncodedBroadcast
 from crescendo.network.protocol.resumption import SMALL_PART, Held, Resumed, Unfinished, resumed
 from crescendo.network.protocol.tree_messages import (
     TO_PARENT,
+    Alive,
     FromNode,
     NodeHello,
     NodeWelcome,
@@ -45,6 +47,9 @@ class Upstream:
         self._unfinished: Unfinished | None = None  # a broadcast of which a part came on the stream before
         self._line_broke = False  # while a vector was on its way: the next stream is to have small parts
         self._going_on: dict[str, Resumed] | None = None  # sums that the parent has a part of; none: the line is good
+        self._overtaking: deque[Alive] | None = (
+            None  # while the parts of a sum are sent: what goes out between two of them
+        )
         self._room = asyncio.Event()
         self._room.set()
 
@@ -60,7 +65,9 @@ class Upstream:
 
     def send(self, message: FromNode | Sum) -> None:
         """Queue a message to the parent; while the stream is down it is dropped: clients say it again when they come back."""
-        if self._queue is not None:
+        if self._queue is not None and isinstance(message, Alive) and self._overtaking is not None:
+            self._overtaking.append(message)
+        elif self._queue is not None:
             self._queue.put_nowait(message)
             if not self.is_free:
                 self._room.clear()
@@ -76,7 +83,7 @@ class Upstream:
         return message
 
     def _set_queue(self, queue: asyncio.Queue[FromNode | Sum] | None) -> None:
-        self._queue = queue
+        self._queue, self._overtaking = queue, None
         self._room.set()
 
     async def keep(self) -> None:
@@ -168,7 +175,17 @@ class Upstream:
         wire, data = _on_the_wire(message)
         how = None if self._going_on is None else self._going_on.get(message.id, Resumed())
         parts = SumPart.split(message, data, wire, agreement.federation, agreement.digest, how)
-        return map(TO_PARENT.encode, parts)
+        return self._with_overtaking(parts)
+
+    def _with_overtaking(self, parts: Iterable[SumPart]) -> Iterator[Any]:
+        """The parts of a sum, which on a slow line may take minutes, in which the parent has to hear that clients are alive."""
+        self._overtaking = waiting = deque[Alive]()
+        for part in parts:
+            while waiting:
+                yield TO_PARENT.encode(waiting.popleft())
+            yield TO_PARENT.encode(part)
+        self._overtaking = None
+        yield from map(TO_PARENT.encode, waiting)
 
     def _is_not_going_on(self, total: Sum) -> bool:
         """A sum that the parent has a part of is sent first: the first part of another would drop it."""
