@@ -41,7 +41,9 @@ class Shaped(Protocol):
 
 RunFile: TypeAlias = Config | Path | str | Mapping[str, Any]
 Rows: TypeAlias = Dataset | Shaped | Iterable[Any]
-_OF_ARRAYS = frozenset(("test", "classes", "schema", "drop", "categories", "scale"))  # keywords about arrays in memory
+_OF_ARRAYS = frozenset(
+    ("test", "classes", "schema", "drop", "categories", "missing", "scale")
+)  # keywords about arrays in memory
 Data: TypeAlias = Dataset | tuple[Any, Any] | None
 
 

@@ -48,6 +48,7 @@ class RunKeys(TypedDict, total=False):
     schema: Mapping[str, Any] | str
     drop: Sequence[str]
     categories: Sequence[str]
+    missing: Sequence[float] | Mapping[str, Any]
     scale: bool
     seed: int
 
@@ -79,6 +80,7 @@ PATHS = {
     "schema": "data.schema",
     "drop": "data.drop",
     "categories": "data.categories",
+    "missing": "data.missing",
     "scale": "data.scale",
     "seed": "run.seed",
 }

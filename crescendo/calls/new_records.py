@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from crescendo.data.formats import libsvm
+from crescendo.data.formats.csv import about_headers
 from crescendo.data.formats.readers import RecordFile, npz_arrays
 from crescendo.data.labels import one_by_one
 from crescendo.data.records import Column
@@ -79,19 +80,20 @@ def _of_table(
 ) -> NewRecords:
     if not table.rows:
         raise DataError(f"{table.name} has no records; it needs a line for each record")
+    said = about_headers(table.headers)
     labels = table.columns.get(label) if label is not None else None
     if schema is not None:
         schema.check_table([*table.columns, *(() if schema.label is None else (schema.label,))], table.name)
-        return NewRecords(table, labels, tuple(_unknown(schema, table)))
+        return NewRecords(table, labels, (*said, *_unknown(schema, table)))
     if names:
-        return NewRecords(table, labels)
+        return NewRecords(table, labels, said)
     rest = {name: cells for name, cells in table.columns.items() if name != label}
     if len(rest) != features:
         raise DataError(
             f"{table.name} has {len(rest)} columns beside labels, and the model learned from {features} features, which it knows "
             "by their place alone; leave other columns out, or name the one that has labels (--label)"
         )
-    return NewRecords(Table(table.name, rest, table.rows), labels, (BY_PLACE,))
+    return NewRecords(Table(table.name, rest, table.rows), labels, (*said, BY_PLACE))
 
 
 def _unknown(schema: Schema, table: Table) -> Iterator[str]:

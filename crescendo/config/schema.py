@@ -9,7 +9,7 @@ import math
 import re
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from crescendo.config.draft_marks import DraftMarks, check_names, entries, marked_with, settled
 from crescendo.config.fitted_sizes import LENGTHS, fitted
@@ -52,6 +52,15 @@ class _MissingCells(Section):
         FLAG,
         "whether to add a feature that says that the cell was missing; left out, only for columns with missing cells",
     )
+    codes: Annotated[tuple[float, ...] | None, AS_TUPLE] = key(
+        None,
+        "a list of numbers",
+        "numbers that stand for a missing cell, such as -999; `missing = [-999]` is short for them",
+        min_length=1,
+    )
+
+
+_CODES_ALONE = BeforeValidator(lambda value: {"codes": value} if isinstance(value, list | tuple) else value)
 
 
 class _Data(Section):
@@ -98,9 +107,9 @@ class _Data(Section):
     categories: ColumnNames | None = key(
         None, "a list of columns", "columns of a table that hold categories although they look like numbers"
     )
-    missing: _MissingCells | None = key(
+    missing: Annotated[_MissingCells | None, _CODES_ALONE] = key(
         None,
-        "a table with value and indicator",
+        "a table with value, indicator and codes",
         "how missing cells are filled; left out, with the median and an indicator",
     )
     scale: bool | None = key(
@@ -123,7 +132,10 @@ class _Data(Section):
     def table_keys(self) -> TableKeys:
         """What was said about a table that may be looked at."""
         filled = self.missing or _MissingCells()
-        return TableKeys(self.drop or (), self.categories or (), filled.value, filled.indicator, scale=bool(self.scale))
+        codes = filled.codes or ()
+        return TableKeys(
+            self.drop or (), self.categories or (), filled.value, filled.indicator, bool(self.scale), codes
+        )
 
 
 class _Clients(Section):

@@ -13,13 +13,13 @@ from crescendo.core.arrays import Array
 from crescendo.data.from_frames import (
     PLAIN,
     StatedSchema,
-    all_numbers,
     as_arrays,
     column_names,
     features_of,
     from_frame,
     labelled_pair,
     numbers_of,
+    plain_numbers,
 )
 from crescendo.data.labels import NUMBERS, one_by_one
 from crescendo.data.memory.foreign_frames import as_frame, stacked
@@ -45,6 +45,7 @@ from crescendo.data.tables.drafting import TableKeys
 from crescendo.data.tables.feature_schema import Schema
 from crescendo.data.tables.table_cautions import about_private_arrays
 from crescendo.data.tables.table_files import frame_table, is_frame
+from crescendo.data.tables.table_records import with_findings
 from crescendo.errors import DataError
 
 
@@ -94,8 +95,8 @@ def dataset(
         y = as_arrays(found.x, y)[1] if isinstance(y, str) and not is_frame(x) else y
     if is_frame(x) and schema is None and isinstance(y, str) and (private or keys == PLAIN):
         rest, labels = as_arrays(x, y)
-        x, y, test = (rest, labels, labelled_pair(test)) if private or all_numbers(rest) else (x, y, test)
-    if is_frame(x) and (schema is not None or keys != PLAIN or not (private or all_numbers(x))):
+        x, y, test = (rest, labels, labelled_pair(test)) if private or plain_numbers(rest) else (x, y, test)
+    if is_frame(x) and (schema is not None or keys != PLAIN or not (private or plain_numbers(x))):
         pair = test if isinstance(test, tuple) and len(test) == 2 else None
         share = 0.0 if pair is not None else _share(test)
         said: dict[str, Any] = {"classes": classes, "name": name, "seed": seed, "private": private}
@@ -120,7 +121,7 @@ def dataset(
     if private:
         made = _judged(name, raw, share, seed, NUMBERS if classes == NUMBERS else stated_classes(name, classes))
     else:
-        made = from_raw(name, raw, share, seed, classes)
+        made = from_raw(name, with_findings(raw), share, seed, classes)
     part = None if made.test is None else _shaped(made.test, shape)
     made = made if whose is None else with_client_column(made, whose)
     return replace(made, train=_shaped(made.train, shape), test=part)

@@ -18,6 +18,7 @@ from crescendo.data.reading import from_raw, judged
 from crescendo.data.records import Column, Dataset, Label, Raw
 from crescendo.data.registry import stated_classes
 from crescendo.data.tables.cells import Table, as_name, missing, numbers
+from crescendo.data.tables.doctor.codes import hold_no_amounts
 from crescendo.data.tables.drafting import TableKeys
 from crescendo.data.tables.feature_schema import NumberColumn, Schema
 from crescendo.data.tables.table_files import frame_table, is_frame
@@ -33,6 +34,14 @@ def all_numbers(frame: Any) -> bool:
     """Whether a data frame is as good as an array."""
     kinds = all(getattr(kind, "kind", "O") in "biuf" for kind in frame.dtypes)
     return kinds and not bool(frame.isna().to_numpy().any())
+
+
+def plain_numbers(frame: Any) -> bool:
+    """The same where the columns may be looked at: codes and dates are no amounts, though they are numbers."""
+    if not all_numbers(frame):
+        return False
+    names = column_names(frame)
+    return not hold_no_amounts({name: frame.iloc[:, at].to_numpy() for at, name in enumerate(names)})
 
 
 def as_arrays(frame: Any, label: str) -> tuple[Any, Any]:
@@ -171,7 +180,7 @@ def features_of(table: Table, schema: Schema) -> Any:
     for column in schema.columns:
         cells = table.columns[column.name]
         there = ~missing(cells)
-        if isinstance(column, NumberColumn) and there.any() and np.isnan(numbers(cells)[there]).all():
+        if isinstance(column, NumberColumn) and there.any() and np.isnan(column.numbers(table)[there]).all():
             raise DataError(
                 f"the column '{column.name}' of {table.name} has no number in it, and the model learned from numbers there; give "
                 "numbers, or leave the cells empty where they are missing"

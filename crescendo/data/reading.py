@@ -17,6 +17,7 @@ from crescendo.data.records import Dataset, Label, Raw, Records, as_records
 from crescendo.data.registry import SOURCES, SYNTHETIC, catalogue, is_public, stated_classes
 from crescendo.data.sets.synthetic import Synthetic
 from crescendo.data.sound import Sound
+from crescendo.data.tables.doctor.classes_seen import about_labels
 from crescendo.data.tables.drafting import TableKeys
 from crescendo.data.tables.feature_schema import Schema
 from crescendo.data.tables.table_cautions import about_header, about_spelling
@@ -129,7 +130,8 @@ def from_raw(name: str, raw: Raw, test: float, seed: int, wanted: Sequence[Label
     if wanted is None:
         made = replace(made, notes=(*made.notes, *about_spelling(classes), *_about_many(classes, found)))
     columns = raw.names if raw.schema is None else [column.name for column in raw.schema.columns]
-    made = replace(made, notes=(*made.notes, *about_header(columns)))
+    held_out = None if made.test is None else made.test.y
+    made = replace(made, notes=(*made.notes, *about_header(columns), *about_labels(made.train.y, held_out, classes)))
     return replace(made, counted=wanted is None and not is_public(name, classes))
 
 

@@ -49,7 +49,7 @@ def test_many_whole_numbers_are_classes_with_a_caution() -> None:
     ages = np.arange(120) % 60
     assert any("60 different whole numbers" in note for note in crescendo.dataset(X, ages).notes)
     for quiet in (ages % 10, np.array([f"town {age}" for age in ages])):
-        assert not crescendo.dataset(X, quiet).notes
+        assert not any("whole numbers" in note for note in crescendo.dataset(X, quiet).notes)
     assert not crescendo.dataset(np.tile(X, (10, 1)), np.tile(ages, 10)).notes
 
 

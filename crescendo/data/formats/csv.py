@@ -1,7 +1,8 @@
 """csv of numbers with a header line. A record is a line: its cells are read from it and the header, and from no other record.
 
 So a cell cannot hold a line break, and a quotation mark that is never closed spoils its own line only. Commas, semicolons or tabs
-stand between cells, as the header line says; where it is no comma, a number may have a decimal comma.
+stand between cells, as the header line says; where it is no comma, a number may have a decimal comma. Every kind of line end ends
+a line, and a line that repeats the header is no record.
 """
 
 import codecs
@@ -10,6 +11,7 @@ import io
 import re
 from array import array
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import BinaryIO
 
@@ -24,6 +26,7 @@ from crescendo.errors import ConfigError, DataError
 _LONGEST_HEADER = 1 << 20
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*", re.ASCII)
 SEPARATORS = (",", ";", "\t")
+_SAYS_SEPARATOR = re.compile(rb'\s*"?sep=([,;\t|:^~])"?\s*', re.IGNORECASE)  # the first line of a file by Excel
 
 
 @dataclass(frozen=True)
@@ -53,40 +56,54 @@ def read_csv(
     >>> read_csv(b"size,late\\n1.5,yes\\nlong,no\\n", "two flights", None, None, leave_out=True).unreadable
     1
     """
+    content = with_line_feeds(content)
     lines = io.BytesIO(content)
     layout = _layout(header(lines, name), label, column, name)
     found = _read(lines, layout, leave_out, name, content)
     x = found.matrix(len(layout.features))
     if leave_out:
         texts = {} if column is None else {column: objects(found.owners)}
-        notes = tuple(about_numbers(x, layout.features, may_look))
+        notes = (*about_numbers(x, layout.features, may_look), *about_headers(found.headers))
         told = Raw(x, objects(found.labels), columns=texts, unreadable=found.unreadable, notes=notes)
         return replace(told, names=tuple(layout.features))
     if not len(x):
         raise no_records(name)
     _check_finite(x, layout, content, name)
     owners = {} if column is None else {column: as_written(found.owners)}
-    notes = tuple(about_numbers(x, layout.features, may_look))
+    notes = (*about_numbers(x, layout.features, may_look), *about_headers(found.headers))
     return Raw(x, as_written(found.labels), columns=owners, names=tuple(layout.features), notes=notes)
+
+
+def with_line_feeds(content: bytes) -> bytes:
+    """The same lines, each of which ends in a line feed: other programs end them in a carriage return, or in both.
+
+    >>> with_line_feeds(b"a,b\\r1,2\\r\\n3,4\\n")
+    b'a,b\\n1,2\\n3,4\\n'
+    """
+    return content.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in content else content
 
 
 def header(lines: BinaryIO, name: str, unnamed: bool = False, least: int = 2) -> Header:
     """The header, from the first line that is not blank; no more of the file is looked at.
+
+    A line of Excel's before it, such as sep=; says what stands between cells.
 
     With ``unnamed`` a column without a name, which is often an index, is called by its place. A table has ``least`` columns.
 
     >>> header(io.BytesIO(b"size; airline;late\\n1,5;UA;yes\\n"), "flights")
     Header(names=['size', 'airline', 'late'], separator=';')
     """
-    line = next((line for line in iter(lambda: lines.readline(_LONGEST_HEADER), b"") if line.strip()), b"")
+    line, separators = _first_line(lines).removeprefix(codecs.BOM_UTF8), tuple[str, ...](SEPARATORS)
+    if said := _SAYS_SEPARATOR.fullmatch(line):
+        line, separators = _first_line(lines), (said[1].decode("latin-1"),)
     if not line:
         raise no_records(name)
     if len(line) == _LONGEST_HEADER:
         raise DataError(f"{name} has a first line of more than {_LONGEST_HEADER - 1} bytes; check that it is a csv")
     try:
-        found = _header_of(line.removeprefix(codecs.BOM_UTF8).decode())
+        found = _header_of(line.decode(), separators)
     except UnicodeDecodeError as error:
-        raise DataError(f"{name} is not UTF-8 text (byte {error.start}); save it as UTF-8") from error
+        raise not_utf8(name, line, error) from error
     except csv.Error as error:
         raise DataError(f"{name}, header line: {error}; correct that line") from error
     names = [cell or f"column {at}" if unnamed else cell for at, cell in enumerate(found.names, 1)]
@@ -96,10 +113,34 @@ def header(lines: BinaryIO, name: str, unnamed: bool = False, least: int = 2) ->
     return replace(found, names=names)
 
 
-def _header_of(line: str) -> Header:
+def _first_line(lines: BinaryIO) -> bytes:
+    """The next line that is not blank, and where the stream goes on; nothing at the end."""
+    while True:
+        start = lines.tell()
+        line = lines.readline(_LONGEST_HEADER)
+        end = line.rstrip(b"\r\n").find(b"\r") + 1  # a file by an old Mac has carriage returns alone
+        if end:
+            line = line[:end]
+            lines.seek(start + end)
+        if not line or line.strip():
+            return line
+
+
+def not_utf8(name: str, content: bytes, error: UnicodeDecodeError) -> DataError:
+    """The error for text in another encoding, which is named where the first bytes show it.
+
+    >>> print(not_utf8("a.csv", b"\\xff\\xfea", UnicodeDecodeError("utf-8", b"\\xff", 0, 1, "invalid")))
+    a.csv is UTF-16 text; save it as UTF-8 (in Excel: "CSV UTF-8")
+    """
+    if content[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        return DataError(f'{name} is UTF-16 text; save it as UTF-8 (in Excel: "CSV UTF-8")')
+    return DataError(f"{name} is not UTF-8 text (byte {error.start}); save it as UTF-8")
+
+
+def _header_of(line: str, separators: Sequence[str] = SEPARATORS) -> Header:
     """Between cells stands what makes the most of them."""
     found, faults = list[Header](), list[csv.Error]()
-    for separator in SEPARATORS:
+    for separator in separators:
         try:
             found.append(Header([as_name(cell) for cell in cells_of(line, separator)], separator))
         except csv.Error as error:  # quotation marks that only another separator makes sense of
@@ -112,6 +153,32 @@ def _header_of(line: str) -> Header:
 def cells_of(line: str, separator: str) -> list[str]:
     """The cells of one line; csv.Error where its quotation marks do not match."""
     return next(csv.reader([line.rstrip("\r\n")], delimiter=separator, strict=True))
+
+
+def is_header(cells: Sequence[str], found: Header) -> bool:
+    """Whether a line repeats the header, as where several files were put into one. The line says it by itself."""
+    first = as_name(cells[0].removeprefix("\ufeff"))  # of a file that was put behind another
+    said = (as_name(cell) or f"column {at}" for at, cell in enumerate(cells[1:], 2))
+    return (first or "column 1") == found.names[0] and [*said] == found.names[1:]
+
+
+def repeats(found: Header, line: bytes) -> bool:
+    """The same of a line as it was read."""
+    try:
+        return is_header(cells_of(line.decode(), found.separator), found)
+    except (UnicodeDecodeError, csv.Error, StopIteration):
+        return False
+
+
+def about_headers(headers: int) -> tuple[str, ...]:
+    """A sentence for the user where lines repeat the header."""
+    if not headers:
+        return ()
+    return (
+        f"{headers:,} lines repeat the header and are left out"
+        if headers > 1
+        else "a line repeats the header and is left out",
+    )
 
 
 def decimal_point(cell: str) -> str:
@@ -181,7 +248,8 @@ class _Found:
     """The records of a csv so far. ``values`` holds the features of all of them, one after the other."""
 
     def __init__(self) -> None:
-        self.values, self.labels, self.owners, self.unreadable = array("d"), list[str](), list[str](), 0
+        self.values, self.labels, self.owners = array("d"), list[str](), list[str]()
+        self.unreadable, self.headers = 0, 0
 
     def matrix(self, features: int) -> Floats:
         flat = np.frombuffer(self.values) if self.values else np.empty(0)  # no bytes: nothing that numpy would look at
@@ -207,9 +275,14 @@ def _read(lines: io.BytesIO, layout: _Layout, leave_out: bool, name: str, conten
             else:
                 del cells[label]
             values.extend(map(float, (cell.replace(b",", b".") for cell in cells) if decimal else cells))
+            if said == layout.header[label] and repeats(layout.read, line):
+                raise ValueError
         except ValueError:
             del values[len(labels) * features :]
             if line.isspace():
+                continue
+            if repeats(layout.read, line):
+                found.unreadable, found.headers = found.unreadable + 1, found.headers + 1
                 continue
             if not leave_out:
                 raise DataError(f"{name}, line {_number(content, lines, line)}: {_fault(line, layout)}") from None
@@ -270,7 +343,9 @@ def _check_finite(x: Floats, layout: _Layout, content: bytes, name: str) -> None
     bad = np.argwhere(~np.isfinite(x))
     if len(bad):
         record, feature = bad[0].tolist()
-        number, line = [(at, line) for at, line in enumerate(content.split(b"\n"), 1) if line.strip()][record + 1]
+        said = [(at, line) for at, line in enumerate(content.split(b"\n"), 1) if line.strip()]
+        first = 2 if _SAYS_SEPARATOR.fullmatch(said[0][1].removeprefix(codecs.BOM_UTF8)) else 1
+        number, line = said[record + first]
         column = layout.features[feature]
         cells = cells_of(line.decode("utf-8", "backslashreplace"), layout.read.separator)
         cell = cells[layout.header.index(column)].strip()

@@ -2,6 +2,7 @@
 
 import io
 import math
+import re
 import zipfile
 import zlib
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ from crescendo.data.records import Raw, csr
 from crescendo.data.sets.known import SETS
 from crescendo.data.tables import table_files, table_records
 from crescendo.data.tables.cells import Table
+from crescendo.data.tables.doctor.codes import hold_no_amounts
 from crescendo.data.tables.drafting import TableKeys
 from crescendo.data.tables.feature_schema import Schema
 from crescendo.errors import ConfigError, DataError
@@ -31,6 +33,7 @@ _KINDS = (  # of files that people have and that are none of ours
     "mp3 mp4 wav py so dll exe bin"
 )
 _TABLES = {".csv": "csv", ".tsv": "csv", ".tab": "csv", ".parquet": "parquet", ".pq": "parquet", ".npz": "npz"}
+_ZERO_FIRST = re.compile(rb'(?:^|[,;\t\r\n"])0[0-9]')  # in a cell such as 007
 _OTHERS = {f".{kind}" for kind in _KINDS.split()}
 
 
@@ -125,11 +128,24 @@ class RecordFile(DataFile):
         if keys is None or keys == TableKeys():
             try:
                 may_look = keys is not None
-                return csv_table.read_csv(self.content, str(self.path), label, column, leave_out, may_look)
+                raw = csv_table.read_csv(self.content, str(self.path), label, column, leave_out, may_look)
+                if keys is None:
+                    return raw
+                if not self._holds_no_amounts(raw):
+                    return table_records.with_findings(raw)
             except DataError:
                 if keys is None:
                     raise
         return table_records.by_looking(self.table(), keys, label, column)
+
+    def _holds_no_amounts(self, raw: Raw) -> bool:
+        """Whether some features are codes or dates: by their numbers, or by zeros before these, which only the cells show."""
+        if hold_no_amounts({name: raw.x[:, at] for at, name in enumerate(raw.names)}):
+            return True
+        if _ZERO_FIRST.search(self.content) is None:
+            return False
+        table = self.table(raw.names)
+        return hold_no_amounts(table.columns)
 
     def libsvm(self, features: int | None, verified: str | None = None) -> Raw:
         """The records of LIBSVM text, kept in the cache; ``verified`` is the sha256 that its content was found to have."""

@@ -6,7 +6,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -24,7 +24,9 @@ _EXACT = 2.0**53  # all whole numbers up to here are floats
 class Table:
     """Columns of cells by name: texts in an array of objects, or numbers in which nan is a missing cell.
 
-    ``unreadable`` counts lines that are no record. Printed, a table shows nothing of what its cells hold.
+    ``unreadable`` counts lines that are no record, and ``headers`` those among them that repeat the header. In a file with
+    ``decimal_comma`` a number such as 1,5 is 1.5 in ``columns``, and as it was written in ``raw``. Printed, a table shows nothing
+    of what its cells hold.
     """
 
     name: str
@@ -32,13 +34,20 @@ class Table:
     rows: int
     unreadable: int = 0
     dates: frozenset[str] = field(default_factory=frozenset)  # columns that are dates by their type
+    headers: int = 0
+    decimal_comma: bool = False
+    raw: dict[str, Array] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"Table({self.name!r}: {self.rows:,} rows of {len(self.columns)} columns)"
 
     def take(self, rows: Bools) -> Self:
-        columns = {name: cells[rows] for name, cells in self.columns.items()}
-        return type(self)(self.name, columns, int(np.count_nonzero(rows)), self.unreadable, self.dates)
+        columns, raw = ({name: cells[rows] for name, cells in of.items()} for of in (self.columns, self.raw))
+        return replace(self, columns=columns, rows=int(np.count_nonzero(rows)), raw=raw)
+
+    def written(self, name: str) -> Array:
+        """The cells of a column as they were written."""
+        return self.raw.get(name, self.columns[name])
 
 
 def as_name(text: str) -> str:

@@ -1,7 +1,8 @@
 """Drafts a schema from a table: it looks at every cell, so the table is public, or nothing is private.
 
 A column of numbers gets its range, cut where a value lies further out than the middle 98% of them are wide. A column of text gets
-its categories. An index, dates, and texts that hardly repeat are left out, and the draft says so by name.
+its categories. An index, dates, and texts that hardly repeat are left out, and the draft says so by name. Money, percents and
+amounts in one unit are numbers, and codes are categories.
 """
 
 from __future__ import annotations
@@ -11,13 +12,17 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 
-from crescendo.core.arrays import Array, Floats
+from crescendo.core.arrays import Array, Bools, Floats
 from crescendo.data.tables.cells import Table, is_missing, missing, numbers, texts
+from crescendo.data.tables.doctor.codes import are_whole_dates, is_code
+from crescendo.data.tables.doctor.number_writing import written_in
+from crescendo.data.tables.doctor.table_finding import TableFinding
 from crescendo.data.tables.feature_schema import CategoryColumn, NumberColumn, Schema, is_text
+from crescendo.data.tables.written_numbers import PLAIN, Written
 from crescendo.errors import ConfigError, DataError
 
 MOST_VALUES = 50  # categories of a column of text; the others count as one
@@ -35,8 +40,8 @@ class TableKeys:
     """What a person said about the columns of a table.
 
     ``drop`` columns are left out and ``categories`` are no numbers, whatever their cells look like. A missing number becomes
-    ``missing``; ``indicator`` asks for a feature that says so, or for none (None: where a cell is missing). With ``scale`` a
-    table of numbers alone is scaled, too.
+    ``missing``; ``indicator`` asks for a feature that says so, or for none (None: where a cell is missing). ``codes`` are numbers
+    that stand for a missing cell. With ``scale`` a table of numbers alone is scaled, too.
     """
 
     drop: tuple[str, ...] = ()
@@ -44,6 +49,7 @@ class TableKeys:
     missing: float | Literal["median"] = "median"
     indicator: bool | None = None
     scale: bool = False
+    codes: tuple[float, ...] = ()
 
     def check(self, columns: Iterable[str], name: str) -> None:
         """ConfigError for a column that is not there."""
@@ -63,13 +69,16 @@ class Draft:
     no_numbers: dict[str, int] = field(
         default_factory=dict
     )  # column of numbers -> its cells that are none, such as "<0.3"
+    as_codes: tuple[str, ...] = ()  # categories whose cells look like numbers
+    unread: dict[str, str] = field(default_factory=dict)  # column -> why its numbers cannot be read as such
+    findings: tuple[TableFinding, ...] = ()
 
     def says(self, name: str) -> str:
         """One line about all columns."""
         used = self.schema.columns
         parts = {
             "scaled to [-1, 1]": [self._with_missing(one) for one in used if isinstance(one, NumberColumn)],
-            "categories": [f"{one.name} ({_many(one)})" for one in used if isinstance(one, CategoryColumn)],
+            "categories": [f"{one.name} ({self._many(one)})" for one in used if isinstance(one, CategoryColumn)],
             "left out": [f"{column} ({why})" for column, why in self.left_out.items()],
         }
         return f"columns of {name}: " + "; ".join(f"{what}: {_some(found)}" for what, found in parts.items() if found)
@@ -77,11 +86,15 @@ class Draft:
     def _with_missing(self, column: NumberColumn) -> str:
         many = self.no_numbers.get(column.name, 0)
         odd = f" or no number, as {many:,} {'cell is' if many == 1 else 'cells are'}" if many else ""
-        return f"{column.name} ({column.missing:g} where missing{odd})" if column.indicator or odd else column.name
+        filled = [f"{column.missing:g} where missing{odd}"] if column.indicator or odd else []
+        written = [] if column.written == PLAIN else [str(column.written)]
+        codes = [f"{' and '.join(f'{code:g}' for code in column.codes)} as missing"] if column.codes else []
+        said = ", ".join([*written, *codes, *filled])
+        return f"{column.name} ({said})" if said else column.name
 
-
-def _many(column: CategoryColumn) -> str:
-    return f"{len(column.values)}{' and others' if column.other else ''}{' and missing' if column.indicator else ''}"
+    def _many(self, column: CategoryColumn) -> str:
+        more = f"{' and others' if column.other else ''}{' and missing' if column.indicator else ''}"
+        return f"{len(column.values)}{' codes' if column.name in self.as_codes else ''}{more}"
 
 
 def _some(found: list[str], most: int = 12) -> str:
@@ -91,52 +104,106 @@ def _some(found: list[str], most: int = 12) -> str:
 def drafted(table: Table, aside: Iterable[str], keys: TableKeys, label: str | None = None) -> Draft:
     """A schema for the columns of ``table`` that are not set ``aside``, from what its cells hold."""
     aside, columns, left_out = set(aside), list[NumberColumn | CategoryColumn](), dict[str, str]()
-    no_numbers = dict[str, int]()
+    no_numbers, as_codes, unread = dict[str, int](), list[str](), dict[str, str]()
     keys.check(table.columns, table.name)
-    for name, cells in table.columns.items():
+    for name in table.columns:
         if name in aside:
             continue
-        made = "data.drop" if name in keys.drop else _drafted(name, cells, keys, name in table.dates)
+        seen = _Seen.of(table, name, keys)
+        made = "data.drop" if name in keys.drop else _drafted(seen, keys)
+        unread |= {name: seen.unread} if seen.unread else {}
         if isinstance(made, str):
             left_out[name] = made
             continue
         columns.append(made)
-        if isinstance(made, NumberColumn) and (
-            odd := int(np.count_nonzero(~missing(cells) & ~np.isfinite(numbers(cells))))
-        ):
+        if isinstance(made, NumberColumn) and (odd := seen.odd):
             no_numbers[name] = odd
+        if isinstance(made, CategoryColumn) and seen.is_code and name not in keys.categories:
+            as_codes.append(name)
     if not columns:
         why = ", ".join(f"{name} is {reason}" for name, reason in list(left_out.items())[:6])
         raise DataError(f"{table.name} has no column left for a feature: {why or 'there is none beside the label'}")
     looked = tuple(name for name in left_out if name not in keys.drop)
     schema = Schema(tuple(sorted(columns, key=lambda one: one.name)), label, looked)
-    return Draft(Schema.of(schema.plain()).marked(True), left_out, no_numbers)
+    marked = Schema.of(schema.plain()).marked(True)
+    return Draft(marked, left_out, no_numbers, tuple(as_codes), unread)
 
 
-def _drafted(name: str, cells: Array, keys: TableKeys, dates: bool) -> NumberColumn | CategoryColumn | str:
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    """A column as a look at its cells shows it."""
+
+    name: str
+    cells: Array
+    absent: Bools
+    values: Floats  # nan where a cell is missing, or is no number
+    written: Written
+    is_date: bool
+    is_code: bool
+    unread: str = ""  # why numbers cannot be read as such
+
+    @classmethod
+    def of(cls, table: Table, name: str, keys: TableKeys) -> Self:
+        cells = table.columns[name]
+        absent, values, written, unread = missing(cells), numbers(cells), PLAIN, ""
+        if cells.dtype == object and name not in keys.categories:
+            found = written_in(table, name)
+            if isinstance(found, str):
+                unread = found
+            elif found is not None and _better(found, table, values, absent):
+                values, written = found.numbers(table.written(name), table.decimal_comma), found
+        if keys.codes:
+            values = np.where(np.isin(values, keys.codes), np.nan, values)
+            absent = absent | np.isin(numbers(cells), keys.codes)
+        dates = name in table.dates or (cells.dtype == object and _are_dates(cells[~absent])) or are_whole_dates(values)
+        code = written == PLAIN and is_code(name, cells, values)
+        return cls(name, cells, absent, values, written, dates, code, unread)
+
+    @property
+    def there(self) -> int:
+        return len(self.cells) - int(np.count_nonzero(self.absent))
+
+    @property
+    def finite(self) -> Floats:
+        return self.values[np.isfinite(self.values)]
+
+    @property
+    def odd(self) -> int:
+        """How many cells say something that is no number."""
+        return int(np.count_nonzero(~self.absent & ~np.isfinite(self.values)))
+
+
+def _better(found: Written, table: Table, values: Floats, absent: Bools) -> bool:
+    """Whether cells are read as they were written, and not as plain numbers."""
+    if np.isnan(values[~absent]).any():
+        return not (table.decimal_comma and found == Written(decimal=","))  # which plain numbers of such a file are
+    return found.kind == "thousands" and table.decimal_comma
+
+
+def _drafted(seen: _Seen, keys: TableKeys) -> NumberColumn | CategoryColumn | str:
     """The column as a schema has it, or why it is left out."""
-    if not is_text(name):
+    if not is_text(seen.name):
         return "a name that cannot be printed"
-    absent = missing(cells)
-    there = len(cells) - int(np.count_nonzero(absent))
-    if not there:
+    if not seen.there:
         return "always empty"
-    values = numbers(cells)
-    finite = values[np.isfinite(values)]
-    if name not in keys.categories:
-        if dates or (cells.dtype == object and _are_dates(cells[~absent])):
-            return "dates"
-        if len(finite) >= _MOSTLY * there:
-            return _number(name, values, finite, keys)
-    return _category(name, cells, keys.indicator, bool(absent.any()), name in keys.categories)
+    asked = seen.name in keys.categories
+    if not asked and seen.is_date:
+        return "dates"
+    if not asked and not seen.is_code and len(seen.finite) >= _MOSTLY * seen.there:
+        return _number(seen, keys)
+    made = _category(seen.name, seen.cells, keys.indicator, bool(seen.absent.any()), asked)
+    if isinstance(made, str) and made.startswith("text"):
+        return seen.unread or (made.replace("text", "codes") if seen.is_code else made)
+    return made
 
 
 def _are_dates(cells: Array) -> bool:
     return sum(DATE.fullmatch(cell) is not None for cell in cells.tolist()) >= _MOSTLY * len(cells)
 
 
-def _number(name: str, values: Floats, finite: Floats, keys: TableKeys) -> NumberColumn | str:
-    if is_index(name, values):
+def _number(seen: _Seen, keys: TableKeys) -> NumberColumn | str:
+    values, finite = seen.values, seen.finite
+    if is_index(seen.name, values):
         return "an index"
     low, high = _range(finite)
     if not low < high:
@@ -146,12 +213,14 @@ def _number(name: str, values: Floats, finite: Floats, keys: TableKeys) -> Numbe
     if not math.isfinite(high - low):
         return "numbers too large for a range"
     wants = bool(np.isnan(values).any()) if keys.indicator is None else keys.indicator
-    return NumberColumn(name, low, high, filled, wants)
+    codes = tuple(code for code in keys.codes if (numbers(seen.cells) == code).any())
+    return NumberColumn(seen.name, low, high, filled, wants, written=seen.written, codes=codes)
 
 
 def _range(finite: Floats) -> tuple[float, float]:
     """From the least to the largest, but no further out than the middle 98% are wide."""
-    least, low, high, most = (float(q) for q in np.quantile(finite, (0.0, 0.01, 0.99, 1.0)))
+    with np.errstate(over="ignore", invalid="ignore"):  # between -1e308 and 1e308
+        least, low, high, most = (float(q) for q in np.quantile(finite, (0.0, 0.01, 0.99, 1.0)))
     wide = high - low if high > low else most - least
     return max(least, low - wide), min(most, high + wide)
 
@@ -164,7 +233,9 @@ def is_index(name: str, values: Floats) -> bool:
     """
     if len(values) < 3 or not np.isfinite(values).all() or (values != np.rint(values)).any():
         return False
-    if (np.diff(values) == 1).all():
+    with np.errstate(over="ignore"):
+        counts = bool((np.diff(values) == 1).all())
+    if counts:
         return True
     return INDEX.fullmatch(name) is not None and len(np.unique(values)) >= _DISTINCT * len(values)
 

@@ -18,9 +18,10 @@ from typing import Any, Self, TypeAlias
 
 import numpy as np
 
-from crescendo.core.arrays import Array, Bools, Floats, Ints
+from crescendo.core.arrays import Bools, Floats, Ints
 from crescendo.data.provenance import LookedAt, digest_of
 from crescendo.data.tables.cells import Table, as_category, as_name, is_missing, numbers, texts
+from crescendo.data.tables.written_numbers import KINDS, LONGEST_UNIT, PLAIN, Written, currency
 from crescendo.errors import ConfigError, DataError
 
 MARK = "looked_at"
@@ -28,6 +29,10 @@ _LEFT_OUT = "left out"  # in the place of a digest
 MOST_COLUMNS = 5_000
 MOST_FEATURES = 20_000
 LONGEST = 200  # letters of a name or a category
+MOST_CODES = 1_000  # whole numbers that are categories
+_MOST_MISSING = 20  # numbers that stand for a missing cell
+_WORDS = ("kind", "unit", "decimal")
+_DROP = "drop"
 _DENSE, _DENSE_EACH = (
     128,
     4,
@@ -41,7 +46,8 @@ class NumberColumn:
     """Numbers from ``low`` to ``high``, which become -1 to 1; what lies outside is put at the nearer end.
 
     A cell that is empty, or no number, counts as ``missing``. Without it, such a record is left out. With ``indicator`` one more
-    feature is 1 where the cell was missing. ``looked_at`` says that the line was read off records.
+    feature is 1 where the cell was missing. ``looked_at`` says that the line was read off records. ``written`` says how the
+    numbers are written, and ``codes`` which of them, -999 say, stand for a missing cell.
     """
 
     name: str
@@ -50,15 +56,17 @@ class NumberColumn:
     missing: float | None = None
     indicator: bool = False
     looked_at: bool = field(default=False, compare=False)
+    written: Written = PLAIN
+    codes: tuple[float, ...] = ()
 
     @classmethod
     def of(cls, name: str, raw: Plain) -> Self:
-        known = ("low", "high", "missing", "indicator", MARK)
-        _check_keys(name, raw, known)
+        _check_keys(name, raw, ("low", "high", "missing", "fill", "indicator", *_WORDS, MARK))
         for key in ("low", "high"):
             if key not in raw:
                 raise _wrong(name, f"has no {key}; a column of numbers has low and high, a category has values")
-        low, high, other = (_float(name, key, raw[key]) if key in raw else None for key in known[:3])
+        raw, codes = _without_codes(name, raw)
+        low, high, other = (_float(name, key, raw[key]) if key in raw else None for key in ("low", "high", "missing"))
         assert low is not None and high is not None
         if not low < high:
             raise _wrong(name, f"has low = {low:g} and high = {high:g}; low must be below high")
@@ -69,11 +77,13 @@ class NumberColumn:
         indicator = _flag(name, "indicator", raw)
         if indicator and other is None:
             raise _wrong(name, "has an indicator and no missing; say which number an empty cell becomes")
-        return cls(name, low, high, other, indicator, _flag(name, MARK, raw))
+        return cls(name, low, high, other, indicator, _flag(name, MARK, raw), _written(name, raw), codes)
 
     def plain(self) -> Plain:
-        filled = {} if self.missing is None else {"missing": self.missing}
-        return {"low": self.low, "high": self.high, **filled, **_flags(self, "indicator", MARK)}
+        filled: Plain = {} if self.missing is None else {"fill" if self.codes else "missing": self.missing}
+        codes = {"missing": list(self.codes)} if self.codes else {}
+        words = {**codes, **filled, **self.written.plain()}
+        return {"low": self.low, "high": self.high, **words, **_flags(self, "indicator", MARK)}
 
     @property
     def asks(self) -> str:
@@ -90,8 +100,16 @@ class NumberColumn:
             return 1.0
         return max(1.0, 1.0 + float(self._scaled(np.array([self.missing]))[0]) ** 2)
 
-    def entries(self, cells: Array) -> tuple[Entries, Bools]:
-        values = numbers(cells)
+    def numbers(self, table: Table) -> Floats:
+        """The column's cells as numbers; nan where one is missing, or is no number."""
+        if self.written == PLAIN:
+            values = numbers(table.columns[self.name])
+        else:
+            values = self.written.numbers(table.written(self.name), table.decimal_comma)
+        return np.where(np.isin(values, self.codes), np.nan, values) if self.codes else values
+
+    def entries(self, table: Table) -> tuple[Entries, Bools]:
+        values = self.numbers(table)
         absent = np.isnan(values)
         filled = self.low if self.missing is None else self.missing
         scaled = self._scaled(np.where(absent, filled, values))
@@ -121,6 +139,7 @@ class CategoryColumn:
 
     @classmethod
     def of(cls, name: str, raw: Plain) -> Self:
+        raw = _as_values(name, raw)
         _check_keys(name, raw, ("values", "other", "indicator", MARK))
         listed = raw["values"]
         if not isinstance(listed, list | tuple) or not listed:
@@ -168,8 +187,8 @@ class CategoryColumn:
         found = Counter(texts(cells))
         return {cell: many for cell, many in found.items() if cell not in self._places and not is_missing(cell)}
 
-    def entries(self, cells: Array) -> tuple[Entries, Bools]:
-        found = texts(cells)
+    def entries(self, table: Table) -> tuple[Entries, Bools]:
+        found = texts(table.columns[self.name])
         known = {cell: self._place(cell) for cell in set(found)}
         places = np.fromiter((known[cell] for cell in found), np.int64, len(found))
         return [(places, np.ones(len(found)))], np.ones(len(found), dtype=np.bool_)
@@ -221,7 +240,10 @@ class Schema:
             raise ConfigError(
                 f"a schema's [draft] has the key {wrong[0]!r:.60}, which is no digest; leave it as it was written"
             )
-        made_of = (_marked(_column(name, table), table, drafted) for name, table in named.items())
+        used = {name: table for name, table in named.items() if table != _DROP}
+        if not used:
+            raise ConfigError("the schema drops every column; give one a line such as {low = 0, high = 100}")
+        made_of = (_marked(_column(name, table), table, drafted) for name, table in used.items())
         columns = tuple(sorted(made_of, key=lambda one: one.name))
         made = cls(
             columns, label, tuple(name for name, says in drafted.items() if says == _LEFT_OUT and name not in named)
@@ -305,7 +327,7 @@ class Schema:
         self.check_table([*table.columns, *([] if self.label is None else [self.label])], table.name)
         fits, entries, first = np.ones(table.rows, dtype=np.bool_), Entries(), 0
         for column in self.columns:
-            found, fit = column.entries(table.columns[column.name])
+            found, fit = column.entries(table)
             entries += [(np.where(places < 0, -1, places + first), values) for places, values in found]
             fits &= fit
             first += len(column.features)
@@ -335,8 +357,60 @@ def _matrix(entries: Entries, rows: int, width: int, dense: bool) -> Any:
 def _column(name: object, raw: object) -> NumberColumn | CategoryColumn:
     name = _name(name)
     if not isinstance(raw, Mapping):
-        raise _wrong(name, "is no table; write for example {low = 0, high = 100} or {values = ['yes', 'no']}")
-    return CategoryColumn.of(name, dict(raw)) if "values" in raw else NumberColumn.of(name, dict(raw))
+        raise _wrong(name, "is no table; write for example {low = 0, high = 100}, {values = ['yes', 'no']} or \"drop\"")
+    category = "values" in raw or "as" in raw
+    return CategoryColumn.of(name, dict(raw)) if category else NumberColumn.of(name, dict(raw))
+
+
+def _as_values(name: str, raw: Plain) -> Plain:
+    """A category's line without ``as = "category"``, which makes values of the whole numbers from low to high."""
+    if raw.get("as", "category") != "category":
+        raise _wrong(name, f'has as = {raw["as"]!r:.60}; write as = "category", or leave it out')
+    if "as" not in raw or "values" in raw:
+        return {key: value for key, value in raw.items() if key != "as"}
+    if not {"low", "high"} <= set(raw):
+        raise _wrong(name, 'has as = "category" and no values; name the categories, for example values = ["1", "2"]')
+    low, high = (_float(name, key, raw[key]) for key in ("low", "high"))
+    if not (low.is_integer() and high.is_integer() and 0 < high - low < MOST_CODES):
+        raise _wrong(
+            name,
+            f'has as = "category" for numbers from {low:g} to {high:g}, which is for up to {MOST_CODES} whole ones; name the '
+            "categories in values",
+        )
+    rest = {key: value for key, value in raw.items() if key not in ("as", "low", "high", "missing", "fill", *_WORDS)}
+    return {**rest, "values": [str(code) for code in range(int(low), int(high) + 1)]}
+
+
+def _without_codes(name: str, raw: Plain) -> tuple[Plain, tuple[float, ...]]:
+    """A line in which ``missing`` is what a missing cell becomes, and the numbers that a list there says are missing cells."""
+    listed = raw.get("missing")
+    if not isinstance(listed, list | tuple):
+        if "fill" in raw:
+            raise _wrong(name, "has fill beside no list; write missing = 55, or missing = [-999] with fill = 55")
+        return raw, ()
+    if not 1 <= len(listed) <= _MOST_MISSING:
+        raise _wrong(name, f"has missing = [..] of {len(listed)} numbers, and 1 to {_MOST_MISSING} are allowed")
+    codes = tuple(sorted({_float(name, "missing", code) + 0.0 for code in listed}))
+    rest = {key: value for key, value in raw.items() if key not in ("missing", "fill")}
+    return {**rest, **({"missing": raw["fill"]} if "fill" in raw else {})}, codes
+
+
+def _written(name: str, raw: Plain) -> Written:
+    """How the numbers of a column are written, by its line."""
+    kind, unit, decimal = raw.get("kind", "number"), raw.get("unit"), raw.get("decimal")
+    if kind not in KINDS:
+        raise _wrong(name, f"has kind = {kind!r:.60}; write one of {', '.join(KINDS)}")
+    if decimal not in (None, ".", ","):
+        raise _wrong(name, f'has decimal = {decimal!r:.60}; the mark before decimals is "." or ","')
+    if unit is None:
+        return Written(kind, None, decimal)
+    if kind in ("percent", "thousands"):
+        raise _wrong(name, f"has kind = {kind!r} and a unit; leave one of them out")
+    if not is_text(unit) or len(unit) > LONGEST_UNIT or any(letter.isdigit() for letter in unit):
+        raise _wrong(name, f"has unit = {unit!r:.60}; a unit is a short text without digits, such as 'kg'")
+    if kind == "money" and currency(unit) is None:
+        raise _wrong(name, f"has unit = {unit!r:.60}, which is no known currency; write its code, such as 'EUR'")
+    return Written(kind, as_name(unit) if kind != "money" else currency(unit), decimal)
 
 
 def _marked(

@@ -101,7 +101,7 @@ def about_schema(schema: Schema, table: Table) -> Iterator[str]:
             yield f"the column '{column.name}' is empty in every record; make sure that this is the table that was meant"
             continue
         if isinstance(column, NumberColumn):
-            values = numbers(cells)[there]
+            values = column.numbers(table)[there & ~np.isin(numbers(cells), column.codes)]
             strange, out = np.isnan(values), (values < column.low) | (values > column.high)
             if strange.mean() > _MANY:
                 yield f"{strange.mean():.0%} of the cells of '{column.name}' are no numbers, and count as missing"

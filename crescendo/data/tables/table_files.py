@@ -10,12 +10,22 @@ import codecs
 import csv
 import io
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from crescendo.core.arrays import Array
-from crescendo.data.formats.csv import Header, cells_of, decimal_point, header, no_records
+from crescendo.data.formats.csv import (
+    Header,
+    cells_of,
+    decimal_point,
+    header,
+    is_header,
+    no_records,
+    not_utf8,
+    with_line_feeds,
+)
 from crescendo.data.tables.cells import Table, as_name, objects, texts
 from crescendo.errors import DataError
 
@@ -30,21 +40,25 @@ def csv_table(
     >>> csv_table(b'a,b\\n1,"2\\n3,4\\n', "two", alone=True).unreadable
     1
     """
-    lines = io.BytesIO(content)
+    lines = io.BytesIO(with_line_feeds(content) if alone else content)
     found = header(lines, name, unnamed=True, least=least)
     names = found.names if wanted is None else [one for one in found.names if one in set(wanted)]
     places = [found.names.index(one) for one in names]
-    rows, unreadable = _each_line(lines, found, places) if alone else (_every_line(lines, found, places, name), 0)
+    every, unreadable = _each_line(lines, found) if alone else (list(_every_line(lines, found, name)), 0)
+    rows = [[row[place] for place in places] for row in every if not is_header(row, found)]
+    headers = len(every) - len(rows)
     if not rows and not alone:
         raise no_records(name)
-    columns = {one: [row[at].strip() for row in rows] for at, one in enumerate(names)}
-    if found.decimal_comma:
-        columns = {one: list(map(decimal_point, cells)) for one, cells in columns.items()}
-    return Table(name, {one: objects(cells) for one, cells in columns.items()}, len(rows), unreadable)
+    raw = {one: objects(row[at].strip() for row in rows) for at, one in enumerate(names)}
+    made = Table(name, raw, len(rows), unreadable + headers, headers=headers)
+    if not found.decimal_comma:
+        return made
+    columns = {one: objects(map(decimal_point, cells)) for one, cells in raw.items()}
+    return replace(made, columns=columns, decimal_comma=True, raw=raw)
 
 
-def _each_line(lines: io.BytesIO, found: Header, places: list[int]) -> tuple[list[list[str]], int]:
-    """The cells at ``places`` of every line that is a record, judged by itself; and how many others there are."""
+def _each_line(lines: io.BytesIO, found: Header) -> tuple[list[list[str]], int]:
+    """The cells of every line that is a record, judged by itself; and how many others there are."""
     rows, unreadable, width = list[list[str]](), 0, len(found.names)
     for line in lines:
         try:
@@ -54,20 +68,21 @@ def _each_line(lines: io.BytesIO, found: Header, places: list[int]) -> tuple[lis
         except (UnicodeDecodeError, csv.Error, StopIteration):
             cells = []
         if len(cells) == width:
-            rows.append([cells[place] for place in places])
+            rows.append(cells)
         elif not line.isspace():
             unreadable += 1
     return rows, unreadable
 
 
-def _every_line(lines: io.BytesIO, found: Header, places: list[int], name: str) -> list[list[str]]:
-    before = lines.getvalue()[: lines.tell()].count(b"\n")
+def _every_line(lines: io.BytesIO, found: Header, name: str) -> Iterator[list[str]]:
+    before = with_line_feeds(lines.getvalue()[: lines.tell()]).count(b"\n")
+    content = lines.read()
     try:
-        text = lines.read().removeprefix(codecs.BOM_UTF8).decode()
+        text = content.removeprefix(codecs.BOM_UTF8).decode()
     except UnicodeDecodeError as error:
-        raise DataError(f"{name} is not UTF-8 text (byte {error.start}); save it as UTF-8") from error
+        raise not_utf8(name, content, error) from error
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=found.separator, strict=True)
-    return [[cells[place] for place in places] for cells in _checked(reader, len(found.names), name, before)]
+    return _checked(reader, len(found.names), name, before)
 
 
 def _checked(reader: Any, width: int, name: str, before: int) -> Iterator[list[str]]:

@@ -6,13 +6,21 @@ from dataclasses import replace
 
 import numpy as np
 
-from crescendo.data.formats.csv import as_written, named
+from crescendo.data.formats.csv import about_headers, as_written, named
 from crescendo.data.records import Column, Raw
 from crescendo.data.tables.cells import Table, missing, objects, texts
+from crescendo.data.tables.doctor.codes import hold_no_amounts
+from crescendo.data.tables.doctor.examined import Examined, about_arrays
+from crescendo.data.tables.doctor.number_writing import written_in
+from crescendo.data.tables.doctor.odd_rows import without_odd_rows
+from crescendo.data.tables.doctor.table_finding import sentences
 from crescendo.data.tables.drafting import Draft, TableKeys, drafted
 from crescendo.data.tables.feature_schema import Schema
 from crescendo.data.tables.table_cautions import about_numbers, about_schema
+from crescendo.data.tables.written_numbers import Written
 from crescendo.errors import ConfigError, DataError
+
+_FEW_LABELS = 20  # different ones, which may be classes however they are written
 
 
 def by_schema(table: Table, schema: Schema, label: str | None, column: str | None, private: bool = False) -> Raw:
@@ -46,22 +54,32 @@ def by_types(table: Table, keys: TableKeys | None, label: str | None, column: st
     """The records of a table whose columns have types: numbers alone as they are, all else by looking, if that is allowed."""
     name = named(list(table.columns), label, column, table.name)
     features = [one for one in table.columns if one not in (name, column)]
-    if keys in (None, TableKeys()) and features and all(_plain_numbers(table.columns[one]) for one in features):
+    kept = {one: table.columns[one] for one in features}
+    if (
+        keys in (None, TableKeys())
+        and features
+        and all(map(_plain_numbers, kept.values()))
+        and not (keys and hold_no_amounts(kept))
+    ):
         columns = {} if column is None else {column: _as_typed(table.columns[column])}
-        x = np.stack([table.columns[one].astype(np.float64) for one in features], axis=1)
-        return Raw(
-            x,
-            _as_typed(table.columns[name]),
-            columns=columns,
-            names=tuple(features),
-            notes=tuple(about_numbers(x, features, keys is not None)),
-        )
+        x = np.stack([cells.astype(np.float64) for cells in kept.values()], axis=1)
+        notes = tuple(about_numbers(x, features, keys is not None))
+        made = Raw(x, _as_typed(table.columns[name]), columns=columns, names=tuple(features), notes=notes)
+        return made if keys is None else with_findings(made)
     if keys is None:
         raise DataError(
             f"{table.name} has columns that are not numbers throughout; in a federation, or in a private run, data.schema says "
             f"what becomes of them (crescendo data schema drafts one)"
         )
     return by_looking(table, keys, label, column)
+
+
+def with_findings(raw: Raw) -> Raw:
+    """The same records, whose columns are features as they stand, with what the doctor finds among their notes."""
+    if not raw.names:
+        return raw
+    found = about_arrays(raw.names, [raw.x[:, at] for at in range(raw.x.shape[1])], raw.y)
+    return replace(raw, notes=(*raw.notes, *sentences(found)))
 
 
 def _plain_numbers(cells: Column) -> bool:
@@ -83,18 +101,21 @@ def looked_at(table: Table, keys: TableKeys, label: str | None, column: str | No
         raise DataError(f"{table.name} has no records; it needs a row for each record")
     if absent.all():
         raise DataError(f"{table.name} has no label: the column '{name}' is empty; name another with data.label")
-    notes = []
+    notes = [*about_headers(table.headers)]
     if absent.any():
         table = table.take(~absent)
         notes.append(
             f"{_short(table)}: {int(np.count_nonzero(absent)):,} records without {_of(name, column)} are left out"
         )
+    table, odd = without_odd_rows(table)
     draft = drafted(table, [name, *([] if column is None else [column])], keys, name)
+    y = _label_as_typed(table, name)
+    examined = Examined(table, draft.schema, y, draft.as_codes, draft.unread)
+    draft = replace(draft, findings=examined.findings())
     x, fits = draft.schema.apply(table)
     assert fits.all(), "a drafted schema says what missing becomes"
     columns = {} if column is None else {column: _as_typed(table.columns[column])}
-    said = (draft.says(_short(table)), *notes)
-    y = _as_typed(table.columns[name])
+    said = (draft.says(_short(table)), *notes, *odd, *sentences(draft.findings))
     return Raw(x, y, columns=columns, schema=draft.schema, looked=True, notes=said), draft
 
 
@@ -105,6 +126,19 @@ def _alone(cells: Column) -> Column:
 def _as_typed(cells: Column) -> Column:
     """Numbers where the type of the column says so, or every text is one."""
     return cells if cells.dtype != object else as_written(texts(cells))
+
+
+def _label_as_typed(table: Table, name: str) -> Column:
+    """The labels; amounts that are written as money or the like are numbers where hardly two are alike."""
+    cells = table.columns[name]
+    made = _as_typed(cells)
+    if made.dtype.kind in "biuf" or len(set(made.tolist())) <= _FEW_LABELS:
+        return made
+    written = written_in(table, name)
+    if not isinstance(written, Written):
+        return made
+    values = written.numbers(table.written(name), table.decimal_comma)
+    return values if np.isfinite(values).all() else made
 
 
 def _of(label: str, column: str | None) -> str:

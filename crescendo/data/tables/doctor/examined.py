@@ -1,0 +1,68 @@
+"""Examination: everything that the doctor finds about a table, in the order of its columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from crescendo.core.arrays import Array
+from crescendo.data.tables.cells import Table, objects
+from crescendo.data.tables.doctor.leaks import leaks
+from crescendo.data.tables.doctor.odd_rows import copies
+from crescendo.data.tables.doctor.sentinels import sentinels
+from crescendo.data.tables.doctor.table_finding import TableFinding
+from crescendo.data.tables.feature_schema import CategoryColumn, NumberColumn, Schema
+from crescendo.data.tables.written_numbers import PLAIN
+
+
+@dataclass(frozen=True, eq=False)
+class Examined:
+    """A table, and what a draft made of its columns."""
+
+    table: Table
+    schema: Schema
+    label: Array
+    as_codes: tuple[str, ...] = ()
+    unread: Mapping[str, str] = field(default_factory=dict)
+
+    def findings(self) -> tuple[TableFinding, ...]:
+        """All of them: of each column in turn, and then of the records."""
+        label = _labels(self.label)
+        found = [one for column in self.schema.columns for one in self._of(column)]
+        features = [column.name for column in self.schema.columns]
+        found += leaks(self.table, features, label)
+        return (*found, *copies([*(self.table.columns[name] for name in features), label]))
+
+    def _of(self, column: NumberColumn | CategoryColumn) -> Iterator[TableFinding]:
+        name = column.name
+        if isinstance(column, NumberColumn):
+            yield from sentinels(name, column.numbers(self.table))
+            if column.written != PLAIN:
+                words = ", ".join(f'{key} = "{value}"' for key, value in column.written.plain().items())
+                yield TableFinding(
+                    name,
+                    f"the column '{name:.60}' holds {column.written}, which are read as numbers",
+                    words,
+                    mended=True,
+                )
+        elif name in self.as_codes:
+            says = f"the column '{name:.60}' holds codes, which are categories and no amounts"
+            yield TableFinding(name, says, 'as = "category"', mended=True)
+        elif name in self.unread:
+            yield TableFinding(
+                name,
+                f"the column '{name:.60}' holds {self.unread[name]}, which are taken for categories; write them all in one way",
+            )
+
+
+def about_arrays(names: Iterable[str], columns: Iterable[Array], label: Array) -> tuple[TableFinding, ...]:
+    """Findings about columns of numbers that are features as they stand."""
+    by_name = dict(zip(names, columns, strict=True))
+    table, label = Table("", by_name, len(label)), _labels(label)
+    found = [one for name, values in by_name.items() for one in sentinels(name, values)]
+    return (*found, *leaks(table, list(by_name), label), *copies([*by_name.values(), label]))
+
+
+def _labels(label: Array) -> Array:
+    """Labels as cells: numbers, or texts whatever a program made them of."""
+    return label if label.dtype.kind in "biuf" else objects(str(one) for one in label.tolist())

@@ -1,0 +1,117 @@
+"""How the numbers of a column are written, found by a look at its cells: money, percents, a unit, marks between thousands."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
+
+import numpy as np
+
+from crescendo.data.tables.cells import Table, is_missing, numbers, objects
+from crescendo.data.tables.written_numbers import Cell, Written, decimal_of, same_unit
+
+MOSTLY = 0.9  # the part of a column's cells that say how they are written
+_LONGEST = 12  # letters of a unit
+_ORDINALS = frozenset(("st", "nd", "rd", "th", "er", "e", "º", "ª", ".", "°"))
+Cells: TypeAlias = Mapping[str, int]  # each text, and how often it stands there
+
+
+def written_in(table: Table, name: str) -> Written | str | None:
+    """How the numbers of a text column are written; why they cannot be read, in words; None where they are no such numbers."""
+    cells = table.written(name)
+    if cells.dtype != object:
+        return None
+    counts = Counter(cell for cell in cells.tolist() if not is_missing(cell))
+    return written_as(counts, table.decimal_comma)
+
+
+def written_as(cells: Cells, comma: bool = False) -> Written | str | None:
+    """The same of texts. ``comma`` says that the file has decimal commas.
+
+    >>> written_as({"$1,200": 1, "$7.50": 1}), written_as({"1.234,5": 1, "1.234": 3}, comma=True)
+    (Written(kind='money', unit='USD', decimal='.'), Written(kind='thousands', unit=None, decimal=','))
+    >>> written_as({"5 kg": 2, "500 g": 1}), written_as({"1.5": 1, "2": 1}), written_as({"1st": 1, "2nd": 1})
+    ("amounts in several units ('g', 'kg')", None, None)
+    """
+    parts = {cell: made for cell in cells if (made := Cell.of(cell)) is not None}
+    total, found = sum(cells.values()), sum(cells[cell] for cell in parts)
+    if not total or found < MOSTLY * total:
+        return None
+    kind = _kind(parts, cells)
+    if isinstance(kind, str) or kind is None:
+        return kind
+    decimal = _decimal(parts.values(), comma)
+    if decimal == "both":
+        return "numbers with decimal commas and with decimal points (1,5 and 1.5)"
+    written = Written(kind.kind, kind.unit, decimal)
+    if written.kind == "number" and written.unit is None:
+        if np.isnan(numbers(objects(parts))).any() and decimal != ",":
+            written = Written("thousands", None, decimal)
+        elif decimal != ",":
+            return None
+        elif any(mark in part.body for part in parts.values() for mark in ". '"):
+            written = Written("thousands", None, decimal)
+    values = written.numbers(objects(parts), comma)
+    read = sum(cells[cell] for cell, value in zip(parts, values.tolist(), strict=True) if value == value)
+    return written if read >= MOSTLY * total else None
+
+
+def _kind(parts: Mapping[str, Cell], cells: Cells) -> Written | str | None:
+    """Of the words beside the digits; a text where they are of several kinds, None where they are no unit."""
+    beside = Counter[str]()
+    for cell, part in parts.items():
+        beside[part.beside] += cells[cell]
+    bare = beside.pop("", 0)
+    if not beside:
+        return Written()
+    if all(part.percent for part in parts.values() if part.beside):
+        shares = [part.value(None, False) for part in parts.values() if not part.beside]
+        if shares and max(map(abs, shares)) <= 1:
+            return "numbers with and without a percent sign (12% and 0.12)"
+        return Written("percent")
+    currencies = {part.currency for part in parts.values() if part.beside}
+    if None not in currencies:
+        codes = sorted(code for code in currencies if code is not None)
+        return Written("money", codes[0]) if len(codes) == 1 else f"amounts in several currencies ({', '.join(codes)})"
+    if any(part.before for part in parts.values()):
+        return None
+    if currencies != {None} or any(part.percent for part in parts.values()):
+        return f"numbers with several things beside them ({_some(beside)})"
+    return _unit(beside, bare)
+
+
+def _unit(beside: Counter[str], bare: int) -> Written | str | None:
+    units = list[str]()
+    for text, _ in beside.most_common():
+        if not any(same_unit(text, unit) for unit in units):
+            units.append(text)
+    letters = all(len(unit) <= _LONGEST and not any(map(str.isdecimal, unit)) for unit in units)
+    if not letters or {unit.casefold() for unit in units} <= _ORDINALS or len(units) > 6:
+        return None
+    if bare > sum(beside.values()):
+        return None
+    return Written(unit=units[0]) if len(units) == 1 else f"amounts in several units ({_some(units)})"
+
+
+def _some(texts: Iterable[str]) -> str:
+    return ", ".join(sorted(repr(text) for text in texts)[:4])
+
+
+def _decimal(parts: Iterable[Cell], comma: bool) -> str | None:
+    """The decimal mark that the digits show, "both" where they show two; where they show none, the likelier one.
+
+    Amounts without decimals beside 1.234 are no decimals that happen to have three digits each.
+    """
+    found = list(parts)
+    bodies = [part.body for part in found]
+    marks = {mark for body in bodies if (mark := decimal_of(body)) is not None}
+    if len(marks) == 2:
+        return "both"
+    if marks:
+        return marks.pop()
+    pointed = [body for body in bodies if "." in body]
+    if pointed and not any("," in body for body in bodies):
+        whole = len(pointed) < len(bodies) or any(body.index(".") > 1 for body in pointed)
+        return "," if whole and (comma or any(part.beside for part in found)) else "."
+    return ("," if comma else ".") if any("," in body for body in bodies) else None
