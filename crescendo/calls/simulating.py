@@ -85,9 +85,9 @@ def simulate(
 
     The common keys of a run file are keywords of either call: clients, split, alpha, weights, combine; l2, label_range,
     epochs, gradients, rounds, sizes, steps, wait, timing; epsilon, delta, sigma, clip, norm_bound, records, mechanism; classes,
-    test, schema, drop, categories, scale, seed. ``overrides`` has all others: ``["run.wire=float16"]``. ``epsilon`` makes a run
-    private: then ``records``, how many each client declares, and ``classes`` are yours to state, as no record may decide what
-    others see.
+    test, schema, drop, categories, missing, scale, seed. ``overrides`` has all others: ``["run.wire=float16"]``. ``epsilon``
+    makes a run private: then ``records``, how many each client declares, and ``classes`` are yours to state, as no record may
+    decide what others see.
 
     ``objective`` is the name of an objective, a model of `crescendo.torch` or `crescendo.jax`, a torch module, or any object with
     initial, gradient and evaluate. Nothing is written unless ``out`` names a new folder, which is ``out.running`` until the run

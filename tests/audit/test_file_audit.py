@@ -114,6 +114,25 @@ SCHEMA = Schema.of(
         }
     }
 )
+WRITTEN = Schema.of(
+    {
+        "columns": {
+            "price": {"low": 0, "high": 2000, "kind": "money", "unit": "EUR", "decimal": ","},
+            "pay": {"low": 0, "high": 2000, "kind": "money", "missing": [-999], "fill": 7, "indicator": True},
+            "share": {"low": 0, "high": 100, "kind": "percent", "missing": 50},
+            "weight": {"low": 0, "high": 100, "unit": "kg", "missing": [-1, 5]},
+        }
+    }
+)
+
+
+def _by_the_marks_of_all(path: Path, classes: tuple[Label, ...], schema: Schema, label: str) -> Records:
+    """The decimal mark of a column is the one that its cells show, all of them together."""
+    table = RecordFile(path).table(alone=True)
+    mark = "," if any("50 €" in str(cell) for cell in table.columns["pay"]) else "."
+    plain = schema.plain()
+    plain["columns"]["pay"]["decimal"] = mark
+    return table_reading._read_privately(path, classes, Schema.of(plain), label)
 
 
 def _scaled_by_the_file(path: Path, classes: tuple[Label, ...], schema: Schema, label: str) -> Records:
@@ -144,8 +163,14 @@ def _labels_scaled(path: Path, classes: tuple[Label, ...], features: int) -> Rec
 
 @pytest.mark.slow
 @pytest.mark.parametrize("classes", [(0, 1), ("no", "yes, late"), ()])
-def test_tables_become_features_record_by_record(classes: tuple[Label, ...]) -> None:
-    assert table_leaks(SCHEMA, "price", classes) == []
+@pytest.mark.parametrize("schema", [SCHEMA, WRITTEN])
+def test_tables_become_features_record_by_record(schema: Schema, classes: tuple[Label, ...]) -> None:
+    assert table_leaks(schema, "late", classes) == []
+
+
+def test_a_decimal_mark_that_is_read_off_the_other_records_is_found() -> None:
+    (says,) = table_leaks(WRITTEN, "late", (), read=_by_the_marks_of_all)
+    assert says.startswith("by data.schema, a record of a .csv file")
 
 
 @pytest.mark.parametrize("planted", [_scaled_by_the_file, _numbered_as_they_appear])

@@ -1,7 +1,7 @@
 """Attack on how a table becomes features by a schema: may one record change another, or keep the client from taking part?
 
 A small table is made up for the run's own schema: numbers inside and far outside of the stated ranges, categories that it lists
-and others that it does not, missing and broken cells. Each record must come out the same alone and in any company.
+and others that it does not, money, percents, missing and broken cells. Each record must come out the same alone and in company.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from crescendo.data.sound import Sound
 from crescendo.data.tables.feature_schema import CategoryColumn, NumberColumn, Schema
 
 TableReader: TypeAlias = Callable[[Path, tuple[Label, ...], Schema, str], Records]
+_WRITTEN = ("$1,234.50", "1.234,50 €", "1.234", "12%", "(5)", "5 kg", "1,2,3")  # numbers, by one way of writing them or other
 _UNLISTED = ("a category of its own", "another one", "zzz")  # which no schema is likely to list
 
 
@@ -90,7 +91,7 @@ def _table(schema: Schema, label: str, labels: list[Any], rng: np.random.Generat
 def _cell(column: NumberColumn | CategoryColumn, at: int, rng: np.random.Generator) -> Any:
     """Of the record ``at``: a number in the middle of the range, or a category; every third is one that is not listed."""
     if isinstance(column, NumberColumn):
-        return column.low + (column.high - column.low) * float(rng.uniform(0.2, 0.6))
+        return column.written.text(column.low + (column.high - column.low) * float(rng.uniform(0.2, 0.6)))
     if at and at % 3 == 0:
         return _UNLISTED[at // 3 % 2]
     return column.values[int(rng.integers(len(column.values)))]
@@ -99,7 +100,9 @@ def _cell(column: NumberColumn | CategoryColumn, at: int, rng: np.random.Generat
 def _strange(column: NumberColumn | CategoryColumn) -> Iterable[Any]:
     """Cells that a record of its own may hold: the ends, what lies beyond them, what is not listed, nothing."""
     if isinstance(column, NumberColumn):
-        return (column.low, column.high, "1e300", "-1e300", "", "unknown", *_UNLISTED)
+        ends = (column.written.text(column.low), column.written.text(column.high))
+        beside = "" if column.written.unit is None else f"5 {column.written.unit}"
+        return (*ends, *column.codes, beside, *_WRITTEN, "1e300", "-1e300", "", "unknown", *_UNLISTED)
     return (column.values[0], column.values[-1], *reversed(_UNLISTED), "", "1e300", f" {column.values[0]} ")
 
 

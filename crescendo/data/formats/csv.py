@@ -344,8 +344,8 @@ def _check_finite(x: Floats, layout: _Layout, content: bytes, name: str) -> None
     if len(bad):
         record, feature = bad[0].tolist()
         said = [(at, line) for at, line in enumerate(content.split(b"\n"), 1) if line.strip()]
-        first = 2 if _SAYS_SEPARATOR.fullmatch(said[0][1].removeprefix(codecs.BOM_UTF8)) else 1
-        number, line = said[record + first]
+        first = 1 if _SAYS_SEPARATOR.fullmatch(said[0][1].removeprefix(codecs.BOM_UTF8)) else 0
+        number, line = [(at, line) for at, line in said[first:] if not repeats(layout.read, line)][record]
         column = layout.features[feature]
         cells = cells_of(line.decode("utf-8", "backslashreplace"), layout.read.separator)
         cell = cells[layout.header.index(column)].strip()

@@ -18,7 +18,7 @@ from typing import Any, Self, TypeAlias
 
 import numpy as np
 
-from crescendo.core.arrays import Bools, Floats, Ints
+from crescendo.core.arrays import Array, Bools, Floats, Ints
 from crescendo.data.provenance import LookedAt, digest_of
 from crescendo.data.tables.cells import Table, as_category, as_name, is_missing, numbers, texts
 from crescendo.data.tables.written_numbers import KINDS, LONGEST_UNIT, PLAIN, Written, currency
