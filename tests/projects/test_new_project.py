@@ -237,7 +237,7 @@ def test_a_table_project_says_what_each_column_becomes(tmp_path: Path) -> None:
 
 def test_new_says_which_columns_it_left_out_and_what_is_odd_about_the_labels(tmp_path: Path) -> None:
     """Text that never repeats is left out: without a word the best column would be missing."""
-    rows = [f'from {1000 + 7 * i},{i % 50},{i % 9},{("yes", "no", "YES")[i % 3]}' for i in range(300)]
+    rows = [f"from {1000 + 7 * i},{i % 50},{i % 9},{('yes', 'no', 'YES')[i % 3]}" for i in range(300)]
     (tmp_path / "money.csv").write_text("\n".join(["income,age,\x1b[2J,late", *rows]))
     found = CliRunner().invoke(app, ["new", str(tmp_path / "mine"), "--csv", str(tmp_path / "money.csv")])
     assert found.exit_code == 0 and "'income' is left out: it is text of 300 different values" in found.stdout

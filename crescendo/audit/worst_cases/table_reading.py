@@ -31,7 +31,8 @@ from crescendo.data.sound import Sound
 from crescendo.data.tables.feature_schema import CategoryColumn, NumberColumn, Schema
 
 TableReader: TypeAlias = Callable[[Path, tuple[Label, ...], Schema, str], Records]
-_WRITTEN = ("$1,234.50", "1.234,50 €", "1.234", "12%", "(5)", "5 kg", "1,2,3")  # numbers, by one way of writing them or other
+# Numbers, by one way of writing them or another.
+_WRITTEN = ("$1,234.50", "1.234,50 €", "1.234", "12%", "(5)", "5 kg", "1,2,3")
 _UNLISTED = ("a category of its own", "another one", "zzz")  # which no schema is likely to list
 
 
