@@ -177,7 +177,7 @@ class OwnModel:
     def _call(self, method: str, *arguments: Any) -> Any:
         try:
             shown = arguments if self._signed is None else map(self._shown, arguments)
-            with self._pristine or nullcontext():
+            with np.errstate(), self._pristine or nullcontext():  # numpy's settings are the caller's, at set-up too
                 return getattr(self._model, method)(*shown)
         except CrescendoError:
             raise

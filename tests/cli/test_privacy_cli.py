@@ -510,7 +510,9 @@ def test_runs_that_cannot_be_added_up_are_refused_in_a_sentence(arguments: tuple
 
 def test_an_epsilon_is_said_in_words_by_plan_account_and_run() -> None:
     for command in (("plan", *SMALL_PLAN), ("account", "private.toml"), ("run", "private.toml", "--out", "said")):
-        words = shown(*command).replace("\n", " ")
+        found = runner.invoke(app, command)
+        assert found.exit_code in (0, 4), found.output  # 40 gradients under noise may end below the commonest class
+        words = found.output.replace("\n", " ")
         assert "changes the odds" in words and "the best attack that wrongly accuses 1%" in words.lower(), command
         assert "a person with several records" in words
     page = Path("said/report.html").read_text()

@@ -246,12 +246,11 @@ def test_probes_find_gradients_that_depend_on_more_than_the_record(bug: str) -> 
     assert independent(chunk, 8, (3,), np.float32) is (bug == "none")
 
 
-@pytest.mark.parametrize("often", [False, True], ids=["chunks", "one by one"])
-def test_a_record_that_breaks_the_code_counts_as_nothing(often: bool) -> None:
-    """Code that fails on the made-up records of the set-up too is shown one record at a time."""
+def test_a_record_that_breaks_the_code_counts_as_nothing() -> None:
+    """Only a callback can fail so, and none is allowed in a private run: the model's own sum is tried here."""
 
     def refuses(x: Any) -> Any:
-        if (x == 99.0).all() or (often and (abs(x) > 100).any()):
+        if (x == 99.0).all():
             raise ValueError("no such record")
         return x
 
@@ -263,7 +262,7 @@ def test_a_record_that_breaks_the_code_counts_as_nothing(often: bool) -> None:
     x[3], x[4] = np.nan, 99.0
     data = Records(x, np.arange(40.0) % 3)
     objective = OwnModel(crescendo.jax.model(fragile, params(np.float32)), data)
-    assert objective.traits.clips is not often
+    assert objective.traits.clips
 
     def private_sum(rows: list[int]) -> Floats:
         return objective.gradient(start(objective), data, np.array(rows), 0.5, unit=2.0**-30)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -52,6 +53,20 @@ class GlobalTensor(GlobalList):
         return self.inner(x) * COUNT
 
 
+_alive = torch.zeros((), dtype=torch.float64)
+REFERRED = weakref.ref(_alive)
+
+
+class ReferredTensor(GlobalList):
+    """A tensor that only a weak reference leads to cannot be replaced by a copy."""
+
+    def forward(self, x: Any) -> Any:
+        count = REFERRED()
+        assert count is not None
+        count.add_(1.0)
+        return self.inner(x) * count
+
+
 class OfTheClass(GlobalList):
     calls = 0
 
@@ -98,6 +113,7 @@ def keeping_loss() -> Callable[..., Any]:
 TORCH: dict[str, Callable[[], Any]] = {
     "a global list": lambda: crescendo.torch.model(GlobalList()),
     "a global tensor": lambda: crescendo.torch.model(GlobalTensor()),
+    "a tensor that is referred to": lambda: crescendo.torch.model(ReferredTensor()),
     "a class attribute": lambda: crescendo.torch.model(OfTheClass()),
     "a forward hook": lambda: crescendo.torch.model(hooked()),
     "the loss": lambda: crescendo.torch.model(nn.Linear(FEATURES, 2, dtype=torch.float64), keeping_loss()),

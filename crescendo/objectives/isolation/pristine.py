@@ -358,8 +358,13 @@ class Pristine:
                 )
 
     def _reference(self, reference: Any, where: str) -> None:
-        if self._follow(reference(), where):
+        kept = reference()
+        if not self._follow(kept, where):
+            return
+        torch = sys.modules.get("torch")
+        if torch is None or not isinstance(kept, torch.Tensor) or isinstance(kept, torch.nn.UninitializedParameter):
             raise self._kept(reference, where)
+        self._back.append(put_back.tensor(kept))  # an LSTM refers to its weights so
 
     def _universal(self, function: np.ufunc, where: str) -> None:
         """Follow the function of Python that numpy made this one of, if it did; only the garbage collector knows it."""
@@ -425,8 +430,8 @@ def _is_atom(value: Any) -> bool:
     kind = type(value)
     return (
         kind in _ATOMS
+        or kind in _HARMLESS  # by identity: a subclass may keep records
         or isinstance(value, np.generic | np.dtype)
-        or (isinstance(value, _HARMLESS) and is_library_class(kind))
     )
 
 

@@ -7,6 +7,7 @@ deep copy takes their place each time; one ``memo`` for all copies of a time kee
 from __future__ import annotations
 
 import copy
+import sys
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection
 from operator import is_
@@ -72,6 +73,19 @@ def elements(inside: set[Any], opaque: Collection[int]) -> Back:
     def back(memo: Memo) -> None:
         set.clear(inside)
         set.update(inside, saved - copied, [copy.deepcopy(one, memo) for one in copied])
+
+    return back
+
+
+def tensor(one: Any) -> Back:
+    """A tensor of torch that others only refer to, so that a copy cannot take its place."""
+    torch: Any = sys.modules["torch"]
+    saved = one.detach().clone()
+
+    def back(memo: Memo) -> None:
+        if not torch.equal(one, saved):
+            with torch.no_grad():
+                one.copy_(saved)
 
     return back
 
