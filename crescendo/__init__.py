@@ -79,13 +79,15 @@ def __getattr__(name: str) -> Any:
 
         return studying.compare if name == "compare" else studying.sweep
     if name == "plan":
+        from crescendo.calls.foreign_words import in_a_sentence
         from crescendo.privacy.planning import planner
 
-        return planner.plan
+        return in_a_sentence("plan")(planner.plan)
     if name == "dataset":
+        from crescendo.calls.foreign_words import in_a_sentence
         from crescendo.data import from_arrays
 
-        return from_arrays.dataset
+        return in_a_sentence("dataset")(from_arrays.dataset)
     if name in ("torch", "jax"):
         return _neural(name)
     raise AttributeError(f"module 'crescendo' has no attribute {name!r}")

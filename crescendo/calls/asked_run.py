@@ -18,7 +18,7 @@ from crescendo.calls.array_run import (
     stated_classes,
 )
 from crescendo.calls.asked_clients import AskedClients
-from crescendo.calls.keywords import known, put
+from crescendo.calls.keywords import Raw, known, put
 from crescendo.config.loading import read
 from crescendo.config.schema import Config
 from crescendo.data import Dataset
@@ -29,6 +29,9 @@ from crescendo.data.scaling import scaled
 from crescendo.data.tables.table_files import is_frame
 from crescendo.errors import ConfigError, UsageError
 from crescendo.objectives.linear.linear_model import LinearModel
+from crescendo.objectives.model_file import library_of
+from crescendo.objectives.nets.net_names import is_net
+from crescendo.objectives.neural.neural_model import NeuralModel, optimiser_of
 from crescendo.objectives.objective_kinds import OBJECTIVES
 
 
@@ -70,8 +73,10 @@ class AskedRun:
         """From the arguments of ``crescendo.<call>``, or UsageError in a sentence for what is neither run nor records."""
         if isinstance(overrides, str):
             raise UsageError(f"overrides is a list, here [{overrides!r}], not a text")
-        asked, model = known(keys, call), as_model(objective)
-        if isinstance(run, Config | Path | str | Mapping) and not is_clients(run):
+        asked = known(keys, call)
+        filed = isinstance(run, Config | Path | str | Mapping) and not is_clients(run)
+        model, asked = with_optimizer(as_model(objective, asked.get("optimizer")), asked, filed)
+        if filed:
             if y is not None:
                 raise UsageError(
                     f"y goes with x, as in crescendo.{call}(x, y); beside a run file records are data=(x, y) and a model is "
@@ -238,7 +243,31 @@ def _made(asked: AskedClients, config: Config, test: Any, private: bool, numbers
     )
 
 
-def as_model(objective: Any) -> Any:
+def with_optimizer(model: Any, keys: Raw, filed: bool = False) -> tuple[Any, Raw]:
+    """The model with the ``optimizer`` of ``keys`` in it, or in the options of a network; ConfigError for one that takes none.
+
+    A run file may name the model: then the file says whether it takes one.
+    """
+    if "optimizer" not in keys:
+        return model, keys
+    chosen, rest = keys["optimizer"], {name: value for name, value in keys.items() if name != "optimizer"}
+    if (model is None and filed) or (isinstance(model, str) and (is_net(model) or library_of(model))):
+        return model, {**rest, "optimizer": {"optimiser": optimiser_of("torch", "sgd", chosen, {})}}
+    if isinstance(model, NeuralModel):
+        if model.optimiser != optimiser_of("torch", "sgd", chosen, {}):
+            raise ConfigError(
+                "a model that is made already has its optimizer: crescendo.torch.model(net, loss, optimizer=..)"
+            )
+        return model, rest
+    if str(getattr(chosen, "__name__", chosen)).lower() != "sgd":
+        raise ConfigError(
+            'optimizer is for networks, such as objective="mlp" or a torch module; other models take plain steps, whose sizes '
+            "are steps=.."
+        )
+    return model, rest
+
+
+def as_model(objective: Any, optimizer: Any = None) -> Any:
     """A torch module, or a class of them, as an objective; anything else as it is."""
     torch = sys.modules.get("torch")
     if torch is None:
@@ -249,4 +278,4 @@ def as_model(objective: Any) -> Any:
         return objective
     from crescendo.objectives.neural import torch_model
 
-    return torch_model.model(objective)
+    return torch_model.model(objective, optimizer=optimizer)

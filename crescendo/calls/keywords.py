@@ -6,11 +6,11 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypedDict, TypeVar
 
+from crescendo.calls.foreign_words import in_a_sentence, no_keyword, remedy
 from crescendo.config.draft_marks import declare
 from crescendo.errors import UsageError
 
@@ -27,6 +27,7 @@ class RunKeys(TypedDict, total=False):
     alpha: float
     weights: str | Sequence[float]
     combine: Literal["sum", "mean"]
+    optimizer: str
     l2: float | str
     label_range: tuple[float, float]
     epochs: float
@@ -59,6 +60,7 @@ PATHS = {
     "alpha": "clients.alpha",
     "weights": "clients.weights",
     "combine": "clients.combine",
+    "optimizer": "objective.options",  # of a network, as its optimiser
     "l2": "objective.l2",
     "label_range": "objective.label_range",
     "gradients": "schedule.gradients",
@@ -84,22 +86,16 @@ PATHS = {
     "scale": "data.scale",
     "seed": "run.seed",
 }
-_LABELS = ("label", "labels", "target", "y")  # what other libraries call the second argument
 _SHORT = {"wait": ("rounds", int), "timing": ("preset", str)}  # a value that stands for a table with this key
 
 
 def known(keys: Mapping[str, Any], call: str) -> Raw:
     """The keywords with a value, as plain data; UsageError for one that is none."""
     for name in keys:
-        if name in _LABELS:
-            raise UsageError(
-                f"crescendo.{call} has no keyword {name}; labels, or the name of a data frame's column that has them, come "
-                f'second: crescendo.{call}(frame, "column")'
-            )
         if name not in PATHS:
-            near = difflib.get_close_matches(name, PATHS, n=1)
-            meant = f"did you mean {near[0]}?" if near else f"it has {', '.join(PATHS)}, and overrides for all else"
-            raise UsageError(f"crescendo.{call} has no keyword {name}; {meant}")
+            raise no_keyword(call, name, keys[name], PATHS)
+    if isinstance(keys.get("steps"), int | float) and not isinstance(keys["steps"], bool):
+        raise UsageError(f"steps={keys['steps']:g} does not say how steps go on; {remedy(call, 'lr', keys['steps'])}")
     return {name: _kept(name, value) for name, value in keys.items() if value is not None}
 
 
@@ -136,12 +132,13 @@ def put(raw: Mapping[str, Any], keys: Mapping[str, Any]) -> Raw:
         if not key:
             found[section] = value
         elif isinstance(table := found.setdefault(section, {}), dict):
-            table[key] = value
+            table[key] = {**table.get(key, {}), **value} if name == "optimizer" else value
     return found
 
 
 def spelled_out(function: _Function) -> _Function:
-    """Let ``help`` and notebooks show every keyword by name in place of ``**keys``."""
+    """Let ``help`` and notebooks show every keyword by name in place of ``**keys``; refuse in a sentence what does not fit."""
+    function = in_a_sentence(function.__name__)(function)
     shown = inspect.signature(function)
     fixed = [one for one in shown.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
     word = inspect.Parameter.KEYWORD_ONLY

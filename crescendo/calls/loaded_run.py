@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from crescendo.calls.asked_run import as_model
+from crescendo.calls.foreign_words import in_a_sentence
 from crescendo.calls.loaded_federation import LoadedFederation
 from crescendo.calls.loaded_model import LoadedModel, check_sizes
 from crescendo.calls.stored_run import LearnedRecords, Row, StoredRun
@@ -167,6 +168,7 @@ class LoadedRun(LoadedModel):
         return [] if self.diverged is None else [f"Mind: {self.diverged}."]
 
 
+@in_a_sentence("load")
 def load(run: Path | str, *, objective: Any = None) -> LoadedRun | LoadedFederation:
     """The run in the folder ``run``, which `simulate` (``out=``) or ``crescendo run`` made: its numbers and its trained model.
 

@@ -9,6 +9,7 @@ from typing import Any, Unpack, overload
 from crescendo.algorithms.algorithm_kinds import OURS
 from crescendo.calls.asked_run import AskedRun, Data, Rows, RunFile
 from crescendo.calls.keywords import RunKeys, spelled_out
+from crescendo.calls.watching import watched
 from crescendo.privacy.accounting.accountant import Progress
 from crescendo.runs.result import Result
 from crescendo.runs.run_events import Sink
@@ -25,7 +26,7 @@ def simulate(
     out: Path | str | None = None,
     overrides: Sequence[str] = (),
     sinks: Sequence[Sink] = (),
-    progress: Progress | None = None,
+    progress: bool | Progress | None = None,
     standalone: bool = False,
     algorithm: str = OURS,
     options: Mapping[str, Any] | None = None,
@@ -45,7 +46,7 @@ def simulate(
     out: Path | str | None = None,
     overrides: Sequence[str] = (),
     sinks: Sequence[Sink] = (),
-    progress: Progress | None = None,
+    progress: bool | Progress | None = None,
     standalone: bool = False,
     algorithm: str = OURS,
     options: Mapping[str, Any] | None = None,
@@ -66,7 +67,7 @@ def simulate(
     out: Path | str | None = None,
     overrides: Sequence[str] = (),
     sinks: Sequence[Sink] = (),
-    progress: Progress | None = None,
+    progress: bool | Progress | None = None,
     standalone: bool = False,
     algorithm: str = OURS,
     options: Mapping[str, Any] | None = None,
@@ -83,17 +84,23 @@ def simulate(
     ``simulate("run.toml")`` runs a file, a dict of its tables or a `Config`; ``data``, a pair (x, y) or a data set, stands in for
     the records that it names.
 
-    The common keys of a run file are keywords of either call: clients, split, alpha, weights, combine; l2, label_range,
-    epochs, gradients, rounds, sizes, steps, wait, timing; epsilon, delta, sigma, clip, norm_bound, records, mechanism; classes,
-    test, schema, drop, categories, missing, scale, seed. ``overrides`` has all others: ``["run.wire=float16"]``. ``epsilon``
-    makes a run private: then ``records``, how many each client declares, and ``classes`` are yours to state, as no record may
-    decide what others see.
+    The common keys of a run file are keywords of either call: clients, split, alpha, weights, combine; optimizer, l2,
+    label_range, epochs, gradients, rounds, sizes, steps, wait, timing; epsilon, delta, sigma, clip, norm_bound, records,
+    mechanism; classes, test, schema, drop, categories, missing, scale, seed. ``overrides`` has all others:
+    ``["run.wire=float16"]``.
+    ``epsilon`` makes a run private: then ``records``, how many each client declares, and ``classes`` are yours to state, as no
+    record may decide what others see.
+
+    Records may come with their clients: ``x`` is a list with a pair (x, y) for each, ``clients`` has an id for each record, or
+    ``split="column:NAME"`` names the column of a data frame that has it.
 
     ``objective`` is the name of an objective, a model of `crescendo.torch` or `crescendo.jax`, a torch module, or any object with
     initial, gradient and evaluate. Nothing is written unless ``out`` names a new folder, which is ``out.running`` until the run
-    is complete; a ``standalone`` report opens alone. ``sinks`` hear of every round, ``progress`` of the accounting before the
-    first. ``algorithm`` is one of `algorithms.algorithm_kinds`, with its ``options``: a rival does as many gradients on the same
-    data, clock and network. At most ``cores`` clients compute at a time, with the same result, bit for bit.
+    is complete; a ``standalone`` report opens alone. ``sinks`` hear of every round. A run of more than a second shows how far it
+    is on a terminal and in a notebook, with ``progress=True`` anywhere and with False nowhere; a function in its place hears of
+    the accounting before the first round. ``algorithm`` is one of `algorithms.algorithm_kinds`, with its ``options``: a rival
+    does as many gradients on the same data, clock and network. At most ``cores`` clients compute at a time, with the same
+    result, bit for bit.
 
     >>> import numpy as np
     >>> x = np.random.default_rng(0).normal(size=(200, 2))
@@ -101,15 +108,16 @@ def simulate(
     True
     """
     asked = AskedRun.of("simulate", x, y, data, objective, overrides, name, keys)
-    return run(
-        asked.config,
-        asked.objective,
-        asked.data,
-        out,
-        sinks=sinks,
-        progress=progress,
-        standalone=standalone,
-        algorithm=algorithm,
-        options=options,
-        cores=cores,
-    )
+    with watched(progress) as watch:
+        return run(
+            asked.config,
+            asked.objective,
+            asked.data,
+            out,
+            sinks=sinks if watch is None else [*sinks, watch.heard],
+            progress=progress if callable(progress) else None if watch is None else watch.accounting,
+            standalone=standalone,
+            algorithm=algorithm,
+            options=options,
+            cores=cores,
+        )

@@ -8,13 +8,14 @@ from typing import Any, Unpack, overload
 
 from crescendo.calls.asked_run import AskedRun, Data, Rows, RunFile
 from crescendo.calls.keywords import RunKeys, plain, spelled_out
+from crescendo.calls.watching import CallWatch, watched
 from crescendo.config.schema import Config
 from crescendo.data import Dataset
 from crescendo.errors import UsageError
 from crescendo.studies import comparing, sweeping
 from crescendo.studies.comparing import Comparison
 from crescendo.studies.points import InMemory
-from crescendo.studies.study_events import Listener, unheard
+from crescendo.studies.study_events import Listener, StudyEvent, unheard
 from crescendo.studies.sweeping import Sweep
 
 
@@ -35,6 +36,7 @@ def compare(
     out: Path | str | None = None,
     standalone: bool = False,
     tell: Listener = unheard,
+    progress: bool | None = None,
     **keys: Unpack[RunKeys],
 ) -> Comparison: ...
 
@@ -57,6 +59,7 @@ def compare(
     out: Path | str | None = None,
     standalone: bool = False,
     tell: Listener = unheard,
+    progress: bool | None = None,
     **keys: Unpack[RunKeys],
 ) -> Comparison: ...
 
@@ -80,6 +83,7 @@ def compare(
     out: Path | str | None = None,
     standalone: bool = False,
     tell: Listener = unheard,
+    progress: bool | None = None,
     **keys: Unpack[RunKeys],
 ) -> Comparison:
     """Run our own algorithm and each of ``rivals``, once for every seed, and hold them against each other.
@@ -91,7 +95,8 @@ def compare(
     ``tune`` gives every algorithm that many trials beforehand, on a part of the training records. ``target`` is a score to reach,
     an accuracy or, where numbers are predicted, an R²; ``equal`` is what a private comparison holds equal ("epsilon" or "noise"),
     and ``options`` fixes options by algorithm. With ``out``, the folder gets a file for every finished run, then
-    ``comparison.csv`` and ``comparison.html``; the same call goes on where it stopped. ``tell`` hears of every run.
+    ``comparison.csv`` and ``comparison.html``; the same call goes on where it stopped. ``tell`` hears of every run, and
+    ``progress`` is as for `crescendo.simulate`.
 
     >>> import numpy as np
     >>> x = np.random.default_rng(0).normal(size=(200, 2))
@@ -101,19 +106,20 @@ def compare(
     """
     y, rivals = _second(x, y, rivals, "rivals")
     asked = AskedRun.of("compare", x, y, data, objective, overrides, name, keys)
-    return comparing.compare(
-        asked.config,
-        rivals,
-        seeds=plain(seeds),
-        tune=plain(tune),
-        target=plain(target),
-        equal=equal,
-        options=options,
-        out=out,
-        standalone=standalone,
-        tell=tell,
-        memory=InMemory(asked.data, asked.objective),
-    )
+    with watched(progress) as watch:
+        return comparing.compare(
+            asked.config,
+            rivals,
+            seeds=plain(seeds),
+            tune=plain(tune),
+            target=plain(target),
+            equal=equal,
+            options=options,
+            out=out,
+            standalone=standalone,
+            tell=_both(tell, watch),
+            memory=InMemory(asked.data, asked.objective),
+        )
 
 
 @overload
@@ -128,6 +134,7 @@ def sweep(
     out: Path | str | None = None,
     standalone: bool = False,
     tell: Listener = unheard,
+    progress: bool | None = None,
     **keys: Unpack[RunKeys],
 ) -> Sweep: ...
 
@@ -145,6 +152,7 @@ def sweep(
     out: Path | str | None = None,
     standalone: bool = False,
     tell: Listener = unheard,
+    progress: bool | None = None,
     **keys: Unpack[RunKeys],
 ) -> Sweep: ...
 
@@ -163,6 +171,7 @@ def sweep(
     out: Path | str | None = None,
     standalone: bool = False,
     tell: Listener = unheard,
+    progress: bool | None = None,
     **keys: Unpack[RunKeys],
 ) -> Sweep:
     """Run once for every combination of the values in ``over``, for example ``["clients.count=2,5", "run.seed=0..4"]``.
@@ -180,13 +189,26 @@ def sweep(
     2
     """
     y, over = _second(x, y, over, "over")
-    told: dict[str, Any] = {"out": out, "standalone": standalone, "tell": tell}
-    if _is_run_file(x) and y is None and data is None and objective is None and not keys:
-        return sweeping.sweep(
-            x, over, overrides=overrides, **told
-        )  # which may be whole only with the values of a point
-    asked = AskedRun.of("sweep", x, y, data, objective, overrides, name, keys)
-    return sweeping.sweep(asked.config, over, **told, memory=InMemory(asked.data, asked.objective))
+    with watched(progress) as watch:
+        told: dict[str, Any] = {"out": out, "standalone": standalone, "tell": _both(tell, watch)}
+        if _is_run_file(x) and y is None and data is None and objective is None and not keys:
+            return sweeping.sweep(
+                x, over, overrides=overrides, **told
+            )  # which may be whole only with the values of a point
+        asked = AskedRun.of("sweep", x, y, data, objective, overrides, name, keys)
+        return sweeping.sweep(asked.config, over, **told, memory=InMemory(asked.data, asked.objective))
+
+
+def _both(tell: Listener, watch: CallWatch | None) -> Listener:
+    """A listener that lets a watch hear too."""
+    if watch is None:
+        return tell
+
+    def told(event: StudyEvent) -> None:
+        watch.studied(event)
+        tell(event)
+
+    return told
 
 
 def _is_run_file(x: Any) -> bool:

@@ -128,11 +128,24 @@ def _apply(raw: Raw, override: str) -> None:
         if not isinstance(table, dict):
             raise ConfigError(
                 f"--set {override} reaches into {'.'.join(names[:depth])}, which is {show(table)} and has no parts"
+                + _whole_steps(names, text.strip())
             )
     if text.strip():
         table[names[-1]] = toml_value(text.strip(), f"--set {override}")
     else:
         table.pop(names[-1], None)
+
+
+def _whole_steps(names: Sequence[str], value: str) -> str:
+    """What to write for a number of steps that are no table, such as the automatic ones: all of their table.
+
+    >>> _whole_steps(["schedule", "steps", "eta"], "0.1")
+    '; write the whole table: schedule.steps={kind="constant",eta=0.1} (one such table for each value of a sweep)'
+    """
+    known = {"eta": f'{{kind="constant",eta={value}}}', "eta0": f'{{kind="diminishing",eta0={value},beta=0.001}}'}
+    if list(names[:-1]) != ["schedule", "steps"] or names[-1] not in known or not value:
+        return ""
+    return f"; write the whole table: schedule.steps={known[names[-1]]} (one such table for each value of a sweep)"
 
 
 def toml_value(text: str, option: str) -> Any:

@@ -18,7 +18,7 @@ from crescendo.errors import ConfigError, CrescendoError, Refused
 from crescendo.objectives.neural.clipping import Parts
 from crescendo.objectives.neural.jax_programs import Programs
 from crescendo.objectives.neural.jax_stepper import JaxStepper
-from crescendo.objectives.neural.neural_model import NeuralModel, Options, one_by_one, split_options
+from crescendo.objectives.neural.neural_model import NeuralModel, Options, one_by_one, optimiser_of, split_options
 from crescendo.objectives.neural.probes import independent
 from crescendo.objectives.neural.pytrees import Leaves
 from crescendo.objectives.own_code import own_code_failed
@@ -241,6 +241,8 @@ def model(
     optimiser: str = "sgd",
     momentum: float = 0.0,
     name: str = "",
+    optimizer: Any = None,
+    **others: Any,
 ) -> JaxModel:
     """A JAX loss as an objective: ``crescendo.simulate(config, objective=crescendo.jax.model(loss, params), data=...)``.
 
@@ -254,7 +256,7 @@ def model(
         raise ConfigError(f"a loss is a function of params, records and labels, not {loss!r}")
     if predict is not None and not callable(predict):
         raise ConfigError(f"predict is a function of params and records, not {predict!r}")
-    options = Options(shape, batch, l2, optimiser, momentum)
+    options = Options(shape, batch, l2, optimiser_of("jax", optimiser, optimizer, others), momentum)
     return JaxModel(loss, params, predict, options, name or getattr(loss, "__name__", type(loss).__name__))
 
 

@@ -6,7 +6,7 @@ import inspect
 import math
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -45,11 +45,33 @@ class Options(NamedTuple):
         if not whole or not all(n > 0 for n in self.shape):
             raise ConfigError(f"shape must be that of one record, such as (1, 28, 28), got {self.shape!r}")
         if self.optimiser not in ("sgd", "adam"):
-            raise ConfigError(f'optimiser must be "sgd" or "adam", got {self.optimiser!r}')
+            raise ConfigError(f'optimizer must be "sgd" or "adam", got {self.optimiser!r}')
         if isinstance(self.momentum, str) or not 0 <= self.momentum < 1:
             raise ConfigError(f"momentum must be a number from 0 up to but not 1, got {self.momentum!r}")
         if self.optimiser == "adam" and self.momentum:
             raise ConfigError("adam has a momentum of its own; remove the option momentum")
+
+
+def optimiser_of(call: str, optimiser: str, optimizer: Any, others: Mapping[str, Any]) -> str:
+    """The name of the optimiser in either spelling, or as a class of torch; ConfigError for an option that no model has.
+
+    >>> optimiser_of("torch", "sgd", "Adam", {})
+    'adam'
+    """
+    if others:
+        raise ConfigError(
+            f"crescendo.{call}.model has no option {next(iter(others))}; it has shape, batch, l2, optimizer and momentum, and "
+            'step sizes (steps={"kind": "constant", "eta": 0.1}), lengths and privacy are keywords of crescendo.simulate'
+        )
+    if optimizer is None:
+        return optimiser
+    if hasattr(optimizer, "param_groups"):
+        rate = next((group["lr"] for group in optimizer.param_groups if "lr" in group), 0.1)
+        raise ConfigError(
+            f'an optimizer that holds parameters is of no use here, since every client has its own; write optimizer="'
+            f'{type(optimizer).__name__.lower()}", and the step size as steps={{"kind": "constant", "eta": {rate}}}'
+        )
+    return optimizer.__name__.lower() if isinstance(optimizer, type) else str(optimizer).lower()
 
 
 class NeuralModel(ABC):

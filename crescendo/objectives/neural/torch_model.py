@@ -29,7 +29,7 @@ from crescendo.objectives.neural.flat_parameters import (
     running_layer,
     vector_of,
 )
-from crescendo.objectives.neural.neural_model import NeuralModel, Options, split_options
+from crescendo.objectives.neural.neural_model import NeuralModel, Options, optimiser_of, split_options
 from crescendo.objectives.neural.outputs import check_outputs, decided
 from crescendo.objectives.neural.per_record import PerRecord
 from crescendo.objectives.neural.torch_stepper import TorchStepper
@@ -335,14 +335,17 @@ def model(
     optimiser: str = "sgd",
     momentum: float = 0.0,
     device: str | None = None,
+    optimizer: Any = None,
+    **others: Any,
 ) -> TorchModel:
     """A torch module as an objective: ``crescendo.simulate(config, objective=crescendo.torch.model(net, loss), data=...)``.
 
     ``net`` is a module, which begins with its own weights, or a class or function that makes one, which is called anew under
     each run's seed. ``loss(outputs, labels)`` gives the mean over the records of a batch, or one number for each. Labels are
     whole numbers from 0 up. ``shape`` is that of one record as the module reads it, where the data do not say it. Local steps
-    are of ``batch`` records, by their mean gradient. ``l2`` is a weight decay, outside of any clipping. ``optimiser`` is "sgd",
-    with ``momentum`` if you like, or "adam"; its state lasts one round, and its step sizes are the schedule's.
+    are of ``batch`` records, by their mean gradient. ``l2`` is a weight decay, outside of any clipping. ``optimiser``, or
+    ``optimizer``, is "sgd", with ``momentum`` if you like, or "adam"; its state lasts one round, and its step sizes are the
+    schedule's.
     ``device`` is where the module computes, "cuda" say; without it, where the module is.
     """
     if isinstance(loss, type) or not callable(loss):
@@ -355,7 +358,8 @@ def model(
         )
     if device is not None and not isinstance(device, str | torch.device):
         raise ConfigError(f'device must be the name of a torch device, such as "cuda", got {device!r}')
-    return TorchModel(net, loss, Options(shape, batch, l2, optimiser, momentum), device)
+    chosen = optimiser_of("torch", optimiser, optimizer, others)
+    return TorchModel(net, loss, Options(shape, batch, l2, chosen, momentum), device)
 
 
 def from_file(named: Any, name: str, data: Records, options: dict[str, Any]) -> TorchModel:
