@@ -36,6 +36,7 @@ class Story:
     sizes: Array  # gradients of every round
     steps: Array  # step size at the start of every round
     constant: tuple[int, int]  # the size that constant rounds would have, and how many they would be
+    constant_why: str  # how that size was chosen
     lanes: Lanes
     broadcasts: Array  # virtual seconds
     staleness: Array  # rows of (t, delay used, delay allowed)
@@ -75,6 +76,7 @@ class Story:
             sizes=np.diff(before),
             steps=np.asarray([float(terms.steps.at(int(t))) for t in before[:-1]]),
             constant=(result.constant.size, result.constant.rounds),
+            constant_why=result.constant.why,
             lanes=lanes,
             broadcasts=result.trace.tables["broadcasts"]["made_at"],
             staleness=_staleness(result),
@@ -114,8 +116,8 @@ def _headline(result: Any, lanes: Lanes, grows: bool) -> list[tuple[str, str, st
     away = f"; away {share(lanes.away)}" if lanes.away else ""
     rows = [
         *_learned(result),
-        ("Rounds", f"{result.rounds:,}", f"{constant.rounds:,} if they did not grow" if grows else "completed"),
-        ("Traffic", size(ours), f"{size(theirs)} if rounds did not grow" if grows else "both ways, all clients"),
+        ("Rounds", f"{result.rounds:,}", f"{constant.rounds:,} constant ones" if grows else "completed"),
+        ("Traffic", size(ours), f"{size(theirs)} in constant rounds" if grows else "both ways, all clients"),
         (
             "Gradients",
             f"{result.gradients:,}",

@@ -9,10 +9,12 @@ from crescendo.config.schema import Config
 from crescendo.core.arrays import Array, Floats
 from crescendo.core.vectors import message_bytes
 from crescendo.data.from_arrays import records_of
-from crescendo.errors import UsageError
+from crescendo.errors import CrescendoError, UsageError
 from crescendo.federation.divergence import divergence
 from crescendo.objectives.linear.linear_model import LinearModel
 from crescendo.privacy.planning.cautions import about_noise
+from crescendo.privacy.planning.guarantee import Guarantee
+from crescendo.privacy.planning.planner import plan
 from crescendo.report.doubts import Doubt
 from crescendo.report.references import References, references_of
 from crescendo.runs import result_view
@@ -22,27 +24,53 @@ from crescendo.runs.prepare import Prepared
 from crescendo.simulator.trace import Trace
 
 Row = dict[str, Any]
+_MOST_EPSILON = 100.0  # that a plan can be made for
 
 
 @dataclass(frozen=True)
 class _Savings:
-    """Constant rounds of the size this run starts with, for the same gradients. Computed, not run."""
+    """Constant rounds that a person might have chosen, for the same gradients. Computed, not run.
+
+    ``why`` says how large they are. Those of a private run are as the planner would choose them for its epsilon. Else they begin
+    as this run does, with a gradient for each client at least: rounds of two gradients over ten clients are no one's choice.
+    """
 
     size: int
     rounds: int
     bytes_up: int
     bytes_down: int
+    why: str
 
     @classmethod
     def of(cls, prepared: Prepared) -> Self:
-        terms, size = prepared.terms, prepared.sizes(0)
-        rounds = math.ceil(prepared.sizes.gradients / size)
+        terms, least = prepared.terms, prepared.terms.clients
+        size = min(max(prepared.sizes(0), least), prepared.sizes.gradients)
+        rounds, why = math.ceil(prepared.sizes.gradients / size), "as large as this run's first round"
+        if prepared.sizes(0) < least:
+            why = "of a gradient for each client, which is more than this run's first round has"
+        if (planned := _planned(prepared)) is not None:
+            rounds, size = planned
+            why = "as `crescendo plan` would choose them for the same epsilon"
         clients, numbers = terms.clients, prepared.objective.size
         wire = prepared.config.run.wire
         up = message_bytes(math.ceil(numbers / terms.blocks), wire)
         down = message_bytes(numbers, wire)
         sending = min(clients, size)  # a client without a gradient in a round sends nothing
-        return cls(size, rounds, rounds * sending * up, (rounds + 1) * clients * down)
+        return cls(size, rounds, rounds * sending * up, (rounds + 1) * clients * down, why)
+
+
+def _planned(prepared: Prepared) -> tuple[int, int] | None:
+    """The rounds, and gradients over all clients in each, of the constant schedule of the least noise; None without one."""
+    made = prepared.privacy
+    if not isinstance(made, Guarantee) or not 0 < made.epsilon <= _MOST_EPSILON:
+        return None
+    client, terms = made.costliest, made.certificate.terms
+    gradients = sum(terms.share(i, client) for i in range(terms.rounds))
+    try:
+        found = plan(made.epsilon, made.delta, made.certificate.records[client], gradients, power=0.0, compare=False)
+    except CrescendoError:  # no constant rounds reach that epsilon
+        return None
+    return found.rounds, math.ceil(prepared.sizes.gradients / found.rounds)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -105,7 +133,7 @@ class Result:
 
     @cached_property
     def constant(self) -> _Savings:
-        """What the same gradients would take in rounds that stay as small as the first."""
+        """What the same gradients would take in rounds that do not grow."""
         return _Savings.of(self.prepared)
 
     def torch_model(self) -> Any:

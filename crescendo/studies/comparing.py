@@ -51,6 +51,7 @@ class Comparison:
     out: Path | None = None
     guess: float | None = None  # the score of the best constant answer on the test part
     score: Score = ACCURACY
+    said: str = ""  # what the run file lacks, as lines of comment above it
 
     @property
     def ours(self) -> Contestant:
@@ -158,7 +159,7 @@ def compare(
     every = [checked.model_copy(update={"run": _seeded(checked, seed)}) for seed in range(seeds)]
     folder = Path(out) if out is not None else None
     tell = counted(tell, len(names) * (tune + seeds))
-    with opened(folder, "comparison", PAGES) as store:
+    with opened(folder, "comparison", PAGES, keeps=memory.objective is None) as store:
         data, test = _with_test(checked, memory.data)
         tuned = _tune_all(names, checked, data, tune, given, store, tell, memory) if tune else {}
         chosen = {name: _chosen(given[name], tuned.get(name)) for name in names}
@@ -178,6 +179,7 @@ def compare(
             folder,
             score.of_guessing(test),
             score,
+            memory.said,
         )
         if folder is not None:
             from crescendo.studies.comparison_files import write_comparison

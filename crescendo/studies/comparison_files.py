@@ -66,7 +66,7 @@ def story_of_comparison(found: Comparison) -> ComparisonStory:
         equal=_equal(found),
         runs=_runs(found),
         troubles=at_most(_troubles(found)),
-        config=without_folders(found.config.to_toml()),
+        config=found.said + without_folders(found.config.to_toml()),
         measure=found.score.words,
         least=found.score.low,
         tuning=tuning_of(found) if tuned else None,
@@ -93,7 +93,7 @@ def _headline(found: Comparison) -> list[tuple[str, str, str]]:
     for one in found.contestants:
         mean = one.mean("score")
         wrong = len(one.outcomes) - one.count("done")
-        half = "" if mean is None or mean.low is None or mean.high is None else f"± {(mean.high - mean.low) / 2:.4f}; "
+        half = "" if mean is None else _half(mean)
         means = (
             f"{half}{wrong} of {len(one.outcomes)} went wrong"
             if wrong
@@ -101,6 +101,13 @@ def _headline(found: Comparison) -> list[tuple[str, str, str]]:
         )
         cards.append((one.name, number(None if mean is None else mean.mean), means))
     return cards
+
+
+def _half(mean: Interval) -> str:
+    """The interval of a headline, behind its mean."""
+    if mean.low is None or mean.high is None:
+        return f"{mean.lacks.strip(' ()')}; " if mean.lacks else ""
+    return f"{mean.low:.4f} to {mean.high:.4f}; " if mean.skew else f"± {(mean.high - mean.low) / 2:.4f}; "
 
 
 def _curves(found: Comparison) -> dict[str, list[StudyLine]]:

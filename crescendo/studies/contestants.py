@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from crescendo.studies.intervals import Interval, mean_of
+from crescendo.studies.intervals import Interval, limits, mean_of
 from crescendo.studies.points import Outcome
 from crescendo.studies.tuning import Tuned
 
@@ -32,7 +32,7 @@ class Contestant:
 
     def mean(self, measure: str) -> Interval | None:
         """None if a seed lacks it."""
-        return mean_of(self.values(measure))
+        return mean_of(self.values(measure), limits(measure_of(self.outcomes, measure)))
 
     def reached(self, target: float, measure: str) -> list[float | None]:
         """Of every seed: the least ``measure`` at which a model had the score ``target``."""
@@ -52,6 +52,13 @@ class Contestant:
         return next((one.privacy["sigma"] for one in self.outcomes if one.privacy), None)
 
 
+def measure_of(outcomes: Sequence[Outcome], measure: str) -> str:
+    """The measure itself; a score is an accuracy or, where numbers are predicted, an R²."""
+    if measure != "score":
+        return measure
+    return "r2" if any(one.accuracy is None and one.r2 is not None for one in outcomes) else "accuracy"
+
+
 def _value(outcome: Outcome, measure: str) -> float | None:
     if measure in ("score", "accuracy", "r2", "rmse", "loss", "virtual_seconds", "bytes"):
         value: float | None = getattr(outcome, measure)
@@ -68,7 +75,9 @@ def course(outcomes: Sequence[Outcome], measure: str) -> tuple[list[float], list
     assert None not in ends and None not in starts
     grid = np.linspace(max(float(x or 0) for x in starts), max(float(x or 0) for x in ends), _POINTS)
     columns = [_held(one, measure, grid) for one in outcomes]
-    return [float(f"{x:.6g}") for x in grid], [mean_of(values) for values in zip(*columns, strict=True)]
+    return [float(f"{x:.6g}") for x in grid], [
+        mean_of(values, limits(measure_of(outcomes, "score"))) for values in zip(*columns, strict=True)
+    ]
 
 
 def _held(outcome: Outcome, measure: str, grid: Any) -> list[float | None]:

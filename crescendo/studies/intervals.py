@@ -12,13 +12,18 @@ import numpy as np
 from crescendo.errors import UsageError
 
 LEVEL = 0.95
+ANYTHING = (-math.inf, math.inf)
+SHARE = (0.0, 1.0)  # what an accuracy can be
+_LIMITS = {"accuracy": SHARE, "auc": SHARE, "r2": (-math.inf, 1.0)}
+_ENOUGH = 3  # shares that have an interval of their angles
+_COUNTED = (0.0, math.inf)  # losses, errors, bytes, rounds and times
 
 
 @dataclass(frozen=True)
 class Interval:
     """The mean of ``count`` values, and bounds that hold the true mean at the given level if the values are about normal.
 
-    One value has no bounds.
+    One value has no bounds, and few values of a measure that has limits may have none either.
     """
 
     mean: float
@@ -27,9 +32,23 @@ class Interval:
     count: int
 
     @classmethod
-    def of(cls, values: Sequence[float], level: float = LEVEL, least_spread: float = 0.0) -> Self:
+    def of(
+        cls,
+        values: Sequence[float],
+        level: float = LEVEL,
+        least_spread: float = 0.0,
+        within: tuple[float, float] = ANYTHING,
+    ) -> Self:
         """Student's interval: mean +- t s / sqrt(n), with n - 1 degrees of freedom and s no less than ``least_spread``.
 
+        ``within`` is what the measure can be. An interval that leaves it shows that the values are too few, or too near to a
+        limit, to be taken for normal. Three shares or more then have the interval of arcsin sqrt(x), on which their spread
+        hardly depends on the mean; all else has none, since cutting the interval off would hide that.
+
+        >>> Interval.of([0.4, 0.6], within=SHARE)
+        Interval(mean=0.5, low=None, high=None, count=2)
+        >>> Interval.of([0.9, 1.0, 1.0, 1.0], within=SHARE)
+        Interval(mean=0.975, low=0.891023649199779, high=1.0, count=4)
         >>> Interval.of([0.5, 0.5, 0.5]), Interval.of([2.0])
         (Interval(mean=0.5, low=0.5, high=0.5, count=3), Interval(mean=2.0, low=None, high=None, count=1))
         """
@@ -47,8 +66,13 @@ class Interval:
         ):  # the mean of equal numbers is that number, whatever rounding says
             return cls(values[0], values[0], values[0], len(values))
         spread = max(float(np.std(np.asarray(values, dtype=np.float64) - mean, ddof=1)), least_spread)
-        half = float(stdtrit(len(values) - 1, (1 + level) / 2)) * spread / math.sqrt(len(values))
-        return cls(mean, mean - half, mean + half, len(values))
+        quantile = float(stdtrit(len(values) - 1, (1 + level) / 2))
+        half = quantile * spread / math.sqrt(len(values))
+        if within[0] <= mean - half and mean + half <= within[1]:
+            return cls(mean, mean - half, mean + half, len(values))
+        if within != SHARE or len(values) < _ENOUGH:
+            return cls(mean, None, None, len(values))
+        return cls(mean, *_of_shares(values, mean, quantile), len(values))
 
     @classmethod
     def of_ratios(cls, ours: Sequence[float], theirs: Sequence[float], level: float = LEVEL) -> Self:
@@ -64,6 +88,18 @@ class Interval:
             low, high = (None if bound is None else float(np.exp(bound)) for bound in (found.low, found.high))
         return cls(math.exp(found.mean), low, high, found.count)
 
+    @property
+    def lacks(self) -> str:
+        """What stands behind a mean of several values that has no bounds; nothing for any other."""
+        return f" ({self.count} seeds: no interval)" if self.low is None and self.count > 1 else ""
+
+    @property
+    def skew(self) -> bool:
+        """Whether the mean is not in the middle of its bounds."""
+        if self.low is None or self.high is None:
+            return False
+        return abs(self.low + self.high - 2 * self.mean) > 1e-9 * max(1.0, abs(self.mean))
+
     def excludes(self, value: float) -> bool:
         """Can ``value`` be told from the mean?"""
         return self.low is not None and self.high is not None and not self.low <= value <= self.high
@@ -72,11 +108,28 @@ class Interval:
         return {"mean": self.mean, "low": self.low, "high": self.high, "seeds": self.count}
 
 
-def mean_of(values: Sequence[float | None]) -> Interval | None:
+def _of_shares(values: Sequence[float], mean: float, quantile: float) -> tuple[float, float]:
+    """Bounds by the angles arcsin sqrt(x) of shares, which end where the shares do."""
+    angles = np.arcsin(np.sqrt(np.asarray(values, dtype=np.float64)))
+    half = quantile * float(np.std(angles, ddof=1)) / math.sqrt(len(values))
+    low, high = (math.sin(min(max(float(angles.mean()) + side, 0.0), math.pi / 2)) ** 2 for side in (-half, half))
+    return min(low, mean), max(high, mean)
+
+
+def limits(measure: str) -> tuple[float, float]:
+    """What a measure can be.
+
+    >>> limits("accuracy"), limits("r2"), limits("bytes")
+    ((0.0, 1.0), (-inf, 1.0), (0.0, inf))
+    """
+    return _LIMITS.get(measure, _COUNTED)
+
+
+def mean_of(values: Sequence[float | None], within: tuple[float, float] = ANYTHING) -> Interval | None:
     """None if any value is missing: a mean over those that are left would flatter what failed.
 
     >>> mean_of([1.0, None]), mean_of([])
     (None, None)
     """
     known = [value for value in values if value is not None]
-    return Interval.of(known) if known and len(known) == len(values) else None
+    return Interval.of(known, within=within) if known and len(known) == len(values) else None

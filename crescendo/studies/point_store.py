@@ -53,9 +53,10 @@ def _read(path: Path, point: StudyPoint) -> Outcome | None:
 
 
 @contextlib.contextmanager
-def opened(out: Path | None, kind: str, pages: Sequence[str]) -> Iterator[PointStore]:
+def opened(out: Path | None, kind: str, pages: Sequence[str], keeps: bool = True) -> Iterator[PointStore]:
     """The store of a study of this ``kind`` ("comparison", "sweep"), new or to be gone on with, for one process at a time.
 
+    Unless it ``keeps`` what came of its points, there is nothing to go on with next time, and the folder has pages alone.
     ``pages`` are written at its end: those of an earlier end go, so that they are not taken for this one's.
     """
     if out is None:
@@ -82,7 +83,7 @@ def opened(out: Path | None, kind: str, pages: Sequence[str]) -> Iterator[PointS
                     os.write(handle, (json.dumps({"format": FORMAT, "kind": kind}) + "\n").encode())
                 for page in pages:
                     (out / page).unlink(missing_ok=True)
-                yield PointStore(out)
+                yield PointStore(out if keeps else None)
         except (CrescendoError, OSError):
             if new and not any(_ended(path) for path in (out / _POINTS).iterdir()):
                 shutil.rmtree(out, ignore_errors=True)  # nothing came of it

@@ -209,14 +209,25 @@ class InMemory:
         return f" in memory {hashlib.sha256(repr((parts, columns)).encode()).hexdigest()}"
 
     def check_out(self, out: Path | str | None) -> None:
-        """UsageError for a folder to go on with: of a model in memory nothing tells if it is the one of last time."""
+        """UsageError for what is no folder."""
         if out is not None and not isinstance(out, str | os.PathLike):
             raise UsageError(f"out is the path of a folder, not of type {type(out).__name__}")
-        if out is not None and self.objective is not None:
-            raise UsageError(
-                "out=.. keeps finished runs for the next time, and a model in memory cannot be told from another; name it by its "
-                'file, objective="file.py:Name", or leave out=.. out'
+
+    @property
+    def said(self) -> str:
+        """Lines of comment above a run file that does not name all that was run."""
+        lines = []
+        if self.data is not None:
+            lines.append(
+                "# The records were in memory, and no file has them: give them again, beside this run file as data=.."
             )
+        if self.objective is not None:
+            name = str(getattr(self.objective, "name", "") or type(self.objective).__name__)
+            lines += [
+                f"# The model was in memory ({name:.80}), and objective.kind does not name it: give it again, as objective=..",
+                "# Such a model cannot be told from another, so that no run was kept: the same call makes all of them again",
+            ]
+        return "".join(f"{line}\n" for line in lines)
 
     def check_axes(self, axes: Sequence[Axis]) -> None:
         """ConfigError for a key that would change nothing, as what it is about is in memory."""

@@ -31,11 +31,17 @@ _FIELDS = ("status", "says", "accuracy", "rmse", "r2", "loss", "virtual_seconds"
 def bounded(found: Interval | None, form: Callable[[float], str] = "{:.4f}".format) -> str:
     """A mean and half its interval; without the half where all seeds agree, or where there is one.
 
+    An interval that is not even about its mean is written with both ends.
+
     >>> bounded(Interval(0.5, 0.4, 0.6, 3)), bounded(Interval(7, 7, 7, 3), "{:.0f}".format), bounded(None)
     ('0.5000 ± 0.1000', '7', 'none')
+    >>> bounded(Interval(0.5, None, None, 2)), bounded(Interval(0.9, 0.7, 1.0, 3))
+    ('0.5000 (2 seeds: no interval)', '0.9000 (0.7000 to 1.0000)')
     """
     if found is None:
         return "none"
+    if found.lacks or found.skew:
+        return f"{form(found.mean)}{found.lacks or f' ({form(found.low or 0.0)} to {form(found.high or 0.0)})'}"
     half = 0.0 if found.low is None or found.high is None else (found.high - found.low) / 2
     return f"{form(found.mean)} ± {form(half)}" if half else form(found.mean)
 

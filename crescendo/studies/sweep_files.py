@@ -154,7 +154,7 @@ def _lines(found: Sweep) -> tuple[str, list[StudyLine], bool]:
 def _line(found: Sweep, name: str, groups: Sequence[SweptGroup], place: int) -> StudyLine:
     numeric = all(_numeric([group.values[place]]) for group in groups)
     means = [group.mean(found.measure) if group.clean else None for group in groups]
-    bounds = all(mean is None or mean.low is not None for mean in means) and any(means)
+    bounds = any(mean is not None and mean.low is not None for mean in means)
     return StudyLine(
         name,
         x=[float(group.values[place]) if numeric else group.values[place] for group in groups],

@@ -13,8 +13,9 @@ from crescendo.errors import ConfigError, CrescendoError
 from crescendo.objectives.score import ACCURACY, R2, Score
 from crescendo.runs import result_view
 from crescendo.runs.added_runs import StudyTotal
+from crescendo.studies.contestants import measure_of
 from crescendo.studies.grid import Axis, axes_of, combinations, overrides_of
-from crescendo.studies.intervals import Interval, mean_of
+from crescendo.studies.intervals import Interval, limits, mean_of
 from crescendo.studies.point_store import opened
 from crescendo.studies.points import NOTHING, InMemory, Outcome, StudyPoint, withheld_of
 from crescendo.studies.study_events import Listener, run_all, unheard
@@ -47,7 +48,8 @@ class SweptGroup:
     def mean(self, measure: str) -> Interval | None:
         """Of one of `_MEASURES`, or of a count; None if a run lacks it."""
         return mean_of(
-            [one.counts.get(measure) if measure not in _MEASURES else getattr(one, measure) for one in self.outcomes]
+            [one.counts.get(measure) if measure not in _MEASURES else getattr(one, measure) for one in self.outcomes],
+            limits(measure_of(self.outcomes, measure)),
         )
 
 
@@ -178,13 +180,15 @@ def sweep(
     if not points:  # a key that is not there, say: no point could be run
         raise ConfigError(str(made[0][1]))
     folder = Path(out) if out is not None else None
-    with opened(folder, "sweep", PAGES) as store:
+    with opened(folder, "sweep", PAGES, keeps=memory.objective is None) as store:
         outcomes = dict(zip((point.digest for point in points), run_all(points, store, tell), strict=True))
         swept = [
             SweptPoint(values, outcomes[one.digest] if isinstance(one, StudyPoint) else Outcome("failed", str(one)))
             for values, one in made
         ]
-        found = Sweep(points[0].config.data.source, tuple(axes), tuple(swept), points[0].config.to_toml(), folder)
+        found = Sweep(
+            points[0].config.data.source, tuple(axes), tuple(swept), memory.said + points[0].config.to_toml(), folder
+        )
         if folder is not None:
             from crescendo.studies.sweep_files import write_sweep
 

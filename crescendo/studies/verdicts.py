@@ -75,10 +75,16 @@ def _score(ours: Contestant, theirs: Contestant, score: Score, step: float) -> P
                 f"not compared: {side.name} has no {score.words} in {lost} of {len(side.outcomes)} seeds", None
             )
     assert pairs is not None
-    found = Interval.of([a - b for a, b in pairs], least_spread=step / math.sqrt(6))  # of two uniform errors
-    if found.low is None:
+    apart = [a - b for a, b in pairs]
+    found = Interval.of(apart, least_spread=step / math.sqrt(6))  # of two uniform errors
+    if found.low is None or found.high is None:
         return PairedStatement(f"{found.mean:+.4f} in one seed: {UNTOLD}", None, found)
     between = f"{found.mean:+.4f} ({found.low:+.4f} to {found.high:+.4f})"
+    if score.grained and not -1 <= found.low <= found.high <= 1:  # which no two accuracies differ by
+        few = Interval(found.mean, None, None, found.count)
+        between = f"{found.mean:+.4f} in {found.count} seeds, too few for an interval"
+        if not found.excludes(0.0):
+            return PairedStatement(f"{between}: {UNTOLD}", None, few)
     if not found.excludes(0.0):
         return PairedStatement(f"{between}: {UNTOLD}", None, found)
     better = found.mean > 0

@@ -10,6 +10,7 @@ import pytest
 
 import crescendo
 from crescendo.errors import CrescendoError
+from crescendo.runs.run_events import RunBegan
 from crescendo.studies.study_events import PointWent
 from tests.calls.test_loaded_run import Net
 from tests.config.small import small
@@ -57,11 +58,28 @@ def test_other_records_in_the_same_folder_are_other_runs(tmp_path: Path) -> None
 def test_a_model_in_memory_is_studied_and_not_kept(tmp_path: Path) -> None:
     found = crescendo.sweep(X, Y, over=["clients.count=2,3"], objective=Net(), gradients=100)
     assert [one.outcome.status for one in found.points] == ["done", "done"]
-    for call, word in ((compare, "rivals"), (sweep, "over")):
-        listed = {"rivals": ["fedavg"], "over": ["run.seed=0..1"]}[word]
-        with pytest.raises(CrescendoError, match="a model in memory cannot be told from another"):
-            call(X, Y, **{word: listed}, objective=Net(), out=tmp_path / "no")
-    assert not (tmp_path / "no").exists()
+    went: list[object] = []
+    for factor in (1, 2):  # the second finds nothing to go on with, and writes over the first
+        crescendo.sweep(
+            factor * X, Y, over=["run.seed=0..1"], objective=Net(), gradients=100, out=tmp_path / "s", tell=went.append
+        )
+    assert sum(isinstance(event, PointWent) and isinstance(event.event, RunBegan) for event in went) == 4
+    written = sorted(path.name for path in (tmp_path / "s").rglob("*"))
+    assert written == ["points", "study.json", "sweep.csv", "sweep.html"]
+    page = (tmp_path / "s" / "sweep.html").read_text(encoding="utf-8")
+    assert "# The model was in memory (Net), and objective.kind does not name it" in page
+    assert "# The records were in memory" in page and (tmp_path / "s" / "sweep.csv").read_text().count("done") == 2
+
+
+def test_a_comparison_of_a_model_in_memory_has_its_page(tmp_path: Path) -> None:
+    class Scored(Net):
+        def evaluate(self, w: Any, data: Any) -> dict[str, float]:
+            return {**super().evaluate(w, data), "accuracy": 0.5}
+
+    crescendo.compare(X, Y, rivals=["fedavg"], objective=Scored(), gradients=100, seeds=2, out=tmp_path / "c")
+    page = (tmp_path / "c" / "comparison.html").read_text(encoding="utf-8")
+    assert "The model was in memory (Scored)" in page and (tmp_path / "c" / "comparison.csv").is_file()
+    assert not list((tmp_path / "c" / "points").iterdir())
 
 
 def test_no_point_turns_private_after_a_look_at_the_records() -> None:

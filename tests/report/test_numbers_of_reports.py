@@ -9,7 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from crescendo.privacy.planning.guarantee import Guarantee
+from crescendo.privacy.planning.planner import plan
 from crescendo.report import Story, page
+from crescendo.report.numbers import times
 from crescendo.runs.result import Result
 from crescendo.runs.simulate import simulate
 from crescendo.simulator.trace import Trace
@@ -125,13 +128,26 @@ def test_epsilon_lines_end_in_what_each_client_spends_and_rise_to_it(run: tuple[
     assert sorted(dots) == sorted([one["epsilon"]] for one in spent.values())
 
 
-def test_exchanges_are_counted_against_constant_rounds_of_the_first_size(run: tuple[Path, Result, str]) -> None:
-    _, _, text = run
+def test_exchanges_are_counted_against_the_constant_rounds_of_a_plan(run: tuple[Path, Result, str]) -> None:
+    """Rounds of two gradients over ten clients made "50 times fewer" of anything."""
+    _, result, text = run
+    made = result.prepared.privacy
+    assert isinstance(made, Guarantee)
+    planned = plan(made.epsilon, made.delta, made.certificate.records[made.costliest], 260, power=0.0, compare=False)
+    size = -(-780 // planned.rounds)
+    assert (result.constant.size, result.constant.rounds) == (size, planned.rounds)
+    assert "as `crescendo plan` would choose them for the same epsilon: computed, not run" in text
     theirs, ours = drawn(text)["figures"]["exchanges"]["data"]
     done = np.cumsum([10 * (i + 1) for i in range(12)]).tolist()
     assert ours["x"] == done and ours["y"] == list(range(1, 13))
-    assert theirs["x"] == [10, done[-1]] and theirs["y"] == [1, 78]
-    assert cells(text, "rounds") == ["12", "78", "6.5 times fewer"]
+    assert theirs["x"] == [size, done[-1]] and theirs["y"] == [1, planned.rounds]
+    assert cells(text, "rounds") == ["12", f"{planned.rounds}", times(planned.rounds, 12)]
+
+
+def test_without_privacy_constant_rounds_are_as_large_as_the_first_and_have_a_gradient_for_each_client() -> None:
+    few, many = (simulate(small(f"clients.count={clients}")) for clients in (2, 20))
+    assert (few.constant.size, few.constant.rounds) == (10, 6) and "this run's first round" in few.constant.why
+    assert (many.constant.size, many.constant.rounds) == (20, 3) and "a gradient for each client" in many.constant.why
 
 
 def test_a_run_that_went_wrong_says_so_first_and_claims_no_savings() -> None:

@@ -198,7 +198,7 @@ def test_names_with_markup_are_shown_letter_by_letter(tmp_path: Path) -> None:
 
 
 def test_the_figure_runs_along_the_longest_key_with_bars_over_seeds() -> None:
-    text = page_of(sweep(SMALL, ["schedule.steps.eta0=0.01,0.1,1", "clients.count=2,3", "run.seed=0..1"]))
+    text = page_of(sweep(SMALL, ["schedule.steps.eta0=0.01,0.1,1", "clients.count=2,3", "run.seed=0..2"]))
     figure: Any = drawn(text)["figures"]["swept"]
     assert [line["x"] for line in figure["data"]] == [[0.01, 0.1, 1.0]] * 2
     assert figure["layout"]["xaxis"]["title"]["text"] == "schedule.steps.eta0"

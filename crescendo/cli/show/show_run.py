@@ -215,13 +215,14 @@ class RunPrinter(Printer):
         constant = found.constant
         if constant.rounds == found.rounds:  # the rounds did not grow
             return
-        table = new_table("Saved by rounds that grow", "same gradients")
+        table = new_table("Rounds that grow, against constant ones", "same gradients")
         for name in ("this run", f"constant rounds of {constant.size:,}", ""):
             table.add_column(name, justify="right")
         table.add_row("rounds", f"{found.rounds:,}", f"{constant.rounds:,}", times(constant.rounds, found.rounds))
         ours, theirs = found.bytes_up + found.bytes_down, constant.bytes_up + constant.bytes_down
         table.add_row("bytes", size(ours), size(theirs), times(theirs, ours))
         self.print(table)
+        self.say(f"the constant rounds are {constant.why}; they were computed, not run")
 
     def schedule(self, agreement: Agreement, privacy: Guarantee | Withheld | None) -> None:
         """The certificate, with both sides of every condition, what privacy costs, and the first rounds."""

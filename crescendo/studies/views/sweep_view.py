@@ -19,7 +19,7 @@ def interval_text(mean: Interval | None) -> str:
     """
     if mean is None:
         return "none"
-    return f"{mean.mean:.4f}" + ("" if mean.low is None else f" ({mean.low:.4f} to {mean.high:.4f})")
+    return f"{mean.mean:.4f}" + (mean.lacks if mean.low is None else f" ({mean.low:.4f} to {mean.high:.4f})")
 
 
 def _setting(keys: Sequence[str], values: Sequence[str]) -> str:
