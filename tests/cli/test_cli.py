@@ -45,7 +45,12 @@ def test_every_help_ends_with_a_line_to_paste(command: list[str]) -> None:
 def test_run_prints_what_was_saved_and_where_the_report_is(run_file: str) -> None:
     found = runner.invoke(app, ["run", run_file])
     assert found.exit_code == 0, found.output
-    for words in ("accuracy", "Rounds that grow, against constant ones", "constant rounds of 10", "Report: runs/small-1/report.html"):
+    for words in (
+        "accuracy",
+        "Rounds that grow, against constant ones",
+        "constant rounds of 10",
+        "Report: runs/small-1/report.html",
+    ):
         assert words in found.stdout
     assert Path("runs/small-1/report.html").is_file()
 
