@@ -38,7 +38,7 @@ class ScaffoldServer(FedAvgServer):
 
     def broadcast(self, c: int) -> Broadcast:
         """Model and control variate; the client hears which of its rounds was applied last."""
-        return Broadcast(self._both, self.k, Settled(0, frozenset({self._has[c]} if c in self._has else ())))
+        return Broadcast(self._both, self.k, Settled.of([self._has[c]] if c in self._has else []))
 
     def _move(self, arrived: Mapping[int, Vector]) -> None:
         size, weights = len(self.model), self._terms.weights

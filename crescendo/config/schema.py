@@ -307,10 +307,10 @@ class _Serve(Section):
         "until it is back. Where rounds are short a round waits less: 20 times what the median client needs",
         gt=0,
     )
-    hold_least: float = key(
-        600.0,
+    hold_least: float | None = key(
+        None,
         POSITIVE,
-        "seconds that a round waits for the update of a client however short rounds are, up to serve.hold_after",
+        "seconds that a round waits for the update of a client however short rounds are, up to serve.hold_after; without it 600",
         gt=0,
     )
 

@@ -171,7 +171,9 @@ class Aggregator:
             self.epoch, self._newest = word.epoch, None
             self._known.clear()
         for c, yours in word.yours.items():
-            self._known[c] = _both(self._known.get(c, Settled(0)), yours)
+            self._known[c] = (
+                self._known.get(c, Settled(0)) | yours
+            )  # two words in any order say what the later one says
         if word.model is not None and (self._newest is None or self._newest.k < word.k):
             self._newest = word
         return self._parts(word, self._forget_what_is_settled())
@@ -279,9 +281,3 @@ class Aggregator:
             raise ConflictingUpdate(
                 f"client {c} sent round {i} before with other bytes; refused, as two instances use this name or one is forged"
             )
-
-
-def _both(one: Settled, other: Settled) -> Settled:
-    """Settled rounds only become more, so two words in any order say together what the later one says."""
-    below = max(one.below, other.below)
-    return Settled(below, frozenset(i for i in one.beyond | other.beyond if i >= below))

@@ -16,6 +16,7 @@ A client moves only by what it sent: `finish` takes the displacement as the othe
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -154,8 +155,9 @@ class Client:
 
     def lost(self) -> list[int]:
         """Rounds that were sent, that the server lacks, and that are no longer here to send again: to be declared void."""
-        sent_before = range(self._yours.below, self.round)
-        return [i for i in sent_before if i not in self._yours and i not in self._sent and self.terms.share(i, self.me)]
+        gaps = self._yours.gaps(0, self.round)
+        lacking = (i for first, stop in gaps for i in range(first, stop))
+        return [i for i in lacking if i not in self._sent and self.terms.share(i, self.me)]
 
     # -- state ---------------------------------------------------------------------------------------------------------
 
@@ -169,13 +171,13 @@ class Client:
             "k": self.k,
             "epoch": self.epoch,
             "base": self._base.copy(),
-            "yours": [self._yours.below, sorted(self._yours.beyond)],
+            "yours": [self._yours.below, list(self._yours.beyond)],
             "sent_rounds": sorted(self._sent),
             "sent": [self._sent[i].copy() for i in sorted(self._sent)],
             "frame": None if self._frame is None else self._frame.copy(),
             "put_aside": None
             if aside is None
-            else [aside.model.copy(), aside.k, aside.yours.below, sorted(aside.yours.beyond), aside.epoch],
+            else [aside.model.copy(), aside.k, aside.yours.below, list(aside.yours.beyond), aside.epoch],
         }
 
     @classmethod
@@ -183,14 +185,15 @@ class Client:
         """A client that goes on from an exported state."""
         client = cls(terms, int(state["me"]), np.asarray(state["base"]))
         client.round, client.h, client.k, client.epoch = (int(state[name]) for name in ("round", "h", "k", "epoch"))
-        client._yours = Settled(int(state["yours"][0]), frozenset(state["yours"][1]))
+        below, beyond = state["yours"]
+        client._yours = _settled(below, beyond)
         client._sent = {
             int(i): _read_only(np.asarray(delta)) for i, delta in zip(state["sent_rounds"], state["sent"], strict=True)
         }
         client._frame = None if state["frame"] is None else np.array(state["frame"], dtype=np.float64)
         if state["put_aside"] is not None:
             model, k, below, beyond, epoch = state["put_aside"]
-            client._put_aside = Broadcast(np.asarray(model), int(k), Settled(int(below), frozenset(beyond)), int(epoch))
+            client._put_aside = Broadcast(np.asarray(model), int(k), _settled(below, beyond), int(epoch))
         return client
 
     # -- inside --------------------------------------------------------------------------------------------------------
@@ -236,7 +239,7 @@ class Client:
             raise PeerError(
                 f"the server says k={broadcast.k}, but this run has {self.terms.rounds} rounds; ignored, check its terms"
             )
-        ahead = max(broadcast.yours.below, max(broadcast.yours.beyond, default=-1) + 1)
+        ahead = broadcast.yours.end
         if ahead > self.terms.rounds:
             raise PeerError(
                 f"the server has round {ahead - 1} of a run with {self.terms.rounds} rounds; ignored, check its terms"
@@ -247,6 +250,11 @@ class Client:
                 f"state is older than what it sent; restore the newer state; if it is lost, this has to be a new client of a new "
                 f"federation"
             )
+
+
+def _settled(below: int, beyond: Sequence[int | Sequence[int]]) -> Settled:
+    """A set of rounds from plain data; that of an earlier version names each round that overtook."""
+    return Settled(int(below)).joined([(one, one + 1) if isinstance(one, int) else (one[0], one[1]) for one in beyond])
 
 
 def _read_only(delta: Vector) -> Vector:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -13,22 +15,76 @@ from crescendo.core.arrays import Vector
 from crescendo.errors import PeerError
 
 Pair = tuple[int, int]  # (round, client)
+Ranges = tuple[tuple[int, int], ...]  # of rounds: first, and the one after the last; ascending, with gaps between
+_first = itemgetter(0)
 
 
 class Settled(NamedTuple):
-    """A set of one client's rounds: all below a number, and any that overtook.
+    """A set of one client's rounds: all below a number, and ranges (first, and the one after the last) that overtook.
 
-    A round is settled when nothing more will come of it: applied, void, or without a share.
+    A round is settled when nothing more will come of it: applied, void, or without a share. It takes as little room after an
+    absence of a million rounds as after one of two.
 
-    >>> 3 in Settled(below=2, beyond=frozenset({3})), 2 in Settled(below=2, beyond=frozenset({3}))
-    (True, False)
+    >>> some = Settled(below=2, beyond=((3, 5), (7, 8)))
+    >>> [i for i in range(9) if i in some], some.rounds, some.end, list(some.gaps(0, 10))
+    ([0, 1, 3, 4, 7], 5, 8, [(2, 3), (5, 7), (8, 10)])
+    >>> some | Settled(3, ((8, 9),)), Settled.of({0, 1, 4})
+    (Settled(below=5, beyond=((7, 9),)), Settled(below=2, beyond=((4, 5),)))
     """
 
     below: int
-    beyond: frozenset[int] = frozenset()
+    beyond: Ranges = ()
+
+    @classmethod
+    def of(cls, rounds: Iterable[int]) -> Settled:
+        """The set of these rounds."""
+        return cls(0).joined([(i, i + 1) for i in rounds])
 
     def __contains__(self, round: object) -> bool:
-        return round in self.beyond or (isinstance(round, int) and round < self.below)
+        if not isinstance(round, int) or round < self.below:
+            return isinstance(round, int)
+        at = bisect_right(self.beyond, round, key=_first)
+        return at > 0 and round < self.beyond[at - 1][1]
+
+    def __or__(self, other: Settled) -> Settled:
+        """What either has."""
+        if other.below <= self.below and (not other.beyond or other.beyond == self.beyond):
+            return self
+        return self.joined([(0, other.below), *other.beyond])
+
+    def joined(self, ranges: Iterable[tuple[int, int]]) -> Settled:
+        """It and these ranges, in any order."""
+        below, beyond = self.below, list[tuple[int, int]]()
+        for first, stop in sorted([*self.beyond, *ranges]):
+            if first <= below:
+                below = max(below, stop)
+            elif beyond and first <= beyond[-1][1]:
+                beyond[-1] = beyond[-1][0], max(beyond[-1][1], stop)
+            elif first < stop:
+                beyond.append((first, stop))
+        return Settled(below, tuple(beyond))
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds it has."""
+        return self.below + sum(stop - first for first, stop in self.beyond)
+
+    @property
+    def end(self) -> int:
+        """The round after the last that it has."""
+        return self.beyond[-1][1] if self.beyond else self.below
+
+    def gaps(self, first: int, stop: int) -> Iterator[tuple[int, int]]:
+        """The ranges of the rounds from ``first`` to ``stop`` - 1 that it lacks."""
+        begin = max(first, self.below)
+        for low, high in self.beyond[max(0, bisect_right(self.beyond, begin, key=_first) - 1) :]:
+            if low >= stop:
+                break
+            if begin < low:
+                yield begin, low
+            begin = max(begin, high)
+        if begin < stop:
+            yield begin, stop
 
 
 @dataclass(frozen=True, slots=True, eq=False)  # eq=False: arrays do not compare to one bool

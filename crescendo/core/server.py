@@ -45,9 +45,9 @@ from crescendo.core.messages import (
     Update,
     Word,
 )
+from crescendo.core.round_ranges import RoundRanges
 from crescendo.core.settled import SettledRounds
 from crescendo.core.terms import Terms
-from crescendo.core.void_rounds import VoidRounds
 from crescendo.errors import PeerError, UsageError
 
 
@@ -61,7 +61,7 @@ class Server:
     >>> server.receive(Update(0, 0, np.ones(2))), server.receive(Update(0, 1, np.ones(2)))
     (False, True)
     >>> server.k, server.model, server.broadcast(1).yours
-    (1, array([-2., -2.]), Settled(below=1, beyond=frozenset()))
+    (1, array([-2., -2.]), Settled(below=1, beyond=()))
     """
 
     def __init__(self, terms: Terms, model: Vector, present: Iterable[int] | None = None) -> None:
@@ -73,7 +73,7 @@ class Server:
         self._present = np.zeros(terms.clients, dtype=np.bool_)
         self._present[list(range(terms.clients) if present is None else present)] = True
         self._gone = np.zeros(terms.clients, dtype=np.bool_)
-        self._rounds, self._duplicates, self._void = SettledRounds(terms), Duplicates(), VoidRounds()
+        self._rounds, self._duplicates, self._void = SettledRounds(terms), Duplicates(), RoundRanges()
         self._last = np.full(terms.clients, -1, dtype=np.int64)  # the last round each client is known to have sent
         self._open = self._count_open()
         self._advance()  # whoever is here may have no share in the first rounds
@@ -158,9 +158,7 @@ class Server:
         self._last[c] = last
         start = max(self.k, last + 1)
         if not self._present[c]:
-            for i in range(max(last + 1, int(self._rounds.below[c])), start):
-                if not self._settled(i, c):
-                    self._rounds.mark(i, c)
+            self._rounds.mark_all(last + 1, start, c)
             self._void.add(c, last + 1, start)  # it has sent none of them
             self._present[c] = True
             self._open = self._count_open()

@@ -15,7 +15,7 @@ from crescendo.federation.agreement import Agreement, build_terms
 from crescendo.federation.own_model import servers_copy, with_copy
 from crescendo.federation.own_records import RecordSource
 from crescendo.logs import Log, quiet
-from crescendo.network.server.liveness import LivenessLimits
+from crescendo.network.server.liveness import HOLD_LEAST, LivenessLimits
 from crescendo.network.server.serve import Listening, Served, serve
 from crescendo.objectives.score import Measured
 
@@ -39,7 +39,7 @@ def serve_file(
     stated = config.privacy.epsilon
     if len(costs) != len(agreed.names) and stated is not None:  # which the accountant confirmed for everybody
         costs = (stated,) * len(agreed.names)
-    limits = LivenessLimits(rules.absent_after, rules.gather, rules.hold_after, rules.hold_least)
+    limits = LivenessLimits(rules.absent_after, rules.gather, rules.hold_after, rules.hold_least or HOLD_LEAST)
     served = serve(
         agreed,
         listening,

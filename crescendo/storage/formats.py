@@ -45,6 +45,11 @@ class StoredFormat(NamedTuple):
                 f"{self.before}"
             )
 
+    def reads(self, opening: bytes) -> bool:
+        """Are these the first bytes of a file that this program reads?"""
+        number = self.number_in(opening)
+        return number is not None and self.oldest <= number <= self.writes
+
     def number_in(self, opening: bytes) -> int | None:
         """The number in the first bytes of a file; None if they are not of this kind."""
         number = opening.removeprefix(self.magic)[:1]
@@ -56,7 +61,7 @@ JOURNAL = StoredFormat(
     "journal", 2, 2, "the first 8 bytes of each segment", "crescendo.storage.journal.segments", EARLIER, b"CRSJRNL"
 )
 SNAPSHOT = StoredFormat(
-    "snapshot", 2, 2, "its first 8 bytes", "crescendo.storage.journal.snapshots", EARLIER, b"CRSSNAP"
+    "snapshot", 3, 2, "its first 8 bytes", "crescendo.storage.journal.snapshots", EARLIER, b"CRSSNAP"
 )
 LEDGER = StoredFormat("ledger", 1, 1, "SQLite's `user_version`", "crescendo.storage.ledger.ledger_schema")
 RUN = StoredFormat("run's folder", 1, 1, "`format.json`; 1 where it is missing", "crescendo.runs.folder")

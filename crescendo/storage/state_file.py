@@ -44,7 +44,7 @@ class State(NamedTuple):
     def read(cls, file: BinaryIO, kind: StoredFormat, arrays: bool = True) -> State | None:
         """What is in a file; None if it is damaged or of another kind. Without ``arrays`` they are checked and not kept."""
         opening, digest = file.read(len(kind.opening)), file.read(32)
-        if opening != kind.opening or hashlib.file_digest(file, "sha256").digest() != digest:  # type: ignore[arg-type]
+        if not kind.reads(opening) or hashlib.file_digest(file, "sha256").digest() != digest:  # type: ignore[arg-type]
             return None
         file.seek(len(opening) + len(digest))
         fields = json.loads(file.read(int.from_bytes(file.read(8), "little")))

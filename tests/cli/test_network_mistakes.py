@@ -218,7 +218,7 @@ def test_a_client_whose_ledger_is_behind_the_server_refuses_to_go_on(tmp_path: P
             real = on.service._welcome
 
             def welcome(c: int, hello: Any) -> Any:
-                object.__setattr__(found := real(c, hello), "received", Settled(0, frozenset({2})))
+                object.__setattr__(found := real(c, hello), "received", Settled(0, ((2, 3),)))
                 return found
 
             on.service._welcome = welcome  # type: ignore[method-assign]

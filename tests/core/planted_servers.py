@@ -204,7 +204,7 @@ class ForgetsOvertakersInExport(Server):
     """The export lacks the rounds that overtook."""
 
     def export(self) -> dict[str, Any]:
-        return {**super().export(), "beyond": []}
+        return {**super().export(), "overtook": []}
 
 
 class ExportsSinglePrecision(Server):

@@ -9,6 +9,7 @@ import numpy as np
 
 from crescendo.core.aggregator import Aggregator
 from crescendo.core.messages import Settled, Sum, SumOverlaps, Update, Word
+from crescendo.core.round_ranges import RoundRanges
 from crescendo.core.server import Server
 from crescendo.errors import PeerError
 
@@ -32,13 +33,23 @@ class TakesASumWithOneNewPair(Server):
                 raise
 
 
+def _without(ranges: RoundRanges, i: int, c: int) -> RoundRanges:
+    """All but round i of client c."""
+    left = RoundRanges()
+    for client, first, stop in ranges.export():
+        pairs = [(first, i), (i + 1, stop)] if client == c and first <= i < stop else [(first, stop)]
+        for pair in pairs:
+            left.add(client, *pair)
+    return left
+
+
 class SettlesTheFirstPairOnly(Server):
     def receive_sum(self, total: Sum) -> bool:
         open_before = [super(SettlesTheFirstPairOnly, self)._settled(*pair) for pair in total.pairs]
         rose = super().receive_sum(total)
         for (i, c), settled in list(zip(total.pairs, open_before, strict=True))[1:]:
-            if not settled and i >= self.k and i in self._rounds._beyond.get(c, ()):
-                self._rounds._beyond[c].discard(i)
+            if not settled and i >= self.k and self._rounds._beyond.has(i, c):
+                self._rounds._beyond = _without(self._rounds._beyond, i, c)
         return rose
 
 
@@ -147,10 +158,7 @@ class AnswersForTheServer(Aggregator):
 
     def hear(self, word: Word) -> dict[Any, Word]:
         own = {pair for parcel in self._parcels.values() for pair in parcel.content.pairs}
-        yours = {
-            c: Settled(settled.below, settled.beyond | {i for i, client in own if client == c and i >= settled.below})
-            for c, settled in word.yours.items()
-        }
+        yours = {c: settled | Settled.of(i for i, client in own if client == c) for c, settled in word.yours.items()}
         return super().hear(Word(yours, word.k, word.epoch, word.model))
 
 

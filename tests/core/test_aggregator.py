@@ -75,10 +75,10 @@ def test_broadcasts_are_passed_down_with_each_child_s_own_yours() -> None:
     node = Aggregator(FOUR, 2)
     node.join("left", [0, 2])
     node.join(1, [1])
-    word = Word({0: Settled(2), 1: Settled(0, frozenset({1})), 2: Settled(1), 3: Settled(3)}, 1, 0, np.ones(2))
+    word = Word({0: Settled(2), 1: Settled(0, ((1, 2),)), 2: Settled(1), 3: Settled(3)}, 1, 0, np.ones(2))
     parts = node.hear(word)
     assert dict(parts["left"].yours) == {0: Settled(2), 2: Settled(1)} and parts["left"].model is word.model
-    assert parts[1].to(1).yours == Settled(0, frozenset({1})) and set(parts) == {"left", 1}
+    assert parts[1].to(1).yours == Settled(0, ((1, 2),)) and set(parts) == {"left", 1}
 
 
 def late_children(aggregator: Any) -> None:

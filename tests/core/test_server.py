@@ -227,7 +227,7 @@ def test_after_a_loss_a_round_that_was_in_hand_is_taken_too() -> None:
     server = put_back(make_terms((2,) * 6, (0.5, 0.5), {"ahead": 1}))
     assert server.back(0, last=3) == 4
     server.receive(Update(4, 0, np.ones(1)))
-    assert server.settled(0) == Settled(0, frozenset({4})) and server.k == 0
+    assert server.settled(0) == Settled(0, ((4, 5),)) and server.k == 0
 
 
 def test_after_a_loss_a_client_that_lies_about_its_rounds_moves_no_round_of_others() -> None:

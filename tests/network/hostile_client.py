@@ -45,7 +45,7 @@ class HostileClient:
 
     @property
     def last(self) -> int:
-        return max(self.settled.below - 1, *self.settled.beyond, -1)
+        return self.settled.end - 1
 
     @property
     def round(self) -> int:
@@ -175,4 +175,5 @@ class HostileClient:
 
 
 def _settled(settled: pb.Settled) -> Settled:
-    return Settled(settled.below, frozenset(settled.beyond))
+    ranges = zip(settled.ranges[::2], settled.ranges[1::2], strict=True)
+    return Settled(settled.below, tuple(ranges))

@@ -149,7 +149,7 @@ def oversized(rng: random.Random, bad: HostileClient) -> list[Raw]:
     elif rng.random() < 0.5:
         message.update.federation = "f" * 100_000
     else:
-        return [pb.ToServer(hello=pb.Hello(acknowledged=pb.Settled(beyond=range(1, 70_000))))]
+        return [pb.ToServer(hello=pb.Hello(acknowledged=pb.Settled(ranges=range(1, 70_001))))]
     return [message]
 
 
@@ -217,6 +217,8 @@ def strange_hello(rng: random.Random, bad: HostileClient) -> Raw:
     setattr(hello.hello, name, value)
     if rng.random() < 0.1:
         hello.hello.acknowledged.below, hello.hello.acknowledged.beyond[:] = 9, [5, 3]
+    if rng.random() < 0.1:
+        hello.hello.acknowledged.ranges[:] = rng.choice([[5, 3], [5, 5], [7], [2**60, 2**61]])
     choice = rng.random()
     if choice < 0.1:
         return rng.randbytes(rng.randrange(1, 60))

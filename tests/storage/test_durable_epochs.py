@@ -37,7 +37,7 @@ def test_a_server_put_back_from_a_backup_begins_a_new_epoch_when_a_client_has_se
         assert old.witness(2, 4, 0, Settled(0)) and old.commit().due and old.epoch == 5  # another lost history
     with opened(backup) as again:
         assert again.epoch == 5
-        beyond = Settled(0, frozenset({ROUNDS}))
+        beyond = Settled(0, ((ROUNDS, ROUNDS + 1),))
         for wrong in ((0, ROUNDS + 1, Settled(0)), (0, 0, Settled(ROUNDS + 1)), (0, 0, beyond), (2**40, 0, Settled(0))):
             with pytest.raises(PeerError, match="cannot be in this run"):
                 again.witness(0, *wrong)
@@ -57,7 +57,7 @@ def test_a_client_whose_last_round_cannot_be_begins_no_epoch(tmp_path: Path) -> 
 
 def test_rounds_that_overtook_are_evidence_too(tmp_path: Path) -> None:
     with opened(tmp_path) as server:
-        assert server.witness(0, 0, 0, Settled(0, frozenset({1})))
+        assert server.witness(0, 0, 0, Settled(0, ((1, 2),)))
 
 
 def test_a_cut_tail_begins_a_new_epoch_and_is_noted(tmp_path: Path) -> None:

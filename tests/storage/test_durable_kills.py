@@ -67,7 +67,7 @@ def train(
             except DuplicateUpdate:
                 assert (i, c) in lacking
         server.commit()
-        settled = [(s.below, sorted(s.beyond)) for s in map(server.settled, range(CLIENTS))]
+        settled = [(s.below, s.beyond) for s in map(server.settled, range(CLIENTS))]
         tell({"k": server.k, "epoch": server.epoch, "settled": settled, "model": server.model.tolist()})
 
 
@@ -143,7 +143,7 @@ def check_after(folder: Path, told: list[dict[str, Any]]) -> None:
             last = told[-1]
             assert server.k >= last["k"] and server.epoch >= last["epoch"]
             for c, (below, beyond) in enumerate(last["settled"]):
-                yours = Settled(below, frozenset(beyond))
+                yours = Settled(below).joined((first, stop) for first, stop in beyond)
                 assert all(i in server.settled(c) for i in range(ROUNDS) if i in yours)
 
 

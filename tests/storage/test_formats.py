@@ -74,9 +74,9 @@ def test_a_newer_snapshot_is_refused_and_untouched(tmp_path: Path) -> None:
     folder = tmp_path / "journal"
     shutil.copytree(HERE / "served" / "journal", folder)
     (path,) = folder.glob("snapshot-*")
-    path.write_bytes(SNAPSHOT.magic + b"3" + path.read_bytes()[8:])
+    path.write_bytes(SNAPSHOT.magic + b"4" + path.read_bytes()[8:])
     before = contents(folder)
-    with pytest.raises(OtherFormat, match="has format 3 of a snapshot"):
+    with pytest.raises(OtherFormat, match="has format 4 of a snapshot"):
         opened(folder)
     assert contents(folder) == before
 

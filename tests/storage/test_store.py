@@ -56,8 +56,8 @@ def test_acknowledged_bytes_are_dropped_and_the_charge_stays(path: Path) -> None
     with begun(path) as ledger:
         for i in (0, 1, 2, 4):
             store(ledger, i, b"%d" % i)
-        ledger.acknowledge("f", Settled(1, frozenset({2})))
-        ledger.acknowledge("f", Settled(1, frozenset({2})))
+        ledger.acknowledge("f", Settled(1, ((2, 3),)))
+        ledger.acknowledge("f", Settled(1, ((2, 3),)))
         assert [i for i, _ in ledger.unacknowledged("f")] == [1, 4]
         assert ledger.summary(cheap)["federations"][0]["charged"] == 4
         with pytest.raises(UsageError, match="round 2 of federation 'f' was released and its bytes are gone"):

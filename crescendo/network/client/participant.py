@@ -120,7 +120,7 @@ class Participant:
         them, which shows nothing: of those the server, which knows the last round that it received, is the judge.
         """
         plan, first = self._plan, max(self.last + 1, self._start if start is None else start)
-        ahead = min(max(received.below, max(received.beyond, default=-1) + 1), len(plan))
+        ahead = min(received.end, len(plan))
         sent = [i for i in range(first, ahead) if i in received and plan[i] is not None]
         if sent:  # the ledger knows, if the worker has released something this instant
             self._ledger.check_not_behind(self.agreement.federation, sent)

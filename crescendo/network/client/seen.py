@@ -21,7 +21,7 @@ class Seen:
             with suppress(OSError, ValueError, KeyError, TypeError):
                 raw = json.loads(path.read_text())
                 self.epoch, self.k = int(raw["epoch"]), int(raw["k"])
-                self.settled = Settled(int(raw["below"]), frozenset(int(i) for i in raw["beyond"]))
+                self.settled = Settled(int(raw["below"])).joined(map(_range, raw["beyond"]))
 
     def note(self, epoch: int, k: int | None, settled: Settled) -> None:
         """The newest word of the server; of an older epoch it is old news."""
@@ -34,9 +34,15 @@ class Seen:
     def keep(self) -> None:
         """Write it down. The worker does, not the loop: a file can take longer than a broadcast may wait."""
         if self._path is not None:
-            below, beyond = self.settled.below, sorted(self.settled.beyond)
+            below, beyond = self.settled
             text = json.dumps({"epoch": self.epoch, "k": self.k, "below": below, "beyond": beyond})
             draft = self._path.with_suffix(".draft")
             with suppress(OSError):
                 draft.write_text(text)
                 system.replace(draft, self._path)
+
+
+def _range(one: int | list[int]) -> tuple[int, int]:
+    """A range of rounds that overtook; a file of an earlier version names each round."""
+    first, stop = (one, one + 1) if isinstance(one, int) else one
+    return int(first), int(stop)

@@ -5,6 +5,7 @@ it is written and how it is checked when a peer has sent it. `Codec.decode` rais
 not send, before anything uses it. Nothing is kept between calls.
 """
 
+import itertools
 import re
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
@@ -20,7 +21,11 @@ LARGEST = 2**53  # rounds, k, epochs, lengths: exact in every language's numbers
 LONGEST_NAME = 128  # characters of a name, federation or token
 TEXT = 1000  # characters of a reason
 TERMS = 2 << 20  # characters of the terms
-BEYOND = 1 << 16  # rounds that may have overtaken
+RANGES = 1 << 12  # of rounds that may have overtaken
+BEYOND = 1 << 20  # rounds that may have overtaken, of a peer from before ranges: a run has no more
+LISTED = (
+    1 << 10
+)  # rounds that are named one by one to such a peer; it takes others for open, sends them again and is told
 
 
 class FieldKind(NamedTuple):
@@ -155,15 +160,27 @@ def _sent_terms(text: str) -> str:
 
 
 def _read_settled(what: str, settled: Any) -> Settled:
-    below, beyond = _number("round", settled.below), settled.beyond
-    if len(beyond) > BEYOND:
-        raise PeerError(f"a set of rounds came with {len(beyond)} that overtook, at most {BEYOND} can be; dropped")
+    below, ranges, beyond = _number("round", settled.below), settled.ranges, settled.beyond
+    if len(ranges) > 2 * RANGES or len(beyond) > BEYOND:
+        many = f"{max(len(ranges) // 2, len(beyond)):,}"
+        raise PeerError(f"a set of rounds came with {many} that overtook, at most {RANGES:,} ranges can be; dropped")
+    if len(ranges) % 2:
+        raise PeerError("a set of rounds came with half a range; dropped, check the sender")
     before = below  # the round `below` itself is not settled, or `below` would be larger
-    for round in beyond:
+    for round in ranges or beyond:
         if not before < round < LARGEST:
             raise PeerError("a set of rounds came that is not in rising order; dropped, check the sender")
         before = round
-    return Settled(below, frozenset(beyond))
+    if not ranges:
+        return Settled(below).joined((i, i + 1) for i in beyond)
+    return Settled(below, tuple(zip(ranges[::2], ranges[1::2], strict=True)))
+
+
+def write_settled(settled: Settled) -> dict[str, Any]:
+    """The fields of a set of rounds: in ranges, and for a peer from before these some rounds one by one."""
+    listed = (i for first, stop in settled.beyond for i in range(first, stop))
+    ranges = [bound for pair in settled.beyond[:RANGES] for bound in pair]
+    return {"below": settled.below, "beyond": list(itertools.islice(listed, LISTED)), "ranges": ranges}
 
 
 NUMBER = FieldKind(_number)
@@ -175,4 +192,4 @@ AGREED_TERMS = FieldKind(lambda what, text: _text(what, text, TERMS), _sent_term
 REASON = FieldKind(  # for people to read: whatever it holds, it steers no terminal
     lambda what, text: cleaned(_text(what, text, TEXT)), lambda text: text[:TEXT]
 )
-SETTLED = FieldKind(_read_settled, lambda settled: {"below": settled.below, "beyond": sorted(settled.beyond)})
+SETTLED = FieldKind(_read_settled, write_settled)

@@ -7,7 +7,7 @@ from functools import cached_property
 from crescendo.core.messages import Settled
 from crescendo.core.vectors import Raw
 from crescendo.network.protocol import wire_pb2 as pb
-from crescendo.network.protocol.codec import MessageType
+from crescendo.network.protocol.codec import MessageType, write_settled
 from crescendo.network.protocol.framing import Framed
 from crescendo.network.protocol.resumption import Resumed
 from crescendo.network.protocol.vector_parts import Part
@@ -36,7 +36,7 @@ class EncodedBroadcast:
 
         On a good line they are shared; on a bad one (``how``) they are small, and each is made when it is sent.
         """
-        mine = pb.ToClient(broadcast=pb.BroadcastPart(yours=pb.Settled(below=yours.below, beyond=sorted(yours.beyond))))
+        mine = pb.ToClient(broadcast=pb.BroadcastPart(yours=write_settled(yours)))
         messages = iter(self.parts) if how is None else self._written(how)
         yield next(messages) + mine.SerializeToString()
         yield from messages

@@ -24,12 +24,14 @@ FLOAT16: Floats
 BFLOAT16: Floats
 
 class Settled(_message.Message):
-    __slots__ = ("below", "beyond")
+    __slots__ = ("below", "beyond", "ranges")
     BELOW_FIELD_NUMBER: _ClassVar[int]
     BEYOND_FIELD_NUMBER: _ClassVar[int]
+    RANGES_FIELD_NUMBER: _ClassVar[int]
     below: int
     beyond: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, below: _Optional[int] = ..., beyond: _Optional[_Iterable[int]] = ...) -> None: ...
+    ranges: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, below: _Optional[int] = ..., beyond: _Optional[_Iterable[int]] = ..., ranges: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Part(_message.Message):
     __slots__ = ("about", "part", "parts", "floats", "numbers", "data", "whole")

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from crescendo.network.server.service import Submission
 
 
+HOLD_LEAST = (
+    600.0  # seconds that a round waits for a client however short rounds are, unless the operator says otherwise
+)
 LONGEST_WAIT = 1.5 * Backoff.most  # seconds in which a client that was turned away is back
 
 
@@ -42,7 +45,7 @@ class LivenessLimits:
     absent_after: float = 60.0
     gather: float = 3600.0
     hold_after: float = 86_400.0
-    hold_least: float = 600.0
+    hold_least: float = HOLD_LEAST
 
     @property
     def ping_every(self) -> float:

@@ -40,9 +40,9 @@ from crescendo.storage.journal.server_state import OtherInstance
 from crescendo.storage.upkeep.disk_room import DiskRoom, Room
 
 NO_ROOM = Refusal("the server's disk is nearly full, so it takes nothing new until there is room; come back later")
-MOST_OVERTAKING = 256  # rounds of one client that may be applied before an earlier one is settled
+MOST_GAPS = 1024  # between the settled rounds of one client
 MOST_VOIDED = 100  # rounds that become void at once for that: each is answered, and few answers may wait
-NEVER_CAME = f"it did not come, and {MOST_OVERTAKING} later rounds of this client did"
+NEVER_CAME = f"it did not come, and later rounds of this client did, with more than {MOST_GAPS} gaps between them"
 
 Message = Hello | Received | Summed | VoidRound | Goodbye | Absent
 
@@ -272,7 +272,7 @@ class Service:
         durable, agreement = self.durable, self.agreement
         start, first = durable.start_of(c), durable.last(c) + 1
         if self._is_held_off(c):  # it goes on with what it has in hand
-            start = next(i for i in itertools.count(hello.last + 1) if i not in durable.settled(c))
+            start = next(durable.settled(c).gaps(hello.last + 1, agreement.terms.rounds), (agreement.terms.rounds,))[0]
             self._log("on_probation", client=self._names[c], start=start, joins=self.returns.joins(c))
         elif durable.is_void(first, c):  # it was absent
             self._log("rounds_void", client=self._names[c], first=first, next=start)
@@ -335,11 +335,10 @@ class Service:
         submission.answers.append(SumRefusal(submission.sum_id, pairs, reason))
 
     def _close_gaps(self, batch: Sequence[Submission]) -> None:
-        """Void the rounds that so many later ones of their client have overtaken that they will not come.
+        """Void the oldest open rounds of clients that have left so many gaps that these will not be filled.
 
-        A client sends what the server lacks before anything new. One that does not would make every acknowledgement, which names
-        each round that overtook another, longer with every round. Rounds that an absence made void have overtaken nothing:
-        the client comes back with those before them, which it has charged.
+        Each gap makes every acknowledgement longer. A client sends what the server lacks before anything new, and an aggregator
+        takes `HELD_PER_CHILD` rounds of it at most before it has passed on the first, so a sound one leaves fewer.
         """
         for one in batch:
             if isinstance(one.message, Received) and one.taken:
@@ -350,14 +349,11 @@ class Service:
 
     def _close_gap(self, c: int) -> list[int]:
         settled = self.durable.settled(c)
-        if len(settled.beyond) <= MOST_OVERTAKING:
+        if len(settled.beyond) <= MOST_GAPS:
             return []
-        applied = sorted(i for i in settled.beyond if not self.durable.is_void(i, c))
-        if len(applied) <= MOST_OVERTAKING:
-            return []
-        first_kept = applied[-MOST_OVERTAKING]
-        missing = (i for i in range(settled.below, first_kept) if i not in settled.beyond)
-        void = [i for i in itertools.islice(missing, MOST_VOIDED) if self._make_void(i, c, NEVER_CAME)]
+        gaps = settled.gaps(settled.below, settled.beyond[-MOST_GAPS - 1][0])
+        open_rounds = (i for first, stop in gaps for i in range(first, stop))
+        void = [i for i in itertools.islice(open_rounds, MOST_VOIDED) if self._make_void(i, c, NEVER_CAME)]
         if void:
             self._log("void", client=self._names[c], rounds=ranges(void), count=len(void), reason=NEVER_CAME)
         return void

@@ -98,9 +98,7 @@ class SpendingTracker:
     async def of(self, reached: Sequence[Settled]) -> list[Price | None]:
         """What each client has spent at most; None where even the quick bound takes longer than anybody should wait."""
         rounds = self._certificate.terms.rounds
-        marks = [
-            min(rounds, Price.next_mark(max(settled.below, *(i + 1 for i in settled.beyond), 0))) for settled in reached
-        ]
+        marks = [min(rounds, Price.next_mark(settled.end)) for settled in reached]
         if not self._closed:
             await asyncio.wait({self._start(self._bound_all(marks))}, timeout=self._patience)
         if not self._closed:

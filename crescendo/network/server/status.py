@@ -95,7 +95,7 @@ async def _status(
                 "connected": c in connected,
                 "present": bool(present[c]),
                 "joined": c in known,
-                "round": settled.below + len(settled.beyond),
+                "round": settled.rounds,
                 "lag": found["k"] - settled.below,
                 "waited_for": bool(present[c]) and not found["finished"] and found["k"] not in settled,
                 "waited_seconds": _rounded(liveness.waited(c)),

@@ -78,7 +78,7 @@ class ServerState:
     def epoch_after(self, client: int, epoch: int, k: int, acknowledged: Settled) -> int | None:
         """The epoch to begin if a client has seen more of this federation than is here; None if all is well."""
         server = self.server
-        seen = max(k, acknowledged.below, 1 + max(acknowledged.beyond, default=-1))
+        seen = max(k, acknowledged.end)
         if seen > self.terms.rounds or epoch > server.epoch + EPOCHS_AHEAD:
             raise PeerError(
                 f"client {client} has seen k={k} in epoch {epoch}, which cannot be in this run; check its terms"
@@ -120,5 +120,6 @@ class ServerState:
 
     def _lacks(self, client: int, acknowledged: Settled) -> bool:
         here = self.server.settled(client)
-        claimed = [range(here.below, acknowledged.below), sorted(acknowledged.beyond)]
-        return any(i not in here and self.terms.share(i, client) for rounds in claimed for i in rounds)
+        claimed = [(here.below, acknowledged.below), *acknowledged.beyond]
+        missing = (gap for first, stop in claimed for gap in here.gaps(first, stop))
+        return any(self.terms.share(i, client) for first, stop in missing for i in range(first, stop))

@@ -212,7 +212,7 @@ def test_an_acknowledgement_of_a_round_that_it_never_sent_means_that_another_cop
         with pytest.raises(Refused, match=r"has round 1 .* another copy is at work"):
             one.check_alone(Settled(2))
         with pytest.raises(Refused, match="has round 3"):
-            one.check_alone(Settled(1, frozenset({3})))
+            one.check_alone(Settled(1, ((3, 4),)))
         one.welcomed(3)
         one.check_alone(Settled(3))
 
@@ -240,13 +240,15 @@ def test_a_broadcast_that_is_not_finite_is_refused_and_the_work_goes_on(tmp_path
 def test_what_was_seen_of_the_server_outlives_the_process_and_a_torn_file_only_forgets(tmp_path: Path) -> None:
     path = tmp_path / "seen.json"
     first = Seen(path)
-    first.note(0, 4, Settled(2, frozenset({5})))
+    first.note(0, 4, Settled(2, ((5, 6),)))
     first.keep()
     found = Seen(path)
-    assert (found.epoch, found.k, found.settled) == (0, 4, Settled(2, frozenset({5})))
+    assert (found.epoch, found.k, found.settled) == (0, 4, Settled(2, ((5, 6),)))
     found.note(1, 2, Settled(1))
     found.note(0, 9, Settled(9))  # an older epoch is old news
     found.keep()
     assert (Seen(path).epoch, Seen(path).k, Seen(path).settled) == (1, 2, Settled(1))
+    path.write_text('{"epoch": 0, "k": 9, "below": 2, "beyond": [4, 5, 8]}')  # as it was before ranges
+    assert Seen(path).settled == Settled(2, ((4, 6), (8, 9)))
     path.write_text("{")
     assert Seen(path).k == 0

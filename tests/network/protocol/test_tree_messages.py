@@ -36,7 +36,7 @@ ID, DIGEST = "0123456789abcdef" * 2, "ab" * 32
 UP: list[Any] = [
     NodeHello("edge", "f", DIGEST, (0, 7), "secret"),
     NodeHello("edge"),
-    Below("alice", Hello("alice", "0" * 32, "f", DIGEST, 3, 1, 2, Settled(1, frozenset({3})))),
+    Below("alice", Hello("alice", "0" * 32, "f", DIGEST, 3, 1, 2, Settled(1, ((3, 4),)))),
     Below("alice", VoidRound(4, "f", DIGEST)),
     Below("alice", Goodbye("enough")),
     Below("alice"),
@@ -46,7 +46,7 @@ DOWN: list[Any] = [
     NodeWelcome("{}", "f"),
     Above("alice", Welcome("{}", "f", 1, 2, 3, Settled(4))),
     Above("alice", Refusal("no", True)),
-    Acks({0: Ack(Settled(1), 3), 5: Ack(Settled(2, frozenset({9})), 3)}),
+    Acks({0: Ack(Settled(1), 3), 5: Ack(Settled(2, ((9, 10),)), 3)}),
     SumRefusal(ID, ((0, 1), (2, 3)), "because"),
     Refusal("no", False),
     Ping(8),
@@ -89,7 +89,7 @@ def test_a_sum_arrives_in_parts_with_its_pairs_in_the_first() -> None:
 
 
 def test_a_word_arrives_in_parts_with_everybody_s_yours_in_the_first() -> None:
-    data, yours = bytes(PART + 8), {0: Settled(1), 4: Settled(0, frozenset({2}))}
+    data, yours = bytes(PART + 8), {0: Settled(1), 4: Settled(0, ((2, 3),))}
     parts = [back(sent) for sent in WordPart.split(5, 2, yours, data, "float32")]
     assert all(isinstance(part, WordPart) and part.part.epoch == 2 and part.part.vector.about == 5 for part in parts)
     assert [part.yours for part in parts] == [{c: Ack(settled, 2) for c, settled in yours.items()}, {}]

@@ -15,7 +15,7 @@ from crescendo.core.messages import Settled
 from crescendo.core.vectors import WIRES, encode
 from crescendo.errors import PeerError, UsageError
 from crescendo.network.protocol import wire_pb2 as pb
-from crescendo.network.protocol.codec import BEYOND, LARGEST, TERMS, TEXT
+from crescendo.network.protocol.codec import BEYOND, LARGEST, LISTED, RANGES, TERMS, TEXT
 from crescendo.network.protocol.encoded_broadcasts import EncodedBroadcast
 from crescendo.network.protocol.resumption import PART
 from crescendo.network.protocol.vector_parts import Assembly, Part
@@ -48,7 +48,7 @@ hexes = st.text("0123456789abcdef", min_size=64, max_size=64)
 @st.composite
 def settled(draw: st.DrawFn) -> Settled:
     below = draw(st.integers(0, 1000))
-    return Settled(below, frozenset(draw(st.sets(st.integers(below + 1, 2000), max_size=5))))
+    return Settled(below).joined((i, i + 1) for i in draw(st.sets(st.integers(below + 1, below + 20), max_size=9)))
 
 
 @st.composite
@@ -144,10 +144,10 @@ def test_an_update_and_a_broadcast_of_any_length_arrive_byte_for_byte(numbers: i
         read = TO_SERVER.decode(sent)
         assert isinstance(read, UpdatePart) and (read.federation, read.digest, read.vector.about) == ("f", DIGEST, 5)
         got.append(up.add(read.vector))
-    for broadcast in EncodedBroadcast(8, 2, data, "float32").messages(Settled(3, frozenset({5}))):
+    for broadcast in EncodedBroadcast(8, 2, data, "float32").messages(Settled(3, ((5, 6),))):
         heard = TO_CLIENT.decode(pb.ToClient.FromString(broadcast))
         assert isinstance(heard, BroadcastPart) and (heard.epoch, heard.vector.about) == (2, 8)
-        assert heard.yours == (None if heard.vector.part else Settled(3, frozenset({5})))
+        assert heard.yours == (None if heard.vector.part else Settled(3, ((5, 6),)))
         got.append(down.add(heard.vector))
     assert [whole for whole in got if whole is not None] == [data, data]
 
@@ -161,6 +161,10 @@ def part(**changed: Any) -> pb.Part:
     fields: dict[str, Any] = {"about": 0, "part": 0, "parts": 1, "floats": pb.FLOAT32, "numbers": 1, "data": bytes(4)}
     fields.update(changed)
     return pb.Part(**fields)
+
+
+def acknowledging(**fields: Any) -> pb.ToServer:
+    return pb.ToServer(hello=pb.Hello(name="a", instance=INSTANCE, acknowledged=pb.Settled(**fields)))
 
 
 def update(**changed: Any) -> pb.ToServer:
@@ -181,16 +185,17 @@ REFUSED = {
     "an epoch beyond any": hello(epoch=LARGEST),
     "a k beyond any": hello(k=LARGEST),
     "a long token": hello(token="x" * 129),
-    "rounds out of order": pb.ToServer(
-        hello=pb.Hello(name="a", instance=INSTANCE, acknowledged=pb.Settled(beyond=[5, 3]))
-    ),
-    "rounds twice": pb.ToServer(hello=pb.Hello(name="a", instance=INSTANCE, acknowledged=pb.Settled(beyond=[3, 3]))),
-    "a round that is below": pb.ToServer(
-        hello=pb.Hello(name="a", instance=INSTANCE, acknowledged=pb.Settled(below=4, beyond=[4]))
-    ),
-    "too many rounds": pb.ToServer(
-        hello=pb.Hello(name="a", instance=INSTANCE, acknowledged=pb.Settled(beyond=range(1, BEYOND + 2)))
-    ),
+    "rounds out of order": acknowledging(beyond=[5, 3]),
+    "rounds twice": acknowledging(beyond=[3, 3]),
+    "a round that is below": acknowledging(below=4, beyond=[4]),
+    "too many rounds one by one": acknowledging(beyond=range(1, BEYOND + 2)),
+    "too many ranges": acknowledging(ranges=range(1, 2 * RANGES + 3)),
+    "half a range": acknowledging(ranges=[3, 4, 5]),
+    "ranges out of order": acknowledging(ranges=[5, 7, 3, 4]),
+    "an empty range": acknowledging(ranges=[3, 3]),
+    "ranges without a gap": acknowledging(ranges=[3, 5, 5, 6]),
+    "a range from below on": acknowledging(below=3, ranges=[3, 5]),
+    "a range beyond any": acknowledging(ranges=[3, LARGEST]),
     "floats of no kind": update(floats=pb.UNSTATED),
     "floats of an unknown kind": update(floats=77),
     "a part beyond the last": update(part=1),
@@ -229,3 +234,52 @@ def test_a_token_is_not_in_what_is_printed_and_long_reasons_are_cut() -> None:
     assert len(TO_CLIENT.encode(Refusal("x" * 5000)).refusal.reason) == TEXT
     with pytest.raises(UsageError, match="at most"):
         TO_CLIENT.encode(Welcome("x" * (TERMS + 1), "f", 0, 0, 0, Settled(0)))
+
+
+# -- sets of rounds
+
+
+def sent(settled: Settled) -> pb.Settled:
+    made: pb.Settled = TO_CLIENT.encode(Ack(settled)).ack.yours
+    return made
+
+
+def heard(settled: pb.Settled) -> Settled:
+    ack = TO_CLIENT.decode(pb.ToClient(ack=pb.Ack(yours=settled)))
+    assert isinstance(ack, Ack)
+    return ack.yours
+
+
+@pytest.mark.parametrize("away", [65_535, 65_536, 65_537, 1_000_000])
+def test_an_absence_of_any_length_is_one_range_on_the_wire(away: int) -> None:
+    settled = Settled(3, ((7, 7 + away),))
+    made = sent(settled)
+    assert heard(made) == settled and made.ByteSize() < 3000
+    made.ClearField("beyond")
+    assert heard(made) == settled and made.ByteSize() < 20, "what it comes to once no older side is left"
+
+
+def test_a_peer_from_before_ranges_hears_rounds_one_by_one_and_is_heard() -> None:
+    settled = Settled(3, ((5, 7), (9, 2000)))
+    made = sent(settled)
+    assert list(made.beyond) == [5, 6, *range(9, 9 + LISTED - 2)], "the first of them: it takes the others for open"
+    assert heard(pb.Settled(below=3, beyond=[5, 6, 9])) == Settled(3, ((5, 7), (9, 10)))
+    assert not sent(Settled(8)).beyond and sent(Settled(8)).SerializeToString() == b"\x08\x08", "as it was"
+
+
+@pytest.mark.parametrize("many", [RANGES - 1, RANGES, RANGES + 1])
+def test_so_many_ranges_go_into_a_message(many: int) -> None:
+    """More can only be more than a server lets a client have; the rest counts as open."""
+    settled = Settled(0, tuple((2 * i + 1, 2 * i + 2) for i in range(many)))
+    assert heard(sent(settled)) == Settled(0, settled.beyond[:RANGES])
+
+
+@pytest.mark.parametrize("many", [BEYOND - 1, BEYOND, BEYOND + 1])
+def test_so_many_rounds_one_by_one_are_read(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("crescendo.network.protocol.codec.BEYOND", 9)
+    made = pb.Settled(beyond=range(2, 2 + many - BEYOND + 9))
+    if many > BEYOND:
+        with pytest.raises(PeerError, match="10 that overtook"):
+            heard(made)
+    else:
+        assert heard(made).rounds == many - BEYOND + 9
