@@ -123,15 +123,20 @@ def _export(
 ) -> None:
     """Write a trained model as a file of another library."""
     with one_sentence():
+        from crescendo.cli.terminal import progress_bar
         from crescendo.runs.export import export
 
-        path, written, by_schema = export(run, to, out)
+        with progress_bar() as bar:  # the card of a private federation states an epsilon, which is accounted
+            bar.add_task("Exporting", total=None)
+            path, written, by_schema, card = export(run, to, out)
         says = f"wrote {path}" if written else f"{path} is there already: the run wrote it"
         if by_schema:
             own = run / "schema.toml"
             what = own if own.is_file() else "the terms' schema"
             says += f"; it takes the features that {what} makes of a table's columns, not the columns"
-        print_json({"model": str(path)}) if as_json else typer.echo(says)
+        says += "" if card is None else f"; {card} says what it is"
+        facts = {"model": str(path), **({} if card is None else {"card": str(card)})}
+        print_json(facts) if as_json else typer.echo(says)
 
 
 @app.command("predict", epilog="Example: crescendo predict runs/mine-1 new.csv --out answers.csv")

@@ -17,7 +17,15 @@ from crescendo.data.scaling import Scaling
 from crescendo.errors import ConfigError, UsageError
 from crescendo.federation.finished_federation import FinishedFederation
 from crescendo.runs.folder import RUNNING
-from crescendo.runs.models.stored_model import MODEL, REGRESSIONS, StoredModel, damage_named, safetensors_bytes
+from crescendo.runs.models.model_card import CARD, ModelCard
+from crescendo.runs.models.stored_model import (
+    MODEL,
+    REGRESSIONS,
+    StoredModel,
+    bytes_of,
+    damage_named,
+    safetensors_bytes,
+)
 
 
 class Exported(NamedTuple):
@@ -26,6 +34,7 @@ class Exported(NamedTuple):
     path: Path
     written: bool
     by_schema: bool = False  # its features are what a schema makes of a table's columns
+    card: Path | None = None  # a federation's model card, beside the file; a run has its own
 
 
 def export(run: Path, to: str, out: Path | None = None) -> Exported:
@@ -38,23 +47,30 @@ def export(run: Path, to: str, out: Path | None = None) -> Exported:
         raise ConfigError(f"{run} is a run that still goes on or was killed; export one that is complete")
     if not run.exists():
         raise ConfigError(f"there is no folder {run}; name one that `crescendo run` made")
-    stored = _stored(run)
+    found = FinishedFederation.of(run) if FinishedFederation.is_at(run) else None
+    stored = _stored_run(run) if found is None else StoredModel.of_federation(found)
     suffix, content_of = _FORMATS[to]
     path = stored.run / f"model{suffix}" if out is None else out
     content = content_of(stored)
     if out is None and stored.has(path.name):
-        return Exported(path, False, stored.by_schema)
+        return Exported(path, False, stored.by_schema, None if found is None else _card(found, path.parent))
     try:
         _write(path, content)
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {(error.strerror or 'unknown reason').lower()}") from None
-    return Exported(path, True, stored.by_schema)
+    return Exported(path, True, stored.by_schema, None if found is None else _card(found, path.parent))
 
 
-def _stored(run: Path) -> StoredModel:
-    """The model of a run's folder or of a finished federation."""
-    if FinishedFederation.is_at(run):
-        return StoredModel.of_federation(FinishedFederation.of(run))
+def _card(found: FinishedFederation, folder: Path) -> Path | None:
+    """Write the card of a federation's model beside it; None where a card of something else is there, which is left."""
+    path, text = folder / CARD, str(ModelCard.of_federation(found)).encode()
+    if path.exists():
+        return path if bytes_of(path) == text else None
+    _write(path, text)
+    return path
+
+
+def _stored_run(run: Path) -> StoredModel:
     if run.is_file() or not (run / MODEL).is_file():
         raise ConfigError(f"{run} is not a run's folder: it has no {MODEL}; name a folder that `crescendo run` made")
     return StoredModel.of(run)

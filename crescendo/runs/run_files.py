@@ -8,6 +8,7 @@ from crescendo.config.schema_file import schema_text
 from crescendo.data import Dataset
 from crescendo.data.tables.drafting import Draft
 from crescendo.runs.folder import write_format
+from crescendo.runs.models.model_card import CARD, ModelCard
 from crescendo.runs.models.stored_model import about_records, save_model
 from crescendo.runs.result import Result
 from crescendo.runs.run_events import Event, ModelsMeasured, RunBegan, RunEnded
@@ -56,6 +57,7 @@ class RunFiles:
         module = result.state_dict() if result.is_torch else None
         intercept, data = result.prepared.objective.traits.intercept, result.prepared.dataset
         save_model(folder, result.model, data.classes, result.trained, module, intercept, about_records(data))
+        (folder / CARD).write_text(str(ModelCard.of_run(result)), encoding="utf-8")
         write_page(Story.of(result), folder, self._standalone, made_now())
 
 

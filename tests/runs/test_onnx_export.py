@@ -100,7 +100,7 @@ def test_a_federation_is_exported_to_every_format_that_takes_it(tmp_path: Path) 
     label, _ = asked(export(place / "model.npz", "onnx", tmp_path / "m.onnx").path, x)
     made = joblib.load(export(place, "sklearn").path)
     assert made.predict(x).tolist() == label.tolist() == ["ja gewiß", "nein"]
-    assert export(place, "npz") == (place / "model.npz", False, True)
+    assert export(place, "npz") == (place / "model.npz", False, True, place / "MODEL_CARD.md")
     with pytest.raises(CrescendoError, match="trained no torch module; export it to npz, safetensors, sklearn or onnx"):
         export(place, "torch")
     assert sorted(SCHEMA["columns"]) == ["age", "city"]

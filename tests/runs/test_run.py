@@ -133,6 +133,7 @@ def test_a_run_folder_has_everything_and_can_be_run_again(tmp_path: Path) -> Non
         "privacy.json",
         "references.json",
         "model.npz",
+        "MODEL_CARD.md",
         "report.html",
     }
     assert {path.name for path in (tmp_path / "a").iterdir()} == names
