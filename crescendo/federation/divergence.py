@@ -19,11 +19,17 @@ _KEYS = ("eta", "eta0")  # of a table of steps, what all of them are multiples o
 
 
 def divergence(
-    first: float | None, last: float | None, steps: Any, factor: float | None, drowned: str | None = None
+    first: float | None,
+    last: float | None,
+    steps: Any,
+    factor: float | None,
+    drowned: str | None = None,
+    unlike: str | None = None,
 ) -> str | None:
     """The sentence about a run that is no success, None for any other. ``steps`` is the table of the run file.
 
     ``drowned`` says by public numbers that the noise is longer than the gradients, and what to do; None where it is not.
+    ``unlike`` says that the features differ in size, which takes the place of advice on steps where no limit of theirs is known.
 
     >>> class Steps: eta = 2.0
     >>> divergence(0.693, 12.0, Steps(), factor=0.011)
@@ -35,8 +41,9 @@ def divergence(
     >>> divergence(0.693, 0.4, Steps(), factor=0.011) is None
     True
     """
+    advice = unlike if unlike is not None and factor is None else remedy(steps, factor)
     if last is None or not math.isfinite(last):
-        return f"{DIVERGED}: the loss grew beyond every number; {remedy(steps, factor)}"
+        return f"{DIVERGED}: the loss grew beyond every number; {advice}"
     if first is None or last <= first:
         return None
     far = factor is not None and factor * BEYOND < 1
@@ -44,7 +51,7 @@ def divergence(
         return f"{LEARNED_NOTHING}: the loss went from {first:.4g} to {last:.4g}; {drowned}"
     if not far and last - first <= LITTLE * abs(first):
         return f"{LEARNED_NOTHING}: the loss went from {first:.4g} to {last:.4g}; {_others(steps, factor)}"
-    return f"{DIVERGED}: the loss rose from {first:.4g} to {last:.4g}; {remedy(steps, factor)}"
+    return f"{DIVERGED}: the loss rose from {first:.4g} to {last:.4g}; {advice}"
 
 
 def _others(steps: Any, factor: float | None) -> str:

@@ -11,12 +11,13 @@ import numpy as np
 from crescendo.objectives.linear.linear_model import LinearModel
 from crescendo.privacy.planning.cautions import about_noise
 from crescendo.report.numbers import number
-from crescendo.report.references import GUESSES, References
+from crescendo.report.references import GUESSES, REGRESSION, References
 
 _FAR = 0.5  # of the way from a constant answer to a pooled fit
 _FEW_PASSES = 3.0
 _UNLIKE = 30.0  # times that one column is larger than another
 _BOLD = 7.0  # times what is surely stable: automatic steps go to 6
+_LARGE = 8.0  # features beyond it make the first steps of a user's own model too long
 _MOSTLY = 0.9  # of the records in one class: accuracy hardly tells models apart
 
 
@@ -33,7 +34,7 @@ class Doubt:
         last, references = result.metrics[-1], result.references
         for measure, guess in GUESSES.items():
             levels, found = dict(references.of(measure)), last.get(measure)
-            level, pooled = levels.get(guess), levels.get("pooled")
+            level, (name, pooled) = levels.get(guess), _pooled(levels)
             if level is None or found is None:
                 continue
             cause = next(_causes(result, references, measure, level))
@@ -43,9 +44,16 @@ class Doubt:
                 )
             if pooled is not None and result.privacy is None and found - level < _FAR * (pooled - level):
                 return cls(
-                    f"{measure} {number(found)} is far below the {number(pooled)} of a pooled fit: {cause}", fails=False
+                    f"{measure} {number(found)} is far below the {number(pooled)} of {name}: {cause}", fails=False
                 )
         return None
+
+
+def _pooled(levels: dict[str, float]) -> tuple[str, float | None]:
+    """The fit on all records that there is, and its score: of the objective itself, or of a plain regression."""
+    if REGRESSION in levels:
+        return "a regression on the pooled records", levels[REGRESSION]
+    return "a pooled fit", levels.get("pooled")
 
 
 def _causes(result: Any, references: References, measure: str, level: float) -> Iterator[str]:
@@ -54,8 +62,10 @@ def _causes(result: Any, references: References, measure: str, level: float) -> 
     private = prepared.privacy if result.privacy is not None else None
     if private is not None and (drowned := about_noise(private.certificate)) is not None:
         yield drowned
-    if (unlike := _unlike_columns(prepared.dataset)) is not None:
+    if (unlike := unlike_columns(prepared.dataset)) is not None:
         yield unlike
+    if (large := _large_columns(prepared)) is not None:
+        yield large
     room = prepared.step_room
     if room is not None and room * _BOLD < 1:
         yield f"the step sizes are {1 / room:.2g} times the largest that are surely stable; try smaller ones"
@@ -67,14 +77,28 @@ def _causes(result: Any, references: References, measure: str, level: float) -> 
     passes = result.gradients / max(1, len(prepared.dataset.train))
     if passes < _FEW_PASSES:
         yield f"the run made {passes:.2g} passes over the records; try more gradients"
-    pooled = dict(references.of(measure)).get("pooled")
+    _, pooled = _pooled(dict(references.of(measure)))
     if pooled is not None and pooled < level:
         yield f"a pooled fit scores {number(pooled)} as well, so the features may say little about the label"
     smaller = "" if config.schedule.is_auto or isinstance(prepared.objective, LinearModel) else "other step sizes, "
     yield f"try {smaller}more gradients, or more rounds of fewer gradients each"
 
 
-def _unlike_columns(data: Any) -> str | None:
+def _large_columns(prepared: Any) -> str | None:
+    """The sentence about features that are large for a model whose step sizes are not fitted to them."""
+    train = prepared.dataset.train
+    if isinstance(prepared.objective, LinearModel) or train.shape or not train.x.shape[1]:
+        return None
+    largest = float(abs(train.x).max())
+    if largest <= _LARGE:
+        return None
+    return (
+        f"the features go up to {largest:.3g}, and usual step sizes suit features of about 1; bring them there, by scale=True "
+        "in a call or data.scale = true for a table"
+    )
+
+
+def unlike_columns(data: Any) -> str | None:
     """That columns differ in size by more than one step size can suit."""
     if data.scaling is not None or data.schema is not None or data.train.shape or data.train.sparse:
         return None

@@ -5,19 +5,24 @@ A simulation has every record in its hands and may look at them; a federation ha
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from crescendo.errors import UsageError
+from crescendo.data.scaling import Scaling
+from crescendo.errors import CrescendoError, UsageError
 from crescendo.objectives.linear.linear_model import LinearModel
 from crescendo.objectives.linear.margin_model import MarginModel
 from crescendo.objectives.optimum import descended, near_optimum
+from crescendo.objectives.softmax.softmax_regression import Softmax
 
 _MOST_NUMBERS = 1000  # of a model that is fitted: Newton's method solves equations of this size
 _MOST_WORK = {"sparse": 1e8, "dense": 2e9}  # multiplications for each step of Newton's method: a fraction of a second
 _GAP = 1e-4
+_LITTLE_L2 = 1e-3  # so that a fit ends where a plane separates the classes
+_NO_LINE = "There is no line for all records at one place: {}."
+REGRESSION = "regression"
 GUESSES = {"accuracy": "commonest class", "r2": "mean label"}  # the constant answer that a measure is held against
 MEASURED = ("accuracy", "r2", "rmse")  # on the test part
 
@@ -104,24 +109,51 @@ def _pooled(prepared: Any) -> Reference | str:
     """The objective of the run at its least, or why that was not computed. What decides is no clock: pages can be made again."""
     goal, data = prepared.objective, prepared.dataset
     if not isinstance(goal, LinearModel):
-        return "There is no line for all records at one place: it is drawn for regressions alone."
-    x: Any = data.train.x
-    each = float(x.shape[1]) if isinstance(x, np.ndarray) else x.nnz / max(1, len(data.train))
-    work = len(data.train) * each**2
-    if goal.size > _MOST_NUMBERS or work > _MOST_WORK["dense" if isinstance(x, np.ndarray) else "sparse"]:
-        return (
-            "There is no line for all records at one place: fitting so many would take longer than the report is worth."
-        )
+        return _regression(data)
+    if _is_too_much(goal, data.train):
+        return _NO_LINE.format("fitting so many would take longer than the report is worth")
     weights = prepared.row_weights()
-    fitted = near_optimum if isinstance(goal, MarginModel) else descended
     try:
-        model = fitted(goal, data.train, weights, _GAP)
-        values = goal.evaluate(model, data.train, weights, metrics=("loss",))
-        tested = goal.evaluate(model, data.test, None, metrics=goal.traits.scores) if data.test is not None else {}
+        values, tested = _fitted(goal, data, weights)
     except (UsageError, np.linalg.LinAlgError):
-        return "There is no line for all records at one place: the fit failed."
+        return _NO_LINE.format("the fit failed")
     means = (
         f"the same objective with all training records at one place, fitted until its loss is within {_GAP:g} of the least "
         "there is"
     )
     return Reference("pooled", means, _known({**tested, **values}))
+
+
+def _regression(data: Any) -> Reference | str:
+    """For a model of a user's own: a softmax regression on standardised features, which any model of records should come near."""
+    if data.train.shape or len(data.classes) < 2:
+        return _NO_LINE.format("it is drawn for regressions, and for models of classes whose records are flat")
+    scaling = None if data.scaling is not None else Scaling.of(data.train)
+    if scaling is not None:
+        test = None if data.test is None else scaling.records(data.test)
+        data = replace(data, train=scaling.records(data.train), test=test, scaling=scaling, optimum=None)
+    goal = Softmax(data.features, classes=len(data.classes), l2=_LITTLE_L2)
+    if _is_too_much(goal, data.train):
+        return _NO_LINE.format("fitting so many would take longer than the report is worth")
+    try:
+        _, tested = _fitted(goal, data, None)
+    except (CrescendoError, np.linalg.LinAlgError):
+        return _NO_LINE.format("the fit failed")
+    means = "a softmax regression on standardised features, with all training records at one place"
+    return Reference(REGRESSION, means, {name: value for name, value in _known(tested).items() if name == "accuracy"})
+
+
+def _is_too_much(goal: Any, train: Any) -> bool:
+    x: Any = train.x
+    each = float(x.shape[1]) if isinstance(x, np.ndarray) else x.nnz / max(1, len(train))
+    most = _MOST_WORK["dense" if isinstance(x, np.ndarray) else "sparse"]
+    return bool(goal.size > _MOST_NUMBERS or len(train) * each**2 > most)
+
+
+def _fitted(goal: Any, data: Any, weights: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The loss on the training records and the scores on the test part of the best model there is."""
+    fitted = near_optimum if isinstance(goal, MarginModel) else descended
+    model = fitted(goal, data.train, weights, _GAP)
+    values = goal.evaluate(model, data.train, weights, metrics=("loss",))
+    tested = goal.evaluate(model, data.test, None, metrics=goal.traits.scores) if data.test is not None else {}
+    return values, tested

@@ -15,7 +15,7 @@ from crescendo.objectives.linear.linear_model import LinearModel
 from crescendo.privacy.planning.cautions import about_noise
 from crescendo.privacy.planning.guarantee import Guarantee
 from crescendo.privacy.planning.planner import plan
-from crescendo.report.doubts import Doubt
+from crescendo.report.doubts import Doubt, unlike_columns
 from crescendo.report.references import References, references_of
 from crescendo.runs import result_view
 from crescendo.runs.export import sklearn_regression
@@ -180,7 +180,8 @@ class Result:
             return None
         noisy = room.privacy if self.privacy is not None else None
         drowned = None if noisy is None else about_noise(noisy.certificate)
-        return divergence(first, self.loss, room.config.schedule.steps, room.step_room, drowned)
+        unlike = unlike_columns(room.dataset) if self.privacy is None else None
+        return divergence(first, self.loss, room.config.schedule.steps, room.step_room, drowned, unlike)
 
     @cached_property
     def references(self) -> References:

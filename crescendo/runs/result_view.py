@@ -74,8 +74,9 @@ def stored_facts(
 def held_against(references: References) -> list[tuple[str, str, str]]:
     """The levels that the score of a model is held against, a row each."""
     measure = next((name for name in GUESSES if references.of(name)), None)
-    words = {"pooled": "pooled fit"}
-    means = {"pooled": f"{measure} with all training records at one place, without privacy", **_MEANT}
+    words = {"pooled": "pooled fit", "regression": "plain regression"}
+    at_one_place = f"{measure} with all training records at one place, without privacy"
+    means = {"pooled": at_one_place, "regression": f"{at_one_place}, on standardised features", **_MEANT}
     return (
         []
         if measure is None

@@ -29,6 +29,7 @@ from sklearn import datasets
 import crescendo
 from crescendo.calls.keywords import PATHS
 from crescendo.errors import CrescendoError
+from crescendo.report.references import GUESSES
 from tests.calls.own_models import OwnSoftmax, jax_softmax, torch_mlp
 
 NEAR = 0.1  # a score this far below that of the plain call needs a word, or further below where the test part is small
@@ -89,6 +90,7 @@ VALUES: dict[str, list[dict[str, Any]]] = {
     "schema": [{"schema": {"columns": {}}}],
     "drop": [{"drop": ["x0"]}],
     "categories": [{"categories": ["x0"]}],
+    "missing": [{"missing": [-999]}],
     "scale": [{"scale": True}, {"scale": False}],
     "seed": [{"seed": 7}],
 }
@@ -155,8 +157,7 @@ def outcome(one: Combination) -> dict[str, Any]:
 
 def _guess(result: Any, measure: str) -> float:
     """The score of a constant answer."""
-    named = dict(result.references.of(measure))
-    return next((level for name, level in named.items() if name != "pooled" and level is not None), 0.0)
+    return float(dict(result.references.of(measure)).get(GUESSES[measure], 0.0))
 
 
 def _judged(one: Combination, score: float, guess: float, plain: float | None, says: str, near: float) -> str:

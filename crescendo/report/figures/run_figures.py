@@ -27,7 +27,11 @@ _AXES = {
     "bytes": "bytes sent and received",
     "seconds": "virtual seconds",
 }
-_REFERENCES = {"without noise": ("@second", "dash"), "pooled": ("@third", "dashdot")}
+_REFERENCES = {
+    "without noise": ("@second", "dash"),
+    "pooled": ("@third", "dashdot"),
+    "regression": ("@third", "dashdot"),
+}
 _GUESS = ("@muted", "dot")  # an answer that ignores the record
 
 
