@@ -83,8 +83,8 @@ class CallWatch:
     (gone)
     """
 
-    def __init__(self, screen: Callable[[], Screen] = _screen, clock: Clock = time.monotonic) -> None:
-        self._make, self._clock = screen, clock
+    def __init__(self, screen: Callable[[], Screen] | None = None, clock: Clock = time.monotonic) -> None:
+        self._make, self._clock = screen or _screen, clock
         self._screen: Screen | None = None
         self._began = self._last = clock()
         self._since: tuple[float, float] | None = None  # when what is counted began

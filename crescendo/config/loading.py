@@ -130,6 +130,10 @@ def _apply(raw: Raw, override: str) -> None:
                 f"--set {override} reaches into {'.'.join(names[:depth])}, which is {show(table)} and has no parts"
                 + _whole_steps(names, text.strip())
             )
+    if names[:-1] == ["schedule", "steps"] and table == {"kind": "auto"} and names[-1] != "kind" and text.strip():
+        raise ConfigError(
+            f'--set {override} is for steps of a kind, and these are "auto"{_whole_steps(names, text.strip())}'
+        )
     if text.strip():
         table[names[-1]] = toml_value(text.strip(), f"--set {override}")
     else:

@@ -58,16 +58,16 @@ def test_run_prints_what_was_saved_and_where_the_report_is(run_file: str) -> Non
 def test_rounds_that_do_not_grow_are_not_said_to_save(run_file: str) -> None:
     found = runner.invoke(app, ["run", run_file, "--set", "schedule.sizes={kind = 'constant', size = 10}"])
     assert found.exit_code == 0 and "10 gradients each" in found.stdout, found.output
-    assert "Saved by rounds" not in found.stdout
+    assert "Rounds that grow, against" not in found.stdout
     assert "The same gradients in constant rounds" not in Path("runs/small-1/report.html").read_text()
 
 
 def test_a_run_that_diverged_says_so_with_a_step_that_would_do_and_exits_with_4(run_file: str) -> None:
     """And the step that it names does: the loss falls."""
     well = runner.invoke(app, ["run", run_file])
-    assert well.exit_code == 0 and "diverged" not in well.output and "Saved by rounds" in well.stdout
+    assert well.exit_code == 0 and "diverged" not in well.output and "Rounds that grow, against" in well.stdout
     found = runner.invoke(app, ["run", run_file, "--set", "schedule.steps.eta0=1000.0"])
-    assert found.exit_code == 4 and "Saved by rounds" not in found.stdout, found.output
+    assert found.exit_code == 4 and "Rounds that grow, against" not in found.stdout, found.output
     said = re.search(
         r"crescendo: the run diverged: the loss rose from .*; schedule\.steps\.eta0 <= (\S+) would be stable",
         found.stderr,

@@ -574,7 +574,10 @@ def test_a_loss_of_ones_own_reads_what_it_likes() -> None:
         (nn.Sequential(nn.Linear(36, 3), nn.BatchNorm1d(3, affine=False).double()), "has other floats"),
         (nn.Flatten(), "no parameter that is trained"),
         (nn.Sequential(nn.Flatten(), nn.Linear(36, 3).half()), "parameters of float16; all must be float32"),
-        (nn.Sequential(nn.Flatten(), nn.Linear(35, 3)), r"failed on a record of shape \(1, 6, 6\) with RuntimeError"),
+        (
+            nn.Sequential(nn.Flatten(), nn.Linear(35, 3)),
+            r"has to read records of shape \(1, 6, 6\), as the data have them, and failed on one with RuntimeError",
+        ),
         ("net", "a torch.nn.Module is needed"),
     ],
 )

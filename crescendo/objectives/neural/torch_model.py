@@ -300,7 +300,8 @@ class TorchModel(NeuralModel):
             raise
         except Exception as error:
             raise own_code_failed(
-                f"{self.name} failed on a record of shape {tuple(x.shape[1:])} with", error
+                f"{self.name} has to read records of shape {tuple(x.shape[1:])}, as the data have them, and failed on one with",
+                error,
             ) from error
 
     def _loss_of_copies(self, x: torch.Tensor, y: torch.Tensor, count: int) -> float:
