@@ -85,6 +85,7 @@ VALUES: dict[str, list[dict[str, Any]]] = {
     "clip": [{**PRIVATE, "clip": 0.1}, {**PRIVATE, "clip": 100.0}],
     "norm_bound": [{**PRIVATE, "norm_bound": 4.0}],
     "records": [{**PRIVATE, "records": [20, 25, 25, 25, 30]}, {"records": 25}],
+    "optimizer": [{"optimizer": "adam"}, {"optimizer": "sgd"}],
     "classes": [{"classes": "all"}],
     "test": [{"test": 0.5}, {"test": 0.02}],
     "schema": [{"schema": {"columns": {}}}],
