@@ -162,11 +162,12 @@ def test_a_pair_of_arrays_is_data_and_anything_else_is_told_what_data_are() -> N
     pair, made = crescendo.simulate(config, data=(x, y)), crescendo.simulate(config, data=crescendo.dataset(x, y))
     assert np.array_equal(pair.model, made.model)
     wrong: Any
-    for wrong in (x, "file.csv", {"x": x}):
+    for wrong in (x, "file.csv"):
         with pytest.raises(CrescendoError, match=f"not a {type(wrong).__name__}"):
             crescendo.simulate(config, data=wrong)
-    with pytest.raises(CrescendoError, match="a pair"):
-        crescendo.simulate(config, data=[x, y])  # a list is of clients
+    for wrong in ([x, y], {"x": x}):  # a list or a dictionary is of clients
+        with pytest.raises(CrescendoError, match="a pair"):
+            crescendo.simulate(config, data=wrong)
 
 
 def test_dir_lists_every_public_name() -> None:
