@@ -313,6 +313,13 @@ class _Serve(Section):
         "seconds that a round waits for the update of a client however short rounds are, up to serve.hold_after; without it 600",
         gt=0,
     )
+    disk_reserve: float | None = key(
+        None,
+        POSITIVE,
+        "megabytes of the server's disk that stay free: with less the server takes no updates, with less than five times that it "
+        "warns; without it what the journal comes to between two snapshots and four models",
+        gt=0,
+    )
 
     @model_validator(mode="after")
     def _names_are_apart(self) -> Self:

@@ -342,13 +342,13 @@ _DECLARED = (
     LogEvent(
         "disk_low",
         "warn",
-        ("{free} of the disk of {folder} is free",),
-        "make room: below 2% the server takes no updates",
+        ("{free} of the disk of {folder} is free; with less than {reserve} no updates are taken",),
+        "make room: with less than *reserve* free (`serve.disk_reserve`) the server takes no updates",
     ),
     LogEvent(
         "disk_full",
         "error",
-        ("{free} of the disk of {folder} is free: nothing new is taken until there is room",),
+        ("{free} of the disk of {folder} is free, less than {reserve}: nothing new is taken until there is room",),
         "make room; nothing is lost: clients keep what they have, come back by themselves, and do not become absent meanwhile",
     ),
     LogEvent(

@@ -50,6 +50,7 @@ def serve_file(
         costs=costs,
         linger=linger,
         keep_all=keep_all,
+        reserve=None if rules.disk_reserve is None else rules.disk_reserve * 1e6,
         log=log,
     )
     return served if test is None or not served.finished else _measured(served, agreed, test, log)

@@ -21,7 +21,7 @@ from crescendo.network.server.service import Service
 from crescendo.network.transport.channels import Endpoint
 from crescendo.network.transport.security.authenticator import Admit, everybody
 from crescendo.storage.journal.durable_server import DurableServer
-from crescendo.storage.upkeep.disk_room import DiskRoom
+from crescendo.storage.upkeep.disk_room import DiskRoom, Usage
 from tests.conformance.cases import case
 from tests.network.scripted_client import SOON, ScriptedClient, opened
 
@@ -93,7 +93,7 @@ async def live_server(
         log.append({"event": event, **facts})
 
     with DurableServer(folder, agreed.text, lambda text: agreed.terms, agreed.initial()) as durable:
-        service = Service(durable, agreed, note, None if free is None else DiskRoom(folder, free))
+        service = Service(durable, agreed, note, None if free is None else _disk(folder, free))
         server = NetworkServer(service, limits or LivenessLimits(600.0), admit, log=note)
         live = LiveServer(agreed, service, server, await server.start(f"127.0.0.1:{port}", credentials), log)
         try:
@@ -103,6 +103,11 @@ async def live_server(
             if server.failed.done():
                 server.failed.exception()  # seen; else it would be printed when it is collected
             await server.stop()
+
+
+def _disk(folder: Path, free: Callable[[Path], float]) -> DiskRoom:
+    """A disk of a terabyte, of which 2% stay free."""
+    return DiskRoom(folder, 0.02e12, lambda folder: Usage(free(folder) * 1e12, 1e12))
 
 
 def run_async(test: Callable[[], Coroutine[Any, Any, None]]) -> None:

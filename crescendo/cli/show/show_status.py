@@ -145,23 +145,24 @@ def _flapping(client: dict[str, Any]) -> str:
 
 
 def _disk(found: dict[str, Any]) -> list[str]:
-    """A line if the server's disk is nearly full. A server from before this says nothing of it.
+    """A line if the server's disk is nearly full. A server from before this says nothing of it, or how many bytes.
 
     >>> _disk({}), _disk({"disk": "enough", "disk_free": 0.5})
     ([], [])
-    >>> print(*_disk({"disk": "little", "disk_free": 0.084}), *_disk({"disk": "none", "disk_free": 0.0191}), sep=chr(10))
+    >>> full = {"disk": "none", "disk_free": 0.0191, "disk_free_bytes": 60e6, "disk_reserve_bytes": 80e6}
+    >>> print(*_disk({"disk": "little", "disk_free": 0.084}), *_disk(full), sep=chr(10))
     The server's disk is filling up: 8.4% of it is free.
-    The server's disk is FULL: 1.9% of it is free, and clients are turned away until there is room.
+    The server's disk is FULL: 60.0 MB (1.9%) of it is free, 80.0 MB are kept, and clients are turned away until there is room.
     """
-    match found.get("disk"):
-        case "little":
-            return [f"The server's disk is filling up: {found['disk_free']:.1%} of it is free."]
-        case "none":
-            free = f"{found['disk_free']:.1%}"
-            return [
-                f"The server's disk is FULL: {free} of it is free, and clients are turned away until there is room."
-            ]
-    return []
+    if found.get("disk") not in ("little", "none"):
+        return []
+    free, kept = f"{found['disk_free']:.1%}", ""
+    if found.get("disk_free_bytes") is not None:
+        free, kept = f"{size(found['disk_free_bytes'])} ({free})", f"{size(found['disk_reserve_bytes'])} are kept"
+    if found["disk"] == "little":
+        return [f"The server's disk is filling up: {free} of it is free{', and ' + kept if kept else ''}."]
+    kept = f" {kept}," if kept else ""
+    return [f"The server's disk is FULL: {free} of it is free,{kept} and clients are turned away until there is room."]
 
 
 def _versions(found: dict[str, Any]) -> str:

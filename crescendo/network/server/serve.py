@@ -27,7 +27,7 @@ from crescendo.network.transport.security.authenticator import Admit, everybody
 from crescendo.network.transport.shutdown import ShutdownRequest
 from crescendo.objectives.score import Measured
 from crescendo.storage.journal.durable_server import DurableServer
-from crescendo.storage.upkeep.disk_room import DiskRoom
+from crescendo.storage.upkeep.disk_room import DiskRoom, usual_reserve
 from crescendo.whole_files import make_folder, whole_file
 
 # Who has heard the end is not kept on disk: a client that was told and killed before it could note it must find a server again.
@@ -82,13 +82,14 @@ def serve(
     costs: Sequence[float] = (),
     linger: float = 60.0,
     keep_all: bool = False,
+    reserve: float | None = None,
     log: Log = quiet,
 ) -> Served:
     """Serve until every client that takes part has heard of the end, ``linger`` seconds after it, or until a signal.
 
     Rounds do not wait for the clients in ``late`` until they come. ``asked`` is kept beside the terms: what they were made from;
     so are ``costs``, the epsilon of each client's whole plan. ``keep_all`` keeps the whole journal, which is pruned behind the
-    snapshots otherwise.
+    snapshots otherwise. While fewer than ``reserve`` bytes of the disk are free, nothing new is taken.
     """
     if (few := raise_limit(len(agreed.names))) is not None:
         log("few_descriptors", reason=few)
@@ -104,7 +105,8 @@ def serve(
         held.enter_context(durable)
         kept = {"asked": asked, "terms": agreed.text, "costs": list(costs)}
         _keep_terms(state / "terms.json", json.dumps(kept).encode())
-        service = Service(durable, agreed, log, DiskRoom(state))
+        room = usual_reserve(durable.model.nbytes, durable.snapshot_bytes) if reserve is None else reserve
+        service = Service(durable, agreed, log, DiskRoom(state, room))
         try:
             with HistoryCheck(journal, log):
                 asyncio.run(_serve(service, listening, limits or LivenessLimits(), costs, state, linger, log, shutdown))

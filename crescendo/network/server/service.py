@@ -148,13 +148,14 @@ class Service:
             before, self._room = self._room, self._disk.measured()
             if self._room is before:
                 return
-            free = f"{self._disk.free:.1%}"
+            facts = {"free": str(self._disk.usage), "folder": str(self.durable.folder)}
+            facts["reserve"] = f"{self._disk.reserve / 1e6:,.0f} MB"
             if self._room is Room.NONE:
-                self._log("disk_full", free=free, folder=str(self.durable.folder))
+                self._log("disk_full", **facts)
             elif before is Room.NONE:
-                self._log("disk_room", free=free, folder=str(self.durable.folder))
+                self._log("disk_room", **facts)
             elif self._room is Room.LITTLE:
-                self._log("disk_low", free=free, folder=str(self.durable.folder))
+                self._log("disk_low", **facts)
 
     def waits_for(self, c: int) -> bool:
         """Does the round that is due wait for this client?"""
@@ -176,7 +177,9 @@ class Service:
             "mechanism": agreement.mechanism,
             "delta": agreement.delta,
             "disk": None if self._disk is None else self._room.name.lower(),
-            "disk_free": None if self._disk is None else round(self._disk.free, 4),
+            "disk_free": None if self._disk is None else round(self._disk.usage.free / self._disk.usage.total, 4),
+            "disk_free_bytes": None if self._disk is None else int(self._disk.usage.free),
+            "disk_reserve_bytes": None if self._disk is None else int(self._disk.reserve),
         }
 
     # -- one message ---------------------------------------------------------------------------------------------------

@@ -108,7 +108,7 @@ class DurableServer:
             else:
                 self._state = self._resume(agreed)
             Snapshot.remove_drafts(self.folder)
-            self._snapshot_bytes = snapshot_bytes or max(SNAPSHOT_BYTES, 16 * self._state.server.model.nbytes)
+            self.snapshot_bytes = snapshot_bytes or max(SNAPSHOT_BYTES, 16 * self._state.server.model.nbytes)
             self._settled.update(self._state.server.word(range(agreed.clients), model=False).yours)
             self._publish(self._news())
         except BaseException:
@@ -382,7 +382,7 @@ class DurableServer:
     def _snapshot_if_due(self) -> None:
         journal = self._open()
         written = self._since + journal.written - self._snapshot_written
-        if written >= self._snapshot_bytes or journal.end - self._snapshot_at >= SNAPSHOT_ENTRIES:
+        if written >= self.snapshot_bytes or journal.end - self._snapshot_at >= SNAPSHOT_ENTRIES:
             self.snapshot_if_possible()
 
     def _count_from_here(self) -> None:

@@ -18,7 +18,7 @@ from crescendo.network.server.liveness import LONGEST_WAIT, LivenessLimits
 from crescendo.storage.journal.journal_entries import Voided, from_bytes
 from crescendo.storage.journal.segments import Segments
 from crescendo.storage.ledger.open_ledger import open_ledger
-from crescendo.storage.upkeep.disk_room import DiskRoom, Room
+from crescendo.storage.upkeep.disk_room import WARNING, DiskRoom, Room, Usage, usual_reserve
 from tests.cli.joining_clients import ONE, OPEN, joined
 from tests.network.final_checks import pairs_in
 from tests.network.live_server import ONES, TWO, LiveServer, live_server, run_async
@@ -174,4 +174,24 @@ def test_a_file_system_that_does_not_say_how_large_it_is_has_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(system, "disk_usage", lambda folder: _ntuple_diskusage(0, 0, 0))
-    assert DiskRoom(tmp_path).measured() is Room.ENOUGH
+    assert DiskRoom(tmp_path, 1e6).measured() is Room.ENOUGH
+
+
+def room_with(usage: Usage, reserve: float) -> Room:
+    return DiskRoom(Path(), reserve, lambda folder: usage).measured()
+
+
+@pytest.mark.parametrize(("free", "room"), [(1.0, Room.ENOUGH), (0.0, Room.NONE)])
+def test_what_counts_is_what_the_model_and_the_journal_need_not_the_size_of_the_disk(free: float, room: Room) -> None:
+    """150 GB free of 10 TB were "full", and 30 MB free of 1 GB were not."""
+    reserve = usual_reserve(model=8 * 10**6, journal=16 * 8 * 10**6)
+    assert reserve == 20 * 8 * 10**6
+    for total in (10**9, 10**13):
+        assert room_with(Usage(free * 0.15e12, total), reserve) is room
+
+
+@pytest.mark.parametrize(("times", "room"), [(1, Room.NONE), (WARNING, Room.LITTLE)])
+def test_each_limit_is_passed_at_one_byte_less(times: float, room: Room) -> None:
+    reserve = 10**8
+    rooms = [room_with(Usage(times * reserve + more, 1e13), reserve) for more in (-1, 0, 1)]
+    assert rooms[0] is room and rooms[1] is rooms[2] and rooms[1].value == room.value - 1
