@@ -29,10 +29,12 @@ A planted bug for each thing that may go wrong is in the tests; the audit must f
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
 from crescendo.audit.attack import Attack
+from crescendo.audit.driving.literal_cost import least_epsilon
 from crescendo.audit.driving.subject import Maker, Sources, Subject, build
 from crescendo.audit.findings import Finding, Report, Row
 from crescendo.audit.lower_bounds import Cost
@@ -81,7 +83,9 @@ def audit(
     else:
         named = sources if isinstance(sources, Mapping) else {"given": sources}
     subject = Subject(certificate, objective, me, features or objective.size, tuple(labels), wire, make)
-    attack = Attack(subject, named, claimed, delta, confidence, cost or _accountant(delta), seed)
+    # an accountant that is given is the caller's own; ours is held against a bound that shares no code with it
+    least = partial(least_epsilon, delta=delta) if cost is None else None
+    attack = Attack(subject, named, claimed, delta, confidence, cost or _accountant(delta), seed, least)
     with np.errstate(all="ignore"):  # records that are broken or without end are part of the attack
         return attack.report(runs, tries, threshold_runs, outbox, progress)
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from crescendo.audit.check import Check
 from crescendo.audit.checks import CHECKS
+from crescendo.audit.driving import literal_certificate
 from crescendo.audit.driving.evidence import Draws, Heard, Noise, Words
 from crescendo.audit.driving.large_draws import LargeDraws
 from crescendo.audit.driving.lead import Faults
@@ -19,10 +20,12 @@ from crescendo.audit.epsilon_bounds import clopper_pearson, scale_bounds
 from crescendo.audit.findings import DETERMINISTIC, Finding, Report, Row
 from crescendo.audit.lower_bounds import Cost, Scores, Shift
 from crescendo.audit.scores import Tested, combined
+from crescendo.audit.worst_cases.charges import charges_test
 from crescendo.audit.worst_cases.edges import LEAST_FOR_EDGES, probe_edges
 from crescendo.audit.worst_cases.fuzz import Fuzz
 from crescendo.audit.worst_cases.gone_on import resumed_test
 from crescendo.audit.worst_cases.memory import probe_memory
+from crescendo.audit.worst_cases.refusals import probe_refusals
 from crescendo.audit.worst_cases.sent_again import Opener, outbox_test
 from crescendo.audit.worst_cases.sources import probe_source
 from crescendo.privacy.accounting.events import PoissonGaussian
@@ -57,6 +60,7 @@ class Attack:
     confidence: float
     cost: Cost
     seed: int
+    least: Cost | None = None  # what events cost at least, by a count of the audit's own
     faults: Faults = field(default_factory=Faults)
 
     def report(
@@ -133,10 +137,15 @@ class Attack:
 
     def _edges(self, rng: np.random.Generator, tries: int) -> None:
         probe_edges(self.subject, rng, tries, self.faults)
+        if tries >= LEAST_FOR_EDGES:
+            probe_refusals(self.subject, self.faults)
+        if said := literal_certificate.denied(self.subject.certificate):
+            self.faults.note("certificate", said)
         shared = self.subject.rounds()
         if said := _denied(self.subject, shared[:: max(1, len(shared) // 2000)]):
             self.faults.note("certificate", said)
-        true = self.cost([_true_event(self.subject, i) for i in shared])
+        events = [_true_event(self.subject, i) for i in shared]
+        true = max(self.cost(events), self.least(events) if self.least is not None else 0.0)
         if true > self.claimed:
             self.faults.note(
                 "certificate", f"the terms cost epsilon {true:.4g} or more, and {self.claimed:.4g} is claimed"
@@ -157,6 +166,8 @@ class Attack:
             )
         if outbox is not None:
             found |= outbox_test(self.subject, rng, outbox)
+            if tries >= LEAST_FOR_EDGES:
+                charges_test(self.faults)
         self._take(Faults(found))
         # numbers of its own, so that the attacks after it repeat
         own = np.random.Generator(np.random.Philox(self.seed + 1))

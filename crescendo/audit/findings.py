@@ -14,6 +14,7 @@ DETERMINISTIC = {
     "draws asked for": "other records or rates",
     "messages": "missing, longer, or with more",
     "messages sent again": "other bytes than the first time",
+    "charged as sent": "releases that the ledger does not count",
     "rounds gone on with": "another draw, or stored noise",
     "models that remember": "gradients that tell of other records",
     "random bits' source": "few bits, or bits used twice",
@@ -22,6 +23,7 @@ DETERMINISTIC = {
     "edges": "noise lost under extreme terms",
     "wires": "another release on another wire",
     "certificate": "numbers that the terms deny",
+    "terms to be refused": "certificates given for what is false",
 }
 """Checks that chance has no part in, by name, and what each looks for."""
 

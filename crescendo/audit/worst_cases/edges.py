@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from crescendo.audit.driving import literal_certificate
 from crescendo.audit.driving.lead import Faults, led
 from crescendo.audit.driving.subject import Draw, Script, Subject
 from crescendo.audit.driving.tap import Tap
@@ -56,6 +57,8 @@ def probe_edges(subject: Subject, rng: np.random.Generator, tries: int, faults: 
     """Every variant, each wire and the moves of the client; a short search looks at the terms as they are alone."""
     found = _variants(subject) if tries >= LEAST_FOR_EDGES else [(_AS_THEY_ARE, subject)]
     for name, variant in found:
+        if said := literal_certificate.denied(variant.certificate):
+            faults.note("certificate", f"with {name}: {said}")
         _probe(name, variant, rng, faults, far=variant is subject)
         for _ in range(tries // 400):
             _probe(name, variant, rng, faults, far=False)

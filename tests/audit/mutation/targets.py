@@ -1,0 +1,101 @@
+"""What is mutated: the modules that make an epsilon true, how many mutants of each, and the tests that are about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Role = Literal["released", "certified", "charged", "drafted"]
+
+
+@dataclass(frozen=True)
+class Target:
+    """``role`` says what a bug in the module changes: a release, what is certified of it, what is charged for it, or a draft.
+
+    ``left_out`` are functions that have no part in that: words, plans, what is not private.
+    """
+
+    module: str
+    role: Role
+    mutants: int
+    tests: tuple[str, ...]
+    left_out: frozenset[str] = frozenset()
+
+
+def _file(name: str) -> str:
+    folder, _, what = name.rpartition("/")
+    return f"tests/{folder}/test_{what}.py"
+
+
+def _target(module: str, role: Role, mutants: int, tests: str, left_out: str = "") -> Target:
+    return Target(f"crescendo.{module}", role, mutants, tuple(map(_file, tests.split())), frozenset(left_out.split()))
+
+
+_MECHANISMS = "privacy/mechanisms privacy/rounding privacy/mechanism_kinds"
+_SEEDED = "privacy/seeded_releases"
+_LEDGER = "privacy/ledger storage/ledger_file storage/ledger_check"
+_KERNELS = "objectives/steps objectives/logistic objectives/records_by_themselves"
+_DRAFTS = "drafter/draft_certificate drafter/drafts_attacked"
+_ACCOUNTANT = "privacy/accountant"
+
+TARGETS = (
+    _target("privacy.mechanisms.minibatch", "released", 18, f"{_MECHANISMS} {_SEEDED} privacy/layer_clips", "remedy"),
+    _target("privacy.mechanisms.local", "certified", 16, f"{_MECHANISMS} {_SEEDED}", "remedy"),
+    _target("privacy.mechanisms.batch_clip", "released", 11, f"privacy/batch_clip {_SEEDED}", "remedy"),
+    _target("privacy.mechanisms.gaussian", "released", 21, "privacy/gaussian", "word_of"),
+    _target("privacy.mechanisms.noise", "released", 14, f"privacy/noise {_SEEDED}"),
+    _target("privacy.mechanisms.rounding", "certified", 8, "privacy/rounding"),
+    _target("privacy.mechanisms.admission", "released", 11, _MECHANISMS, "enough_declared"),
+    _target("privacy.mechanisms.certificate", "certified", 10, f"{_MECHANISMS} privacy/event_kinds", "printed"),
+    _target("privacy.mechanisms.mechanism", "released", 11, f"{_MECHANISMS} {_SEEDED}", "Plain"),
+    _target(
+        "privacy.mechanisms.proposal",
+        "certified",
+        18,
+        f"{_MECHANISMS} privacy/reach",
+        "remedy longest_move longest_noise",
+    ),
+    _target("privacy.mechanisms.reach", "certified", 10, "privacy/reach"),
+    _target("privacy.mechanisms.extremes", "certified", 8, "privacy/extremes privacy/mechanisms"),
+    _target("privacy.mechanisms.sigmas", "certified", 5, "privacy/mechanisms privacy/family", "aggregated rounds"),
+    _target("worker", "released", 10, "simulator/worker network/client/resumed_rounds"),
+    _target("core.client", "released", 10, "core/client", "lost"),
+    _target("core.random", "released", 5, f"core/random {_SEEDED}"),
+    _target("objectives.base", "released", 8, "objectives/steps objectives/clipped_sums"),
+    _target("objectives.layer_clips", "released", 8, "privacy/layer_clips objectives/clipped_sums", "pieces"),
+    _target(
+        "objectives.linear.margin_kernels",
+        "released",
+        19,
+        _KERNELS,
+    ),
+    _target(
+        "objectives.linear.linear_model",
+        "released",
+        5,
+        "objectives/logistic objectives/steps",
+        "penalties stacked scored",
+    ),
+    _target("objectives.linear.compiled_stepper", "released", 6, "objectives/steps objectives/logistic"),
+    _target("objectives.isolation.isolated_stepper", "released", 4, "objectives/isolation objectives/own"),
+    _target("privacy.accounting.accountant", "charged", 8, _ACCOUNTANT, "_Cache"),
+    _target("privacy.accounting.loss", "charged", 10, _ACCOUNTANT),
+    _target("privacy.accounting.tilted", "charged", 10, _ACCOUNTANT),
+    _target("privacy.accounting.renyi", "charged", 5, _ACCOUNTANT),
+    _target("privacy.accounting.directed_rounding", "charged", 5, f"{_ACCOUNTANT} privacy/ledger"),
+    _target("privacy.accounting.planned_events", "charged", 5, "privacy/event_kinds privacy/events privacy/ledger"),
+    _target("privacy.accounting.book", "charged", 6, _LEDGER, "summary"),
+    _target("storage.ledger.ledger_store", "charged", 11, f"{_LEDGER} storage/ledger_kills"),
+    _target("storage.ledger.outbox", "charged", 5, f"{_LEDGER} storage/ledger_kills"),
+    _target("drafter.noisy_counts", "drafted", 6, "drafter/private_draft drafter/drafts_attacked"),
+    _target(
+        "drafter.draft_certificate",
+        "drafted",
+        10,
+        "drafter/draft_certificate drafter/drafts_attacked",
+        "_least_epsilon least",
+    ),
+    _target("drafter.charged_draft", "drafted", 5, "drafter/charged_draft"),
+)
+
+BY_MODULE = {target.module: target for target in TARGETS}
